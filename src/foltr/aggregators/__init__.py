@@ -1,0 +1,1 @@
+"""Every file in this folder adds aggregators; `foltr.spec` finds them."""

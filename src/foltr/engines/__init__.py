@@ -1,0 +1,1 @@
+"""Where `client_step` runs: compiled in this process (`local`), or plainly with checks (`debug`)."""

@@ -1,0 +1,15 @@
+"""The one kind of error that a user can put right."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class Mistake(ValueError):
+    """Bad input. The message names the value and the way out; the command line prints it and exits with 2."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The tail of an error about an unknown name: the nearest known one, or all of them."""
+    names = sorted(known)
+    near = get_close_matches(word, names, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

@@ -1,0 +1,72 @@
+"""Compiled twins of the hot loops: same signatures and same random draws as their plain definitions.
+
+Kernels see tables, not classes. All of them are module-level functions (numba never finds a closure in its disk cache
+again), run without the interpreter lock, and are cached in a folder named by a hash of every kernel source, because
+numba itself notices a change only in the file of the function that is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryFile
+from typing import Any
+
+import numba
+
+from foltr.places import cache_folder
+
+SUMS = {"reassoc", "contract", "nsz"}  # lets sums be vectorised; unlike full fast-math it keeps inf and nan meaningful
+KEPT = 4  # caches of this many versions of the sources stay
+
+
+def kernel(fastmath: set[str] | bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a function without the interpreter lock, and keep the result on disk."""
+
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        folder = compile_cache()
+        with _numba_cache(folder):
+            return numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None)(function)
+
+    return compiled
+
+
+def sources_hash() -> str:
+    """Of every kernel's source and of what compiles it."""
+    digest = blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8)
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def compile_cache() -> Path | None:
+    """The folder for compiled code; None, said once, where nothing can be written."""
+    folder = cache_folder("kernels") / sources_hash()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+        others = sorted(folder.parent.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
+    except OSError as error:
+        print(f"foltr: compiles anew in every process: {folder}: {error.strerror}; set FOLTR_CACHE", file=sys.stderr)
+        return None
+    for old in others[KEPT:]:
+        rmtree(old, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def _numba_cache(folder: Path | None) -> Iterator[None]:
+    """numba looks at its global setting when a function is decorated; leave it as it was for everybody else."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder or "")
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before

@@ -1,0 +1,1 @@
+"""Every file in this folder adds learners; `foltr.spec` finds them."""

@@ -1,0 +1,1 @@
+"""Every file in this folder adds optimizers; `foltr.spec` finds them."""

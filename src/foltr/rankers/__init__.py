@@ -1,0 +1,1 @@
+"""Every file in this folder adds rankers; `foltr.spec` finds them."""

@@ -1,0 +1,234 @@
+"""A component's repr is its config: "TrimmedMean(trim=2)" in a file, on the command line, in a report.
+
+A spec is one call with keyword arguments whose values are literals, tuples, or specs of the family that the field's
+annotation names. It is parsed, never evaluated. Values are checked and coerced by annotation however an object is
+made (1 becomes 1.0, a list a tuple, a string of a family's field that component), so equal objects have equal reprs.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import operator
+import types
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from foltr import core
+from foltr.errors import Mistake, did_you_mean
+
+T = TypeVar("T", bound=type)
+
+
+class Registry:
+    """Name -> class, for one family: the files of one folder, installed packages, and a user's own files."""
+
+    def __init__(self, family: str, folder: str, protocol: type) -> None:
+        self.family, self.folder, self.protocol = family, folder, protocol
+        self._members: dict[str, type] = {}
+        self._loaded = False
+
+    def register(self, cls: T) -> T:
+        known = self._members.get(cls.__name__)
+        if known is not None and known.__module__ != cls.__module__:
+            raise Mistake(f"two {self.family}s are called {cls.__name__}: {known.__module__} and {cls.__module__}")
+        self._members[cls.__name__] = checked(cls)
+        return cls
+
+    def forget(self, module: str) -> None:
+        self._members = {name: cls for name, cls in self._members.items() if cls.__module__ != module}
+
+    def members(self) -> dict[str, type]:
+        if not self._loaded:
+            self._loaded = True
+            folder = import_module(f"foltr.{self.folder}")
+            for module in iter_modules(folder.__path__):
+                import_module(f"{folder.__name__}.{module.name}")
+            _load_installed()
+        return dict(sorted(self._members.items()))
+
+    def holds(self, value: Any) -> bool:
+        return type(value) in self._members.values()
+
+    def build(self, spec: str) -> Any:
+        """The object that a spec describes."""
+        call = _parse(spec, self.family)
+        name, members = call.func.id, self.members()  # type: ignore[attr-defined]
+        if name not in members:
+            raise Mistake(f"no {self.family} is called {name!r}: {did_you_mean(name, members)}")
+        values: dict[str, Any] = {}
+        for keyword in call.keywords:
+            if keyword.arg is None or keyword.arg in values:
+                raise Mistake(f"{spec}: give each field once, by name")
+            values[keyword.arg] = _value(keyword.value, spec)
+        return members[name](**values)
+
+
+_installed: list[bool] = []
+
+
+def _load_installed() -> None:
+    """Components of installed packages, found by their entry point."""
+    if not _installed:
+        _installed.append(True)
+        for point in entry_points(group="foltr.components"):
+            point.load()
+
+
+sources = Registry("data source", "data", core.Source)
+click_models = Registry("click model", "users", core.ClickModel)
+rankers = Registry("ranker", "rankers", core.Ranker)
+learners = Registry("learner", "learners", core.Learner)
+aggregators = Registry("aggregator", "aggregators", core.Aggregator)
+optimizers = Registry("optimizer", "optimizers", core.Optimizer)
+FAMILIES = (sources, click_models, rankers, learners, aggregators, optimizers)
+
+source, click_model, ranker = sources.register, click_models.register, rankers.register
+learner, aggregator, optimizer = learners.register, aggregators.register, optimizers.register
+
+
+def checked(cls: T) -> T:
+    """Make a frozen dataclass check and coerce what it is given, and answer a misspelt field with the right one."""
+    if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise TypeError(f"{cls.__name__} must be a frozen dataclass: its repr is its config")
+    given, signature = cls.__init__, inspect.signature(cls)
+
+    @wraps(given)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if wrong := [name for name in kwargs if name not in signature.parameters]:
+            raise Mistake(f"{cls.__name__} has no field {wrong[0]!r}: {did_you_mean(wrong[0], signature.parameters)}")
+        try:
+            values = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise Mistake(f"{cls.__name__}: {error}") from None
+        hints = _hints(cls)
+        given(self, **{name: coerce(value, hints[name], f"{cls.__name__}.{name}") for name, value in values.items()})
+
+    cls.__init__ = init  # type: ignore[misc]
+    return cls
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+class _Call(str):
+    """The text of a call inside a spec: a component once the field's annotation says of which family."""
+
+
+def _parse(spec: str, family: str) -> ast.Call:
+    try:
+        call: ast.AST = ast.parse(spec.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        call = ast.Constant(None)
+    if isinstance(call, ast.Name):
+        call = ast.Call(call, [], [])
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+        raise Mistake(f"not a {family}: {spec!r} (write Name(field=value, ...))")
+    if call.args:
+        raise Mistake(f"{spec}: give fields by name, as in {call.func.id}(field=value)")
+    return call
+
+
+def _value(node: ast.AST, spec: str) -> Any:
+    if isinstance(node, ast.Call | ast.Name):
+        return _Call(ast.unparse(node))
+    try:
+        return ast.literal_eval(node)  # type: ignore[arg-type]
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise Mistake(f"{spec}: {ast.unparse(node)!r} is not a plain value") from None
+
+
+def coerce(value: Any, hint: Any, where: str) -> Any:
+    """`value` as the annotation `hint` wants it, or a Mistake that names both."""
+    if hint is Any:
+        return value
+    if get_origin(hint) in (Union, types.UnionType):
+        return _first_fit(value, get_args(hint), where)
+    if get_origin(hint) is Literal:
+        if any(value == option and type(value) is type(option) for option in get_args(hint)):
+            return value
+        raise Mistake(f"{where}: {value!r} is none of {', '.join(map(repr, get_args(hint)))}")
+    if get_origin(hint) is tuple:
+        return _tuple(value, get_args(hint), where)
+    for family in FAMILIES:
+        if hint is family.protocol:
+            built = family.build(value) if isinstance(value, str) else value
+            if family.holds(built):
+                return built
+            raise Mistake(f"{where}: expected a {family.family}, got {value!r}")
+    return _scalar(value, hint, where)
+
+
+def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
+    if value is None and type(None) in options:
+        return None
+    exact = [option for option in options if option is type(value)]
+    messages = []
+    for option in exact or [option for option in options if option is not type(None)]:
+        try:
+            return coerce(value, option, where)
+        except Mistake as mistake:
+            messages.append(str(mistake))
+    raise Mistake(messages[-1])
+
+
+def _tuple(value: Any, inner: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    if not isinstance(value, tuple | list):
+        raise Mistake(f"{where}: expected a tuple, got {value!r}")
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return tuple(coerce(item, inner[0], where) for item in value)
+    if len(value) != len(inner):
+        raise Mistake(f"{where}: expected {len(inner)} values, got {value!r}")
+    return tuple(coerce(item, hint, where) for item, hint in zip(value, inner, strict=True))
+
+
+def _scalar(value: Any, hint: Any, where: str) -> Any:
+    wrong = Mistake(f"{where}: expected {getattr(hint, '__name__', hint)}, got {value!r}")
+    if isinstance(value, _Call):
+        raise wrong
+    if hint is bool or hint is str:
+        if type(value) is hint:
+            return value
+        raise wrong
+    if isinstance(value, bool | str):
+        raise wrong
+    try:
+        number = operator.index(value) if hint is int else float(value)
+    except (TypeError, OverflowError):
+        raise wrong from None
+    if isinstance(number, float) and not math.isfinite(number):
+        raise Mistake(f"{where}: {value!r} is not a finite number")
+    return number
+
+
+def find(name: str) -> tuple[Registry, type]:
+    """The component of that name, in whatever family."""
+    everything = {member: (family, cls) for family in FAMILIES for member, cls in family.members().items()}
+    if name not in everything:
+        raise Mistake(f"no component is called {name!r}: {did_you_mean(name, everything)}")
+    return everything[name]
+
+
+def brief(component: Any) -> str:
+    """The repr without the fields that have their default value: a label for tables and folders."""
+    told = []
+    for field in fields(component):
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        value = getattr(component, field.name)
+        if value != default:
+            told.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
+    return f"{type(component).__name__}({', '.join(told)})"
+
+
+def described(cls: type) -> Iterator[tuple[str, str, str]]:
+    """Name, type and default of each field."""
+    for field in fields(cls):
+        default = "required" if field.default is MISSING else repr(field.default)
+        yield field.name, str(field.type), default

@@ -1,0 +1,1 @@
+"""Every file in this folder adds click models; `foltr.spec` finds them."""
