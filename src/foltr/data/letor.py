@@ -1,0 +1,226 @@
+"""The reader of LETOR (SVMlight) text: `label qid:Q 1:v 2:v ... #comment`, one document a line.
+
+The text is read in blocks that end at a line's end, the blocks are parsed on several threads by `kernels/letor.py`, and
+what comes out are pieces of whole queries in the file's order: a data set larger than memory can pass through.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.data import complaints
+from foltr.data.dataset import padded
+from foltr.errors import Mistake
+
+BLOCK = 2 << 20  # bytes of text that one thread parses at a time
+LARGEST = 16 << 20  # numbers in one piece's storage
+MOST_FEATURES = 100_000
+MOST_GRADES = 128  # labels are int8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text is to be understood."""
+
+    sparse: bool = False  # absent features are zeros, instead of a mistake
+    features: int | None = None  # None: as the text has it
+    grades: int | None = None  # None: any label below 128
+    clip: bool = False  # numbers beyond float32 become its largest, instead of a mistake
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What must be known of a text before its blocks can be parsed apart from each other."""
+
+    width: int
+    base: int  # the number of the first feature: 0 or 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive documents; `starts` are the rows at which a query begins, the first of them 0."""
+
+    storage: Array  # (n, w) float32
+    labels: Array  # (n,) int8
+    starts: Array  # (q,) int64
+    query_ids: Array  # (q,) bytes
+    document_ids: Array  # (n,) bytes, empty where unknown
+
+
+PLAIN = Reading()
+
+
+def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Iterator[Piece]:
+    """The documents of a LETOR file in pieces of whole queries; a `Mistake` names the file and the line."""
+    shape = _shape(path, reading)
+    pieces = _whole_queries(_parsed(path, reading, shape, threads or min(4, os.cpu_count() or 1)))
+    seen: list[Array] = []
+    for piece in pieces:
+        seen.append(piece.query_ids)
+        yield piece
+    if not seen:
+        raise Mistake(f"{path}, line 1: no line with a document in it; a LETOR line is `label qid:Q 1:v 2:v ...`")
+    queries = np.concatenate(seen)
+    if len(np.unique(queries)) < len(queries):
+        raise complaints.scattered_query(path, queries)
+
+
+def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Piece:
+    """A whole file in memory, as one piece."""
+    lines = sum(block.count(b"\n") for block in _blocks(path))
+    storage = np.empty((lines, padded(_shape(path, reading).width)), np.float32)
+    rows, starts, parts = 0, [], []
+    for piece in read(path, reading, threads):
+        storage[rows : rows + len(piece.labels)] = piece.storage
+        starts.append(piece.starts + rows)
+        rows += len(piece.labels)
+        parts.append((piece.labels, piece.query_ids, piece.document_ids))
+    labels, query_ids, document_ids = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Piece(storage[:rows], labels, np.concatenate(starts), query_ids, document_ids)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """The file in pieces that end at a line's end; the last line gets a newline if it has none."""
+    try:
+        with open(path, "rb") as file:
+            parts: list[bytes] = []
+            while block := file.read(BLOCK):
+                cut = block.rfind(b"\n") + 1
+                if cut:
+                    yield b"".join([*parts, block[:cut]])
+                    parts = []
+                parts.append(block[cut:])
+            if any(parts):
+                yield b"".join([*parts, b"\n"])
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+
+
+def _shape(path: Path, reading: Reading) -> Shape:
+    """From the first document line: counting starts at 0 iff its first feature is 0; dense texts have its width."""
+    first = _first_document(path)[2:]
+    base = 0 if first and first[0].partition(b":")[0].strip(b"0") == b"" and first[0][:1] == b"0" else 1
+    if reading.features is not None:
+        return Shape(reading.features, base)
+    if not reading.sparse:
+        return Shape(len(first), base)
+    from foltr.kernels.letor import largest_index
+
+    last = max((largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0)
+    if last - base >= MOST_FEATURES:
+        raise complaints.too_many_features(path, last, MOST_FEATURES)
+    return Shape(last + 1 - base, base)
+
+
+def _first_document(path: Path) -> list[bytes]:
+    """The words of the first line that holds any, comments apart."""
+    for block in _blocks(path):
+        place = 0
+        while place < len(block):
+            end = block.index(b"\n", place)
+            if words := block[place:end].partition(b"#")[0].split():
+                return words
+            place = end + 1
+    return []
+
+
+def _parsed(path: Path, reading: Reading, shape: Shape, threads: int) -> Iterator[Piece]:
+    """The pieces of all blocks in order, at most `threads` blocks being parsed at a time."""
+    waiting: deque[Future[list[Piece]]] = deque()
+    line = 1
+    with ThreadPoolExecutor(threads) as pool:
+        for block in _blocks(path):
+            waiting.append(pool.submit(_parse_block, path, block, line, reading, shape))
+            line += block.count(b"\n")
+            if len(waiting) > threads:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+
+def _parse_block(path: Path, block: bytes, line: int, reading: Reading, shape: Shape) -> list[Piece]:
+    from foltr.kernels import letor as kernels
+
+    text, grades = np.frombuffer(block, np.uint8), reading.grades or MOST_GRADES
+    rows = max(1, min(block.count(b"\n"), LARGEST // max(1, shape.width)))
+    pieces, place, code = [], 0, kernels.FULL
+    while code == kernels.FULL:
+        storage, labels = np.zeros((rows, padded(shape.width)), np.float32), np.empty(rows, np.int8)
+        starts, query_at, document_at = np.empty(rows, int), np.empty((rows, 2), int), np.empty((rows, 2), int)
+        hard = np.empty((shape.width + (1 << 12), 3), int)
+        n, q, hards, code, place = kernels.parse_lines(
+            text, place, grades, shape.width, shape.base, reading.sparse,
+            storage, labels, starts, query_at, document_at, hard,
+        )  # fmt: skip
+        for row, column, at in hard[:hards]:
+            storage[row, column] = complaints.number(path, block, line, int(at), reading.clip)
+        if code not in (kernels.FINE, kernels.FULL):
+            raise complaints.bad_line(path, block, line, place, code, shape.width, shape.base, grades)
+        if n:
+            ids = _gather(text, query_at[:q]), _gather(text, document_at[:n])
+            pieces.append(Piece(storage[:n], labels[:n], starts[:q], *ids))
+    return pieces
+
+
+def _gather(text: Array, places: Array) -> Array:
+    """The words at places (n, 2) of a text, as fixed-width bytes."""  # (n,)
+    from foltr.kernels.letor import gather
+
+    longest = max(1, int((places[:, 1] - places[:, 0]).max()))
+    words = np.empty((len(places), longest), np.uint8)
+    gather(text, places, words)
+    return words.view(f"S{longest}")[:, 0]
+
+
+def _whole_queries(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Hold back the last query of each piece until it is known to have ended; copy only what was torn apart."""
+    waiting: list[Piece] = []
+    for piece in pieces:
+        rows = len(piece.labels)
+        if waiting and waiting[-1].query_ids[-1] == piece.query_ids[0]:
+            end = int(piece.starts[1]) if len(piece.starts) > 1 else rows
+            waiting.append(_cut(piece, 0, end))
+            if end == rows:
+                continue
+            piece, rows = _cut(piece, end, rows), rows - end
+        if waiting:
+            yield _joined(waiting)
+        last = int(piece.starts[-1])
+        if last:
+            yield _cut(piece, 0, last)
+        waiting = [_cut(piece, last, rows)]
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    """One piece of the parts of one query."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Piece(
+        np.concatenate([p.storage for p in pieces]),
+        np.concatenate([p.labels for p in pieces]),
+        pieces[0].starts,
+        pieces[0].query_ids,
+        np.concatenate([p.document_ids for p in pieces]),
+    )
+
+
+def _cut(piece: Piece, start: int, stop: int) -> Piece:
+    """Rows start .. stop of a piece, both at a query's border."""
+    queries = (piece.starts >= start) & (piece.starts < stop)
+    return Piece(
+        piece.storage[start:stop],
+        piece.labels[start:stop],
+        piece.starts[queries] - start,
+        piece.query_ids[queries],
+        piece.document_ids[start:stop],
+    )
