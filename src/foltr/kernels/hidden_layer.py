@@ -1,0 +1,124 @@
+"""One hidden layer, forwards and backwards: the compiled twin of `MLP.scores` and `MLP.pullback`.
+
+Matrix products are written out, four documents by two hidden units at a time: as fast here as a single-threaded BLAS,
+and the same bits on any number of threads.
+"""
+
+import numpy as np
+from numba import float32
+
+from foltr.kernels import SUMS, kernel
+from foltr.kernels.lists import exponentials
+
+SIGMOID, RELU, TANH = 0, 1, 2
+_ONE, _TWO, _ZERO, _MOST = np.float32(1), np.float32(2), np.float32(0), np.float32(80)
+
+
+@kernel()
+def layer_of(documents, hidden):
+    """Scratch for a hidden layer: before and after activation, and for `exponentials`."""
+    before, after = np.empty((documents, hidden), np.float32), np.empty((documents, hidden), np.float32)
+    return before, after, np.empty(documents * hidden, np.int32)
+
+
+@kernel(fastmath=SUMS)
+def products(X, start, n, W, Z):
+    """Z[:n] = X[start : start + n] W'"""  # (n, w) x (h, w) -> (n, h)
+    hidden, width = W.shape
+    even, fours = hidden - hidden % 2, n - n % 4
+    for i in range(0, fours, 4):
+        r = start + i
+        for h in range(0, even, 2):
+            a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = float32(0)
+            for f in range(width):
+                x0, x1, x2, x3 = X[r, f], X[r + 1, f], X[r + 2, f], X[r + 3, f]
+                u, v = W[h, f], W[h + 1, f]
+                a0 += x0 * u
+                a1 += x1 * u
+                a2 += x2 * u
+                a3 += x3 * u
+                b0 += x0 * v
+                b1 += x1 * v
+                b2 += x2 * v
+                b3 += x3 * v
+            Z[i, h], Z[i + 1, h], Z[i + 2, h], Z[i + 3, h] = a0, a1, a2, a3
+            Z[i, h + 1], Z[i + 1, h + 1], Z[i + 2, h + 1], Z[i + 3, h + 1] = b0, b1, b2, b3
+    for i in range(n):
+        for h in range(even if i < fours else 0, hidden):
+            total = float32(0)
+            for f in range(width):
+                total += X[start + i, f] * W[h, f]
+            Z[i, h] = total
+
+
+@kernel(fastmath=SUMS)
+def activate(Z, n, b, activation, A, bits):
+    """A[:n] = a(Z[:n] + b); spoils Z. (In place the loops would not be vectorised: input and output must differ.)"""
+    hidden = b.shape[0]
+    z, a = Z.reshape(Z.size), A.reshape(A.size)
+    if activation == RELU:
+        for i in range(n):
+            for h in range(hidden):
+                A[i, h] = max(Z[i, h] + b[h], _ZERO)
+        return
+    slope = _TWO if activation == TANH else _ONE  # tanh(z) = 2 sigmoid(2 z) - 1
+    for i in range(n):
+        for h in range(hidden):
+            Z[i, h] = min(-slope * (Z[i, h] + b[h]), _MOST)
+    exponentials(z, n * hidden, _ZERO, a, bits)
+    for i in range(n * hidden):
+        a[i] = slope / (_ONE + a[i]) - (slope - _ONE)
+
+
+@kernel(fastmath=SUMS)
+def head(A, n, v, s):
+    """s[:n] = A[:n] . v"""
+    for i in range(n):
+        total = float32(0)
+        for h in range(v.shape[0]):
+            total += A[i, h] * v[h]
+        s[i] = total
+
+
+@kernel(fastmath=SUMS)
+def slopes_into(A, ranking, k, weights, rate, v, activation, G, rows):
+    """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns how many there are."""
+    m = 0
+    for j in range(k):
+        if weights[j] == 0.0:
+            continue
+        c, i = float32(rate * weights[j]), ranking[j]
+        rows[m] = j
+        for h in range(v.shape[0]):
+            a = A[i, h]
+            if activation == SIGMOID:
+                slope = a * (_ONE - a)
+            elif activation == TANH:
+                slope = _ONE - a * a
+            else:
+                slope = _ONE if a > _ZERO else _ZERO
+            G[m, h] = c * v[h] * slope
+        m += 1
+    return m
+
+
+@kernel(fastmath=SUMS)
+def step(X, start, A, ranking, k, weights, rate, v_used, activation, W, b, v, G, rows):
+    """Add rate x pullback(weights) to W, b and v; `v_used` is the head that made the scores."""
+    m = slopes_into(A, ranking, k, weights, rate, v_used, activation, G, rows)
+    hidden, width = W.shape
+    for q in range(m, m + 3):  # up to a multiple of four, with rows of no weight
+        rows[q] = rows[0]
+        G[q, :] = _ZERO
+    for q in range(0, m, 4):
+        r0, r1 = start + ranking[rows[q]], start + ranking[rows[q + 1]]
+        r2, r3 = start + ranking[rows[q + 2]], start + ranking[rows[q + 3]]
+        for h in range(hidden):
+            g0, g1, g2, g3 = G[q, h], G[q + 1, h], G[q + 2, h], G[q + 3, h]
+            b[h] += g0 + g1 + g2 + g3
+            for f in range(width):
+                W[h, f] += g0 * X[r0, f] + g1 * X[r1, f] + g2 * X[r2, f] + g3 * X[r3, f]
+    for q in range(m):
+        c, i = float32(rate * weights[rows[q]]), ranking[rows[q]]
+        for h in range(hidden):
+            v[h] += c * A[i, h]

@@ -1,0 +1,170 @@
+"""One search, given its scores: show a list, click, tally, and turn the clicks into PDGD's document weights.
+
+The compiled twin of `Simulated.session` around `plackett_luce` and `document_weights`; free of rankers.
+"""
+
+import math
+
+import numpy as np
+from numba import float32, uint64
+
+from foltr.kernels import SUMS, kernel
+from foltr.kernels.draws import below, uniform
+from foltr.kernels.lists import best_first, exponentials, highest, lowest, sample_narrow, sample_wide
+from foltr.policies import WIDE
+
+_WIDE = np.float32(WIDE)
+NO_CLICK, NOT_FINITE = -1, -2
+
+
+@kernel()
+def choose(user_key, first, last, models):
+    """The block and the click model of a session."""
+    block = first + int(uniform(user_key, uint64(0)) * (last - first))
+    return block, models[int(uniform(user_key, uint64(1)) * models.shape[0])]
+
+
+@kernel()
+def scan(grades, k, click, stop, user_key, clicked):
+    """Clicks down the list; the rank of the last one, or NO_CLICK."""
+    last = NO_CLICK
+    for j in range(k):
+        clicked[j] = False
+    for j in range(k):
+        if uniform(user_key, uint64(2 + 2 * j)) < click[j, grades[j]]:
+            clicked[j] = True
+            last = j
+            if uniform(user_key, uint64(3 + 2 * j)) < stop[j, grades[j]]:
+                break
+    return last
+
+
+@kernel()
+def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, click, stop, ideal, gain, discount,
+             scratch, tally):  # fmt: skip
+    """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to `tally`; returns the
+    rank of the last click, NO_CLICK, or NOT_FINITE."""
+    mass, bits, cdf, ranking, taken, grades, clicked, weights = scratch
+    top = highest(s, n)
+    spread = top - lowest(s, n)
+    if not spread < np.inf:
+        return NOT_FINITE
+    narrow = spread <= _WIDE
+    if explore and narrow:
+        exponentials(s, n, top, mass, bits)
+        sample_narrow(mass, n, k, rank_key, cdf, ranking, taken)
+    elif explore:
+        sample_wide(s, n, k, rank_key, ranking, cdf)
+    else:
+        best_first(s, n, k, rank_key, ranking)
+    dcg = 0.0
+    for j in range(k):
+        grades[j] = labels[start + ranking[j]]
+    for j in range(min(k, discount.shape[0])):
+        dcg += gain[grades[j]] * discount[j]
+    if ideal > 0.0:
+        tally[0] += dcg / ideal
+    last = scan(grades, k, click, stop, user_key, clicked)
+    if last == NO_CLICK:
+        return NO_CLICK
+    for j in range(min(last + 1, discount.shape[0])):
+        if clicked[j]:
+            tally[1] += 1.0 / (j + 1)
+            break
+    examined = k if shown_pairs else min(last + 2, k)
+    if narrow:
+        if not explore:
+            exponentials(s, n, top, mass, bits)
+            for j in range(k):
+                taken[j] = mass[ranking[j]]
+                mass[ranking[j]] = 0
+        _weights_narrow(mass, n, taken, k, clicked, examined, cdf, weights)
+    else:
+        _weights_wide(s, n, ranking, k, clicked, examined, weights)
+    return last
+
+
+@kernel(fastmath=SUMS)
+def _sum(mass, n):
+    total = float32(0)
+    for i in range(n):
+        total += mass[i]
+    return total
+
+
+@kernel(fastmath=SUMS)
+def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
+    """From masses; those of shown documents are in `taken`, and 0 in `mass`."""
+    left = float(_sum(mass, n))
+    for j in range(k - 1, -1, -1):  # D_j from what was never shown upwards: subtracting downwards cancels to 0
+        left += taken[j]
+        inverse[j] = 1.0 / left
+        weights[j] = 0.0
+    for b in range(1, k):
+        for a in range(b):
+            loser = b if clicked[a] else a
+            if clicked[a] == clicked[b] or loser >= examined:
+                continue
+            gap, odds = taken[a] - taken[b], 1.0
+            for j in range(a + 1, b + 1):
+                odds *= 1.0 + gap * inverse[j]
+            both = taken[a] + taken[b]
+            weight = (taken[a] / both) * (taken[b] / both) / (1.0 + odds)
+            if clicked[a]:
+                weights[a] += weight
+                weights[b] -= weight
+            else:
+                weights[a] -= weight
+                weights[b] += weight
+
+
+@kernel()
+def _weights_wide(s, n, ranking, k, clicked, examined, weights):
+    """From scores, with D_j in logarithms: any range."""
+    shown, log_mass = np.zeros(n, np.bool_), np.empty(k + 1)
+    for j in range(k):
+        shown[ranking[j]] = True
+        weights[j] = 0.0
+    top, left = -np.inf, 0.0
+    for i in range(n):
+        if not shown[i]:
+            top = max(top, float(s[i]))
+    for i in range(n):
+        if not shown[i]:
+            left += math.exp(float(s[i]) - top)
+    log_mass[k] = top + math.log(left) if left > 0.0 else -np.inf
+    for j in range(k - 1, -1, -1):
+        x, y = max(log_mass[j + 1], float(s[ranking[j]])), min(log_mass[j + 1], float(s[ranking[j]]))
+        log_mass[j] = x + math.log1p(math.exp(y - x))
+    for b in range(1, k):
+        for a in range(b):
+            loser = b if clicked[a] else a
+            if clicked[a] == clicked[b] or loser >= examined:
+                continue
+            high, low, odds = float(s[ranking[a]]), float(s[ranking[b]]), 1.0
+            for j in range(a + 1, b + 1):
+                odds *= 1.0 + math.exp(high - log_mass[j]) - math.exp(low - log_mass[j])
+            closeness = math.exp(-abs(high - low))
+            weight = closeness / (1.0 + closeness) ** 2 / (1.0 + odds)
+            if clicked[a]:
+                weights[a] += weight
+                weights[b] -= weight
+            else:
+                weights[a] -= weight
+                weights[b] += weight
+
+
+@kernel()
+def scratch_of(longest, k):
+    """What `interact` writes over and over: room for the longest list."""
+    return (
+        np.empty(longest, np.float32), np.empty(longest, np.int32), np.empty(max(longest, k)),
+        np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k),
+    )  # fmt: skip
+
+
+@kernel()
+def session_keys(keys, client, t, session):
+    """The user's key and the ranking's key of one session."""
+    c, r, s = uint64(client), uint64(t), uint64(session)
+    return below(below(below(keys[0], c), r), s), below(below(below(keys[1], c), r), s)

@@ -1,0 +1,131 @@
+"""From scores to a list: the compiled twins of `foltr.policies`."""
+
+import math
+
+import numpy as np
+from numba import float32, int32, uint64
+
+from foltr.kernels import SUMS, kernel
+from foltr.kernels.draws import uniform, word
+
+# e^x = 2^n e^r with r = x - n ln 2 in two parts, and the minimax polynomial of Cephes' expf for e^r
+_LOG2E, _LN2_HIGH, _LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+_C5, _C4, _C3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+_C2, _C1, _C0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+_HALF, _ONE, _LEAST = np.float32(0.5), np.float32(1.0), np.float32(-87.0)
+
+
+@kernel(fastmath={"contract"})
+def exponentials(x, n, shift, out, bits):
+    """out[:n] = e^(x[:n] - shift) for arguments in -87 .. 88, to 2e-7; written so that it is vectorised.
+
+    `bits` is scratch: 2^n is made of an exponent field.
+    """
+    powers = bits.view(np.float32)
+    for i in range(n):
+        y = max(x[i] - shift, _LEAST)
+        whole = np.floor(y * _LOG2E + _HALF)
+        r = y - whole * _LN2_HIGH - whole * _LN2_LOW
+        tail = ((((_C5 * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
+        out[i] = tail * r * r + r + _ONE
+        bits[i] = (int32(whole) + int32(127)) << int32(23)
+    for i in range(n):
+        out[i] *= powers[i]
+
+
+@kernel(fastmath=SUMS)
+def highest(s, n):
+    top = s[0]
+    for i in range(1, n):
+        top = max(top, s[i])
+    return top
+
+
+@kernel(fastmath=SUMS)
+def lowest(s, n):
+    low = s[0]
+    for i in range(1, n):
+        low = min(low, s[i])
+    return low
+
+
+@kernel()
+def _cumulate(mass, n, cdf):
+    total = 0.0
+    for i in range(n):
+        total += mass[i]
+        cdf[i] = total
+    return total
+
+
+@kernel()
+def sample_narrow(mass, n, k, key, cdf, ranking, taken):
+    """Plackett and Luce by inverse CDF with replacement. Afterwards the mass of shown documents is 0, and `taken`
+    holds what it was."""
+    total = _cumulate(mass, n, cdf)
+    drawn, j = uint64(0), 0
+    while j < k:
+        u = uniform(key, drawn) * total
+        drawn += uint64(1)
+        low, span = 0, n - 1
+        while span > 0:  # the first i with cdf[i] > u, without branches
+            half = span >> 1
+            above = cdf[low + half] <= u
+            low = low + half + 1 if above else low
+            span = span - half - 1 if above else half
+        if mass[low] > 0:
+            ranking[j] = low
+            taken[j] = mass[low]
+            mass[low] = 0
+            j += 1
+        else:
+            total = _cumulate(mass, n, cdf)
+
+
+@kernel()
+def sample_wide(s, n, k, key, ranking, keys):
+    """Plackett and Luce as the k largest of s + Gumbel noise, for any range of scores."""
+    filled = 0
+    for i in range(n):
+        value = float(s[i]) - math.log(-math.log(uniform(key, uint64(i))))
+        if filled < k or value > keys[k - 1]:
+            j = filled if filled < k else k - 1
+            filled += filled < k
+            while j > 0 and keys[j - 1] < value:
+                keys[j] = keys[j - 1]
+                ranking[j] = ranking[j - 1]
+                j -= 1
+            keys[j] = value
+            ranking[j] = i
+
+
+@kernel()
+def best_first(s, n, k, key, ranking):
+    """The k highest scores in order; equal scores by the lower random word."""
+    filled = 0
+    for i in range(n):
+        j = filled if filled < k else k - 1
+        if filled == k and not _before(s, i, ranking[j], key):
+            continue
+        filled += filled < k
+        while j > 0 and _before(s, i, ranking[j - 1], key):
+            ranking[j] = ranking[j - 1]
+            j -= 1
+        ranking[j] = i
+
+
+@kernel()
+def _before(s, i, other, key):
+    if s[i] != s[other]:
+        return s[i] > s[other]
+    return word(key, uint64(i)) < word(key, uint64(other))
+
+
+@kernel(fastmath=SUMS)
+def dots(X, start, n, w, s):
+    """s[:n] = X[start : start + n] . w"""
+    for i in range(n):
+        total = float32(0)
+        for f in range(w.shape[0]):
+            total += X[start + i, f] * w[f]
+        s[i] = total

@@ -1,0 +1,26 @@
+"""The linear ranker: score = w . x"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.seeds import Stream
+from foltr.spec import ranker
+
+
+@ranker
+@dataclass(frozen=True)
+class Linear:
+    """score = w . x, without bias (a constant does not change a ranking), from zero."""
+
+    def init(self, features: int, rng: Stream) -> Array:
+        return np.zeros(features, np.float32)
+
+    def scores(self, params: Array, docs: Array) -> Array:
+        return docs @ params
+
+    def pullback(self, params: Array, docs: Array, dscores: Array) -> Array:
+        return dscores @ docs
