@@ -60,7 +60,7 @@ PLAIN = Reading()
 
 def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Iterator[Piece]:
     """The documents of a LETOR file in pieces of whole queries; a `Mistake` names the file and the line."""
-    shape = _shape(path, reading)
+    shape = shape_of(path, reading)
     pieces = _whole_queries(_parsed(path, reading, shape, threads or min(4, os.cpu_count() or 1)))
     seen: list[Array] = []
     for piece in pieces:
@@ -76,7 +76,7 @@ def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> It
 def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Piece:
     """A whole file in memory, as one piece."""
     lines = sum(block.count(b"\n") for block in _blocks(path))
-    storage = np.empty((lines, padded(_shape(path, reading).width)), np.float32)
+    storage = np.empty((lines, padded(shape_of(path, reading).width)), np.float32)
     rows, starts, parts = 0, [], []
     for piece in read(path, reading, threads):
         storage[rows : rows + len(piece.labels)] = piece.storage
@@ -104,7 +104,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
 
 
-def _shape(path: Path, reading: Reading) -> Shape:
+def shape_of(path: Path, reading: Reading) -> Shape:
     """From the first document line: counting starts at 0 iff its first feature is 0; dense texts have its width."""
     first = _first_document(path)[2:]
     base = 0 if first and first[0].partition(b":")[0].strip(b"0") == b"" and first[0][:1] == b"0" else 1

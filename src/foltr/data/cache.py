@@ -1,0 +1,147 @@
+"""Arrays kept on disk so that they are made once: a folder per content and options, opened as memory maps.
+
+A folder is written aside, flushed and renamed, so it is whole or absent; whoever renames first wins. Its name is a hash
+of all that its arrays depend on, so it is never stale; what is broken nevertheless (a bad disk) is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import Mistake
+from foltr.places import cache_folder
+
+FORMAT = 1  # raise it whenever equal inputs would give other arrays or files
+ASIDE = "writing-"  # how the name of a folder begins that is not yet whole
+ABANDONED = 3600.0  # seconds without a write after which its writer is taken for dead
+HEADER = 128  # bytes of a .npy header, whatever the number of rows
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a folder holds: arrays by name, plain facts by name, and the hash that is its identity."""
+
+    arrays: dict[str, Array]
+    facts: dict[str, Any]
+    content: str
+
+
+def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> Kept:
+    """The arrays of `key`; if there are none, `make(folder)` writes them as .npy files and returns the facts."""
+    content = blake2b(json.dumps([FORMAT, dict(key)], sort_keys=True).encode(), digest_size=16).hexdigest()
+    root = cache_folder("data")
+    found = _open(root / content, content)
+    if found is not None:
+        return found
+    try:
+        _write(root, content, make)
+    except OSError as error:
+        raise Mistake(
+            f"cannot keep data in {root}: {error.strerror}; make room or give the right to write there, "
+            "or set FOLTR_CACHE to another folder"
+        ) from None
+    found = _open(root / content, content)
+    if found is None:
+        raise Mistake(f"what was just written to {root / content} cannot be read; set FOLTR_CACHE to another disk")
+    return found
+
+
+def _write(root: Path, content: str, make: Callable[[Path], Mapping[str, Any]]) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(root)
+    aside = Path(mkdtemp(prefix=ASIDE, dir=root))
+    aside.chmod(0o755)  # others may read a shared cache
+    try:
+        facts = dict(make(aside))
+        sizes = {file.name: file.stat().st_size for file in sorted(aside.iterdir())}
+        (aside / "meta.json").write_text(json.dumps({"facts": facts, "sizes": sizes}, indent=1))
+        for file in aside.iterdir():
+            _flush(file)
+        _flush(aside)
+        _put(aside, root / content, content)
+        _flush(root)
+    finally:
+        rmtree(aside, ignore_errors=True)
+
+
+def _put(aside: Path, place: Path, content: str) -> None:
+    """Rename; if another process was first, its folder stays, unless it is broken."""
+    if place.exists() and _open(place, content) is None:
+        broken = Path(mkdtemp(prefix=ASIDE, dir=place.parent))
+        os.replace(place, broken / "broken")
+        rmtree(broken, ignore_errors=True)
+    try:
+        os.rename(aside, place)
+    except OSError:
+        if _open(place, content) is None:
+            raise
+
+
+def _open(folder: Path, content: str) -> Kept | None:
+    """The folder's arrays as memory maps, or None if it is absent or not as it was written."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+        if any((folder / name).stat().st_size != size for name, size in meta["sizes"].items()):
+            return None
+        arrays = {Path(name).stem: np.load(folder / name, mmap_mode="r") for name in meta["sizes"]}
+        return Kept(arrays, meta["facts"], content)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def remove_abandoned(root: Path) -> None:
+    """Remove what killed processes left half-written."""
+    for folder in root.glob(f"{ASIDE}*"):
+        try:
+            last = max(path.stat().st_mtime for path in [folder, *folder.iterdir()])
+        except OSError:
+            continue  # its writer has just finished
+        if time.time() - last > ABANDONED:
+            rmtree(folder, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Force to the disk what a rename would otherwise overtake."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open folders
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class RowWriter:
+    """A .npy file that grows row by row by plain writes: a full disk is an OSError, not a dead process."""
+
+    def __init__(self, path: Path, columns: int, dtype: type) -> None:
+        self._file, self._columns, self._dtype, self._rows = open(path, "wb"), columns, np.dtype(dtype), 0
+        self._file.write(bytes(HEADER))
+
+    def append(self, rows: Array) -> None:
+        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
+        self._rows += len(rows)
+
+    def __enter__(self) -> RowWriter:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._file:
+            shape = (self._rows, self._columns)
+            facts = f"{{'descr': '{self._dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+            self._file.seek(0)
+            self._file.write(b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little"))
+            self._file.write(facts.encode().ljust(HEADER - 11) + b"\n")

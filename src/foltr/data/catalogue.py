@@ -1,0 +1,120 @@
+"""What stands behind `foltr data list | info NAME | add NAME PATH`: plain rows and text for the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foltr.data import lookup
+from foltr.data.collection import Collection
+from foltr.data.letor import read
+from foltr.errors import Mistake, did_you_mean
+from foltr.spec import sources
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of `foltr data list`; `where` is the folder, or where to get it."""
+
+    name: str
+    present: bool
+    queries: int | None
+    documents: int | None
+    features: int
+    grades: int
+    where: str
+
+
+def collections() -> dict[str, Collection]:
+    """The published collections among the sources."""
+    facts = ((name, getattr(cls, "collection", None)) for name, cls in sources.members().items())
+    return {name: known for name, known in facts if isinstance(known, Collection)}
+
+
+def listing() -> list[Row]:
+    """All published collections, present or not."""
+    return [_row(collection) for collection in collections().values()]
+
+
+def info(name: str) -> str:
+    """What a collection is, where it comes from, and whether it is here."""
+    collection = _known(name)
+    folder = collection.present()
+    lines = [
+        f"{collection.name}: {collection.about}",
+        f"features {collection.features}, grades 0 .. {collection.grades - 1}",
+        *(f"{part}: {_counts(*counts)} as published" for part, counts in collection.published.items()),
+        f"home: {collection.home}",
+        f"terms: {collection.terms}",
+        f"layout: {', '.join(_paths(collection))}",
+        f"here: {folder}" if folder else collection.absent(_paths(collection)[0]),
+    ]
+    return "\n".join(lines)
+
+
+def add(name: str, path: str | Path) -> str:
+    """Check every file of a collection, compare its counts with the published ones, remember where it lies."""
+    collection, given = _known(name), Path(path).expanduser()
+    folder = next((f for f in [given, *(given / n for n in collection.folders)] if _missing(collection, f) == []), None)
+    if folder is None:
+        missing = _missing(collection, given)
+        raise Mistake(
+            f"{given} lacks {', '.join(missing[:5])}{' and others' if len(missing) > 5 else ''}; nothing was added "
+            f"(a part of {name} can be used without `add`, in a folder {collection.folders[0]} below FOLTR_DATA)"
+        )
+    lines = [f"{name} in {folder}"]
+    for part, files in collection.files.items():
+        total = (0, 0)
+        for split, file in files.items():
+            counts = _count(folder / file, collection)
+            total = (total[0] + counts[0], total[1] + counts[1])
+            lines.append(f"  {file}: {_counts(*counts)}{_beside(collection, f'{part} {split}', counts)}")
+        lines.append(f"  {part}: {_counts(*total)}{_beside(collection, part, total)}")
+    lookup.register(name, folder)
+    return "\n".join([*lines, f"registered in {lookup.registry()}"])
+
+
+def _row(collection: Collection) -> Row:
+    folder, parts = collection.present(), list(collection.files)
+    whole = collection.published.get(parts[0])
+    if whole is None and collection.published:
+        splits = [count for part, count in collection.published.items() if part.startswith(parts[0])]
+        whole = (sum(q for q, _ in splits), sum(d for _, d in splits))
+    queries, documents = whole or (None, None)
+    where = str(folder) if folder else collection.home
+    return Row(collection.name, folder is not None, queries, documents, collection.features, collection.grades, where)
+
+
+def _known(name: str) -> Collection:
+    known = collections()
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise Mistake(f"no published collection is called {name!r}: {hint} (your own folder: Letor(path=...))")
+    return known[name]
+
+
+def _paths(collection: Collection) -> list[str]:
+    return sorted({path for part in collection.files.values() for path in part.values()} | set(collection.extras))
+
+
+def _missing(collection: Collection, folder: Path) -> list[str]:
+    return [path for path in _paths(collection) if not (folder / path).is_file()]
+
+
+def _count(file: Path, collection: Collection) -> tuple[int, int]:
+    """Queries and documents of a file, every line of it checked on the way."""
+    queries = documents = 0
+    for piece in read(file, collection.reading):
+        queries, documents = queries + len(piece.starts), documents + len(piece.labels)
+    return queries, documents
+
+
+def _counts(queries: int, documents: int) -> str:
+    return f"{queries:,} queries, {documents:,} documents"
+
+
+def _beside(collection: Collection, part: str, found: tuple[int, int]) -> str:
+    published = collection.published.get(part)
+    if published is None:
+        return ""
+    return " (as published)" if published == found else f" (published: {_counts(*published)}: NOT the same)"

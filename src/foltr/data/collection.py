@@ -1,0 +1,82 @@
+"""What published collections have in common: facts, where to get them, and files in their owner's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from foltr.core import require
+from foltr.data import files, lookup
+from foltr.data.dataset import Dataset
+from foltr.data.letor import Reading
+from foltr.errors import Mistake
+from foltr.places import data_folders
+
+SPLITS = ("train", "vali", "test")
+FOLDS = tuple(range(1, 6))
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The facts of one published collection. `files`: part ("fold 1") -> split -> path below its folder."""
+
+    name: str
+    about: str
+    home: str
+    terms: str
+    features: int
+    grades: int
+    files: Mapping[str, Mapping[str, str]]
+    published: Mapping[str, tuple[int, int]]  # part, or part and split -> queries, documents
+    folders: tuple[str, ...] = ()  # names that its folder may have
+    extras: tuple[str, ...] = ()  # files that belong to it besides those of the splits
+    sparse: bool = False
+    clip: bool = False
+    reading: Reading = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reading", Reading(self.sparse, self.features, self.grades, self.clip))
+
+    def load(self, part: str, split: str, normalize: bool) -> Dataset:
+        return files.load(self.find(part, split), self.reading, normalize)
+
+    def find(self, part: str, split: str) -> Path:
+        """The file of a split, or a mistake that says where to get it and where to put it."""
+        known_split(split, tuple(self.files[part]))
+        file = self.files[part][split]
+        for folder in lookup.candidates(self.name, self.folders):
+            if (folder / file).is_file():
+                return folder / file
+        raise Mistake(self.absent(file))
+
+    def present(self) -> Path | None:
+        """The first folder that holds a file of this collection."""
+        paths = [path for part in self.files.values() for path in part.values()]
+        for folder in lookup.candidates(self.name, self.folders):
+            if any((folder / path).is_file() for path in paths):
+                return folder
+        return None
+
+    def absent(self, file: str) -> str:
+        *named, own = data_folders()
+        sought = f"below FOLTR_DATA ({', '.join(map(str, named))})" if named else "below a folder named by FOLTR_DATA"
+        return (
+            f"{self.name} is not on this machine. Get it from {self.home} ({self.terms}). "
+            f"Then put it so that {self.folders[0]}/{file} lies {sought} or in {own}, "
+            f"or run `foltr data add {self.name} FOLDER` with the folder that holds {file}."
+        )
+
+
+def known_split(split: str, splits: tuple[str, ...]) -> None:
+    require(split in splits, f"no split is called {split!r}: known: {', '.join(splits)}")
+
+
+def known_fold(fold: int) -> None:
+    require(fold in FOLDS, f"fold {fold} does not exist: folds are 1 .. 5")
+
+
+def five_folds(queries: int, documents: int) -> tuple[dict[str, dict[str, str]], dict[str, tuple[int, int]]]:
+    """Files and counts of a collection in Microsoft's layout, FoldK/{train,vali,test}.txt: every fold holds it all."""
+    layout = {f"fold {k}": {split: f"Fold{k}/{split}.txt" for split in SPLITS} for k in FOLDS}
+    return layout, {part: (queries, documents) for part in layout}

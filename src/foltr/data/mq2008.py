@@ -1,0 +1,44 @@
+"""LETOR 4.0 MQ2008: the Million Query track of TREC 2008 on the .gov2 pages"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from foltr.data.collection import SPLITS, Collection, five_folds, known_fold
+from foltr.data.dataset import Dataset
+from foltr.spec import source
+
+FILES, PUBLISHED = five_folds(784, 15_211)
+
+
+@source
+@dataclass(frozen=True)
+class MQ2008:
+    """LETOR 4.0 MQ2008: 784 queries, 15,211 documents, 46 features, grades 0-2; its makers normalised it per query.
+
+    mq20083
+    """
+
+    fold: int = 1
+    normalize: bool = False
+
+    collection: ClassVar[Collection] = Collection(
+        name="MQ2008",
+        about="LETOR 4.0 MQ2008: the Million Query track of TREC 2008 on the .gov2 pages",
+        home="Microsoft Research's LETOR 4.0 page (https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/)",
+        terms="free for research under Microsoft's LETOR agreement, no redistribution",
+        features=46,
+        grades=3,
+        files=FILES,
+        published=PUBLISHED,
+        folders=("MQ2008", "LETOR-4.0/MQ2008"),
+    )
+
+    def __post_init__(self) -> None:
+        known_fold(self.fold)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return SPLITS
+
+    def load(self, split: str) -> Dataset:
+        return self.collection.load(f"fold {self.fold}", split, self.normalize)

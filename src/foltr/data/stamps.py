@@ -1,0 +1,54 @@
+"""The hash of a file's content, remembered: gigabytes are not read again to learn that nothing changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from hashlib import blake2b, file_digest
+from pathlib import Path
+
+from foltr.errors import Mistake
+from foltr.places import cache_folder
+
+RACY = 2_000_000_000  # nanoseconds; a file hashed so soon after its last change may change again within one tick
+
+
+def stamp(path: Path) -> list[int]:
+    """What changes whenever a file does: restoring the modification time moves the change time."""
+    try:
+        seen = os.stat(path)
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    return [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, seen.st_dev]
+
+
+def content(path: Path) -> str:
+    """A hash of the file's bytes; remembered only if the file had come to rest before it was hashed."""
+    now, begun = stamp(path), time.time_ns()
+    name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
+    memory = cache_folder("data") / "stamps" / f"{name}.json"
+    try:
+        known = json.loads(memory.read_text())
+        if known["stamp"] == now:
+            return str(known["content"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not seen before, or not readable: hash it
+    try:
+        with open(path, "rb") as file:
+            digest = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    if stamp(path) == now and begun - max(now[1], now[2]) > RACY:
+        _remember(memory, {"stamp": now, "content": digest, "path": str(path)})
+    return digest
+
+
+def _remember(memory: Path, known: dict[str, object]) -> None:
+    aside = memory.with_suffix(f".{os.getpid()}")
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(json.dumps(known))
+        os.replace(aside, memory)
+    except OSError:
+        pass  # a cache that cannot be written to may still hold the data: the file is only hashed again
