@@ -1,0 +1,39 @@
+"""foltr: federated online learning to rank. `Experiment(...).run()` is the whole of it; see `foltr --help`.
+
+Names are imported when they are first used, so that `import foltr` and `foltr --help` cost nothing.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Experiment": "foltr.experiment",
+    "Result": "foltr.record",
+    "TrainedRanker": "foltr.trained",
+    "load_ranker": "foltr.trained",
+    "rank": "foltr.trained",
+    "use": "foltr.user_files",
+    "Mistake": "foltr.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public functions, and every component by its name: `foltr.PDGD`, `foltr.MQ2008`."""
+    from importlib import import_module
+
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name[:1].isupper():
+        from foltr.spec import FAMILIES
+
+        for family in FAMILIES:
+            if name in family.members():
+                return family.members()[name]
+    raise AttributeError(f"module 'foltr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from foltr.spec import FAMILIES
+
+    return sorted([*_HOMES, "__version__", *(name for family in FAMILIES for name in family.members())])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,27 +18,28 @@ class Debug:
     ranker: Ranker
     population: Population
     seed: int
-    memory: dict[int, Array] = field(default_factory=dict)  # what each device keeps between rounds
+    memory: Array  # (clients, numbers) what each device keeps between rounds
+    notes: tuple[str, ...] = ()
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
         for i, client in enumerate(map(int, clients)):
             user = self.population.user(client, stream(self.seed, "user", client, t))
-            memory = self.memory.get(client, self.learner.remembered(params))
-            update, memory = client_step(self.learner, self.ranker, params, memory, user, client, t, self.seed)
-            _check(update, len(params), client, t)
-            updates.append(Update(client, self.learner.decode(update.payload, params), update.weight))
-            if len(memory):
-                self.memory[client] = memory
+            update, self.memory[client] = client_step(
+                self.learner, self.ranker, params, self.memory[client], user, client, t, self.seed
+            )
+            direction = self.learner.decode(update.payload, params)
+            _check(update, direction, params, f"client {client}, round {t}")
+            updates.append(Update(client, direction, update.weight))
             ndcg[i], max_rr[i] = user.ndcg / user.made, user.max_rr / user.made
         return Cohort.stack(updates), Observed(ndcg, max_rr)
 
 
-def _check(update: Update, dim: int, client: int, t: int) -> None:
-    where = f"client {client}, round {t}"
-    if update.payload.ndim != 1:
-        raise ValueError(f"{where}: a payload is one flat vector, got shape {update.payload.shape}")
-    if not np.isfinite(update.payload).all():
+def _check(update: Update, direction: Array, params: Array, where: str) -> None:
+    if update.payload.ndim != 1 or direction.shape != params.shape:
+        shapes = f"{update.payload.shape} -> {direction.shape}"
+        raise ValueError(f"{where}: a payload is one flat vector that means {params.shape}, got {shapes}")
+    if not np.isfinite(direction).all():
         raise FloatingPointError(f"{where}: the update is not finite")
     if not (np.isfinite(update.weight) and update.weight > 0):
         raise ValueError(f"{where}: a weight must be > 0, got {update.weight}")

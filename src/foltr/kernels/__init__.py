@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import numba
+import numpy as np
 
 from foltr.places import cache_folder
 
@@ -34,6 +35,13 @@ def kernel(fastmath: set[str] | bool = False) -> Callable[[Callable[..., Any]], 
             return numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None)(function)
 
     return compiled
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A read-only view: memory maps are read-only anyway, and numba compiles once more for the other kind."""
+    view = np.asarray(array).view(np.ndarray)
+    view.flags.writeable = False
+    return view
 
 
 def sources_hash() -> str:

@@ -1,0 +1,203 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foltr.errors import Mistake, did_you_mean
+
+app = typer.Typer(
+    help="Federated online learning to rank: simulate it fast, run it for real.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+data_app = typer.Typer(help="Data sets: what is here, what they are, and how to add one.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+def told(command: Callable[..., None]) -> Callable[..., None]:
+    """A user's mistake is one message and exit code 2; an interruption says how to go on."""
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except Mistake as mistake:
+            print(f"foltr: {mistake}", file=sys.stderr)
+            raise typer.Exit(2) from None
+        except FloatingPointError as error:
+            print(f"foltr: {error}: try a smaller lr, or a max_norm", file=sys.stderr)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt as stop:
+            print(f"\nfoltr: {stop or 'stopped'}", file=sys.stderr)
+            raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
+
+    return call
+
+
+Spec = Annotated[str | None, typer.Option(metavar="SPEC", show_default=False)]
+Number = Annotated[int | None, typer.Option(show_default=False)]
+
+
+@app.command()
+@told
+def run(
+    file: Annotated[Path | None, typer.Argument(help="A TOML file with any of the fields below.")] = None,
+    data: Spec = None,
+    users: Spec = None,
+    ranker: Spec = None,
+    learner: Spec = None,
+    aggregator: Spec = None,
+    optimizer: Spec = None,
+    clients: Number = None,
+    participation: Annotated[float | None, typer.Option(show_default=False, help="Part of the clients per round.")] = None,
+    rounds: Number = None,
+    evaluate_every: Number = None,
+    empty: Annotated[str | None, typer.Option(help="Queries without relevant documents: skip, zero or one.")] = None,
+    seed: Number = None,
+    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+    engine: Annotated[str, typer.Option(help="local (compiled) or debug (plain definitions).")] = "local",
+    threads: Annotated[int, typer.Option(help="The results do not depend on it.")] = 1,
+    out: Annotated[Path, typer.Option(help="Where run folders are kept.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="Print the final measures as one line of JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Run one experiment: a TOML file, options, or both (options win). Stopped or killed, the same command resumes.
+
+    A SPEC is a component with its fields: --learner 'PDGD(lr=0.1, sessions=5)'. `foltr list` names all components,
+    `foltr show NAME` explains one.
+    """
+    given = {
+        "data": data, "users": users, "ranker": ranker, "learner": learner, "aggregator": aggregator,
+        "optimizer": optimizer, "clients": clients, "participation": participation, "rounds": rounds,
+        "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
+    }  # fmt: skip
+    from foltr.run_command import run_command
+
+    fields = {name: value for name, value in given.items() if value is not None}
+    run_command(file, fields, use or [], engine, threads, out, json, quiet)
+
+
+@app.command()
+@told
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the picture and the runs go.")] = Path("foltr-demo"),
+    seed: int = 1,
+    threads: int = 2,
+) -> None:
+    """Watch 100 devices learn to rank from clicks, beside a centralised learner: embedded data, under a minute."""
+    from foltr.demo import run_demo
+
+    run_demo(out, seed, threads)
+
+
+@app.command("list")
+@told
+def list_components(
+    family: Annotated[str | None, typer.Argument(help="One family only, e.g. rankers.")] = None,
+    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+) -> None:
+    """List all components, by family."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from foltr.spec import FAMILIES
+
+    _use(use)
+    folders = {registry.folder: registry for registry in FAMILIES}
+    if family is not None and family not in folders:
+        raise Mistake(f"no family is called {family!r}: {did_you_mean(family, folders)}")
+    table = Table.grid(padding=(0, 2))
+    for folder in [family] if family else folders:
+        table.add_row(f"[bold]{folder}[/bold]")
+        for name, cls in folders[folder].members().items():
+            table.add_row(f"  {name}", (cls.__doc__ or "").strip().split("\n")[0])
+    Console().print(table)
+
+
+@app.command()
+@told
+def show(
+    name: Annotated[str, typer.Argument(help="A component, e.g. PDGD.")],
+    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+) -> None:
+    """Explain one component: what it computes, its fields, where it was published."""
+    import inspect
+
+    from foltr.spec import described, find
+
+    _use(use)
+    family, cls = find(name)
+    print(f"{name} ({family.family})\n\n{inspect.getdoc(cls)}\n\nfields:")
+    for field, kind, default in described(cls):
+        print(f"  {field}: {kind} = {default}")
+    about = inspect.getdoc(inspect.getmodule(cls))
+    print(f"\n{about}" if about else "")
+
+
+def _use(files: list[Path] | None) -> None:
+    from foltr.user_files import use as load
+
+    for file in files or []:
+        load(file)
+
+
+@data_app.command("list")
+@told
+def data_list() -> None:
+    """Which data sets are known, and which are on this machine."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from foltr.data.catalogue import listing
+
+    table = Table("name", "here", "queries", "documents", "features", "grades")
+    for row in listing():
+        counts = (f"{n:,}" if n is not None else "" for n in (row.queries, row.documents, row.features, row.grades))
+        table.add_row(row.name, "yes" if row.present else "no", *counts)
+    Console().print(table)
+    print("`foltr data info NAME` says where to get one; Synthetic() needs none.")
+
+
+@data_app.command("info")
+@told
+def data_info(name: str) -> None:
+    """What a data set is, where to get it, under which terms, and where to put it."""
+    from foltr.data.catalogue import info
+
+    print(info(name))
+
+
+@data_app.command("add")
+@told
+def data_add(name: str, path: Path) -> None:
+    """Check the files of a data set that you have, and remember where they are."""
+    from foltr.data.catalogue import add
+
+    print(add(name, path))
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from foltr import __version__
+
+        print(f"foltr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,68 @@
+"""An experiment: the frozen list of all parts, and the checks that they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from foltr.aggregators.mean import Mean
+from foltr.core import Aggregator, ClickModel, Learner, Optimizer, Ranker, Source, require
+from foltr.data.synthetic import Synthetic
+from foltr.learners.pdgd import PDGD
+from foltr.metrics import Empty
+from foltr.optimizers.sgd import SGD
+from foltr.rankers.linear import Linear
+from foltr.spec import checked
+from foltr.users.cascade import Cascade
+
+if TYPE_CHECKING:
+    from foltr.running import Progress, Result
+
+
+@checked
+@dataclass(frozen=True)
+class Experiment:
+    """All parts of one run; its repr is its config. Two with equal fields give equal bits on one kind of CPU."""
+
+    data: Source = Synthetic()
+    users: ClickModel = Cascade()
+    ranker: Ranker = Linear()
+    learner: Learner = PDGD()
+    aggregator: Aggregator = Mean()
+    optimizer: Optimizer = SGD()
+    clients: int = 100
+    participation: float = 1.0
+    rounds: int = 100
+    evaluate_every: int = 10
+    empty: Empty = "skip"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 1, f"clients must be >= 1, got {self.clients}")
+        require(0.0 < self.participation <= 1.0, f"participation must be in (0, 1], got {self.participation}")
+        require(self.rounds >= 1, f"rounds must be >= 1, got {self.rounds}")
+        require(self.evaluate_every >= 1, f"evaluate_every must be >= 1, got {self.evaluate_every}")
+        require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
+
+    def config(self) -> dict[str, Any]:
+        """Every field as a TOML value."""
+        plain = (int, float, str)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value if isinstance(value, plain) else repr(value) for name, value in values.items()}
+
+    def run(
+        self,
+        out: str | Path | None = None,
+        threads: int = 1,
+        engine: Literal["local", "debug"] = "local",
+        watch: Callable[[Progress], None] = lambda progress: None,
+    ) -> Result:
+        """Run it, or go on where it was stopped. With `out`, everything is kept in a folder there that is named by the
+        run's identity; a finished run is not repeated. `watch` is called after every round."""
+        require(threads >= 1, f"threads must be >= 1, got {threads}")
+        require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
+        from foltr.running import Run
+
+        return Run(self, out, threads, engine, watch).result()

@@ -1,0 +1,45 @@
+"""Ctrl-C and SIGTERM are obeyed between two rounds, after a checkpoint; a second Ctrl-C at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from foltr.record import Folder
+
+
+class Stopped(KeyboardInterrupt):
+    """A run was interrupted and can be resumed; the message says where."""
+
+    def __init__(self, message: str, signum: int) -> None:
+        super().__init__(message)
+        self.signum = signum
+
+
+class Interruptions:
+    def __init__(self, folder: Folder | None) -> None:
+        self.folder = folder
+        self.asked = 0  # the signal that asked to stop
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruptions:
+        if self.folder is not None and threading.current_thread() is threading.main_thread():
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                self._before[signum] = signal.signal(signum, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _ask(self, signum: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = signum
+
+    def obey(self, t: int, rounds: int) -> None:
+        if self.asked and self.folder is not None:
+            saved = f"stopped after round {t} of {rounds}, saved in {self.folder.path}"
+            raise Stopped(f"{saved}: the same command goes on from there", self.asked)

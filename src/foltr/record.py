@@ -1,0 +1,156 @@
+"""A run on disk: config, metrics per round, checkpoints, environment. Atomic, resumable, plain files.
+
+config.toml       every field; `foltr run` takes it
+environment.json  identity, versions, machine, commit
+checkpoint.npz    while it runs: all that the rest of the run depends on
+metrics.csv       one row per round, empty where a round was not evaluated
+params.npy        final parameters, float64, as the server holds them
+result.json       final measures; written last, so its presence means that the run is whole
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from foltr.core import Array, Cohort, Observed
+from foltr.errors import Mistake, did_you_mean
+from foltr.federation import State
+from foltr.files import told, write_whole
+
+ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
+
+
+class Curve(NamedTuple):
+    rounds: Array
+    values: Array
+
+
+@dataclass
+class Metrics:
+    """What was measured: `online` in every round, `offline` in the rounds that were evaluated (0 = before the first)."""
+
+    online: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ONLINE})
+    evaluated: list[int] = field(default_factory=list)
+    offline: dict[str, list[float]] = field(default_factory=dict)
+
+    def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
+        """A round's online measures; NaN where nobody may know them (real clients)."""
+        self.online["online_ndcg@10"].append(float("nan") if observed is None else float(observed.ndcg.mean()))
+        self.online["maxrr"].append(float("nan") if observed is None else float(observed.max_rr.mean()))
+        self.online["interactions"].append(float(cohort.weights.sum()))
+
+    def evaluate(self, t: int, measures: dict[str, float]) -> None:
+        self.evaluated.append(t)
+        for name, value in measures.items():
+            self.offline.setdefault(name, []).append(value)
+
+    def curve(self, name: str) -> Curve:
+        if name in self.online:
+            return Curve(np.arange(1, len(self.online[name]) + 1), np.array(self.online[name]))
+        if name in self.offline:
+            return Curve(np.array(self.evaluated), np.array(self.offline[name]))
+        raise Mistake(f"no curve is called {name!r}: {did_you_mean(name, [*self.online, *self.offline])}")
+
+    def csv(self) -> str:
+        at = {t: i for i, t in enumerate(self.evaluated)}
+        lines = [",".join(["round", *self.online, *self.offline])]
+        for t in range(len(self.online["interactions"]) + 1):
+            online = [repr(values[t - 1]) if t else "" for values in self.online.values()]
+            offline = [repr(values[at[t]]) if t in at else "" for values in self.offline.values()]
+            lines.append(",".join([str(t), *online, *offline]))
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def from_csv(cls, text: str) -> Metrics:
+        names, *rows = (line.split(",") for line in text.splitlines())
+        metrics = cls()
+        for row in rows:
+            values = dict(zip(names, row, strict=True))
+            for name in ONLINE:
+                if values[name]:
+                    metrics.online[name].append(float(values[name]))
+            measures = {name: float(v) for name, v in values.items() if name not in ("round", *ONLINE) and v}
+            if measures:
+                metrics.evaluate(int(values["round"]), measures)
+        return metrics
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One run's folder."""
+
+    path: Path
+
+    def open(self, files: dict[str, str]) -> None:
+        with told(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            if not (self.path / name).exists():
+                write_whole(self.path / name, content)
+
+    def checkpoint(self, state: State, memory: Array, metrics: Metrics, seconds: float) -> None:
+        arrays = {
+            "params": state.params,
+            "t": np.array(state.t),
+            "seconds": np.array(seconds),
+            "memory": memory,
+            "evaluated": np.array(metrics.evaluated, np.int64),
+            **{f"aggregator.{i}": part for i, part in enumerate(state.aggregator)},
+            **{f"optimizer.{i}": part for i, part in enumerate(state.optimizer)},
+            **{f"online.{name}": np.array(values) for name, values in metrics.online.items()},
+            **{f"offline.{name}": np.array(values) for name, values in metrics.offline.items()},
+        }
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        write_whole(self.path / "checkpoint.npz", buffer.getvalue())
+
+    def resume(self) -> tuple[State, Array, Metrics, float] | None:
+        """What `checkpoint` wrote, or None if there is nothing."""
+        file = self.path / "checkpoint.npz"
+        if not file.exists():
+            return None
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        except (OSError, ValueError, BadZipFile, KeyError) as error:
+            raise Mistake(f"{file} cannot be read ({error}): delete it to start this run again") from None
+
+        def family(name: str) -> dict[str, Array]:
+            return {key[len(name) + 1 :]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
+
+        def memory_of(name: str) -> tuple[Array, ...]:
+            return tuple(family(name)[str(i)] for i in range(len(family(name))))
+
+        state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), int(arrays["t"]))
+        online = {name: part.tolist() for name, part in family("online").items()}
+        offline = {name: part.tolist() for name, part in family("offline").items()}
+        metrics = Metrics(online, arrays["evaluated"].tolist(), offline)
+        return state, arrays["memory"], metrics, float(arrays["seconds"])
+
+    def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
+        buffer = io.BytesIO()
+        np.save(buffer, params, allow_pickle=False)
+        write_whole(self.path / "params.npy", buffer.getvalue())
+        write_whole(self.path / "metrics.csv", metrics.csv())
+        write_whole(self.path / "result.json", json.dumps(final, indent=1) + "\n")
+        (self.path / "checkpoint.npz").unlink(missing_ok=True)
+
+    def finished(self) -> tuple[Array, Metrics, dict[str, Any]] | None:
+        """What `finish` wrote, or None if the run is not whole."""
+        file = self.path / "result.json"
+        if not file.exists():
+            return None
+        try:
+            final = json.loads(file.read_text())
+            params = np.load(self.path / "params.npy", allow_pickle=False)
+            metrics = Metrics.from_csv((self.path / "metrics.csv").read_text())
+        except (OSError, ValueError) as error:
+            raise Mistake(f"{self.path} is damaged ({error}): delete it to run it again") from None
+        return params, metrics, final

@@ -1,0 +1,43 @@
+"""`foltr run`: from a file and options to an experiment, its progress and its result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from foltr import toml
+from foltr.experiment import Experiment
+from foltr.progress import Watcher, sparkline
+from foltr.running import Result
+from foltr.spec import brief
+from foltr.user_files import use
+
+
+def run_command(
+    file: Path | None, given: dict[str, Any], used: list[Path], engine: str, threads: int, out: Path,
+    as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    from_file = toml.read(file) if file else {}
+    for path in [*toml.used_files(from_file, file), *used]:
+        use(path)
+    experiment = Experiment(**{**from_file, **given})
+    label = f"{brief(experiment.data)}  {brief(experiment.users)}  {brief(experiment.learner)}  {brief(experiment.ranker)}"
+    with Watcher(label, quiet) as watch:
+        result = experiment.run(out, threads, engine, watch)  # type: ignore[arg-type]
+    print(json.dumps({**result.final, "run": str(result.folder)}) if as_json else summary(result))
+
+
+def summary(result: Result) -> str:
+    final, e = result.final, result.experiment
+    lines = [
+        f"offline nDCG@10  {final['ndcg@10']:.4f}  {sparkline(result.metrics.offline['ndcg@10'])}",
+        f"MRR@10           {final['mrr@10']:.4f}",
+        f"expected MaxRR   {final['expected_maxrr']:.4f}",
+        f"online           {final['online']:.4f}  (discounted sum of nDCG@10; last round {final['online_ndcg@10']:.4f})",
+        f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
+        f"queries without a relevant document: {e.empty}",
+        *(f"note: {note}" for note in final["notes"]),
+        f"{'finished before, not repeated' if result.repeated else 'run'}: {result.folder}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,161 @@
+"""One experiment under way: resumes, learns, evaluates, records."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array, Cohort, Observed
+from foltr.engines.debug import Debug
+from foltr.environment import environment
+from foltr.evaluation import Evaluator
+from foltr.experiment import Experiment
+from foltr.federation import Server, State, federate, participants
+from foltr.interruptions import Interruptions
+from foltr.metrics import DEPTH, online_performance
+from foltr.record import Curve, Folder, Metrics
+from foltr.seeds import stream
+from foltr.simulation import Population, iid
+from foltr.threads import Threads
+from foltr.toml import written
+from foltr.trained import TrainedRanker
+from foltr.user_files import contents_behind
+
+RESULTS = 1  # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
+CHECKPOINT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher sees after each round."""
+
+    experiment: Experiment
+    t: int  # rounds done
+    began: int  # rounds that were done when this process took over
+    metrics: Metrics
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    experiment: Experiment
+    params: Array  # (d,) float64, as the server holds them
+    metrics: Metrics
+    final: dict[str, Any]
+    folder: Path | None
+    features: int
+    repeated: bool = False  # read from the folder of an earlier run
+
+    def curve(self, name: str) -> Curve:
+        """`rounds, values = result.curve("ndcg@10")`; also mrr@10, expected_maxrr, online_ndcg@10, maxrr."""
+        return self.metrics.curve(name)
+
+    @property
+    def trained(self) -> TrainedRanker:
+        """The ranker: to rank new documents with, to save, to export."""
+        return TrainedRanker(self.experiment.ranker, self.params.astype(np.float32), self.features)
+
+
+class Run:
+    def __init__(
+        self, experiment: Experiment, out: str | Path | None, threads: int, engine: str, watch: Callable[[Progress], None]
+    ) -> None:
+        self.experiment, self.engine_name, self.watch = experiment, engine, watch
+        e = experiment
+        self.train, self.test = e.data.load("train"), e.data.load("test")
+        self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
+        self.identity = self._identity()
+        self.folder = None if out is None else Folder(Path(out) / self._name())
+        self.threads = Threads(threads)
+
+    def _identity(self) -> str:
+        """Of the resolved config, the data's content, any user file, and RESULTS; not of threads, paths or engine."""
+        parts = [RESULTS, self.experiment.config(), self.train.content, self.test.content]
+        text = json.dumps([*parts, contents_behind(self.experiment)], sort_keys=True)
+        return blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def _name(self) -> str:
+        e = self.experiment
+        return "-".join([*(type(part).__name__ for part in (e.data, e.learner, e.ranker)), self.identity])
+
+    def result(self) -> Result:
+        if self.folder is not None and (done := self.folder.finished()):
+            return Result(self.experiment, *done, self.folder.path, self.train.width, repeated=True)
+        with self.threads.running(), Interruptions(self.folder) as interruptions:
+            return self._learn(interruptions)
+
+    def _learn(self, interruptions: Interruptions) -> Result:
+        e, began = self.experiment, time.perf_counter()
+        server = Server(e.learner, e.aggregator, e.optimizer)
+        state = server.init(e.ranker.init(self.train.width, stream(e.seed, "init")))
+        engine, evaluate = self._engine(state.params), self._evaluator()
+        metrics, before = Metrics(), 0.0
+        if self.folder is not None:
+            about = {"identity": self.identity, "results": RESULTS, **environment()}
+            self.folder.open({"config.toml": written(e), "environment.json": json.dumps(about, indent=1) + "\n"})
+            if stored := self.folder.resume():
+                state, engine.memory, metrics, before = stored
+        if not metrics.evaluated:
+            metrics.evaluate(0, evaluate(state.params))
+        first, saved = state.t, time.monotonic()
+
+        def seconds() -> float:
+            return before + time.perf_counter() - began
+
+        def record(state: State, cohort: Cohort, observed: Observed | None) -> None:
+            nonlocal saved
+            metrics.add_round(cohort, observed)
+            if state.t % e.evaluate_every == 0 or state.t == e.rounds:
+                metrics.evaluate(state.t, evaluate(state.params))
+            self.watch(Progress(e, state.t, first, metrics, engine.notes))
+            due = interruptions.asked or time.monotonic() - saved > CHECKPOINT_SECONDS
+            if self.folder is not None and due and state.t < e.rounds:
+                self.folder.checkpoint(state, engine.memory, metrics, seconds())
+                saved = time.monotonic()
+                interruptions.obey(state.t, e.rounds)
+
+        def choose(t: int) -> Array:
+            return participants(e.clients, e.participation, e.seed, t)
+
+        state = federate(server, engine, state, e.rounds, choose, e.seed, record)
+        final = self._final(metrics, seconds(), engine.notes)
+        if self.folder is not None:
+            self.folder.finish(state.params, metrics, final)
+        return Result(e, state.params, metrics, final, self.folder.path if self.folder else None, self.train.width)
+
+    def _engine(self, params: Array) -> Any:
+        e, p = self.experiment, self.population
+        start = e.learner.remembered(params.astype(np.float32))
+        memory = np.tile(start, (e.clients, 1))  # (clients, numbers kept on each device)
+        if self.engine_name == "debug":
+            return Debug(e.learner, e.ranker, p, e.seed, memory)
+        from foltr.engines.local import Local
+
+        return Local(e.learner, e.ranker, p, e.seed, memory, self.threads)
+
+    def _evaluator(self) -> Evaluator:
+        e, tables = self.experiment, self.population.tables(DEPTH)
+        click = None if tables is None else tables[0].mean(axis=0)
+        return Evaluator(e.ranker, self.test, click, e.empty, e.seed, self.threads, self.engine_name == "debug")
+
+    def _final(self, metrics: Metrics, seconds: float, notes: tuple[str, ...]) -> dict[str, Any]:
+        last = {name: values[-1] for name, values in metrics.offline.items()}
+        online = metrics.online["online_ndcg@10"]
+        return {
+            **last,
+            "online": online_performance(np.array(online)),
+            "online_ndcg@10": online[-1],
+            "maxrr": metrics.online["maxrr"][-1],
+            "interactions": int(sum(metrics.online["interactions"])),
+            "rounds": self.experiment.rounds,
+            "empty": self.experiment.empty,
+            "seconds": round(seconds, 3),
+            "notes": list(notes),
+        }

@@ -1,0 +1,38 @@
+"""Work shared over threads: every piece writes only its own part of a result, so the bits never depend on how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+PIECES = 4  # per thread, so that a slow piece is made up for
+
+
+class Threads:
+    """Shares a range of independent pieces of work; every piece writes only its own part of the result."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[Threads]:
+        if self.number > 1:
+            self._pool = ThreadPoolExecutor(self.number)
+        try:
+            yield self
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(cancel_futures=True)
+                self._pool = None
+
+    def share(self, n: int, work: Callable[[int, int], None], small: bool = False) -> None:
+        if self._pool is None or small or n == 1:
+            work(0, n)
+            return
+        edges = np.linspace(0, n, min(n, PIECES * self.number) + 1).astype(int)
+        for done in [self._pool.submit(work, int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]:
+            done.result()

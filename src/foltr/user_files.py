@@ -1,0 +1,55 @@
+"""Components in a user's own file: `--use my_rule.py`, `use = ["my_rule.py"]` in a TOML, `foltr.use("my_rule.py")`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, is_dataclass
+from hashlib import blake2b
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake
+from foltr.spec import FAMILIES
+
+_contents: dict[str, str] = {}  # module name -> hash of the file
+
+
+def use(path: str | Path) -> None:
+    """Load a Python file that registers components; the same content is loaded once, a changed file anew."""
+    file = Path(path).resolve()
+    try:
+        content = blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    name = f"foltr_user_{file.stem}_{blake2b(str(file).encode(), digest_size=4).hexdigest()}"
+    if _contents.get(name) == content:
+        return
+    for family in FAMILIES:
+        family.members()  # ours first, so that a clash of names is told of the user's file
+        family.forget(name)
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise Mistake(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Mistake:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's file raises is told as its fault
+        raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
+    _contents[name] = content
+
+
+def contents_behind(thing: Any) -> list[str]:
+    """Hashes of the user files whose components `thing` is made of: part of a run's identity."""
+    found = {_contents[type(thing).__module__]} if type(thing).__module__ in _contents else set()
+    if is_dataclass(thing):
+        for field in fields(thing):
+            found.update(contents_behind(getattr(thing, field.name)))
+    return sorted(found)
+
+
+def files_loaded() -> list[str]:
+    return sorted(str(sys.modules[name].__file__) for name in _contents)
