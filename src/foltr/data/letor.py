@@ -22,6 +22,7 @@ from foltr.errors import Mistake
 
 BLOCK = 2 << 20  # bytes of text that one thread parses at a time
 LARGEST = 16 << 20  # numbers in one piece's storage
+HARD = 1 << 12  # numbers that a kernel may leave to Python before it pauses
 MOST_FEATURES = 100_000
 MOST_GRADES = 128  # labels are int8
 
@@ -111,13 +112,13 @@ def shape_of(path: Path, reading: Reading) -> Shape:
     if reading.features is not None:
         return Shape(reading.features, base)
     if not reading.sparse:
-        return Shape(len(first), base)
+        return Shape(max(1, len(first)), base)
     from foltr.kernels.letor import largest_index
 
     last = max((largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0)
     if last - base >= MOST_FEATURES:
         raise complaints.too_many_features(path, last, MOST_FEATURES)
-    return Shape(last + 1 - base, base)
+    return Shape(max(1, last + 1 - base), base)
 
 
 def _first_document(path: Path) -> list[bytes]:
@@ -155,7 +156,7 @@ def _parse_block(path: Path, block: bytes, line: int, reading: Reading, shape: S
     while code == kernels.FULL:
         storage, labels = np.zeros((rows, padded(shape.width)), np.float32), np.empty(rows, np.int8)
         starts, query_at, document_at = np.empty(rows, int), np.empty((rows, 2), int), np.empty((rows, 2), int)
-        hard = np.empty((shape.width + (1 << 12), 3), int)
+        hard = np.empty((shape.width + HARD, 3), int)
         n, q, hards, code, place = kernels.parse_lines(
             text, place, grades, shape.width, shape.base, reading.sparse,
             storage, labels, starts, query_at, document_at, hard,

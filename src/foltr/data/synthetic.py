@@ -83,7 +83,7 @@ class Synthetic:
         count = train if split == "train" else -(-train // 3)
         key = {"synthetic": repr(self), "queries": count, "split": split, "made": MADE}
         if count * shape.documents * shape.features > IN_MEMORY:
-            found = cache.kept(key, partial(_write, World(self), split, count))
+            found = cache.kept(key, partial(_write, self, split, count))
             return _dataset(shape, found.arrays, found.content)
         parts = list(World(self).chunks(split, count))
         storage, labels, lengths = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -155,8 +155,8 @@ def _normalized(views: Array, lengths: Array) -> Array:
     return storage
 
 
-def _write(world: World, split: str, queries: int, folder: Path) -> dict[str, Any]:
-    labels, lengths = [], []
+def _write(spec: Synthetic, split: str, queries: int, folder: Path) -> dict[str, Any]:
+    world, labels, lengths = World(spec), [], []
     with cache.RowWriter(folder / "storage.npy", padded(world.shape.features), np.float32) as storage:
         for rows, grades, counts in world.chunks(split, queries):
             storage.append(rows)
@@ -164,7 +164,7 @@ def _write(world: World, split: str, queries: int, folder: Path) -> dict[str, An
             lengths.append(counts)
     for name, array in _small(np.concatenate(labels), np.concatenate(lengths)).items():
         np.save(folder / f"{name}.npy", array)
-    return {"synthetic": repr(world.spec)}
+    return {"synthetic": repr(spec)}
 
 
 def _small(labels: Array, lengths: Array) -> dict[str, Array]:

@@ -229,20 +229,18 @@ def parse_lines(text, p, grades, width, base, sparse, storage, labels, query_row
 
 @kernel()
 def largest_index(text):
-    """The largest number that stands before a colon, comments apart: how many features a sparse text has."""
-    largest, number, comment = 0, -1, False
+    """The largest index before a colon, comments apart: how many features a sparse text has."""
+    largest, number, fresh, comment = 0, -1, True, False
     for c in text:
         if c == 10:
-            number, comment = -1, False
-        elif comment:
-            continue
-        elif 48 <= c <= 57:
-            number = min(max(number, 0) * 10 + (c - 48), 10**12)
-        else:
-            comment = c == 35
-            if c == 58:
-                largest = max(largest, number)
-            number = -1
+            number, fresh, comment = -1, True, False
+        elif not comment:
+            if 48 <= c <= 57 and (fresh or number >= 0):  # an index starts a word; "qid:7:8" holds none
+                number = min(max(number, 0) * 10 + (c - 48), 10**12)
+            else:
+                largest = max(largest, number if c == 58 else 0)
+                number, comment = -1, c == 35
+            fresh = is_blank(c)
     return largest
 
 

@@ -1,0 +1,99 @@
+"""The reader against a plain one: same numbers to the last bit, or a mistake on the same line; never a crash."""
+
+import re
+import tempfile
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_reader import Wrong, plain_read
+
+from foltr.data import letor
+from foltr.data.letor import Reading, arrays
+from foltr.errors import Mistake
+
+numbers = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
+    st.floats(-3e38, 3e38).map(repr),
+    st.integers(0, 10**20).map(str),
+    st.tuples(st.integers(0, 10**19), st.integers(-60, 15)).map(lambda t: f"{t[0]}e{t[1]}"),
+    st.integers(2**23, 2**26).map(lambda n: f"{n}.5"),
+    st.floats(2**-149, 2.0**127, width=32).map(lambda x: repr((float(x) + float(np.nextafter(np.float32(x), 0))) / 2)),
+    st.sampled_from(["-0", "+.5", "5.", "0e99999", "1e-99999", "000000000000000000000000.25", "3.4028235677973366e38"]),
+)
+
+
+@st.composite
+def texts(draw):
+    """Valid dense text, with its oddities."""
+    width, lines = draw(st.integers(1, 4)), []
+    for query in range(draw(st.integers(1, 4))):
+        for _ in range(draw(st.integers(1, 3))):
+            values = "".join(
+                f"{draw(st.sampled_from([' ', '  ', chr(9)]))}{i}:{draw(numbers)}" for i in range(1, width + 1)
+            )
+            comment = draw(st.sampled_from(["", " # docid = D-7 x", "#docid=a", " #x 5:6", " "]))
+            lines.append(f"{draw(st.integers(0, 4))} qid:{query}{values}{comment}")
+    return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines).encode() + draw(st.sampled_from([b"", b"\n"]))
+
+
+@st.composite
+def mutated(draw):
+    text = bytearray(draw(texts()))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(text)))
+        what = draw(
+            st.sampled_from([*(bytes([b]) for b in b" \t\r\n#:.-+e0139qd\x00\x0b\xff"), b"nan", b" 3:1", b"\n1 qid:0"])
+        )
+        text[at : at + draw(st.integers(0, 2))] = what
+    return bytes(text)
+
+
+def compared(text, **options):
+    """Read both ways, with tiny blocks and tables too, and compare."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some.txt"
+        path.write_bytes(text)
+        try:
+            expected, line = plain_read(text, **options), None
+        except Wrong as wrong:
+            expected, line = None, wrong.args[0]
+        for block, largest, hard in ((1 << 20, 1 << 20, 1 << 12), (16, 2, 0)):
+            with patch.multiple(letor, BLOCK=block, LARGEST=largest, HARD=hard):
+                if expected is None:
+                    with pytest.raises(Mistake) as caught:
+                        arrays(path, Reading(**options), threads=2)
+                    assert re.match(
+                        re.escape(f"{path}, line ") + (f"{line}: " if line else r"\d+: "), str(caught.value)
+                    )
+                else:
+                    same(arrays(path, Reading(**options), threads=2), expected)
+
+
+def same(found, expected):
+    features, labels, queries, names = expected
+    assert found.storage[:, : features.shape[1]].tobytes() == features.tobytes()
+    assert found.labels.tolist() == labels and found.document_ids.tolist() == names
+    lengths = np.diff([*found.starts, len(labels)])
+    assert np.repeat(found.query_ids, lengths).tolist() == queries
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts())
+def test_valid_text_is_read_to_the_last_bit(text):
+    compared(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(mutated(), st.booleans(), st.booleans())
+def test_damaged_text_is_read_like_the_plain_reader_or_refused_on_the_same_line(text, sparse, clip):
+    compared(text, sparse=sparse, clip=clip)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_are_read_or_refused(text, sparse):
+    compared(text, sparse=sparse)
