@@ -67,7 +67,7 @@ class Evaluator:
         scores, kernel, storage = np.empty(data.documents, np.float32), self.kernel, frozen(data.storage)
 
         def piece(first: int, last: int) -> None:  # whole chunks: a kernel may round a cut one's last rows otherwise
-            kernel(storage, first * CHUNK, min(last * CHUNK, data.documents), frozen(params), scores)
+            kernel(storage, first * CHUNK, min(last * CHUNK, data.documents), params, scores)
 
         self.threads.share(-(-data.documents // CHUNK), piece)
         return scores

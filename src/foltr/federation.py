@@ -63,9 +63,10 @@ def federate(
     record: Callable[[State, Cohort, Observed | None], None],
 ) -> State:
     """Rounds state.t .. rounds - 1; `record` sees the server's state after each."""
+    draws = stream(seed, "server")
     while state.t < rounds:
         t = state.t
         cohort, observed = engine.collect(state.params.astype(np.float32), t, choose(t))
-        state = server.step(state, cohort, stream(seed, "server", t))
+        state = server.step(state, cohort, draws.at(t))
         record(state, cohort, observed)
     return state

@@ -42,8 +42,9 @@ class Metrics:
 
     def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
         """A round's online measures; NaN where nobody may know them (real clients)."""
-        self.online["online_ndcg@10"].append(float("nan") if observed is None else float(observed.ndcg.mean()))
-        self.online["maxrr"].append(float("nan") if observed is None else float(observed.max_rr.mean()))
+        n = len(cohort)
+        self.online["online_ndcg@10"].append(float("nan") if observed is None else float(observed.ndcg.sum()) / n)
+        self.online["maxrr"].append(float("nan") if observed is None else float(observed.max_rr.sum()) / n)
         self.online["interactions"].append(float(cohort.weights.sum()))
 
     def evaluate(self, t: int, measures: dict[str, float]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from foltr.core import Array, Cohort, Memoryless
 from foltr.spec import aggregator
 
@@ -21,10 +19,10 @@ class Mean(Memoryless):
     """
 
     def combine(self, cohort: Cohort) -> Array:
-        shares = cohort.weights / cohort.weights.sum()
-        total = np.zeros(cohort.updates.shape[1])
-        rows = max(1, CHUNK // len(total))
-        for start in range(0, len(cohort), rows):
+        weights, updates = cohort.weights, cohort.updates
+        rows = max(1, CHUNK // updates.shape[1])
+        total = (updates[:rows] * weights[:rows, None]).sum(axis=0)
+        for start in range(rows, len(cohort), rows):
             part = slice(start, start + rows)
-            total += (cohort.updates[part] * shares[part, None]).sum(axis=0)
-        return total
+            total += (updates[part] * weights[part, None]).sum(axis=0)
+        return total / weights.sum()
