@@ -123,14 +123,17 @@ class _Call(str):
 
 
 def _parse(spec: str, family: str) -> ast.Call:
+    why = "write Name(field=value, ...)"
     try:
         call: ast.AST = ast.parse(spec.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError as error:
+        call, why = ast.Constant(None), f"{error.msg}; {why}"
+    except (ValueError, RecursionError, MemoryError):
         call = ast.Constant(None)
     if isinstance(call, ast.Name):
         call = ast.Call(call, [], [])
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-        raise Mistake(f"not a {family}: {spec!r} (write Name(field=value, ...))")
+        raise Mistake(f"not a {family}: {spec!r} ({why})")
     if call.args:
         raise Mistake(f"{spec}: give fields by name, as in {call.func.id}(field=value)")
     return call

@@ -29,7 +29,7 @@ class Adam:
         require(self.eps > 0.0, f"eps must be > 0, got {self.eps}")
 
     def init(self, dim: int) -> Memory:
-        return np.zeros(dim), np.zeros(dim), np.zeros(())
+        return np.zeros(dim), np.zeros(dim), np.zeros(1)
 
     def __call__(self, params: Array, direction: Array, memory: Memory) -> tuple[Array, Memory]:
         m, v, t = memory

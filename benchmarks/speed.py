@@ -1,0 +1,155 @@
+"""How fast a round is, as ratios measured in one process: over the debug engine, of the read-only limit, whole rounds.
+
+Run: python benchmarks/speed.py [SHAPE ...]. One thread but where it says two. Ends with one line of JSON:
+interactions_per_s of the local engine; over_debug, that over the debug engine's; of_limit, that over a pass that only
+reads the same query blocks; round_adds, what aggregation, recording and evaluation every 10 rounds add to it.
+"""
+
+import os
+
+for library in ("OPENBLAS", "MKL", "OMP"):  # before NumPy: the debug engine's matrix products count as one thread too
+    os.environ[f"{library}_NUM_THREADS"] = "1"
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import numba
+import numpy as np
+
+from foltr.aggregators.mean import Mean
+from foltr.data.dataset import Dataset, padded
+from foltr.engines.debug import Debug
+from foltr.engines.local import Local
+from foltr.evaluation import Evaluator
+from foltr.federation import Server, federate
+from foltr.kernels.draws import below, uniform
+from foltr.learners.pdgd import PDGD
+from foltr.metrics import DEPTH
+from foltr.optimizers.sgd import SGD
+from foltr.rankers.linear import Linear
+from foltr.rankers.mlp import MLP
+from foltr.record import Metrics
+from foltr.seeds import key, stream
+from foltr.simulation import iid
+from foltr.threads import Threads
+from foltr.users.cascade import Cascade
+
+SHAPES = {"MQ2007": (46, 41, 1017), "MSLR": (136, 120, 6000), "Yahoo": (700, 24, 8000), "IstellaS": (220, 103, 5000)}
+CLIENTS, SESSIONS, REPEATS, PLAIN = 1000, 4, 15, 40
+NOTHING = np.empty((CLIENTS, 0), np.float32)
+
+
+def made(shape: str, queries: int) -> Dataset:
+    """Random documents: speed does not depend on what they mean, only on how many there are and how long a row is."""
+    features, documents, _ = SHAPES[shape]
+    lengths = np.maximum(2, documents * np.exp(0.4 * stream(0, shape).normals(queries) - 0.08)).astype(np.int64)
+    offsets = np.append(0, np.cumsum(lengths))
+    storage = np.zeros((offsets[-1], padded(features)), np.float32)
+    for i, start in enumerate(range(0, len(storage), 10_000)):
+        part = storage[start : start + 10_000, :features]
+        part[:] = stream(1, shape, i).uniforms(part.size).reshape(part.shape)
+    labels = np.searchsorted([0.5, 0.8, 0.93, 0.98], stream(2, shape).uniforms(len(storage))).astype(np.int8)
+    return Dataset(storage, features, labels[None], offsets, 5, np.arange(queries).astype(bytes), shape)
+
+
+@numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def read_blocks(X, starts, stops, user_key, t, clients, sessions):
+    """The limit: go through the documents that a round must read, and do nothing with them."""
+    total = 0.0
+    for c in range(clients):
+        for s in range(sessions):
+            here = below(below(below(user_key, np.uint64(c)), np.uint64(t)), np.uint64(s))
+            block = int(uniform(here, np.uint64(0)) * starts.shape[0])
+            for row in range(starts[block], stops[block]):
+                part = np.float32(0)
+                for f in range(X.shape[1]):
+                    part += X[row, f]
+                total += part
+    return total
+
+
+def best(*tasks: Callable[[int], object], repeats: int = REPEATS, clock: Callable[[], float] = time.thread_time) -> list[float]:
+    """The best time of each task, taking turns, so that what disturbs one disturbs all."""
+    times = [float("inf")] * len(tasks)
+    for t in range(repeats):
+        for i, task in enumerate(tasks):
+            begun = clock()
+            task(t)
+            times[i] = min(times[i], clock() - begun)
+    return times
+
+
+def measured(shape: str, ranker: Linear | MLP) -> dict[str, float]:
+    train, test = made(shape, SHAPES[shape][2]), made(shape, SHAPES[shape][2] // 3)
+    learner, everybody = PDGD(sessions=SESSIONS), np.arange(CLIENTS)
+    people = iid(train, Cascade(kind="navigational"), CLIENTS, SESSIONS)
+    params = ranker.init(train.width, stream(3))
+    params = params + (0.3 * stream(4).normals(len(params))).astype(np.float32) * (ranker == Linear())
+    local = Local(learner, ranker, people, 1, NOTHING, Threads(1))
+    debug = Debug(learner, ranker, people, 1, NOTHING)
+    user_key = np.uint64(key(1, "user"))
+    local.collect(params, 0, everybody), read_blocks(train.storage, people.starts, people.stops, user_key, 0, 1, 1)
+    fast, limit = best(
+        lambda t: local.collect(params, t, everybody),
+        lambda t: read_blocks(train.storage, people.starts, people.stops, user_key, t, CLIENTS, SESSIONS),
+    )
+    (slow,) = best(lambda t: debug.collect(params, t, everybody[:PLAIN]), repeats=3)
+    rate, bytes_read = CLIENTS * SESSIONS / fast, CLIENTS * SESSIONS * train.storage.nbytes / train.queries
+    row = {
+        "interactions_per_s": round(rate),
+        "over_debug": round(rate / (PLAIN * SESSIONS / slow), 1),
+        "of_limit": round(limit / fast, 3),
+        "limit_gb_per_s": round(bytes_read / limit / 1e9, 1),
+        "round_adds": round(whole_rounds(local, test, ranker, params) / (10 * fast) - 1.0, 3),
+    }
+    if shape == "MQ2007":
+        row["two_threads"] = round(two_threads(local, params, everybody), 2)
+    return row
+
+
+def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.ndarray) -> float:
+    """The time of ten rounds with all that belongs to them; the step is tiny, so that the work stays the same."""
+    tables = local.population.tables(DEPTH)
+    assert tables is not None
+    evaluate = Evaluator(ranker, test, tables[0][0], "skip", 1, local.threads)
+    server, metrics = Server(local.learner, Mean(), SGD(lr=1e-6)), Metrics()
+
+    def record(state, cohort, observed):
+        metrics.add_round(cohort, observed)
+        if state.t % 10 == 0:
+            metrics.evaluate(state.t, evaluate(state.params))
+
+    def ten(_: int) -> None:
+        federate(server, local, server.init(params), 10, lambda t: np.arange(CLIENTS), 1, record)
+
+    ten(0)
+    return best(ten, repeats=4)[0]
+
+
+def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> float:
+    """Wall time of one thread over that of two."""
+    pair = Local(local.learner, local.ranker, local.population, 1, NOTHING, Threads(2))
+    with pair.threads.running():
+        one, two = best(
+            lambda t: local.collect(params, t, everybody),
+            lambda t: pair.collect(params, t, everybody),
+            repeats=40, clock=time.perf_counter,
+        )  # fmt: skip
+    return one / two
+
+
+def main() -> None:
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    for shape in sys.argv[1:] or SHAPES:
+        rows[shape] = {}
+        for name, ranker in (("linear", Linear()), ("mlp64", MLP(hidden=64))):
+            rows[shape][name] = measured(shape, ranker)
+            told = ", ".join(f"{what} {value:,}" for what, value in rows[shape][name].items())
+            print(f"{shape:9} {name:7} {told}", flush=True)
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What every component must be true of. A new file is tested here without being mentioned."""
+
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+
+from foltr.core import Cohort
+from foltr.seeds import stream
+from foltr.spec import FAMILIES, aggregators, click_models, described, learners, optimizers, rankers, sources
+
+NEEDS = {"Letor": {"path": "somewhere"}, "Intents": {"path": "somewhere"}}  # fields without a default
+
+
+def made(registry, name):
+    return registry.members()[name](**NEEDS.get(name, {}))
+
+
+EVERY = [pytest.param(family, name, id=name) for family in FAMILIES for name in family.members()]
+
+
+def each(registry):
+    return pytest.mark.parametrize("thing", [pytest.param(made(registry, n), id=n) for n in registry.members()])
+
+
+@pytest.mark.parametrize(("family", "name"), EVERY)
+def test_a_spec_round_trips(family, name):
+    thing = made(family, name)
+    assert family.build(repr(thing)) == thing
+    assert repr(family.build(repr(thing))) == repr(thing)
+    assert hash(thing) == hash(family.build(repr(thing)))
+
+
+@pytest.mark.parametrize(("family", "name"), EVERY)
+def test_is_frozen_explained_and_cited(family, name):
+    thing = made(family, name)
+    for field in fields(thing):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, field.name, None)
+    assert type(thing).__doc__ and not type(thing).__doc__.startswith(f"{name}(")  # not the one dataclass writes
+    assert all(kind and default for _, kind, default in described(type(thing)))
+
+
+def cohort(n=7, d=5):
+    return Cohort(np.arange(n), stream(0, "test", n, d).normals(n * d).reshape(n, d).astype(np.float32), np.ones(n))
+
+
+def combined(rule, c):
+    return rule(c, rule.init(c.updates.shape[1]), stream(0, "rule"))[0]
+
+
+@each(aggregators)
+def test_an_aggregator_gives_one_direction(thing):
+    direction = combined(thing, cohort())
+    assert direction.shape == (5,) and direction.dtype == np.float64
+
+
+@each(aggregators)
+def test_the_order_of_clients_does_not_matter(thing):
+    c, order = cohort(), [3, 0, 6, 2, 5, 1, 4]
+    shuffled = Cohort(c.clients[order], c.updates[order], c.weights[order])
+    np.testing.assert_allclose(combined(thing, c), combined(thing, shuffled), rtol=1e-12)
+
+
+@each(aggregators)
+def test_agreement_is_kept(thing):
+    same = np.tile(np.arange(5, dtype=np.float32), (7, 1))
+    np.testing.assert_allclose(combined(thing, Cohort(np.arange(7), same, np.ones(7))), np.arange(5.0), rtol=1e-12)
+
+
+@each(aggregators)
+def test_the_cohort_is_not_written(thing):
+    c = cohort()
+    before = c.updates.copy()
+    c.updates.setflags(write=False)
+    c.weights.setflags(write=False)
+    combined(thing, c)
+    np.testing.assert_array_equal(c.updates, before)
+
+
+@each(optimizers)
+def test_an_optimizer_goes_uphill_and_keeps_its_input(thing):
+    params, direction = np.zeros(3), np.array([1.0, -2.0, 0.0])
+    params.setflags(write=False)
+    direction.setflags(write=False)
+    stepped, memory = thing(params, direction, thing.init(3))
+    assert np.sign(stepped).tolist() == [1.0, -1.0, 0.0]
+    assert len(memory) == len(thing.init(3)) and all(isinstance(part, np.ndarray) for part in memory)
+
+
+@each(rankers)
+def test_a_ranker_scores_row_by_row(thing):
+    docs = stream(1, "docs").uniforms(6 * 4).reshape(6, 4).astype(np.float32)
+    params = thing.init(4, stream(1, "init"))
+    params = params + stream(1, "more").normals(len(params)).astype(np.float32)
+    scores = thing.scores(params, docs)
+    assert scores.shape == (6,) and scores.dtype == np.float32
+    np.testing.assert_allclose(scores[[4, 1]], thing.scores(params, docs[[4, 1]]), rtol=1e-5)
+    assert thing.pullback(params, docs, np.ones(6, np.float32)).shape == params.shape
+    np.testing.assert_array_equal(thing.pullback(params, docs, np.zeros(6, np.float32)), np.zeros(len(params)))
+
+
+@each(click_models)
+@pytest.mark.parametrize("grades", [2, 3, 5])
+def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
+    click, stop = thing.tables(grades, 10)
+    assert click.shape == stop.shape == (10, grades)
+    assert (0 <= click).all() and (click <= 1).all() and (0 <= stop).all() and (stop <= 1).all()
+    shown = np.array([grades - 1, 0, grades - 1])
+    first = np.mean([thing.clicks(shown, grades, stream(2, "clicks", i))[0] for i in range(2000)])
+    assert abs(first - click[0, grades - 1]) < 0.04
+
+
+@each(learners)
+def test_a_learner_knows_how_often_it_learns(thing):
+    assert thing.sessions >= 1
+    assert thing.remembered(np.zeros(3, np.float32)).ndim == 1
+
+
+@each(sources)
+def test_a_source_has_train_and_test(thing):
+    assert {"train", "test"} <= set(thing.splits)
