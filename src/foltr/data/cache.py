@@ -114,14 +114,17 @@ def remove_abandoned(root: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Force to the disk what a rename would otherwise overtake."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open folders
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    """Force to the disk what a rename would otherwise overtake; folders only where the system can."""
+    folder = path.is_dir()
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        if not folder:
+            raise
 
 
 class RowWriter:

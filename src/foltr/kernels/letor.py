@@ -7,6 +7,7 @@ is plainly right or wrong; a number that it cannot round with certainty is left 
 import numpy as np
 
 from foltr.kernels import kernel
+from foltr.kernels.text import byte, ends_token, is_blank, skip_blanks, skip_token
 
 FINE, FULL, LABEL, GRADE, NO_QID, EMPTY_QID, LONG_ID, FEATURE, ZERO, ORDER, GAP, BEYOND, SHORT = range(13)
 
@@ -17,38 +18,14 @@ LONGEST_ID = 255  # bytes
 
 
 @kernel()
-def is_blank(c):
-    return c == 32 or c == 9 or c == 13
-
-
-@kernel()
-def ends_token(c):
-    return c == 32 or c == 10 or c == 9 or c == 13 or c == 35
-
-
-@kernel()
-def skip_blanks(text, p):
-    while is_blank(text[p]):
-        p += 1
-    return p
-
-
-@kernel()
-def skip_token(text, p):
-    while not ends_token(text[p]):
-        p += 1
-    return p
-
-
-@kernel()
 def parse_exponent(text, p):
     """-> exponent, where it ends (-1 if it has no digit, or more than anybody means)."""
-    minus = text[p] == 45
-    if minus or text[p] == 43:
+    minus = byte(text, p) == 45
+    if minus or byte(text, p) == 43:
         p += 1
     start, power = p, 0
-    while 48 <= text[p] <= 57 and p - start < 5:
-        power = power * 10 + (text[p] - 48)
+    while 48 <= byte(text, p) <= 57 and p - start < 5:
+        power = power * 10 + (byte(text, p) - 48)
         p += 1
     return (-power if minus else power), (p if p > start else -1)
 
@@ -60,26 +37,26 @@ def parse_number(text, p):
     Mantissa < 2^53 and |power| <= 22: one correctly rounded operation (Clinger, PLDI 1990). Otherwise the result is
     taken only if everything within DOUBT of it rounds to the same float32.
     """
-    minus = text[p] == 45
-    if minus or text[p] == 43:
+    minus = byte(text, p) == 45
+    if minus or byte(text, p) == 43:
         p += 1
     mantissa, start, power = 0, p, 0
-    while 48 <= text[p] <= 57:
-        mantissa = mantissa * 10 + (text[p] - 48)  # wraps around when too long, and is then thrown away
+    while 48 <= byte(text, p) <= 57:
+        mantissa = mantissa * 10 + (byte(text, p) - 48)  # wraps around when too long, and is then thrown away
         p += 1
     digits = p - start
-    if text[p] == 46:
+    if byte(text, p) == 46:
         p += 1
         point = p
-        while 48 <= text[p] <= 57:
-            mantissa = mantissa * 10 + (text[p] - 48)
+        while 48 <= byte(text, p) <= 57:
+            mantissa = mantissa * 10 + (byte(text, p) - 48)
             p += 1
         power = point - p
         digits += p - point
-    if text[p] == 101 or text[p] == 69:
+    if byte(text, p) == 101 or byte(text, p) == 69:
         exponent, p = parse_exponent(text, p + 1)
         power += exponent
-    if p < 0 or digits == 0 or digits > DIGITS or not ends_token(text[p]) or not -64 <= power <= 64:
+    if p < 0 or digits == 0 or digits > DIGITS or not ends_token(byte(text, p)) or not -64 <= power <= 64:
         return np.float32(0), -1
     value = mantissa / POWERS[-power] if power < 0 else mantissa * POWERS[power]
     value = -value if minus else value
@@ -98,13 +75,13 @@ def parse_features(text, p, base, width, sparse, row, storage, hard, hards):
     column = -1
     while True:
         p = skip_blanks(text, p)
-        if text[p] == 10 or text[p] == 35:
+        if byte(text, p) == 10 or byte(text, p) == 35:
             return (FINE if sparse or column == width - 1 else SHORT), p, hards
         start, index = p, 0
-        while 48 <= text[p] <= 57 and p - start < 10:
-            index = index * 10 + (text[p] - 48)
+        while 48 <= byte(text, p) <= 57 and p - start < 10:
+            index = index * 10 + (byte(text, p) - 48)
             p += 1
-        if p == start or text[p] != 58:
+        if p == start or byte(text, p) != 58:
             return FEATURE, start, hards
         index -= base
         if index != column + 1:
@@ -129,15 +106,15 @@ def parse_features(text, p, base, width, sparse, row, storage, hard, hards):
 def parse_label(text, p, grades):
     """A whole number below `grades`, perhaps written 2.0 -> code, label, where it ends."""
     start, label = p, 0
-    while 48 <= text[p] <= 57:
-        label = min(label * 10 + (text[p] - 48), 1000)
+    while 48 <= byte(text, p) <= 57:
+        label = min(label * 10 + (byte(text, p) - 48), 1000)
         p += 1
     digits = p - start
-    if digits and text[p] == 46:
+    if digits and byte(text, p) == 46:
         p += 1
-        while text[p] == 48:
+        while byte(text, p) == 48:
             p += 1
-    if digits == 0 or not (is_blank(text[p]) or text[p] == 10):
+    if digits == 0 or not (is_blank(byte(text, p)) or byte(text, p) == 10):
         return LABEL, label, start
     return (FINE if label < grades else GRADE), label, (p if label < grades else start)
 
@@ -146,13 +123,13 @@ def parse_label(text, p, grades):
 def parse_query(text, p):
     """`qid:` and what follows it -> code, where the query's id starts, where it ends."""
     p = skip_blanks(text, p)
-    if text[p] != 113 or text[p + 1] != 105 or text[p + 2] != 100 or text[p + 3] != 58:
+    if byte(text, p) != 113 or byte(text, p + 1) != 105 or byte(text, p + 2) != 100 or byte(text, p + 3) != 58:
         return NO_QID, p, p
     start = p + 4
     p = start
-    while text[p] > 32 and text[p] != 35:
+    while byte(text, p) > 32 and byte(text, p) != 35:
         p += 1
-    if p == start or not ends_token(text[p]):
+    if p == start or not ends_token(byte(text, p)):
         return EMPTY_QID, start, p
     return (FINE if p - start <= LONGEST_ID else LONG_ID), start, p
 
@@ -162,14 +139,14 @@ def find_document(text, p):
     """The X of a comment `#docid = X ...` -> where it starts, where it ends (the same if there is none)."""
     p = skip_blanks(text, p + 1)
     for i, c in enumerate((100, 111, 99, 105, 100)):  # "docid"; never past the newline, which is none of these
-        if text[p + i] != c:
+        if byte(text, p + i) != c:
             return p, p
     p = skip_blanks(text, p + 5)
-    if text[p] != 61:
+    if byte(text, p) != 61:
         return p, p
     start = skip_blanks(text, p + 1)
     p = start
-    while text[p] > 32:
+    while byte(text, p) > 32:
         p += 1
     return start, p
 
@@ -179,7 +156,7 @@ def same_bytes(text, a, a_stop, b, b_stop):
     if a_stop - a != b_stop - b:
         return False
     for i in range(a_stop - a):
-        if text[a + i] != text[b + i]:
+        if byte(text, a + i) != byte(text, b + i):
             return False
     return True
 
@@ -195,7 +172,7 @@ def parse_lines(text, p, grades, width, base, sparse, storage, labels, query_row
     while p < len(text):
         line = p
         p = skip_blanks(text, p)
-        if text[p] != 10 and text[p] != 35:
+        if byte(text, p) != 10 and byte(text, p) != 35:
             if documents == len(storage) or hards + width > len(hard):
                 return documents, queries, hards, FULL, line
             code, label, p = parse_label(text, p, grades)
@@ -215,13 +192,13 @@ def parse_lines(text, p, grades, width, base, sparse, storage, labels, query_row
                 return documents, queries, hards, code, p
             labels[documents] = label
             document_at[documents, 0], document_at[documents, 1] = p, p
-            if text[p] == 35:
+            if byte(text, p) == 35:
                 start, p = find_document(text, p)
                 if p - start > LONGEST_ID:
                     return documents, queries, hards, LONG_ID, start
                 document_at[documents, 0], document_at[documents, 1] = start, p
             documents += 1
-        while text[p] != 10:
+        while byte(text, p) != 10:
             p += 1
         p += 1
     return documents, queries, hards, FINE, p
@@ -246,11 +223,11 @@ def largest_index(text):
 
 @kernel()
 def gather(text, places, out):
-    """out[i] = text[places[i, 0]:places[i, 1]], filled up with zeros."""
+    """out[i] = byte(text, places[i, 0):places[i, 1]], filled up with zeros."""
     for i in range(len(places)):
         start, stop = places[i]
         for j in range(stop - start):
-            out[i, j] = text[start + j]
+            out[i, j] = byte(text, start + j)
         for j in range(stop - start, out.shape[1]):
             out[i, j] = 0
 
