@@ -70,7 +70,7 @@ def read_blocks(X, starts, stops, user_key, t, clients, sessions):
     return total
 
 
-def best(*tasks: Callable[[int], object], repeats: int = REPEATS, clock: Callable[[], float] = time.thread_time) -> list[float]:
+def best(*tasks: Callable[[int], object], repeats: int = REPEATS, clock=time.thread_time) -> list[float]:
     """The best time of each task, taking turns, so that what disturbs one disturbs all."""
     times = [float("inf")] * len(tasks)
     for t in range(repeats):

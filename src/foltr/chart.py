@@ -97,7 +97,8 @@ def _panel(panel: Panel, box: tuple[float, float, float, float], left: float, to
         if with_labels:
             parts.append(f'<text x="{left - 6}" y="{py(y) + 4:.1f}" text-anchor="end" fill="#374151">{y:.2f}</text>')
     for x in ticks(x0, x1, 3):
-        parts.append(f'<text x="{px(x):.1f}" y="{top + height + 18}" text-anchor="middle" fill="#374151">{_short(x)}</text>')
+        place = f'x="{px(x):.1f}" y="{top + height + 18}" text-anchor="middle"'
+        parts.append(f'<text {place} fill="#374151">{_short(x)}</text>')
     for colour, s in zip(COLOURS, panel.series, strict=False):
         points = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in zip(s.x, s.y, strict=True))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,37 +43,46 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-Spec = Annotated[str | None, typer.Option(metavar="SPEC", show_default=False)]
-Number = Annotated[int | None, typer.Option(show_default=False)]
+def field(metavar: str, meaning: str, default: str) -> Any:
+    """An option for a field of `Experiment`, which checks it: here everything is text."""
+    return typer.Option(metavar=metavar, help=f"{meaning} Default: {default}", show_default=False)
+
+
+def plain(text: str) -> int | float | str:
+    """A number if it is one."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 @app.command()
 @told
 def run(
     file: Annotated[Path | None, typer.Argument(help="A TOML file with any of the fields below.")] = None,
-    data: Spec = None,
-    users: Spec = None,
-    ranker: Spec = None,
-    learner: Spec = None,
-    aggregator: Spec = None,
-    optimizer: Spec = None,
-    clients: Number = None,
-    participation: Annotated[float | None, typer.Option(show_default=False, help="Part of the clients per round.")] = None,
-    rounds: Number = None,
-    evaluate_every: Number = None,
-    empty: Annotated[str | None, typer.Option(help="Queries without relevant documents: skip, zero or one.")] = None,
-    seed: Number = None,
+    data: Annotated[str | None, field("SPEC", "Queries, documents and labels.", "Synthetic()")] = None,
+    users: Annotated[str | None, field("SPEC", "How they click.", "Cascade()")] = None,
+    ranker: Annotated[str | None, field("SPEC", "What scores documents.", "Linear()")] = None,
+    learner: Annotated[str | None, field("SPEC", "From clicks to an update.", "PDGD()")] = None,
+    aggregator: Annotated[str | None, field("SPEC", "From updates to a direction.", "Mean()")] = None,
+    optimizer: Annotated[str | None, field("SPEC", "From a direction to a step.", "SGD()")] = None,
+    clients: Annotated[str | None, field("INT", "Devices in the federation.", "100")] = None,
+    participation: Annotated[str | None, field("FLOAT", "Part of the clients in each round.", "1.0")] = None,
+    rounds: Annotated[str | None, field("INT", "How often the server updates.", "100")] = None,
+    evaluate_every: Annotated[str | None, field("INT", "Rounds from one evaluation to the next.", "10")] = None,
+    empty: Annotated[str | None, field("TEXT", "Queries without a relevant document: skip, zero, one.", "skip")] = None,
+    seed: Annotated[str | None, field("INT", "Same seed, same bits.", "1")] = None,
     use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
     engine: Annotated[str, typer.Option(help="local (compiled) or debug (plain definitions).")] = "local",
-    threads: Annotated[int, typer.Option(help="The results do not depend on it.")] = 1,
+    threads: Annotated[str, typer.Option(metavar="INT", help="The results do not depend on it.")] = "1",
     out: Annotated[Path, typer.Option(help="Where run folders are kept.")] = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="Print the final measures as one line of JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Run one experiment: a TOML file, options, or both (options win). Stopped or killed, the same command resumes.
 
-    A SPEC is a component with its fields: --learner 'PDGD(lr=0.1, sessions=5)'. `foltr list` names all components,
-    `foltr show NAME` explains one.
+    A SPEC is a component with its fields, as in --learner 'PDGD(lr=0.1, sessions=5)': `foltr list` names them all,
+    `foltr show PDGD` explains one.
     """
     given = {
         "data": data, "users": users, "ranker": ranker, "learner": learner, "aggregator": aggregator,
@@ -81,16 +91,16 @@ def run(
     }  # fmt: skip
     from foltr.run_command import run_command
 
-    fields = {name: value for name, value in given.items() if value is not None}
-    run_command(file, fields, use or [], engine, threads, out, json, quiet)
+    fields = {name: plain(value) for name, value in given.items() if value is not None}
+    run_command(file, fields, use or [], engine, plain(threads), out, json, quiet)
 
 
 @app.command()
 @told
 def demo(
     out: Annotated[Path, typer.Option(help="Where the picture and the runs go.")] = Path("foltr-demo"),
-    seed: int = 1,
-    threads: int = 2,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 1,
+    threads: Annotated[int, typer.Option(help="The results do not depend on it.")] = 2,
 ) -> None:
     """Watch 100 devices learn to rank from clicks, beside a centralised learner: embedded data, under a minute."""
     from foltr.demo import run_demo
@@ -194,7 +204,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 

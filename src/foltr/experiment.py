@@ -14,7 +14,7 @@ from foltr.learners.pdgd import PDGD
 from foltr.metrics import Empty
 from foltr.optimizers.sgd import SGD
 from foltr.rankers.linear import Linear
-from foltr.spec import checked
+from foltr.spec import checked, coerce
 from foltr.users.cascade import Cascade
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Experiment:
     ) -> Result:
         """Run it, or go on where it was stopped. With `out`, everything is kept in a folder there that is named by the
         run's identity; a finished run is not repeated. `watch` is called after every round."""
+        threads = coerce(threads, int, "threads")
         require(threads >= 1, f"threads must be >= 1, got {threads}")
         require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
         from foltr.running import Run

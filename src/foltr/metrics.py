@@ -7,6 +7,7 @@ label (nDCG, MRR) skip queries without a relevant document, or count them as 0 o
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -51,7 +52,7 @@ def measure_queries(
     their first click: sum_i (1/i) click[i, r_i] prod_{j<i} (1 - click[j, r_j]).
     """  # (N,), (N,), (q + 1,), (depth, grades) -> (q, 3)
     ideals, out = ideal_dcg(labels, offsets, depth), np.full((len(offsets) - 1, 3), np.nan)
-    for q, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for q, (start, stop) in enumerate(pairwise(offsets)):
         k = min(depth, stop - start)
         shown = labels[start:stop][best_first(scores[start:stop], k, rng.at(q))]
         if ideals[q] > 0.0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 import numpy as np
 from rich.console import Console
@@ -24,7 +23,7 @@ def sparkline(values: list[float], width: int = 40) -> str:
     kept = np.array(values)[np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)]
     low, high = np.nanmin(kept), np.nanmax(kept)
     steps = np.zeros(len(kept)) if high == low else (kept - low) / (high - low) * (len(BARS) - 1)
-    return "".join(BARS[int(round(step))] for step in np.nan_to_num(steps))
+    return "".join(BARS[round(step)] for step in np.nan_to_num(steps).tolist())
 
 
 def duration(seconds: float) -> str:
@@ -49,7 +48,7 @@ class Watcher:
             self.live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.live.stop()
 
     def __call__(self, progress: Progress) -> None:
@@ -89,7 +88,8 @@ class Watcher:
         filled = round(30 * progress.t / rounds)
         table = Table.grid(padding=(0, 2))
         table.add_row(Text(self.label, style="bold"))
-        table.add_row("━" * filled + "╌" * (30 - filled), f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
+        bar = "━" * filled + "╌" * (30 - filled)
+        table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
         offline = m.offline["ndcg@10"]
         table.add_row(sparkline(offline), f"offline nDCG@10 {offline[-1]:.4f}", f"{rate:,.0f} interactions/s")
         online = m.online["online_ndcg@10"]

@@ -34,7 +34,7 @@ class Curve(NamedTuple):
 
 @dataclass
 class Metrics:
-    """What was measured: `online` in every round, `offline` in the rounds that were evaluated (0 = before the first)."""
+    """What was measured: `online` in every round, `offline` in those that were evaluated (0 = before the first)."""
 
     online: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ONLINE})
     evaluated: list[int] = field(default_factory=list)

@@ -15,16 +15,17 @@ from foltr.user_files import use
 
 
 def run_command(
-    file: Path | None, given: dict[str, Any], used: list[Path], engine: str, threads: int, out: Path,
+    file: Path | None, given: dict[str, Any], used: list[Path], engine: str, threads: int | float | str, out: Path,
     as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     from_file = toml.read(file) if file else {}
     for path in [*toml.used_files(from_file, file), *used]:
         use(path)
     experiment = Experiment(**{**from_file, **given})
-    label = f"{brief(experiment.data)}  {brief(experiment.users)}  {brief(experiment.learner)}  {brief(experiment.ranker)}"
+    parts = (experiment.data, experiment.users, experiment.learner, experiment.ranker)
+    label = "  ".join(brief(part) for part in parts)
     with Watcher(label, quiet) as watch:
-        result = experiment.run(out, threads, engine, watch)  # type: ignore[arg-type]
+        result = experiment.run(out, threads, engine, watch)  # type: ignore[arg-type]  # checked there
     print(json.dumps({**result.final, "run": str(result.folder)}) if as_json else summary(result))
 
 
@@ -34,7 +35,7 @@ def summary(result: Result) -> str:
         f"offline nDCG@10  {final['ndcg@10']:.4f}  {sparkline(result.metrics.offline['ndcg@10'])}",
         f"MRR@10           {final['mrr@10']:.4f}",
         f"expected MaxRR   {final['expected_maxrr']:.4f}",
-        f"online           {final['online']:.4f}  (discounted sum of nDCG@10; last round {final['online_ndcg@10']:.4f})",
+        f"online           {final['online']:.4f}  (discounted sum; last round {final['online_ndcg@10']:.4f})",
         f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
         f"queries without a relevant document: {e.empty}",
         *(f"note: {note}" for note in final["notes"]),

@@ -65,7 +65,12 @@ class Result:
 
 class Run:
     def __init__(
-        self, experiment: Experiment, out: str | Path | None, threads: int, engine: str, watch: Callable[[Progress], None]
+        self,
+        experiment: Experiment,
+        out: str | Path | None,
+        threads: int,
+        engine: str,
+        watch: Callable[[Progress], None],
     ) -> None:
         self.experiment, self.engine_name, self.watch = experiment, engine, watch
         e = experiment

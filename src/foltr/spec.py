@@ -110,7 +110,7 @@ def checked(cls: T) -> T:
         hints = _hints(cls)
         given(self, **{name: coerce(value, hints[name], f"{cls.__name__}.{name}") for name, value in values.items()})
 
-    cls.__init__ = init  # type: ignore[misc]
+    cls.__init__ = init  # type: ignore[method-assign]
     return cls
 
 
@@ -143,7 +143,7 @@ def _value(node: ast.AST, spec: str) -> Any:
     if isinstance(node, ast.Call | ast.Name):
         return _Call(ast.unparse(node))
     try:
-        return ast.literal_eval(node)  # type: ignore[arg-type]
+        return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise Mistake(f"{spec}: {ast.unparse(node)!r} is not a plain value") from None
 
@@ -234,4 +234,5 @@ def described(cls: type) -> Iterator[tuple[str, str, str]]:
     """Name, type and default of each field."""
     for field in fields(cls):
         default = "required" if field.default is MISSING else repr(field.default)
-        yield field.name, str(field.type), default
+        kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        yield field.name, kind, default

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,5 +35,5 @@ class Threads:
             work(0, n)
             return
         edges = np.linspace(0, n, min(n, PIECES * self.number) + 1).astype(int)
-        for done in [self._pool.submit(work, int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]:
+        for done in [self._pool.submit(work, int(a), int(b)) for a, b in pairwise(edges)]:
             done.result()

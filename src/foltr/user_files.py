@@ -37,7 +37,7 @@ def use(path: str | Path) -> None:
         spec.loader.exec_module(module)
     except Mistake:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's file raises is told as its fault
+    except (Exception, SystemExit) as error:
         raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
     _contents[name] = content
 

@@ -39,7 +39,7 @@ def test_a_bare_name_is_a_spec():
         ("PDGD(lr=1e999)", "not a finite number"),
         ("PDGD(sessions=2.5)", "PDGD.sessions: expected int, got 2.5"),
         ("PDGD(pairs='some')", "'some' is none of 'examined', 'shown'"),
-        ("PDGD(lr=0.1, lr=0.2)", "keyword argument repeated: lr"),
+        ("PDGD(lr=0.1, lr=0.2)", "give each field once"),
         ("PDGD(**{})", "give each field once, by name"),
         ("PDGD(lr=__import__('os'))", "expected float"),
         ("PDGD(lr=1+1)", "is not a plain value"),
@@ -119,9 +119,9 @@ def test_experiments_take_specs_as_text():
 finite = st.floats(1e-6, 1e6)
 
 
-@given(lr=finite, sessions=st.integers(1, 100), k=st.integers(1, 1000), norm=st.none() | finite, mu=finite, explore=st.booleans())
-def test_any_learner_round_trips(lr, sessions, k, norm, mu, explore):
-    thing = PDGD(lr=lr, sessions=sessions, k=k, max_norm=norm, mu=mu, explore=explore)
+@given(lr=finite, sessions=st.integers(1, 100), norm=st.none() | finite, mu=finite, explore=st.booleans())
+def test_any_learner_round_trips(lr, sessions, norm, mu, explore):
+    thing = PDGD(lr=lr, sessions=sessions, max_norm=norm, mu=mu, explore=explore)
     assert learners.build(repr(thing)) == thing
 
 

@@ -25,11 +25,15 @@ class Debug:
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
         for i, client in enumerate(map(int, clients)):
             user = self.population.user(client, stream(self.seed, "user", client, t))
-            update, self.memory[client] = client_step(
-                self.learner, self.ranker, params, self.memory[client], user, client, t, self.seed
-            )
+            where, memory = f"client {client}, round {t}", self.memory[client]
+            try:
+                update, self.memory[client] = client_step(
+                    self.learner, self.ranker, params, memory, user, client, t, self.seed
+                )
+            except FloatingPointError as error:
+                raise FloatingPointError(f"{where}: {error}") from None
             direction = self.learner.decode(update.payload, params)
-            _check(update, direction, params, f"client {client}, round {t}")
+            _check(update, direction, params, where)
             updates.append(Update(client, direction, update.weight))
             ndcg[i], max_rr[i] = user.ndcg / user.made, user.max_rr / user.made
         return Cohort.stack(updates), Observed(ndcg, max_rr)

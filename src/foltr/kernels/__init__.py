@@ -72,9 +72,9 @@ def compile_cache() -> Path | None:
 @contextmanager
 def _numba_cache(folder: Path | None) -> Iterator[None]:
     """numba looks at its global setting when a function is decorated; leave it as it was for everybody else."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder or "")
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]

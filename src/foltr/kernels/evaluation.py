@@ -11,7 +11,6 @@ from foltr.kernels.lists import best_first, dots
 from foltr.kernels.pdgd_mlp import spread
 
 
-
 @kernel()
 def score_linear(X, first, last, params, scores):
     w = np.zeros(X.shape[1], np.float32)

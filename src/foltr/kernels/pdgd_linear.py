@@ -3,10 +3,9 @@
 import math
 
 import numpy as np
-from numba import float32, uint64
+from numba import float32
 
 from foltr.kernels import SUMS, kernel
-from foltr.kernels.draws import below
 from foltr.kernels.interaction import NOT_FINITE, choose, interact, scratch_of, session_keys
 from foltr.kernels.lists import dots
 

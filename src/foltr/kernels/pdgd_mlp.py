@@ -39,7 +39,8 @@ def learn_mlp(data, blocks, people, tables, settings, network, params, keys, t, 
         c = clients[i]
         w[:] = base
         used = w if each_session else base
-        W_used, b_used, v_used = used[:split].reshape(hidden, width), used[split : split + hidden], used[split + hidden :]
+        W_used, b_used = used[:split].reshape(hidden, width), used[split : split + hidden]
+        v_used = used[split + hidden :]
         rate = lr * decay ** (t * sessions[c])
         observed[i, :] = 0.0
         for session in range(sessions[c]):

@@ -52,11 +52,14 @@ class PDGD:
     ) -> tuple[Array, float, Array]:
         local = params.copy()
         for s in range(user.sessions):
-            at, scores = (local if self.update == "session" else params), np.empty(0)
+            at, draws = (local if self.update == "session" else params), rng.at(s)
+            scores = np.empty(0)
 
-            def show(docs: Array, at: Array = at, draws: Stream = rng.at(s)) -> Array:
+            def show(docs: Array, at: Array = at, draws: Stream = draws) -> Array:
                 nonlocal scores
                 scores = ranker.scores(at, docs)
+                if not np.isfinite(scores).all():
+                    raise FloatingPointError("the scores are not finite")
                 policy = plackett_luce if self.explore else best_first
                 return policy(scores, min(self.k, len(docs)), draws)
 

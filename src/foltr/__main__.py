@@ -1,0 +1,3 @@
+from foltr.cli import main
+
+main()

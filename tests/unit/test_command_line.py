@@ -1,0 +1,160 @@
+"""The command line as a user meets it: each call a process of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from foltr.experiment import Experiment
+from foltr.spec import brief
+
+SMALL = ["--data", "Synthetic(queries=30)", "--clients", "4", "--rounds", "6", "--evaluate-every", "3"]
+
+
+def foltr(*words, cwd, env=None, timeout=120):
+    return subprocess.run(
+        [sys.executable, "-m", "foltr", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout,
+        env={**os.environ, "COLUMNS": "120", **(env or {})},
+    )  # fmt: skip
+
+
+def refused(*words, cwd, env=None):
+    """Exit code 2, one message, no traceback."""
+    done = foltr(*words, cwd=cwd, env=env)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_help_is_instant(tmp_path):
+    code = "import sys, foltr.cli\nprint([m for m in ('numba', 'scipy', 'numpy', 'sklearn') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert "learning to rank" in foltr("--help", cwd=tmp_path).stdout
+    for command in ("run", "demo", "list", "show", "data"):
+        assert foltr(command, "--help", cwd=tmp_path).returncode == 0
+
+
+def test_help_tells_the_defaults(tmp_path):
+    told = re.sub(r"[\s│]+", " ", foltr("run", "--help", cwd=tmp_path).stdout)
+    for field in fields(Experiment):
+        default = brief(field.default) if is_dataclass(field.default) else field.default
+        assert f"--{field.name.replace('_', '-')} " in told and f"Default: {default}" in told
+
+
+def test_run_prints_one_json_object(tmp_path):
+    done = foltr("run", *SMALL, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    final = json.loads(done.stdout.splitlines()[-1])
+    assert {"ndcg@10", "online", "expected_maxrr", "interactions", "seconds", "run"} <= set(final)
+    assert final["interactions"] == 4 * 6 * 4
+    assert (tmp_path / final["run"] / "result.json").exists()
+    again = json.loads(foltr("run", *SMALL, "--json", cwd=tmp_path).stdout.splitlines()[-1])
+    assert again == final
+
+
+def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
+    (tmp_path / "my_rule.py").write_text(
+        '"""A rule of my own."""\n'
+        "from dataclasses import dataclass\nfrom foltr.core import Memoryless\nfrom foltr.spec import aggregator\n\n"
+        "@aggregator\n@dataclass(frozen=True)\nclass FirstOnly(Memoryless):\n"
+        '    """Listen to the first client only."""\n\n'
+        "    scale: float = 1.0\n\n"
+        "    def combine(self, cohort):\n        return self.scale * cohort.updates[0].astype(float)\n"
+    )
+    (tmp_path / "e.toml").write_text(
+        'data = "Synthetic(queries=30)"\nclients = 4\nrounds = 6\naggregator = "FirstOnly()"\nuse = ["my_rule.py"]\n'
+    )
+    one = json.loads(foltr("run", "e.toml", "--json", cwd=tmp_path).stdout)
+    two = json.loads(foltr("run", "e.toml", "--aggregator", "FirstOnly(scale=2)", "--json", cwd=tmp_path).stdout)
+    assert one["run"] != two["run"]
+    config = tmp_path / two["run"] / "config.toml"
+    assert 'aggregator = "FirstOnly(scale=2.0)"' in config.read_text()
+    assert json.loads(foltr("run", str(config), "--json", cwd=tmp_path).stdout) == two
+    listed = foltr("list", "aggregators", "--use", "my_rule.py", cwd=tmp_path).stdout
+    assert "Listen to the first client only." in listed
+    shown = foltr("show", "FirstOnly", "--use", "my_rule.py", cwd=tmp_path).stdout
+    assert "scale: float = 1.0" in shown and "A rule of my own." in shown
+    changed = (tmp_path / "my_rule.py").read_text().replace("updates[0]", "updates[1]")
+    (tmp_path / "my_rule.py").write_text(changed)
+    assert json.loads(foltr("run", "e.toml", "--json", cwd=tmp_path).stdout)["run"] != one["run"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--learner", "PGD()"], "did you mean 'PDGD'"),
+        (["run", "--learner", "PDGD(leraning=1)"], "PDGD has no field 'leraning'"),
+        (["run", "--ranker", "MLP(hidden='x')"], "MLP.hidden: expected int, got 'x'"),
+        (["run", "--data", "MQ2009()"], "did you mean 'MQ200"),
+        (["run", "--data", "MQ2008(fold=6)"], "6"),
+        (["run", "--data", "MQ2007(fold=1)"], "FOLTR_DATA"),
+        (["run", "--clients", "0"], "clients must be >= 1, got 0"),
+        (["run", "--learner", "PDGD(lr=-1)"], "lr must be > 0, got -1.0"),
+        (["run", "--threads", "0"], "threads must be >= 1, got 0"),
+        (["run", "--engine", "warp"], "'warp'"),
+        (["run", "--empty", "maybe"], "'maybe' is none of 'skip', 'zero', 'one'"),
+        (["run", "--clients", "many"], "Experiment.clients: expected int, got 'many'"),
+        (["run", "--threads", "1.5"], "threads: expected int, got 1.5"),
+        (["run", "missing.toml"], "cannot read missing.toml"),
+        (["run", "--use", "missing.py"], "cannot read missing.py"),
+        (["run", "--learner", "PDGD(lr=1e38)", "--data", "Synthetic(queries=20)"], "try a smaller lr"),
+        (["show", "Maen"], "did you mean 'Mean'"),
+        (["list", "ranker"], "did you mean 'rankers'"),
+        (["data", "info", "MQ208"], "did you mean 'MQ2008'"),
+        (["data", "add", "MQ2008", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_mistake_is_one_message(words, message, tmp_path):
+    nowhere = {"FOLTR_DATA": str(tmp_path / "none"), "XDG_DATA_HOME": str(tmp_path / "no")}
+    told = refused(*words, cwd=tmp_path, env=nowhere)
+    assert message in re.sub(r"[\s│]+", " ", told)
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").rglob("result.json"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("cleints = 3\n", "unknown key 'cleints': did you mean 'clients'"),
+        ("clients = \n", "is not TOML"),
+        ('clients = "3"\n', "Experiment.clients: expected int, got '3'"),
+        ("use = 3\n", "use must be a list of paths"),
+        ("clients = 1.5\n", "expected int, got 1.5"),
+    ],
+)
+def test_a_file_with_a_mistake_is_told(content, message, tmp_path):
+    (tmp_path / "e.toml").write_text(content)
+    assert message in refused("run", "e.toml", cwd=tmp_path)
+
+
+def test_a_user_file_that_fails_is_told(tmp_path):
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+    assert "bad.py could not be loaded: ZeroDivisionError" in refused("run", "--use", "bad.py", cwd=tmp_path)
+
+
+def test_ctrl_c_in_the_middle(tmp_path):
+    words = ["run", "--data", "Synthetic(queries=30)", "--clients", "200", "--rounds", "200000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "foltr", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    line = process.stderr.readline()  # the first line of progress: it is under way
+    assert "interactions/s" in line
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in told and "Traceback" not in told
+    assert list(tmp_path.glob("runs/*/checkpoint.npz"))
+
+
+def test_data_commands(tmp_path):
+    assert "MSLR10K" in foltr("data", "list", cwd=tmp_path).stdout
+    assert "Microsoft" in foltr("data", "info", "MQ2008", cwd=tmp_path).stdout
+    assert foltr("--version", cwd=tmp_path).stdout.startswith("foltr ")
