@@ -10,10 +10,9 @@ from numba import float32, uint64
 
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.draws import below, uniform
-from foltr.kernels.lists import best_first, exponentials, highest, lowest, sample_narrow, sample_wide
+from foltr.kernels.lists import best_first, exponentials, finite, highest, lowest, sample_narrow, sample_wide
 from foltr.policies import WIDE
 
-_WIDE = np.float32(WIDE)
 NO_CLICK, NOT_FINITE = -1, -2
 
 
@@ -45,11 +44,10 @@ def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, c
     """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to `tally`; returns the
     rank of the last click, NO_CLICK, or NOT_FINITE."""
     mass, bits, cdf, ranking, taken, grades, clicked, weights = scratch
-    top = highest(s, n)
-    spread = top - lowest(s, n)
-    if not spread < np.inf:
+    if not finite(s, n):
         return NOT_FINITE
-    narrow = spread <= _WIDE
+    top = highest(s, n)
+    narrow = float(top) - float(lowest(s, n)) <= WIDE
     if explore and narrow:
         exponentials(s, n, top, mass, bits)
         sample_narrow(mass, n, k, rank_key, cdf, ranking, taken)

@@ -49,6 +49,15 @@ def lowest(s, n):
     return low
 
 
+@kernel(fastmath=SUMS)
+def finite(s, n):
+    """Whether no score is inf or NaN: 0 x s is 0 for all others."""
+    total = float32(0)
+    for i in range(n):
+        total += s[i] * float32(0)
+    return total == float32(0)
+
+
 @kernel()
 def _cumulate(mass, n, cdf):
     total = 0.0

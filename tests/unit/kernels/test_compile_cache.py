@@ -1,0 +1,62 @@
+"""Compiled code: found again by the next process, never stale after an edit, not needed to run."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[3] / "src" / "foltr"
+ASK = """
+from foltr.kernels.lists import highest
+import numpy as np
+print(highest(np.array([1, 5, 3], np.float32), 3), sum(highest.stats.cache_hits.values()))
+"""
+
+
+def asked(package: Path, cache: Path, code: str = ASK):
+    env = {**os.environ, "PYTHONPATH": str(package), "FOLTR_CACHE": str(cache)}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+
+
+@pytest.fixture
+def package(tmp_path):
+    shutil.copytree(SOURCE, tmp_path / "copy" / "foltr", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "copy"
+
+
+def test_a_second_process_compiles_nothing(package, tmp_path):
+    assert asked(package, tmp_path / "cache").stdout.split() == ["5.0", "0"]
+    assert asked(package, tmp_path / "cache").stdout.split() == ["5.0", "1"]
+
+
+def test_an_edit_of_a_callee_in_another_file_is_seen(package, tmp_path):
+    """numba alone would serve the old code: it looks at the caller's file only."""
+    ask = """
+from foltr.kernels.interaction import choose
+import numpy as np
+print(choose(np.uint64(2**63 + 7**20), 0, 1000, np.zeros(1, np.int64))[0])
+"""
+    before = asked(package, tmp_path / "cache", ask).stdout
+    assert asked(package, tmp_path / "cache", ask).stdout == before
+    draws = package / "foltr" / "kernels" / "draws.py"
+    draws.write_text(draws.read_text().replace("z >> uint64(30)", "z >> uint64(29)"))
+    assert asked(package, tmp_path / "cache", ask).stdout != before
+
+
+def test_without_a_place_to_write_it_still_runs(package, tmp_path):
+    (tmp_path / "file").write_text("no folder can be made below a file")
+    done = asked(package, tmp_path / "file")
+    assert done.stdout.split() == ["5.0", "0"]
+    assert "FOLTR_CACHE" in done.stderr
+
+
+def test_old_versions_are_cleared_away(package, tmp_path):
+    kernels = tmp_path / "cache" / "kernels"
+    for i in range(9):
+        (kernels / f"old{i}").mkdir(parents=True)
+        os.utime(kernels / f"old{i}", (i, i))
+    asked(package, tmp_path / "cache")
+    assert len(list(kernels.iterdir())) == 4 and (kernels / "old8").exists()

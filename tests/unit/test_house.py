@@ -1,0 +1,51 @@
+"""The rules of the house that a machine can check."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "foltr"
+FILES = sorted(SOURCE.rglob("*.py"))
+FAMILIES = {"users", "rankers", "learners", "aggregators", "optimizers"}
+
+
+def imported(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_families_know_only_what_lies_below_them(file):
+    family = file.relative_to(SOURCE).parts[0]
+    names = {name.split(".")[1] for name in imported(file) if name.startswith("foltr.")}
+    if family in FAMILIES:
+        assert not names & (FAMILIES - {family})
+        assert not names & {"engines", "experiment", "running", "kernels", "simulation", "federation", "cli"}
+    if file.name == "core.py":
+        assert names <= {"errors", "data", "seeds"}  # the latter two for annotations only
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_nothing_banned(file):
+    text = file.read_text()
+    assert not re.search(r"\bnp\.random\.|^\s*import random\b|\bhasattr\(", text, re.MULTILINE)
+    if file.relative_to(SOURCE).parts[0] in {*FAMILIES, "kernels", "engines", "federation.py", "simulation.py"}:
+        assert not re.search(r"\bimport (time|datetime)\b", text)  # results know no clock
+    assert len(text.splitlines()) <= 300
+
+
+def test_an_engine_is_what_knows_kernels():
+    """`import foltr` and every component load neither numba nor scipy."""
+    code = (
+        "import sys, foltr\nfrom foltr.spec import FAMILIES\n[family.members() for family in FAMILIES]\n"
+        "import foltr.experiment\nprint([m for m in ('numba', 'scipy', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
