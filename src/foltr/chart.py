@@ -1,4 +1,4 @@
-"""Learning curves as text for a terminal, and as SVG for a page. No plotting library."""
+"""Learning curves over a logarithmic axis, as text for a terminal and as SVG for a page. No plotting library."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MARKS = "●○◆◇"
 
 
 def bounds(panels: list[Panel]) -> tuple[float, float, float, float]:
-    """x and y ranges that all panels share."""
-    xs = np.concatenate([s.x for p in panels for s in p.series] or [np.array([0.0, 1.0])])
-    ys = np.concatenate([s.y for p in panels for s in p.series] or [np.array([0.0, 1.0])])
+    """Ranges of log10(x) and y that all panels share."""
+    xs = np.log10(np.concatenate([s.x for p in panels for s in p.series] or [np.array([1.0])]))
+    ys = np.concatenate([s.y for p in panels for s in p.series] or [np.array([0.0])])
     low, high = float(np.nanmin(ys)), float(np.nanmax(ys))
     margin = 0.05 * (high - low) or 0.05
     return float(xs.min()), max(float(xs.max()), float(xs.min()) + 1.0), low - margin, high + margin
@@ -42,7 +42,7 @@ def text_chart(panel: Panel, box: tuple[float, float, float, float], width: int 
     x0, x1, y0, y1 = box
     grid = [[" "] * width for _ in range(height)]
     for mark, s in zip(MARKS, panel.series, strict=False):
-        for x, y in zip(s.x, s.y, strict=True):
+        for x, y in zip(np.log10(s.x), s.y, strict=True):
             column = round((x - x0) / (x1 - x0) * (width - 1))
             row = round((y1 - y) / (y1 - y0) * (height - 1))
             grid[row][column] = mark
@@ -86,7 +86,7 @@ def _panel(panel: Panel, box: tuple[float, float, float, float], left: float, to
     x0, x1, y0, y1 = box
 
     def px(x: float) -> float:
-        return left + (x - x0) / (x1 - x0) * width
+        return left + (math.log10(x) - x0) / (x1 - x0) * width
 
     def py(y: float) -> float:
         return top + (y1 - y) / (y1 - y0) * height
@@ -96,7 +96,8 @@ def _panel(panel: Panel, box: tuple[float, float, float, float], left: float, to
         parts.append(f'<line x1="{left}" x2="{left + width}" y1="{py(y):.1f}" y2="{py(y):.1f}" stroke="#e5e7eb"/>')
         if with_labels:
             parts.append(f'<text x="{left - 6}" y="{py(y) + 4:.1f}" text-anchor="end" fill="#374151">{y:.2f}</text>')
-    for x in ticks(x0, x1, 3):
+    for x in (10.0**i for i in range(math.ceil(x0 - 1e-9), math.floor(x1 + 1e-9) + 1)):
+        parts.append(f'<line x1="{px(x):.1f}" x2="{px(x):.1f}" y1="{top}" y2="{top + height}" stroke="#e5e7eb"/>')
         place = f'x="{px(x):.1f}" y="{top + height + 18}" text-anchor="middle"'
         parts.append(f'<text {place} fill="#374151">{_short(x)}</text>')
     for colour, s in zip(COLOURS, panel.series, strict=False):

@@ -21,7 +21,7 @@ from foltr.running import Progress, Result
 from foltr.users.cascade import Cascade
 
 KINDS = ("perfect", "navigational", "informational")
-METHODS = ("FPDGD, 100 clients", "PDGD, centralised")
+METHODS = ("FPDGD (100 clients)", "PDGD (centralised)")
 CLIENTS, SESSIONS, ROUNDS = 100, 4, 100
 
 
@@ -30,11 +30,11 @@ def experiment(method: str, kind: str, seed: int) -> Experiment:
     users = Cascade(kind=kind)  # type: ignore[arg-type]
     if method == METHODS[0]:
         return Experiment(
-            users=users, learner=PDGD(sessions=SESSIONS), clients=CLIENTS, rounds=ROUNDS, evaluate_every=2, seed=seed
+            users=users, learner=PDGD(sessions=SESSIONS), clients=CLIENTS, rounds=ROUNDS, evaluate_every=1, seed=seed
         )
     each = CLIENTS * SESSIONS
     return Experiment(
-        users=users, learner=PDGD(sessions=1), clients=1, rounds=ROUNDS * each, evaluate_every=2 * each, seed=seed
+        users=users, learner=PDGD(sessions=1), clients=1, rounds=ROUNDS * each, evaluate_every=each // 4, seed=seed
     )
 
 
@@ -55,13 +55,14 @@ class Show:
         self.draw()
 
     def add(self, method: str, kind: str, e: Experiment, rounds: np.ndarray, values: np.ndarray) -> None:
-        self.curves[method, kind] = Series(method, rounds * e.clients * e.learner.sessions, values)
+        later = rounds > 0  # the axis is logarithmic
+        self.curves[method, kind] = Series(method, rounds[later] * e.clients * e.learner.sessions, values[later])
 
     def panels(self) -> list[Panel]:
         return [
             Panel(f"{kind} clicks", tuple(s for m in METHODS if (s := self.curves.get((m, kind)))))
             for kind in KINDS
-            if any((m, kind) in self.curves for m in METHODS)
+            if any((m, kind) in self.curves and len(self.curves[m, kind].x) for m in METHODS)
         ]
 
     def draw(self) -> None:
@@ -73,7 +74,7 @@ class Show:
         panels = self.panels()
         legend = "   ".join(f"{mark} {method}" for mark, method in zip(MARKS, METHODS, strict=False))
         charts = Columns([text_chart(panel, bounds(panels)) for panel in panels], padding=(0, 2))
-        return Group(Text(f"offline nDCG@10 by interactions    {legend}"), charts, Text(self.status, style="dim"))
+        return Group(Text(f"offline nDCG@10 by interactions (100 to 40,000, logarithmic)    {legend}"), charts, Text(self.status, style="dim"))
 
 
 def run_demo(out: Path, seed: int, threads: int) -> None:
@@ -98,18 +99,22 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
     if not console.is_terminal:
         console.print(show.picture())
     console.print(_table(results))
+    console.print("offline: the final ranker on held-out queries; online: the lists that users were shown on the way.")
+    if any(result.repeated for result in results.values()):
+        console.print(f"Some runs were finished before and not repeated; delete {out} to see them anew.")
     picture = out / "curves.svg"
-    write_whole(picture, svg_chart("Learning to rank from clicks", "interactions", "offline nDCG@10", show.panels()))
+    write_whole(picture, svg_chart("Learning to rank from clicks", "interactions", "offline nDCG@10 (embedded data)", show.panels()))
     console.print(f"{time.perf_counter() - began:.0f} s in all. Picture: {picture}   Runs: {out / 'runs'}")
 
 
 def _table(results: dict[tuple[str, str], Result]) -> Table:
-    table = Table(title="After equally many interactions", title_justify="left")
-    for name in ("clicks", "method", "nDCG@10", "online nDCG@10", "updates", "interactions", "seconds"):
-        table.add_column(name, justify="left" if name in ("clicks", "method") else "right")
+    made = next(iter(results.values())).final["interactions"]
+    table = Table(title=f"nDCG@10 after {made:,} interactions each", title_justify="left")
+    for name in ("clicks", "method", "offline", "online", "updates", "seconds"):
+        table.add_column(name, justify="left" if name in ("clicks", "method") else "right", no_wrap=True)
     for (method, kind), result in results.items():
         final = result.final
         online = float(np.mean(result.curve("online_ndcg@10").values))
-        numbers = f"{final['ndcg@10']:.3f}", f"{online:.3f}", f"{final['rounds']:,}", f"{final['interactions']:,}"
-        table.add_row(kind, method, *numbers, f"{final['seconds']:.1f}", end_section=method == METHODS[-1])
+        numbers = f"{final['ndcg@10']:.3f}", f"{online:.3f}", f"{final['rounds']:,}", f"{final['seconds']:.1f}"
+        table.add_row(kind, method, *numbers, end_section=method == METHODS[-1])
     return table
