@@ -1,7 +1,7 @@
 """Published figures on real data (MQ2008, five folds). Heavy: `pytest -m claims`, with FOLTR_DATA set.
 
 Batched centralised PDGD, 2 M interactions, offline nDCG@10 (mean of the last 5 % of the evaluations, mean of five
-folds): the ECIR 2021 reproducibility study of Wang, Liu, Zhuang & Zuccon. FPDGD beside centralised PDGD: thesis 3.2.3.
+folds): the ECIR 2021 reproducibility study of Wang, Zhuang & Zuccon. FPDGD beside centralised PDGD: thesis 3.2.3.
 """
 
 import numpy as np
