@@ -74,7 +74,8 @@ class Show:
         panels = self.panels()
         legend = "   ".join(f"{mark} {method}" for mark, method in zip(MARKS, METHODS, strict=False))
         charts = Columns([text_chart(panel, bounds(panels)) for panel in panels], padding=(0, 2))
-        return Group(Text(f"offline nDCG@10 by interactions (100 to 40,000, logarithmic)    {legend}"), charts, Text(self.status, style="dim"))
+        title = f"offline nDCG@10 by interactions (100 to 40,000, logarithmic)    {legend}"
+        return Group(Text(title), charts, Text(self.status, style="dim"))
 
 
 def run_demo(out: Path, seed: int, threads: int) -> None:
@@ -103,7 +104,8 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
     if any(result.repeated for result in results.values()):
         console.print(f"Some runs were finished before and not repeated; delete {out} to see them anew.")
     picture = out / "curves.svg"
-    write_whole(picture, svg_chart("Learning to rank from clicks", "interactions", "offline nDCG@10 (embedded data)", show.panels()))
+    title, axes = "Learning to rank from clicks", ("interactions", "offline nDCG@10 (embedded data)")
+    write_whole(picture, svg_chart(title, *axes, show.panels()))
     console.print(f"{time.perf_counter() - began:.0f} s in all. Picture: {picture}   Runs: {out / 'runs'}")
 
 
