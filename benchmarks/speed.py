@@ -113,7 +113,7 @@ def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.n
     """The time of ten rounds with all that belongs to them; the step is tiny, so that the work stays the same."""
     tables = local.population.tables(DEPTH)
     assert tables is not None
-    evaluate = Evaluator(ranker, test, tables[0][0], "skip", 1, local.threads)
+    evaluate = Evaluator(ranker, test, ((1.0, tables[0][0]),), "skip", 1, local.threads)
     server, metrics = Server(local.learner, Mean(), SGD(lr=1e-6)), Metrics()
 
     def record(state, cohort, observed):

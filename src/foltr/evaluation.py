@@ -12,24 +12,23 @@ from foltr.metrics import DEPTH, Empty, discounts, gains, ideal_dcg, mean_over_q
 from foltr.seeds import Stream, key
 from foltr.threads import Threads
 
-CHUNK = 256  # documents
 MEASURES = ("ndcg@10", "mrr@10", "expected_maxrr")
 
 
 @dataclass
 class Evaluator:
-    """`click` (DEPTH, grades): P(click) of the users for whom expected MaxRR is computed; NaN for users without."""
+    """`clicks`: the share of each click model among the users, and its P(click) (DEPTH, grades), for expected MaxRR.
+    Without any (users who are no table) that is NaN."""
 
     ranker: Ranker
     data: Dataset
-    click: Array | None
+    clicks: tuple[tuple[float, Array], ...]
     empty: Empty
     seed: int
     threads: Threads
     plain: bool = False  # by definition instead of by kernel
 
     def __post_init__(self) -> None:
-        self.p_click = np.full((DEPTH, self.data.grades), np.nan) if self.click is None else self.click
         self.ideals = ideal_dcg(self.data.labels[0], self.data.offsets)
         self.key = key(self.seed, "ties")
         self.kernel = None
@@ -46,14 +45,22 @@ class Evaluator:
 
     def per_query(self, params: Array) -> Array:
         """(q, 3), in the order of MEASURES; NaN where a query has no relevant document."""
-        data, scores = self.data, self._scores(params)
+        scores, unknown = self._scores(params), np.full((DEPTH, self.data.grades), np.nan)
+        shares, tables = zip(*(self.clicks or ((1.0, unknown),)), strict=True)
+        per_model = [self._measured(scores, table) for table in tables]
+        out = per_model[0]
+        out[:, 2] = sum(share * values[:, 2] for share, values in zip(shares, per_model, strict=True))
+        return out
+
+    def _measured(self, scores: Array, click: Array) -> Array:
+        data = self.data
         if self.plain:
-            return measure_queries(scores, data.labels[0], data.offsets, self.p_click, Stream(self.key))
+            return measure_queries(scores, data.labels[0], data.offsets, click, Stream(self.key))
         from foltr.kernels import frozen
         from foltr.kernels.evaluation import measure
 
         out, worth = np.empty((data.queries, 3)), gains(np.arange(data.grades))
-        tables = [frozen(part) for part in (self.ideals, self.p_click, worth, discounts(DEPTH))]
+        tables = [frozen(part) for part in (self.ideals, click, worth, discounts(DEPTH))]
         labels, offsets, key = frozen(data.labels[0]), frozen(data.offsets), np.uint64(self.key)
         self.threads.share(data.queries, lambda a, b: measure(scores, labels, offsets, a, b, *tables, key, out))
         return out
@@ -65,9 +72,5 @@ class Evaluator:
         from foltr.kernels import frozen
 
         scores, kernel, storage = np.empty(data.documents, np.float32), self.kernel, frozen(data.storage)
-
-        def piece(first: int, last: int) -> None:  # whole chunks: a kernel may round a cut one's last rows otherwise
-            kernel(storage, first * CHUNK, min(last * CHUNK, data.documents), params, scores)
-
-        self.threads.share(-(-data.documents // CHUNK), piece)
+        self.threads.share(data.documents, lambda a, b: kernel(storage, a, b, params, scores))
         return scores

@@ -34,6 +34,8 @@ class Server:
     def step(self, state: State, cohort: Cohort, rng: Stream) -> State:
         direction, aggregator = self.aggregator(cohort, state.aggregator, rng)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)
+        if not np.isfinite(params).all():
+            raise FloatingPointError(f"round {state.t}: the server's parameters are not finite")
         return State(params, aggregator, optimizer, state.t + 1)
 
 

@@ -16,7 +16,7 @@ def plackett_luce(scores: Array, k: int, rng: Stream) -> Array:
     By inverse CDF *with* replacement: a repeat removes the mass of everything taken so far and draws again, which is
     the same distribution for about k draws. Where the scores' range exceeds WIDE: the k largest of s + Gumbel noise.
     """
-    scores = scores.astype(np.float64)
+    scores = _finite(scores).astype(np.float64)
     if scores.max() - scores.min() > WIDE:
         return best_first(scores - np.log(-np.log(rng.uniforms(len(scores)))), k, rng)
     mass = np.exp(scores - scores.max())
@@ -34,4 +34,10 @@ def plackett_luce(scores: Array, k: int, rng: Stream) -> Array:
 
 def best_first(scores: Array, k: int, rng: Stream) -> Array:
     """The k highest scores in order; ties at random (a zero ranker is all ties, and file order leaks labels)."""
-    return np.lexsort((rng.words(len(scores)), -scores))[:k]
+    return np.lexsort((rng.words(len(scores)), -_finite(scores)))[:k]
+
+
+def _finite(scores: Array) -> Array:
+    if not np.isfinite(scores).all():
+        raise FloatingPointError("the scores are not finite")
+    return scores

@@ -146,9 +146,10 @@ class Run:
         return Local(e.learner, e.ranker, p, e.seed, memory, self.threads)
 
     def _evaluator(self) -> Evaluator:
-        e, tables = self.experiment, self.population.tables(DEPTH)
-        click = None if tables is None else tables[0].mean(axis=0)
-        return Evaluator(e.ranker, self.test, click, e.empty, e.seed, self.threads, self.engine_name == "debug")
+        e, p, tables = self.experiment, self.population, self.population.tables(DEPTH)
+        shares = np.bincount(p.models.ravel(), minlength=len(p.click_models)) / p.models.size
+        clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
+        return Evaluator(e.ranker, self.test, clicks, e.empty, e.seed, self.threads, self.engine_name == "debug")
 
     def _final(self, metrics: Metrics, seconds: float, notes: tuple[str, ...]) -> dict[str, Any]:
         last = {name: values[-1] for name, values in metrics.offline.items()}

@@ -67,14 +67,14 @@ class Stream:
         return z ^ (z >> np.uint64(31))
 
     def uniforms(self, n: int) -> np.ndarray:
-        """The next n draws from the open interval (0, 1), 53 bits each."""  # (n,) float64
-        return ((self.words(n) >> np.uint64(11)) + 0.5) * 2.0**-53
+        """The next n draws from the open interval (0, 1), 52 bits each (with 53, the last one would round to 1)."""
+        return ((self.words(n) >> np.uint64(12)) + 0.5) * 2.0**-52  # (n,) float64
 
     def uniform(self) -> float:
         """The next draw alone: plain integers are quicker than arrays of one."""
         z = mix(self.key + self.drawn * GOLDEN)
         self.drawn += 1
-        return ((z >> 11) + 0.5) * 2.0**-53
+        return ((z >> 12) + 0.5) * 2.0**-52
 
     def normals(self, n: int) -> np.ndarray:
         """The next n standard normal draws, by Box and Muller."""  # (n,) float64

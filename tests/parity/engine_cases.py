@@ -124,7 +124,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "decay": lambda: learned_by(PDGD(sessions=4, decay=0.9), t=2),
     "one step per round": lambda: learned_by(PDGD(sessions=4, update="round")),
     "everything at once": lambda: learned_by(
-        PDGD(lr=0.5, sessions=4, k=6, decay=0.95, pairs="shown", max_norm=3.5, mu=0.5, update="round"), t=1
+        PDGD(lr=0.5, sessions=4, k=6, decay=0.95, pairs="shown", max_norm=3.5, update="round"), t=1
     ),
     "unlike clients": lambda: unlike_clients(Linear()),
     "sigmoid": lambda: network(MLP(hidden=16)),

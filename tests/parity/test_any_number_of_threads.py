@@ -8,8 +8,9 @@ from populations import FEATURES, dataset, lengths_between, varied
 from foltr.aggregators.mean import Mean
 from foltr.core import Cohort
 from foltr.engines.local import ALONE, Local
-from foltr.evaluation import CHUNK, Evaluator
+from foltr.evaluation import Evaluator
 from foltr.federation import Server, federate
+from foltr.kernels.evaluation import CHUNK
 from foltr.learners.pdgd import PDGD
 from foltr.optimizers.adam import Adam
 from foltr.rankers.linear import Linear
@@ -68,7 +69,7 @@ def test_evaluation(ranker):
     tables = []
     for number in (1, 2, 3):
         with Threads(number).running() as threads:
-            evaluate = Evaluator(ranker, data, Cascade().tables(3, 10)[0], "skip", SEED, threads)
+            evaluate = Evaluator(ranker, data, ((1.0, Cascade().tables(3, 10)[0]),), "skip", SEED, threads)
             tables.append(evaluate.per_query(start(ranker)).tobytes())
     assert tables[0] == tables[1] == tables[2]
 

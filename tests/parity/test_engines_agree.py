@@ -8,13 +8,9 @@ from engine_cases import CASES, compare, compared
 
 FEWER_THAN = 5_000  # one mismatched session in so many
 STILL = {"single documents", "nothing to click", "k = 1", "network of zeros"}  # no pair can teach anything
-WRONG_ORDER = pytest.mark.xfail(
-    strict=True, reason="learn_mlp pulls v back (FedProx) before it computes the slopes, PDGD.learn after"
-)
-KNOWN = {"network, mu"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=WRONG_ORDER if name in KNOWN else ()) for name in CASES])
+@pytest.mark.parametrize("name", CASES)
 def test_lists_clicks_and_updates_are_the_same(name):
     found = compared(name)
     assert found.mismatched <= 5  # one client: a single draw on a boundary is no mistake, many would be
@@ -29,7 +25,7 @@ def test_the_comparison_sees_small_mistakes(change):
 
 
 def test_fewer_than_one_session_in_5000_falls_on_a_rounding_boundary():
-    found = [compared(name) for name in CASES if name not in KNOWN]
+    found = [compared(name) for name in CASES]
     sessions, mismatched = sum(c.sessions for c in found), sum(c.mismatched for c in found)
     assert sessions >= 20_000
     assert mismatched * FEWER_THAN < sessions, f"{mismatched} of {sessions}"

@@ -43,7 +43,8 @@ def test_the_kernel_measures_what_is_defined(levels, model):
 def test_both_evaluators_score_alike(ranker):
     params = weights() if ranker == Linear() else ranker.init(FEATURES, stream(1, "init"))
     click = Cascade().tables(5, 10)[0]
-    plain, fast = (Evaluator(ranker, DATA, click, "skip", 7, Threads(1), plain=plain) for plain in (True, False))
+    mixed = (0.7, click), (0.3, click**2)
+    plain, fast = (Evaluator(ranker, DATA, mixed, "skip", 7, Threads(1), plain=plain) for plain in (True, False))
     np.testing.assert_allclose(fast._scores(params), plain._scores(params), atol=16 * EPS * (1 + np.abs(params).max()))
     a, b = plain(params.astype(np.float64)), fast(params.astype(np.float64))
     assert list(a) == list(b) == list(MEASURES)
@@ -51,9 +52,9 @@ def test_both_evaluators_score_alike(ranker):
 
 
 def test_empty_queries_by_convention():
-    click = Cascade().tables(5, 10)[0]
+    clicks = ((1.0, Cascade().tables(5, 10)[0]),)
     skip, zero, one = (
-        Evaluator(Linear(), DATA, click, e, 7, Threads(1))(weights())["ndcg@10"] for e in ("skip", "zero", "one")
+        Evaluator(Linear(), DATA, clicks, e, 7, Threads(1))(weights())["ndcg@10"] for e in ("skip", "zero", "one")
     )
     empty = np.mean([not LABELS[a:b].any() for a, b in QUERIES])
     assert 0 < empty < 1 and zero == pytest.approx(skip * (1 - empty)) and one == pytest.approx(zero + empty)
@@ -88,3 +89,16 @@ def test_ndcg_is_that_of_scikit_learn():
     ]
     np.testing.assert_allclose(np.nan_to_num(ours), theirs, atol=1e-12)  # it counts empty queries as 0
     assert mean_over_queries(ours, "zero") == pytest.approx(np.mean(theirs))
+
+
+def test_expected_maxrr_of_mixed_users_is_the_mean_of_theirs():
+    """Not that of their mean table: (1 - p) (1 - p) averaged is not the square of the average."""
+    one, other = Cascade().tables(5, 10)[0], Cascade(kind="informational").tables(5, 10)[0]
+
+    def expected(*clicks):
+        return Evaluator(Linear(), DATA, clicks, "skip", 7, Threads(1))(weights())["expected_maxrr"]
+
+    mixed = expected((0.25, one), (0.75, other))
+    assert mixed == pytest.approx(0.25 * expected((1.0, one)) + 0.75 * expected((1.0, other)))
+    assert abs(mixed - expected((1.0, 0.25 * one + 0.75 * other))) > 1e-3
+    assert np.isnan(expected())

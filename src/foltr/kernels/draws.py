@@ -1,6 +1,6 @@
 """The compiled twin of `foltr.seeds`: same keys, same draws."""
 
-from numba import uint64
+from numba import float64, uint64
 
 from foltr.kernels import kernel
 from foltr.seeds import BRANCH, GOLDEN
@@ -27,4 +27,4 @@ def word(key, counter):
 
 @kernel()
 def uniform(key, counter):
-    return (float(word(key, counter) >> uint64(11)) + 0.5) * 2.0**-53
+    return (float64(word(key, counter) >> uint64(12)) + 0.5) * 2.0**-52

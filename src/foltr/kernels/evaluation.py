@@ -3,12 +3,13 @@
 import numpy as np
 from numba import uint64
 
-from foltr.evaluation import CHUNK
 from foltr.kernels import kernel
 from foltr.kernels.draws import below
 from foltr.kernels.hidden_layer import activate, head, layer_of, products
 from foltr.kernels.lists import best_first, dots
 from foltr.kernels.pdgd_mlp import spread
+
+CHUNK = 256  # documents whose hidden layer is held at once
 
 
 @kernel()

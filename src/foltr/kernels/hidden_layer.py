@@ -25,13 +25,14 @@ def layer_of(documents, hidden):
 def products(X, start, n, W, Z):
     """Z[:n] = X[start : start + n] W'"""  # (n, w) x (h, w) -> (n, h)
     hidden, width = W.shape
-    even, fours = hidden - hidden % 2, n - n % 4
-    for i in range(0, fours, 4):
-        r = start + i
+    even = hidden - hidden % 2
+    for i in range(0, n, 4):  # the last rows again where four are not left: equal documents must get equal scores
+        i1, i2, i3 = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+        r0, r1, r2, r3 = start + i, start + i1, start + i2, start + i3
         for h in range(0, even, 2):
             a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = float32(0)
             for f in range(width):
-                x0, x1, x2, x3 = X[r, f], X[r + 1, f], X[r + 2, f], X[r + 3, f]
+                x0, x1, x2, x3 = X[r0, f], X[r1, f], X[r2, f], X[r3, f]
                 u, v = W[h, f], W[h + 1, f]
                 a0 += x0 * u
                 a1 += x1 * u
@@ -41,14 +42,13 @@ def products(X, start, n, W, Z):
                 b1 += x1 * v
                 b2 += x2 * v
                 b3 += x3 * v
-            Z[i, h], Z[i + 1, h], Z[i + 2, h], Z[i + 3, h] = a0, a1, a2, a3
-            Z[i, h + 1], Z[i + 1, h + 1], Z[i + 2, h + 1], Z[i + 3, h + 1] = b0, b1, b2, b3
-    for i in range(n):
-        for h in range(even if i < fours else 0, hidden):
-            total = float32(0)
-            for f in range(width):
-                total += X[start + i, f] * W[h, f]
-            Z[i, h] = total
+            Z[i, h], Z[i1, h], Z[i2, h], Z[i3, h] = a0, a1, a2, a3
+            Z[i, h + 1], Z[i1, h + 1], Z[i2, h + 1], Z[i3, h + 1] = b0, b1, b2, b3
+    for i in range(n if even < hidden else 0):
+        total = float32(0)
+        for f in range(width):
+            total += X[start + i, f] * W[even, f]
+        Z[i, even] = total
 
 
 @kernel(fastmath=SUMS)

@@ -47,7 +47,7 @@ def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, c
     if not finite(s, n):
         return NOT_FINITE
     top = highest(s, n)
-    narrow = float(top) - float(lowest(s, n)) <= WIDE
+    narrow = np.float64(top) - np.float64(lowest(s, n)) <= WIDE
     if explore and narrow:
         exponentials(s, n, top, mass, bits)
         sample_narrow(mass, n, k, rank_key, cdf, ranking, taken)
@@ -93,7 +93,7 @@ def _sum(mass, n):
 @kernel(fastmath=SUMS)
 def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
     """From masses; those of shown documents are in `taken`, and 0 in `mass`."""
-    left = float(_sum(mass, n))
+    left = np.float64(_sum(mass, n))
     for j in range(k - 1, -1, -1):  # D_j from what was never shown upwards: subtracting downwards cancels to 0
         left += taken[j]
         inverse[j] = 1.0 / left
@@ -126,20 +126,21 @@ def _weights_wide(s, n, ranking, k, clicked, examined, weights):
     top, left = -np.inf, 0.0
     for i in range(n):
         if not shown[i]:
-            top = max(top, float(s[i]))
+            top = max(top, np.float64(s[i]))
     for i in range(n):
         if not shown[i]:
-            left += math.exp(float(s[i]) - top)
+            left += math.exp(np.float64(s[i]) - top)
     log_mass[k] = top + math.log(left) if left > 0.0 else -np.inf
     for j in range(k - 1, -1, -1):
-        x, y = max(log_mass[j + 1], float(s[ranking[j]])), min(log_mass[j + 1], float(s[ranking[j]]))
+        here = np.float64(s[ranking[j]])
+        x, y = max(log_mass[j + 1], here), min(log_mass[j + 1], here)
         log_mass[j] = x + math.log1p(math.exp(y - x))
     for b in range(1, k):
         for a in range(b):
             loser = b if clicked[a] else a
             if clicked[a] == clicked[b] or loser >= examined:
                 continue
-            high, low, odds = float(s[ranking[a]]), float(s[ranking[b]]), 1.0
+            high, low, odds = np.float64(s[ranking[a]]), np.float64(s[ranking[b]]), 1.0
             for j in range(a + 1, b + 1):
                 odds *= 1.0 + math.exp(high - log_mass[j]) - math.exp(low - log_mass[j])
             closeness = math.exp(-abs(high - low))

@@ -96,7 +96,7 @@ def sample_wide(s, n, k, key, ranking, keys):
     """Plackett and Luce as the k largest of s + Gumbel noise, for any range of scores."""
     filled = 0
     for i in range(n):
-        value = float(s[i]) - math.log(-math.log(uniform(key, uint64(i))))
+        value = np.float64(s[i]) - math.log(-math.log(uniform(key, uint64(i))))
         if filled < k or value > keys[k - 1]:
             j = filled if filled < k else k - 1
             filled += filled < k

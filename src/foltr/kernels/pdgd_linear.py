@@ -30,7 +30,7 @@ def pull_back(w, params, strength):
 def keep_in_ball(w, radius):
     total = 0.0
     for f in range(w.shape[0]):
-        total += float(w[f]) * float(w[f])
+        total += np.float64(w[f]) * np.float64(w[f])
     norm = math.sqrt(total)
     if norm > radius:
         shrink = float32(radius / norm)
@@ -71,7 +71,7 @@ def learn_linear(data, blocks, people, tables, settings, params, keys, t, client
                 pull_back(w, base, rate * mu)
             if end >= 0:
                 add_rows(X, start, ranking, k, weights, rate, w)
-            if radius < np.inf:
+            if radius < np.inf and (each_session or b == sessions[c] - 1):
                 keep_in_ball(w, radius)
             rate *= decay
         for f in range(d):

@@ -34,7 +34,7 @@ def learn_mlp(data, blocks, people, tables, settings, network, params, keys, t, 
     Z, A, bits = layer_of(longest, hidden)
     s, scratch = np.empty(longest, np.float32), scratch_of(longest, depth)
     G, rows = np.empty((depth + 3, hidden), np.float32), np.empty(depth + 3, np.int64)
-    ranking, weights = scratch[3], scratch[7]
+    ranking, weights, v_before = scratch[3], scratch[7], np.empty(hidden, np.float32)
     for i in range(clients.shape[0]):
         c = clients[i]
         w[:] = base
@@ -55,11 +55,12 @@ def learn_mlp(data, blocks, people, tables, settings, network, params, keys, t, 
                            click[model], stop[model], ideals[block], gain, discount, scratch, observed[i])  # fmt: skip
             if end == NOT_FINITE:
                 return i
+            v_before[:] = v_used  # the gradient is that of the weights that made the scores
             if mu > 0.0:
                 pull_back(w, base, rate * mu)
             if end >= 0:
-                step(X, start, A, ranking, k, weights, rate, v_used, activation, W, b, v, G, rows)
-            if radius < np.inf:
+                step(X, start, A, ranking, k, weights, rate, v_before, activation, W, b, v, G, rows)
+            if radius < np.inf and (each_session or session == sessions[c] - 1):
                 keep_in_ball(w, radius)
             rate *= decay
         for h in range(hidden):

@@ -19,8 +19,9 @@ from foltr.spec import learner
 class PDGD:
     """Show a list sampled by Plackett and Luce, step along `document_weights`, after each of `sessions` searches.
 
-    `lr` is multiplied by `decay` after every session (session s of round t is number t x sessions + s).
-    `update='round'` is FedSGD: all sessions at the server's weights, gradients summed into one step.
+    `lr` is multiplied by `decay` after every session, counted as if the client took part in every round: session s of
+    round t is number t x sessions + s. `update='round'` is FedSGD: all sessions at the server's weights, gradients
+    summed into one step.
     `explore=False` shows the best list instead of a sampled one. `max_norm` keeps the weights in an L2 ball after each
     step (FPDGD's clipping, thesis 3.2.1). `mu` adds -mu (weights - server's weights) to each step's gradient (FedProx;
     Li et al., MLSys 2020).
@@ -39,10 +40,11 @@ class PDGD:
     def __post_init__(self) -> None:
         require(self.lr > 0.0, f"lr must be > 0, got {self.lr}")
         require(self.sessions >= 1, f"sessions must be >= 1, got {self.sessions}")
-        require(1 <= self.k <= 1000, f"k must be in 1 .. 1000, got {self.k}")
+        require(1 <= self.k <= 100, f"k must be in 1 .. 100, got {self.k}")
         require(0.0 < self.decay <= 1.0, f"decay must be in (0, 1], got {self.decay}")
         require(self.max_norm is None or self.max_norm > 0.0, f"max_norm must be > 0, got {self.max_norm}")
         require(self.mu >= 0.0, f"mu must be >= 0, got {self.mu}")
+        require(self.mu == 0.0 or self.update == "session", "mu pulls later steps back: update='round' makes only one")
 
     def remembered(self, params: Array) -> Array:
         return np.empty(0, np.float32)
@@ -58,15 +60,15 @@ class PDGD:
             def show(docs: Array, at: Array = at, draws: Stream = draws) -> Array:
                 nonlocal scores
                 scores = ranker.scores(at, docs)
-                if not np.isfinite(scores).all():
-                    raise FloatingPointError("the scores are not finite")
                 policy = plackett_luce if self.explore else best_first
                 return policy(scores, min(self.k, len(docs)), draws)
 
             docs, ranking, clicks = user.session(show)
             weights = document_weights(scores, ranking, clicks, self.pairs).astype(np.float32)
             gradient = ranker.pullback(at, docs, weights) - np.float32(self.mu) * (local - params)
-            local = self._in_ball(local + np.float32(self.rate(t, s, user.sessions)) * gradient)
+            local = local + np.float32(self.rate(t, s, user.sessions)) * gradient
+            if self.update == "session" or s == user.sessions - 1:
+                local = self._in_ball(local)
         return local - params, float(user.sessions), memory
 
     def rate(self, t: int, s: int, sessions: int) -> float:

@@ -1,4 +1,4 @@
-"""Adam on the server's side (Kingma & Ba, ICLR 2015; as FedAdam: Reddi et al., ICLR 2021; arXiv:2003.00295)."""
+"""Adam on the server's side (Kingma & Ba, ICLR 2015; arXiv:1412.6980)."""
 
 from __future__ import annotations
 
