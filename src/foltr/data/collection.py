@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from foltr.core import require
 from foltr.data import files, lookup
@@ -72,11 +74,25 @@ def known_split(split: str, splits: tuple[str, ...]) -> None:
     require(split in splits, f"no split is called {split!r}: known: {', '.join(splits)}")
 
 
-def known_fold(fold: int) -> None:
-    require(fold in FOLDS, f"fold {fold} does not exist: folds are 1 .. 5")
+class InFolds(ABC):
+    """Of collections in Microsoft's layout, FoldK/{train,vali,test}.txt: state the facts, get the source."""
+
+    collection: ClassVar[Collection]
+    fold: int
+    normalize: bool
+
+    def __post_init__(self) -> None:
+        require(self.fold in FOLDS, f"fold {self.fold} does not exist: folds are 1 .. 5")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return SPLITS
+
+    def load(self, split: str) -> Dataset:
+        return self.collection.load(f"fold {self.fold}", split, self.normalize)
 
 
 def five_folds(queries: int, documents: int) -> tuple[dict[str, dict[str, str]], dict[str, tuple[int, int]]]:
-    """Files and counts of a collection in Microsoft's layout, FoldK/{train,vali,test}.txt: every fold holds it all."""
+    """Files and counts: every fold holds it all."""
     layout = {f"fold {k}": {split: f"Fold{k}/{split}.txt" for split in SPLITS} for k in FOLDS}
     return layout, {part: (queries, documents) for part in layout}

@@ -23,8 +23,8 @@ class IstellaS:
     collection: ClassVar[Collection] = Collection(
         name="IstellaS",
         about="Istella-S LETOR: a sample of the queries of an Italian web search engine",
-        home="Istella's page of learning-to-rank data (http://quickrank.isti.cnr.it/istella-dataset/)",
-        terms="for research under Istella's licence, no redistribution",
+        home="Istella (https://istella.ai)",
+        terms="for non-commercial use, under the Istella LETOR licence agreement",
         features=220,
         grades=5,
         files={"sample": {split: f"sample/{split}.txt" for split in SPLITS}},

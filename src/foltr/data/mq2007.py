@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import SPLITS, Collection, five_folds, known_fold
-from foltr.data.dataset import Dataset
+from foltr.data.collection import Collection, InFolds, five_folds
 from foltr.spec import source
 
 FILES, PUBLISHED = five_folds(1_692, 69_623)
@@ -12,10 +11,10 @@ FILES, PUBLISHED = five_folds(1_692, 69_623)
 
 @source
 @dataclass(frozen=True)
-class MQ2007:
+class MQ2007(InFolds):
     """LETOR 4.0 MQ2007: 1,692 queries, 69,623 documents, 46 features, grades 0-2; its makers normalised it per query.
 
-    mq20073
+    T. Qin & T.-Y. Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013.
     """
 
     fold: int = 1
@@ -32,13 +31,3 @@ class MQ2007:
         published=PUBLISHED,
         folders=("MQ2007", "LETOR-4.0/MQ2007"),
     )
-
-    def __post_init__(self) -> None:
-        known_fold(self.fold)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return SPLITS
-
-    def load(self, split: str) -> Dataset:
-        return self.collection.load(f"fold {self.fold}", split, self.normalize)

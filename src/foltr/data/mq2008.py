@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import SPLITS, Collection, five_folds, known_fold
-from foltr.data.dataset import Dataset
+from foltr.data.collection import Collection, InFolds, five_folds
 from foltr.spec import source
 
 FILES, PUBLISHED = five_folds(784, 15_211)
@@ -12,10 +11,10 @@ FILES, PUBLISHED = five_folds(784, 15_211)
 
 @source
 @dataclass(frozen=True)
-class MQ2008:
+class MQ2008(InFolds):
     """LETOR 4.0 MQ2008: 784 queries, 15,211 documents, 46 features, grades 0-2; its makers normalised it per query.
 
-    mq20083
+    T. Qin & T.-Y. Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013.
     """
 
     fold: int = 1
@@ -32,13 +31,3 @@ class MQ2008:
         published=PUBLISHED,
         folders=("MQ2008", "LETOR-4.0/MQ2008"),
     )
-
-    def __post_init__(self) -> None:
-        known_fold(self.fold)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return SPLITS
-
-    def load(self, split: str) -> Dataset:
-        return self.collection.load(f"fold {self.fold}", split, self.normalize)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import SPLITS, Collection, five_folds, known_fold
-from foltr.data.dataset import Dataset
+from foltr.data.collection import Collection, InFolds, five_folds
 from foltr.spec import source
 
 FILES, PUBLISHED = five_folds(10_000, 1_200_192)
@@ -12,10 +11,10 @@ FILES, PUBLISHED = five_folds(10_000, 1_200_192)
 
 @source
 @dataclass(frozen=True)
-class MSLR10K:
+class MSLR10K(InFolds):
     """MSLR-WEB10K: 10,000 queries, 1,200,192 documents, 136 raw features (hence normalised per query), grades 0-4.
 
-    mslr10k3
+    Usually cited as T. Qin & T.-Y. Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013.
     """
 
     fold: int = 1
@@ -32,13 +31,3 @@ class MSLR10K:
         published=PUBLISHED,
         folders=("MSLR-WEB10K", "MSLR10K", "MSLR-10K"),
     )
-
-    def __post_init__(self) -> None:
-        known_fold(self.fold)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return SPLITS
-
-    def load(self, split: str) -> Dataset:
-        return self.collection.load(f"fold {self.fold}", split, self.normalize)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import SPLITS, Collection, five_folds, known_fold
-from foltr.data.dataset import Dataset
+from foltr.data.collection import Collection, InFolds, five_folds
 from foltr.spec import source
 
 FILES, PUBLISHED = five_folds(31_531, 3_771_125)
@@ -12,10 +11,10 @@ FILES, PUBLISHED = five_folds(31_531, 3_771_125)
 
 @source
 @dataclass(frozen=True)
-class MSLR30K:
+class MSLR30K(InFolds):
     """MSLR-WEB30K: 31,531 queries, 3,771,125 documents, 136 raw features (hence normalised per query), grades 0-4.
 
-    mslr30k3
+    Usually cited as T. Qin & T.-Y. Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013.
     """
 
     fold: int = 1
@@ -32,13 +31,3 @@ class MSLR30K:
         published=PUBLISHED,
         folders=("MSLR-WEB30K", "MSLR30K", "MSLR-30K"),
     )
-
-    def __post_init__(self) -> None:
-        known_fold(self.fold)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return SPLITS
-
-    def load(self, split: str) -> Dataset:
-        return self.collection.load(f"fold {self.fold}", split, self.normalize)
