@@ -10,7 +10,7 @@ from numba import float32, uint64
 
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.draws import below, uniform
-from foltr.kernels.lists import best_first, exponentials, finite, highest, lowest, sample_narrow, sample_wide
+from foltr.kernels.lists import best_first, exponentials, extremes, finite, sample_narrow, sample_wide
 from foltr.policies import WIDE
 
 NO_CLICK, NOT_FINITE = -1, -2
@@ -46,8 +46,8 @@ def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, c
     mass, bits, cdf, ranking, taken, grades, clicked, weights = scratch
     if not finite(s, n):
         return NOT_FINITE
-    top = highest(s, n)
-    narrow = np.float64(top) - np.float64(lowest(s, n)) <= WIDE
+    low, top = extremes(s, n)
+    narrow = np.float64(top) - np.float64(low) <= WIDE
     if explore and narrow:
         exponentials(s, n, top, mass, bits)
         sample_narrow(mass, n, k, rank_key, cdf, ranking, taken)
@@ -108,12 +108,9 @@ def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
                 odds *= 1.0 + gap * inverse[j]
             both = taken[a] + taken[b]
             weight = (taken[a] / both) * (taken[b] / both) / (1.0 + odds)
-            if clicked[a]:
-                weights[a] += weight
-                weights[b] -= weight
-            else:
-                weights[a] -= weight
-                weights[b] += weight
+            winner = a if clicked[a] else b
+            weights[winner] += weight
+            weights[loser] -= weight
 
 
 @kernel()
@@ -145,12 +142,9 @@ def _weights_wide(s, n, ranking, k, clicked, examined, weights):
                 odds *= 1.0 + math.exp(high - log_mass[j]) - math.exp(low - log_mass[j])
             closeness = math.exp(-abs(high - low))
             weight = closeness / (1.0 + closeness) ** 2 / (1.0 + odds)
-            if clicked[a]:
-                weights[a] += weight
-                weights[b] -= weight
-            else:
-                weights[a] -= weight
-                weights[b] += weight
+            winner = a if clicked[a] else b
+            weights[winner] += weight
+            weights[loser] -= weight
 
 
 @kernel()

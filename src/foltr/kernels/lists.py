@@ -34,19 +34,13 @@ def exponentials(x, n, shift, out, bits):
 
 
 @kernel(fastmath=SUMS)
-def highest(s, n):
-    top = s[0]
-    for i in range(1, n):
-        top = max(top, s[i])
-    return top
-
-
-@kernel(fastmath=SUMS)
-def lowest(s, n):
-    low = s[0]
+def extremes(s, n):
+    """The lowest and the highest of s[:n]."""
+    low, high = s[0], s[0]
     for i in range(1, n):
         low = min(low, s[i])
-    return low
+        high = max(high, s[i])
+    return low, high
 
 
 @kernel(fastmath=SUMS)
