@@ -9,9 +9,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Experiment": "foltr.experiment",
-    "Result": "foltr.record",
+    "Result": "foltr.running",
     "TrainedRanker": "foltr.trained",
     "load_ranker": "foltr.trained",
+    "qrels": "foltr.trained",
     "rank": "foltr.trained",
     "use": "foltr.user_files",
     "Mistake": "foltr.errors",
@@ -21,6 +22,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """The public functions, and every component by its name: `foltr.PDGD`, `foltr.MQ2008`."""
     from importlib import import_module
+    from importlib.util import find_spec
 
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
@@ -30,6 +32,8 @@ def __getattr__(name: str) -> Any:
         for family in FAMILIES:
             if name in family.members():
                 return family.members()[name]
+    elif find_spec(f"foltr.{name}"):
+        return import_module(f"foltr.{name}")
     raise AttributeError(f"module 'foltr' has no attribute {name!r}")
 
 

@@ -37,7 +37,7 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
             print(f"foltr: {error}: try a smaller lr, or a max_norm", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt as stop:
-            print(f"\nfoltr: {stop or 'stopped'}", file=sys.stderr)
+            print(f"\nfoltr: {str(stop) or 'stopped before anything was made; nothing is lost'}", file=sys.stderr)
             raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
 
     return call
@@ -145,9 +145,9 @@ def show(
 
     _use(use)
     family, cls = find(name)
-    print(f"{name} ({family.family})\n\n{inspect.getdoc(cls)}\n\nfields:")
-    for field, kind, default in described(cls):
-        print(f"  {field}: {kind} = {default}")
+    print(f"{name} ({family.family})\n\n{inspect.getdoc(cls)}\n")
+    lines = [f"  {field}: {kind} = {default}" for field, kind, default in described(cls)]
+    print("\n".join(["fields:", *lines]) if lines else "no fields")
     about = inspect.getdoc(inspect.getmodule(cls))
     print(f"\n{about}" if about else "")
 
@@ -191,7 +191,7 @@ def data_add(name: str, path: Path) -> None:
     """Check the files of a data set that you have, and remember where they are."""
     from foltr.data.catalogue import add
 
-    print(add(name, path))
+    add(name, path, print)
 
 
 def _version(asked: bool) -> None:

@@ -16,26 +16,32 @@ from rich.text import Text
 from foltr.chart import MARKS, Panel, Series, bounds, svg_chart, text_chart
 from foltr.experiment import Experiment
 from foltr.files import told, write_whole
+from foltr.kernels import nothing_compiled
 from foltr.learners.pdgd import PDGD
 from foltr.running import Progress, Result
 from foltr.users.cascade import Cascade
 
 KINDS = ("perfect", "navigational", "informational")
 METHODS = ("FPDGD (100 clients)", "PDGD (centralised)")
-CLIENTS, SESSIONS, ROUNDS = 100, 4, 100
+CLIENTS, SESSIONS, ROUNDS = 100, 4, 1000
+POINTS = 50  # on a curve
 
 
 def experiment(method: str, kind: str, seed: int) -> Experiment:
-    """Both methods see the same number of interactions; the centralised one updates after each of them."""
-    users = Cascade(kind=kind)  # type: ignore[arg-type]
-    if method == METHODS[0]:
-        return Experiment(
-            users=users, learner=PDGD(sessions=SESSIONS), clients=CLIENTS, rounds=ROUNDS, evaluate_every=1, seed=seed
-        )
-    each = CLIENTS * SESSIONS
-    return Experiment(
-        users=users, learner=PDGD(sessions=1), clients=1, rounds=ROUNDS * each, evaluate_every=each // 4, seed=seed
-    )
+    """Both methods see the same number of interactions. Centralised PDGD updates after each of them: it is one client
+    whose update is the server's next ranker, so that a round of many sessions only means to look every so often."""
+    clients, sessions = (CLIENTS, SESSIONS) if method == METHODS[0] else (1, CLIENTS * SESSIONS)
+    users, learner = Cascade(kind=kind), PDGD(sessions=sessions)  # type: ignore[arg-type]
+    return Experiment(users=users, learner=learner, clients=clients, rounds=ROUNDS, evaluate_every=1, seed=seed)
+
+
+def thinned(interactions: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means over stretches that are equally long on a logarithmic axis: late evaluations are many and noisy."""
+    edges = np.geomspace(interactions[0], interactions[-1] + 1, POINTS + 1)
+    part = np.searchsorted(edges, interactions, side="right")
+    counts = np.bincount(part)
+    kept = counts > 0
+    return np.bincount(part, interactions)[kept] / counts[kept], np.bincount(part, values)[kept] / counts[kept]
 
 
 class Show:
@@ -51,18 +57,18 @@ class Show:
     def watch(self, progress: Progress, method: str, kind: str) -> None:
         if time.monotonic() - self.drawn < 0.15 or not self.console.is_terminal:
             return
-        self.add(method, kind, progress.experiment, *progress.metrics.curve("ndcg@10"))
+        self.add(method, kind, *progress.metrics.curve("ndcg@10"))
         self.draw()
 
-    def add(self, method: str, kind: str, e: Experiment, rounds: np.ndarray, values: np.ndarray) -> None:
-        later = rounds > 0  # the axis is logarithmic
-        self.curves[method, kind] = Series(method, rounds[later] * e.clients * e.learner.sessions, values[later])
+    def add(self, method: str, kind: str, rounds: np.ndarray, values: np.ndarray) -> None:
+        if len(rounds) > 1:  # the axis is logarithmic: round 0 has no place on it
+            self.curves[method, kind] = Series(method, *thinned(rounds[1:] * CLIENTS * SESSIONS, values[1:]))
 
     def panels(self) -> list[Panel]:
         return [
             Panel(f"{kind} clicks", tuple(s for m in METHODS if (s := self.curves.get((m, kind)))))
             for kind in KINDS
-            if any((m, kind) in self.curves and len(self.curves[m, kind].x) for m in METHODS)
+            if any((m, kind) in self.curves for m in METHODS)
         ]
 
     def draw(self) -> None:
@@ -74,8 +80,9 @@ class Show:
         panels = self.panels()
         legend = "   ".join(f"{mark} {method}" for mark, method in zip(MARKS, METHODS, strict=False))
         charts = Columns([text_chart(panel, bounds(panels)) for panel in panels], padding=(0, 2))
-        title = f"offline nDCG@10 by interactions (100 to 40,000, logarithmic)    {legend}"
-        return Group(Text(title), charts, Text(self.status, style="dim"))
+        each = CLIENTS * SESSIONS
+        title = f"offline nDCG@10 after {each:,} to {each * ROUNDS:,} interactions, logarithmic"
+        return Group(Text(title), Text(legend), charts, Text(self.status, style="dim"))
 
 
 def run_demo(out: Path, seed: int, threads: int) -> None:
@@ -85,7 +92,9 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
     with told(out):
         out.mkdir(parents=True, exist_ok=True)
     console.print("100 devices learn to rank from clicks; no query, document or click leaves a device.")
-    console.print("Embedded synthetic data in the shape of MQ2007. The first run compiles the kernels (about 20 s).\n")
+    console.print("Embedded synthetic data in the shape of MQ2007.\n")
+    if nothing_compiled():
+        console.print("Compiling the kernels, once on this machine (about 20 s) ...")
     with show.live if console.is_terminal else nullcontext():
         for kind in KINDS:
             for method in METHODS:
@@ -93,13 +102,13 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
                 show.draw()
                 e = experiment(method, kind, seed)
                 result = e.run(out / "runs", threads, watch=lambda p, m=method, k=kind: show.watch(p, m, k))  # type: ignore[misc]
-                show.add(method, kind, e, *result.curve("ndcg@10"))
+                show.add(method, kind, *result.curve("ndcg@10"))
                 results[method, kind] = result
         show.status = ""
         show.draw()
     if not console.is_terminal:
         console.print(show.picture())
-    console.print(_table(results))
+    console.print(_table(results, console.width))
     console.print("offline: the final ranker on held-out queries; online: the lists that users were shown on the way.")
     if any(result.repeated for result in results.values()):
         console.print(f"Some runs were finished before and not repeated; delete {out} to see them anew.")
@@ -109,14 +118,15 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
     console.print(f"{time.perf_counter() - began:.0f} s in all. Picture: {picture}   Runs: {out / 'runs'}")
 
 
-def _table(results: dict[tuple[str, str], Result]) -> Table:
+def _table(results: dict[tuple[str, str], Result], width: int) -> Table:
     made = next(iter(results.values())).final["interactions"]
     table = Table(title=f"nDCG@10 after {made:,} interactions each", title_justify="left")
-    for name in ("clicks", "method", "offline", "online", "updates", "seconds"):
+    for name in ("clicks", "method", "offline", "online", "updates", "seconds")[: 6 if width >= 80 else 4]:
         table.add_column(name, justify="left" if name in ("clicks", "method") else "right", no_wrap=True)
     for (method, kind), result in results.items():
         final = result.final
         online = float(np.mean(result.curve("online_ndcg@10").values))
-        numbers = f"{final['ndcg@10']:.3f}", f"{online:.3f}", f"{final['rounds']:,}", f"{final['seconds']:.1f}"
-        table.add_row(kind, method, *numbers, end_section=method == METHODS[-1])
+        updates = final["rounds"] if method == METHODS[0] else final["interactions"]
+        row = kind, method, f"{final['ndcg@10']:.3f}", f"{online:.3f}", f"{updates:,}", f"{final['seconds']:.1f}"
+        table.add_row(*row[: len(table.columns)], end_section=method == METHODS[-1])
     return table

@@ -11,5 +11,5 @@ class Mistake(ValueError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the nearest known one, or all of them."""
     names = sorted(known)
-    near = get_close_matches(word, names, 1)
+    near = [name for name in names if name.casefold() == word.casefold()] or get_close_matches(word, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

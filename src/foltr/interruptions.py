@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any
@@ -38,6 +39,7 @@ class Interruptions:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = signum
+        print("\nfoltr: stopping after this round (Ctrl-C again: at once)", file=sys.stderr, flush=True)
 
     def obey(self, t: int, rounds: int) -> None:
         if self.asked and self.folder is not None:

@@ -6,7 +6,7 @@ import sys
 import time
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -40,39 +40,45 @@ class Watcher:
         self.console = Console(stderr=True)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
         self.pause = 0.1 if self.console.is_terminal else 2.0
-        self.began = self.shown = time.monotonic()
-        self.noted = False
+        self.shown = 0.0
+        self.first: tuple[float, int] | None = None  # when the first round was over, and its number: it may compile
 
     def __enter__(self) -> Watcher:
-        if self.console.is_terminal and not self.quiet:
-            self.live.start()
+        if not self.quiet:
+            self._say_what_takes_long()
+            if self.console.is_terminal:
+                self.live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.live.stop()
 
+    def _say_what_takes_long(self) -> None:
+        from foltr.kernels import nothing_compiled
+
+        if nothing_compiled():
+            print("compiling the kernels, once on this machine (about 20 s) ...", file=sys.stderr, flush=True)
+
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
+        if self.first is None:
+            self.first, self.shown = (now, progress.t), now
+            for note in () if self.quiet else progress.notes:
+                self.console.print(Text(f"note: {note}"))
         if self.quiet or now - self.shown < self.pause:
             return
         self.shown = now
-        self._note(progress)
         if self.console.is_terminal:
             self.live.update(self._panel(progress, now), refresh=True)
         else:
             print(self._line(progress, now), file=sys.stderr, flush=True)
 
-    def _note(self, progress: Progress) -> None:
-        if not self.noted:
-            self.noted = True
-            for note in progress.notes:
-                self.console.print(Text(f"note: {note}"))
-
     def _rates(self, progress: Progress, now: float) -> tuple[float, float]:
-        """Interactions per second, and seconds left, by the rounds of this process."""
-        elapsed, rounds = max(now - self.began, 1e-9), progress.t - progress.began
-        made = sum(progress.metrics.online["interactions"][progress.began :])
-        return made / elapsed, (progress.experiment.rounds - progress.t) * elapsed / max(rounds, 1)
+        """Interactions per second, and seconds left, by the rounds of this process but the first."""
+        began, at = self.first or (now, progress.t)
+        elapsed, rounds = max(now - began, 1e-9), max(progress.t - at, 1)
+        made = sum(progress.metrics.online["interactions"][at:])
+        return made / elapsed, (progress.experiment.rounds - progress.t) * elapsed / rounds
 
     def _line(self, progress: Progress, now: float) -> str:
         rate, left = self._rates(progress, now)
@@ -82,12 +88,13 @@ class Watcher:
             f"online {m.online['online_ndcg@10'][-1]:.4f}  {duration(left)} left"
         )
 
-    def _panel(self, progress: Progress, now: float) -> Table:
+    def _panel(self, progress: Progress, now: float) -> Group:
         rate, left = self._rates(progress, now)
         m, rounds = progress.metrics, progress.experiment.rounds
         filled = round(30 * progress.t / rounds)
         table = Table.grid(padding=(0, 2))
-        table.add_row(Text(self.label, style="bold"))
+        for _ in range(3):
+            table.add_column(no_wrap=True)
         bar = "━" * filled + "╌" * (30 - filled)
         table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
         offline = m.offline["ndcg@10"]
@@ -95,7 +102,7 @@ class Watcher:
         online = m.online["online_ndcg@10"]
         window = online[-max(1, len(online) // 50) :]
         table.add_row(sparkline(smoothed(online)), f"online  nDCG@10 {sum(window) / len(window):.4f}", "")
-        return table
+        return Group(Text(self.label, style="bold", no_wrap=True, overflow="ellipsis"), table)
 
 
 def smoothed(values: list[float], points: int = 40) -> list[float]:

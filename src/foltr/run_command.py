@@ -13,6 +13,8 @@ from foltr.running import Result
 from foltr.spec import brief
 from foltr.user_files import use
 
+EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}
+
 
 def run_command(
     file: Path | None, given: dict[str, Any], used: list[Path], engine: str, threads: int | float | str, out: Path,
@@ -24,6 +26,7 @@ def run_command(
     experiment = Experiment(**{**from_file, **given})
     parts = (experiment.data, experiment.users, experiment.learner, experiment.ranker)
     label = "  ".join(brief(part) for part in parts)
+    label += f"  {experiment.clients:,} clients, {experiment.rounds:,} rounds"
     with Watcher(label, quiet) as watch:
         result = experiment.run(out, threads, engine, watch)  # type: ignore[arg-type]  # checked there
     print(json.dumps({**result.final, "run": str(result.folder)}) if as_json else summary(result))
@@ -31,13 +34,14 @@ def run_command(
 
 def summary(result: Result) -> str:
     final, e = result.final, result.experiment
+    mean = sum(result.metrics.online["online_ndcg@10"]) / e.rounds
     lines = [
-        f"offline nDCG@10  {final['ndcg@10']:.4f}  {sparkline(result.metrics.offline['ndcg@10'])}",
+        f"offline nDCG@10  {final['ndcg@10']:.4f}  {sparkline(result.metrics.offline['ndcg@10'][1:])}",
         f"MRR@10           {final['mrr@10']:.4f}",
         f"expected MaxRR   {final['expected_maxrr']:.4f}",
-        f"online           {final['online']:.4f}  (discounted sum; last round {final['online_ndcg@10']:.4f})",
+        f"online nDCG@10   {mean:.4f}  on average of all lists shown; discounted sum over rounds {final['online']:.4f}",
         f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
-        f"queries without a relevant document: {e.empty}",
+        f"held-out queries {final['queries']:,}; {final['empty_queries']:,} without relevant documents {EMPTY[e.empty]}",
         *(f"note: {note}" for note in final["notes"]),
         f"{'finished before, not repeated' if result.repeated else 'run'}: {result.folder}",
     ]

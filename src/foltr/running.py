@@ -43,7 +43,7 @@ class Progress:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     experiment: Experiment
     params: Array  # (d,) float64, as the server holds them
@@ -52,6 +52,10 @@ class Result:
     folder: Path | None
     features: int
     repeated: bool = False  # read from the folder of an earlier run
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={self.final[name]!r}" for name in ("ndcg@10", "online", "interactions", "seconds"))
+        return f"Result({told}, folder={str(self.folder)!r})"
 
     def curve(self, name: str) -> Curve:
         """`rounds, values = result.curve("ndcg@10")`; also mrr@10, expected_maxrr, online_ndcg@10, maxrr."""
@@ -79,6 +83,7 @@ class Run:
         self.identity = self._identity()
         self.folder = None if out is None else Folder(Path(out) / self._name())
         self.threads = Threads(threads)
+        self.notes = self._notes()
 
     def _identity(self) -> str:
         """Of the resolved config, the data's content, any user file, and RESULTS; not of threads, paths or engine."""
@@ -89,6 +94,17 @@ class Run:
     def _name(self) -> str:
         e = self.experiment
         return "-".join([*(type(part).__name__ for part in (e.data, e.learner, e.ranker)), self.identity])
+
+    def _notes(self) -> tuple[str, ...]:
+        """What a reader of the results should know of the data."""
+        notes, size = [], float(np.abs(self.train.features[:2000]).max())
+        if size > 10.0:
+            notes.append(f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True")
+        if self.train.content == self.test.content:
+            notes.append("this source has no held-out queries: measured on the training queries")
+        if len(self.train.labels) > 1:
+            notes.append(f"judged by the first of {len(self.train.labels)} labellings")
+        return tuple(notes)
 
     def result(self) -> Result:
         if self.folder is not None and (done := self.folder.finished()):
@@ -119,7 +135,7 @@ class Run:
             metrics.add_round(cohort, observed)
             if state.t % e.evaluate_every == 0 or state.t == e.rounds:
                 metrics.evaluate(state.t, evaluate(state.params))
-            self.watch(Progress(e, state.t, first, metrics, engine.notes))
+            self.watch(Progress(e, state.t, first, metrics, self.notes + engine.notes))
             due = interruptions.asked or time.monotonic() - saved > CHECKPOINT_SECONDS
             if self.folder is not None and due and state.t < e.rounds:
                 self.folder.checkpoint(state, engine.memory, metrics, seconds())
@@ -130,7 +146,7 @@ class Run:
             return participants(e.clients, e.participation, e.seed, t)
 
         state = federate(server, engine, state, e.rounds, choose, e.seed, record)
-        final = self._final(metrics, seconds(), engine.notes)
+        final = self._final(metrics, seconds(), self.notes + engine.notes)
         if self.folder is not None:
             self.folder.finish(state.params, metrics, final)
         return Result(e, state.params, metrics, final, self.folder.path if self.folder else None, self.train.width)
@@ -153,7 +169,8 @@ class Run:
 
     def _final(self, metrics: Metrics, seconds: float, notes: tuple[str, ...]) -> dict[str, Any]:
         last = {name: values[-1] for name, values in metrics.offline.items()}
-        online = metrics.online["online_ndcg@10"]
+        online, held_out = metrics.online["online_ndcg@10"], self.test
+        relevant = np.add.reduceat(held_out.labels[0] > 0, held_out.offsets[:-1])
         return {
             **last,
             "online": online_performance(np.array(online)),
@@ -161,7 +178,10 @@ class Run:
             "maxrr": metrics.online["maxrr"][-1],
             "interactions": int(sum(metrics.online["interactions"])),
             "rounds": self.experiment.rounds,
+            "queries": held_out.queries,
+            "empty_queries": int((relevant == 0).sum()),
             "empty": self.experiment.empty,
+            "engine": self.engine_name,
             "seconds": round(seconds, 3),
             "notes": list(notes),
         }

@@ -25,6 +25,13 @@ from foltr.errors import Mistake, did_you_mean
 
 T = TypeVar("T", bound=type)
 
+OTHER_NAMES = {  # what people of the field may type first
+    "FPDGD": "it is PDGD with more than one client",
+    "FedAvg": "it is Mean",
+    "FedProx": "it is PDGD with mu > 0",
+    "FedSGD": "it is PDGD with update='round'",
+}
+
 
 class Registry:
     """Name -> class, for one family: the files of one folder, installed packages, and a user's own files."""
@@ -61,7 +68,8 @@ class Registry:
         call = _parse(spec, self.family)
         name, members = call.func.id, self.members()  # type: ignore[attr-defined]
         if name not in members:
-            raise Mistake(f"no {self.family} is called {name!r}: {did_you_mean(name, members)}")
+            hint = OTHER_NAMES.get(name) or did_you_mean(name, members)
+            raise Mistake(f"no {self.family} is called {name!r}: {hint}")
         values: dict[str, Any] = {}
         for keyword in call.keywords:
             if keyword.arg is None or keyword.arg in values:
@@ -108,7 +116,12 @@ def checked(cls: T) -> T:
         except TypeError as error:
             raise Mistake(f"{cls.__name__}: {error}") from None
         hints = _hints(cls)
-        given(self, **{name: coerce(value, hints[name], f"{cls.__name__}.{name}") for name, value in values.items()})
+        values = {name: coerce(value, hints[name], f"{cls.__name__}.{name}") for name, value in values.items()}
+        try:
+            given(self, **values)
+        except Mistake as mistake:
+            told = str(mistake)
+            raise Mistake(told if told.startswith(cls.__name__) else f"{cls.__name__}: {told}") from None
 
     cls.__init__ = init  # type: ignore[method-assign]
     return cls
@@ -145,13 +158,17 @@ def _value(node: ast.AST, spec: str) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise Mistake(f"{spec}: {ast.unparse(node)!r} is not a plain value") from None
+        raise Mistake(f"{spec}: {ast.unparse(node)} is not a plain value (text needs quotes)") from None
 
 
 def coerce(value: Any, hint: Any, where: str) -> Any:
     """`value` as the annotation `hint` wants it, or a Mistake that names both."""
     if hint is Any:
         return value
+    if isinstance(value, _Call) and not any(hint is family.protocol for family in FAMILIES):
+        if get_origin(hint) in (Union, types.UnionType):
+            return _first_fit(value, get_args(hint), where)
+        raise Mistake(f"{where}: {value} is not a plain value (text needs quotes: {str(value)!r})")
     if get_origin(hint) in (Union, types.UnionType):
         return _first_fit(value, get_args(hint), where)
     if get_origin(hint) is Literal:
@@ -194,8 +211,6 @@ def _tuple(value: Any, inner: tuple[Any, ...], where: str) -> tuple[Any, ...]:
 
 def _scalar(value: Any, hint: Any, where: str) -> Any:
     wrong = Mistake(f"{where}: expected {getattr(hint, '__name__', hint)}, got {value!r}")
-    if isinstance(value, _Call):
-        raise wrong
     if hint is bool or hint is str:
         if type(value) is hint:
             return value

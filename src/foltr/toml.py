@@ -33,6 +33,8 @@ def read(path: str | Path) -> dict[str, Any]:
         raise Mistake(f"{path} is not TOML: {error}") from None
     known = [*(field.name for field in fields(Experiment)), *BESIDE]
     for name in content:
+        if name in ("threads", "out", "engine"):
+            raise Mistake(f"{path}: {name} is no part of an experiment: give it as an option, --{name}")
         if name not in known:
             raise Mistake(f"{path}: unknown key {name!r}: {did_you_mean(name, known)}")
     return content

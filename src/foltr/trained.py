@@ -20,11 +20,14 @@ from foltr.spec import rankers
 FORMAT = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainedRanker:
     ranker: Ranker
     params: Array  # (d,) float32, as a device holds them
     features: int
+
+    def __repr__(self) -> str:
+        return f"TrainedRanker({self.ranker!r}, features={self.features})"
 
     def scores(self, docs: Array) -> Array:
         docs = np.asarray(docs, np.float32)

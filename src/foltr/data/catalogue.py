@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,9 +53,12 @@ def info(name: str) -> str:
     return "\n".join(lines)
 
 
-def add(name: str, path: str | Path) -> str:
-    """Check every file of a collection, compare its counts with the published ones, remember where it lies."""
+def add(name: str, path: str | Path, tell: Callable[[str], None] = lambda line: None) -> None:
+    """Check every file of a collection, compare its counts with the published ones, remember where it lies; each line
+    of the report is told as soon as it is known."""
     collection, given = _known(name), Path(path).expanduser()
+    if not given.is_dir():
+        raise Mistake(f"there is no folder {given}")
     folder = next((f for f in [given, *(given / n for n in collection.folders)] if _missing(collection, f) == []), None)
     if folder is None:
         missing = _missing(collection, given)
@@ -62,16 +66,21 @@ def add(name: str, path: str | Path) -> str:
             f"{given} lacks {', '.join(missing[:5])}{' and others' if len(missing) > 5 else ''}; nothing was added "
             f"(a part of {name} can be used without `add`, in a folder {collection.folders[0]} below FOLTR_DATA)"
         )
-    lines = [f"{name} in {folder}"]
+    tell(f"{name} in {folder}")
+    other = []
     for part, files in collection.files.items():
         total = (0, 0)
         for split, file in files.items():
             counts = _count(folder / file, collection)
             total = (total[0] + counts[0], total[1] + counts[1])
-            lines.append(f"  {file}: {_counts(*counts)}{_beside(collection, f'{part} {split}', counts)}")
-        lines.append(f"  {part}: {_counts(*total)}{_beside(collection, part, total)}")
+            other += _unlike(collection, f"{part} {split}", counts)
+            tell(f"  {file}: {_counts(*counts)}{_beside(collection, f'{part} {split}', counts)}")
+        other += _unlike(collection, part, total)
+        tell(f"  {part}: {_counts(*total)}{_beside(collection, part, total)}")
+    if other:
+        raise Mistake(f"this is not {name} as published ({other[0]}): nothing was added. Use it as Letor(path=...)")
     lookup.register(name, folder)
-    return "\n".join([*lines, f"registered in {lookup.registry()}"])
+    tell(f"registered in {lookup.registry()}")
 
 
 def _row(collection: Collection) -> Row:
@@ -111,6 +120,12 @@ def _count(file: Path, collection: Collection) -> tuple[int, int]:
 
 def _counts(queries: int, documents: int) -> str:
     return f"{queries:,} queries, {documents:,} documents"
+
+
+def _unlike(collection: Collection, part: str, found: tuple[int, int]) -> list[str]:
+    """What is wrong with the counts of a part: nothing, or one sentence."""
+    published = collection.published.get(part, found)
+    return [] if published == found else [f"{part} has {_counts(*found)}, not {_counts(*published)}"]
 
 
 def _beside(collection: Collection, part: str, found: tuple[int, int]) -> str:

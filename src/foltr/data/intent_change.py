@@ -36,7 +36,7 @@ class IntentChange:
     collection: ClassVar[Collection] = Collection(
         name="IntentChange",
         about="intent-change: ClueWeb09 documents whose relevance depends on one of four intents",
-        home="the intent-change repository of the ielab group (https://github.com/ielab)",
+        home="the ielab group, beside its non-IID study (https://github.com/ielab/2022-SIGIR-noniid-foltr)",
         terms="judgements by TREC, features by the authors for research",
         features=105,
         grades=2,

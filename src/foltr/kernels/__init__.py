@@ -69,6 +69,12 @@ def compile_cache() -> Path | None:
     return folder
 
 
+def nothing_compiled() -> bool:
+    """Whether the first use will have to compile."""
+    folder = compile_cache()
+    return folder is None or next(folder.rglob("*.nbc"), None) is None
+
+
 @contextmanager
 def _numba_cache(folder: Path | None) -> Iterator[None]:
     """numba looks at its global setting when a function is decorated; leave it as it was for everybody else."""

@@ -13,7 +13,7 @@ from foltr.spec import optimizer
 @optimizer
 @dataclass(frozen=True)
 class Adam:
-    """Ascent by bias-corrected moments of the direction g:
+    """Ascent by bias-corrected moments of the direction g.
 
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  params + lr x (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
     """

@@ -6,8 +6,6 @@ import pytest
 
 import foltr.kernels.letor  # noqa: F401  decides on the folder of compiled code before FOLTR_CACHE is moved
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
@@ -17,12 +15,10 @@ def own_folders(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def shared(monkeypatch):
+def shared(real_data, monkeypatch):
     """The real data sets, found as a user's would be."""
-    if not SHARED.is_dir():
-        pytest.skip(f"real data is not at {SHARED}")
-    monkeypatch.setenv("FOLTR_DATA", str(SHARED))
-    return SHARED
+    monkeypatch.setenv("FOLTR_DATA", str(real_data))
+    return real_data
 
 
 @pytest.fixture

@@ -97,15 +97,27 @@ def tiny_istella(write, more=""):
         write(text, f"disk/sample/{split}.txt")
 
 
-def test_add_checks_counts_and_registers(write, tmp_path):
+def test_add_refuses_other_data_than_the_published(write, tmp_path):
     tiny_istella(write)
+    told = []
+    with pytest.raises(Mistake, match=r"not IstellaS as published \(sample has 3 queries, 3 documents, not 33,018"):
+        catalogue.add("IstellaS", tmp_path / "disk", told.append)
+    assert "NOT the same" in told[-1] and lookup.registered() == {}
+    with pytest.raises(Mistake, match="there is no folder"):
+        catalogue.add("IstellaS", tmp_path / "nowhere")
+
+
+def test_add_checks_counts_and_registers(write, tmp_path, monkeypatch):
+    tiny_istella(write)
+    monkeypatch.setitem(IstellaS.collection.published, "sample", (3, 3))
     with pytest.raises(Mistake, match="not on this machine"):
         IstellaS().load("test")
-    report = catalogue.add("IstellaS", tmp_path / "disk")
-    assert "3 queries, 3 documents (published: 33,018 queries, 3,408,630 documents: NOT the same)" in report
+    told = []
+    catalogue.add("IstellaS", tmp_path / "disk", told.append)
+    assert "  sample: 3 queries, 3 documents (as published)" in told and "registered" in told[-1]
     assert IstellaS().load("test").documents == 1
     row = next(row for row in catalogue.listing() if row.name == "IstellaS")
-    assert row.present and row.where == str((tmp_path / "disk").resolve()) and row.queries == 33_018
+    assert row.present and row.where == str((tmp_path / "disk").resolve())
 
 
 def test_add_names_what_is_wrong_and_registers_nothing(write, tmp_path):

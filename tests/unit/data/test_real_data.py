@@ -18,8 +18,9 @@ def test_every_fold_of_mq2008_is_complete(shared):
 
 
 def test_mq2008_can_be_added(shared):
-    report = catalogue.add("MQ2008", shared / "MQ2008")
-    assert report.count("784 queries, 15,211 documents (as published)") == 5
+    told = []
+    catalogue.add("MQ2008", shared / "MQ2008", told.append)
+    assert "\n".join(told).count("784 queries, 15,211 documents (as published)") == 5
 
 
 def test_a_sample_of_mslr_is_normalised_per_query(shared):
