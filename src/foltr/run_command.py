@@ -41,7 +41,7 @@ def summary(result: Result) -> str:
         f"expected MaxRR   {final['expected_maxrr']:.4f}",
         f"online nDCG@10   {mean:.4f}  on average of all lists shown; discounted sum over rounds {final['online']:.4f}",
         f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
-        f"held-out queries {final['queries']:,}; {final['empty_queries']:,} without relevant documents {EMPTY[e.empty]}",
+        f"held-out queries {final['queries']:,}; {final['empty_queries']:,} with nothing relevant {EMPTY[e.empty]}",
         *(f"note: {note}" for note in final["notes"]),
         f"{'finished before, not repeated' if result.repeated else 'run'}: {result.folder}",
     ]
