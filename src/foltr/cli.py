@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,17 +32,27 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
     def call(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
-        except Mistake as mistake:
-            print(f"foltr: {mistake}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except FloatingPointError as error:
-            print(f"foltr: {error}: try a smaller lr, or a max_norm", file=sys.stderr)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read us has left: no more to say
+        except (Mistake, FloatingPointError, MemoryError, OSError) as error:
+            print(f"foltr: {message(error)}", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt as stop:
             print(f"\nfoltr: {str(stop) or 'stopped before anything was made; nothing is lost'}", file=sys.stderr)
             raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
 
     return call
+
+
+def message(error: BaseException) -> str:
+    if isinstance(error, FloatingPointError):
+        return f"{error}: the steps are too large (lr, mu, the server's lr), or the features are (normalize=True)"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error or 'try fewer clients, hidden units or queries'}"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'output'}: {error.strerror or error}"
+    return str(error)
 
 
 def field(metavar: str, meaning: str, default: str) -> Any:
@@ -212,4 +224,7 @@ def options(
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no bars gets question marks, not a traceback
     app()

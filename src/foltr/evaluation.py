@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Ranker
+from foltr.core import Array, Ranker, require
 from foltr.data.dataset import Dataset
 from foltr.metrics import DEPTH, Empty, discounts, gains, ideal_dcg, mean_over_queries, measure_queries
 from foltr.seeds import Stream, key
@@ -46,6 +46,8 @@ class Evaluator:
     def per_query(self, params: Array) -> Array:
         """(q, 3), in the order of MEASURES; NaN where a query has no relevant document."""
         scores, unknown = self._scores(params), np.full((DEPTH, self.data.grades), np.nan)
+        if not np.isfinite(scores).all():
+            raise FloatingPointError("the scores of held-out documents are not finite")
         shares, tables = zip(*(self.clicks or ((1.0, unknown),)), strict=True)
         per_model = [self._measured(scores, table) for table in tables]
         out = per_model[0]
@@ -68,7 +70,10 @@ class Evaluator:
     def _scores(self, params: Array) -> Array:
         data = self.data
         if self.kernel is None:
-            return np.asarray(self.ranker.scores(params, data.features), np.float32)
+            scores = np.asarray(self.ranker.scores(params, data.features), np.float32)
+            given = f"{type(self.ranker).__name__}.scores gave shape {scores.shape} for {data.documents} documents"
+            require(scores.shape == (data.documents,), given)
+            return scores
         from foltr.kernels import frozen
 
         scores, kernel, storage = np.empty(data.documents, np.float32), self.kernel, frozen(data.storage)

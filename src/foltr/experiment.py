@@ -40,9 +40,9 @@ class Experiment:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        require(self.clients >= 1, f"clients must be >= 1, got {self.clients}")
+        require(1 <= self.clients <= 10**8, f"clients must be in 1 .. 10^8, got {self.clients}")
         require(0.0 < self.participation <= 1.0, f"participation must be in (0, 1], got {self.participation}")
-        require(self.rounds >= 1, f"rounds must be >= 1, got {self.rounds}")
+        require(1 <= self.rounds <= 10**9, f"rounds must be in 1 .. 10^9, got {self.rounds}")
         require(self.evaluate_every >= 1, f"evaluate_every must be >= 1, got {self.evaluate_every}")
         require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
 

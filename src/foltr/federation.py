@@ -7,7 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Aggregator, Array, Cohort, Engine, Learner, Memory, Observed, Optimizer, Ranker, Update, User
+from foltr.core import (
+    Aggregator,
+    Array,
+    Cohort,
+    Engine,
+    Learner,
+    Memory,
+    Observed,
+    Optimizer,
+    Ranker,
+    Update,
+    User,
+    require,
+)
 from foltr.seeds import Stream, stream
 
 
@@ -33,10 +46,20 @@ class Server:
 
     def step(self, state: State, cohort: Cohort, rng: Stream) -> State:
         direction, aggregator = self.aggregator(cohort, state.aggregator, rng)
+        _fits(self.aggregator, direction, state.params)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)
-        if not np.isfinite(params).all():
-            raise FloatingPointError(f"round {state.t}: the server's parameters are not finite")
+        _fits(self.optimizer, params, state.params)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(params.astype(np.float32)).all():
+                raise FloatingPointError(f"round {state.t}: the server's parameters are not finite on a device")
         return State(params, aggregator, optimizer, state.t + 1)
+
+
+def _fits(component: object, given: Array, params: Array) -> None:
+    """NumPy would stretch a wrong shape over the right one without a word."""
+    shape, kind = np.shape(given), np.asarray(given).dtype.kind
+    wrong = f"{type(component).__name__} gave {shape} of kind {kind!r}, not {params.shape} real numbers"
+    require(shape == params.shape and kind == "f", wrong)
 
 
 def client_step(

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 
 from foltr.errors import Mistake
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
     """Replace `path` by `content`, or leave it as it was: a kill, a full disk or a rival cannot halve it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
     with told(path):
         try:
             with open(aside, "wb") as file:

@@ -23,6 +23,7 @@ class Interruptions:
     def __init__(self, folder: Folder | None) -> None:
         self.folder = folder
         self.asked = 0  # the signal that asked to stop
+        self.under_way = False  # before that there is nothing to save, and compiling may take long
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interruptions:
@@ -38,6 +39,8 @@ class Interruptions:
     def _ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt
+        if not self.under_way:
+            raise Stopped("stopped before a round was over, nothing new to save: the same command goes on", signum)
         self.asked = signum
         print("\nfoltr: stopping after this round (Ctrl-C again: at once)", file=sys.stderr, flush=True)
 

@@ -18,7 +18,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 def sparkline(values: list[float], width: int = 40) -> str:
     """The course of some values in one line; the highest bar is the highest value."""
-    if not values:
+    if np.isnan(values).all():
         return ""
     kept = np.array(values)[np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)]
     low, high = np.nanmin(kept), np.nanmax(kept)
@@ -39,14 +39,15 @@ class Watcher:
         self.label, self.quiet = label, quiet
         self.console = Console(stderr=True)
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
-        self.pause = 0.1 if self.console.is_terminal else 2.0
+        self.lively = self.console.is_terminal and not self.console.is_dumb_terminal
+        self.pause = 0.1 if self.lively else 2.0
         self.shown = 0.0
         self.first: tuple[float, int] | None = None  # when the first round was over, and its number: it may compile
 
     def __enter__(self) -> Watcher:
         if not self.quiet:
             self._say_what_takes_long()
-            if self.console.is_terminal:
+            if self.lively:
                 self.live.start()
         return self
 
@@ -68,7 +69,7 @@ class Watcher:
         if self.quiet or now - self.shown < self.pause:
             return
         self.shown = now
-        if self.console.is_terminal:
+        if self.lively:
             self.live.update(self._panel(progress, now), refresh=True)
         else:
             print(self._line(progress, now), file=sys.stderr, flush=True)

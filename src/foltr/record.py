@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from foltr.errors import Mistake, did_you_mean
 from foltr.federation import State
 from foltr.files import told, write_whole
 
+UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError, BadZipFile, zlib.error)
 ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
 
 
@@ -93,8 +95,7 @@ class Folder:
         with told(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            if not (self.path / name).exists():
-                write_whole(self.path / name, content)
+            write_whole(self.path / name, content)
 
     def checkpoint(self, state: State, memory: Array, metrics: Metrics, seconds: float) -> None:
         arrays = {
@@ -119,28 +120,16 @@ class Folder:
             return None
         try:
             with np.load(file, allow_pickle=False) as stored:
-                arrays = dict(stored)
-        except (OSError, ValueError, BadZipFile, KeyError) as error:
-            raise Mistake(f"{file} cannot be read ({error}): delete it to start this run again") from None
-
-        def family(name: str) -> dict[str, Array]:
-            return {key[len(name) + 1 :]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
-
-        def memory_of(name: str) -> tuple[Array, ...]:
-            return tuple(family(name)[str(i)] for i in range(len(family(name))))
-
-        state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), int(arrays["t"]))
-        online = {name: part.tolist() for name, part in family("online").items()}
-        offline = {name: part.tolist() for name, part in family("offline").items()}
-        metrics = Metrics(online, arrays["evaluated"].tolist(), offline)
-        return state, arrays["memory"], metrics, float(arrays["seconds"])
+                return _resumed(dict(stored))
+        except UNREADABLE as error:
+            raise Mistake(f"{file} cannot be read ({_why(error)}): delete it to start this run again") from None
 
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
         np.save(buffer, params, allow_pickle=False)
         write_whole(self.path / "params.npy", buffer.getvalue())
         write_whole(self.path / "metrics.csv", metrics.csv())
-        write_whole(self.path / "result.json", json.dumps(final, indent=1) + "\n")
+        write_whole(self.path / "result.json", json.dumps(final, indent=1, allow_nan=False) + "\n")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
 
     def finished(self) -> tuple[Array, Metrics, dict[str, Any]] | None:
@@ -152,6 +141,29 @@ class Folder:
             final = json.loads(file.read_text())
             params = np.load(self.path / "params.npy", allow_pickle=False)
             metrics = Metrics.from_csv((self.path / "metrics.csv").read_text())
-        except (OSError, ValueError) as error:
-            raise Mistake(f"{self.path} is damaged ({error}): delete it to run it again") from None
+            if len(metrics.online["interactions"]) != final["rounds"] or metrics.evaluated[-1] != final["rounds"]:
+                raise ValueError("metrics.csv does not hold all rounds")
+            float(final["online"]), float(final["seconds"]), int(final["interactions"])
+        except UNREADABLE as error:
+            raise Mistake(f"{self.path} cannot be read ({_why(error)}): if it is damaged, delete it") from None
         return params, metrics, final
+
+
+def _why(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, float]:
+    """What `Folder.checkpoint` put into its arrays."""
+
+    def family(name: str) -> dict[str, Array]:
+        return {key[len(name) + 1 :]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
+
+    def memory_of(name: str) -> tuple[Array, ...]:
+        return tuple(family(name)[str(i)] for i in range(len(family(name))))
+
+    state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), int(arrays["t"]))
+    online = {name: part.tolist() for name, part in family("online").items()}
+    offline = {name: part.tolist() for name, part in family("offline").items()}
+    metrics = Metrics(online, arrays["evaluated"].tolist(), offline)
+    return state, arrays["memory"], metrics, float(arrays["seconds"])

@@ -29,16 +29,20 @@ def run_command(
     label += f"  {experiment.clients:,} clients, {experiment.rounds:,} rounds"
     with Watcher(label, quiet) as watch:
         result = experiment.run(out, threads, engine, watch)  # type: ignore[arg-type]  # checked there
-    print(json.dumps({**result.final, "run": str(result.folder)}) if as_json else summary(result))
+    print(json.dumps({**result.final, "run": str(result.folder)}, allow_nan=False) if as_json else summary(result))
+
+
+def shown(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
 
 
 def summary(result: Result) -> str:
     final, e = result.final, result.experiment
     mean = sum(result.metrics.online["online_ndcg@10"]) / e.rounds
     lines = [
-        f"offline nDCG@10  {final['ndcg@10']:.4f}  {sparkline(result.metrics.offline['ndcg@10'][1:])}",
-        f"MRR@10           {final['mrr@10']:.4f}",
-        f"expected MaxRR   {final['expected_maxrr']:.4f}",
+        f"offline nDCG@10  {shown(final['ndcg@10'])}  {sparkline(result.metrics.offline['ndcg@10'][1:])}",
+        f"MRR@10           {shown(final['mrr@10'])}",
+        f"expected MaxRR   {shown(final['expected_maxrr'])}",
         f"online nDCG@10   {mean:.4f}  on average of all lists shown; discounted sum over rounds {final['online']:.4f}",
         f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
         f"held-out queries {final['queries']:,}; {final['empty_queries']:,} with nothing relevant {EMPTY[e.empty]}",

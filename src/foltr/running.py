@@ -102,6 +102,8 @@ class Run:
             notes.append(f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True")
         if self.train.content == self.test.content:
             notes.append("this source has no held-out queries: measured on the training queries")
+        if not self.test.labels[0].any():
+            notes.append("no held-out query has a relevant document: nDCG and MRR are undefined")
         if len(self.train.labels) > 1:
             notes.append(f"judged by the first of {len(self.train.labels)} labellings")
         return tuple(notes)
@@ -132,6 +134,7 @@ class Run:
 
         def record(state: State, cohort: Cohort, observed: Observed | None) -> None:
             nonlocal saved
+            interruptions.under_way = True
             metrics.add_round(cohort, observed)
             if state.t % e.evaluate_every == 0 or state.t == e.rounds:
                 metrics.evaluate(state.t, evaluate(state.params))
@@ -168,7 +171,7 @@ class Run:
         return Evaluator(e.ranker, self.test, clicks, e.empty, e.seed, self.threads, self.engine_name == "debug")
 
     def _final(self, metrics: Metrics, seconds: float, notes: tuple[str, ...]) -> dict[str, Any]:
-        last = {name: values[-1] for name, values in metrics.offline.items()}
+        last = {name: None if np.isnan(values[-1]) else values[-1] for name, values in metrics.offline.items()}
         online, held_out = metrics.online["online_ndcg@10"], self.test
         relevant = np.add.reduceat(held_out.labels[0] > 0, held_out.offsets[:-1])
         return {

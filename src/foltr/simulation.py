@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, ClickModel, Show
+from foltr.core import Array, ClickModel, Show, require
 from foltr.data.dataset import Dataset
 from foltr.metrics import DEPTH, discounts, gains, ideal_dcg, max_rr
 from foltr.seeds import Stream
@@ -43,19 +43,33 @@ class Population:
 
     def tables(self, depth: int) -> tuple[Array, Array] | None:
         """P(click) and P(stop) of all click models, (models, depth, grades) each; None if one of them has none."""
-        pairs = [model.tables(self.data.grades, depth) for model in self.click_models]
+        pairs = [checked_tables(model, self.data.grades, depth) for model in self.click_models]
         if any(pair is None for pair in pairs):
             return None
         clicks, stops = zip(*(pair for pair in pairs if pair is not None), strict=True)
-        return np.ascontiguousarray(np.stack(clicks)), np.ascontiguousarray(np.stack(stops))
+        return np.stack(clicks), np.stack(stops)
 
     def user(self, client: int, rng: Stream) -> Simulated:
         return Simulated(self, client, rng)
 
 
+def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, Array] | None:
+    """A click model's tables, if they are such: kernels read them without looking."""
+    pair = model.tables(grades, depth)
+    if pair is None:
+        return None
+    click, stop = (np.asarray(table, np.float64) for table in pair)
+    for table in (click, stop):
+        shape = f"{type(model).__name__}.tables gave shape {table.shape}, not (depth, grades) = {(depth, grades)}"
+        require(table.shape == (depth, grades), shape)
+        inside = bool(((table >= 0.0) & (table <= 1.0)).all())
+        require(inside, f"{type(model).__name__}.tables gave a number that is no probability")
+    return click, stop
+
+
 def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Population:
     """Every client draws from all queries and clicks alike."""
-    model.tables(data.grades, 1)  # a model that does not fit the grades is refused here, not in round 1
+    checked_tables(model, data.grades, 1)  # a model that does not fit the grades is refused here, not in round 1
     return Population(
         data=data,
         starts=data.offsets[:-1].astype(np.int64),
@@ -90,7 +104,9 @@ class Simulated:
         docs = p.data.features[held]
         ranking = show(docs)
         shown = p.data.labels[p.labelling[block], held][ranking]
-        clicks = model.clicks(shown, p.data.grades, draws)
+        clicks = np.asarray(model.clicks(shown, p.data.grades, draws), bool)
+        given = f"{type(model).__name__}.clicks gave {clicks.shape} for a list of {shown.shape}"
+        require(clicks.shape == shown.shape, given)
         self._tally(shown, clicks, float(p.ideals[block]))
         return docs, ranking, clicks
 

@@ -18,6 +18,7 @@ from functools import wraps
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
+from threading import RLock
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foltr import core
@@ -53,11 +54,12 @@ class Registry:
 
     def members(self) -> dict[str, type]:
         if not self._loaded:
-            self._loaded = True
-            folder = import_module(f"foltr.{self.folder}")
-            for module in iter_modules(folder.__path__):
-                import_module(f"{folder.__name__}.{module.name}")
-            _load_installed()
+            with _loading:
+                folder = import_module(f"foltr.{self.folder}")
+                for module in iter_modules(folder.__path__):
+                    import_module(f"{folder.__name__}.{module.name}")
+                _load_installed()
+                self._loaded = True
         return dict(sorted(self._members.items()))
 
     def holds(self, value: Any) -> bool:
@@ -79,6 +81,7 @@ class Registry:
 
 
 _installed: list[bool] = []
+_loading = RLock()
 
 
 def _load_installed() -> None:
@@ -131,6 +134,10 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
+def shortened(text: str, length: int = 200) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
 class _Call(str):
     """The text of a call inside a spec: a component once the field's annotation says of which family."""
 
@@ -146,7 +153,7 @@ def _parse(spec: str, family: str) -> ast.Call:
     if isinstance(call, ast.Name):
         call = ast.Call(call, [], [])
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-        raise Mistake(f"not a {family}: {spec!r} ({why})")
+        raise Mistake(f"not a {family}: {shortened(spec)!r} ({why})")
     if call.args:
         raise Mistake(f"{spec}: give fields by name, as in {call.func.id}(field=value)")
     return call
@@ -223,7 +230,7 @@ def _scalar(value: Any, hint: Any, where: str) -> Any:
         raise wrong from None
     if isinstance(number, float) and not math.isfinite(number):
         raise Mistake(f"{where}: {value!r} is not a finite number")
-    return number
+    return number if hint is int else number + 0.0  # -0.0 equals 0.0 and must print like it
 
 
 def find(name: str) -> tuple[Registry, type]:

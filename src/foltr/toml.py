@@ -17,19 +17,24 @@ BESIDE = ("use",)  # keys of a file that are no field of an experiment
 
 def written(experiment: Experiment) -> str:
     """A file that `read` turns into an equal experiment."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in experiment.config().items()]
+    lines = [f"{name} = {_value(value)}" for name, value in experiment.config().items()]
     if used := files_loaded():
-        lines.append(f"use = {json.dumps(used)}")
+        lines.append(f"use = {_value(used)}")
     return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """JSON is TOML here, but for two things: characters beyond 16 bits as pairs, and an unescaped DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read(path: str | Path) -> dict[str, Any]:
     """The keys and values of a config file, each key known."""
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Mistake(f"{path} is not TOML: {error}") from None
     known = [*(field.name for field in fields(Experiment)), *BESIDE]
     for name in content:

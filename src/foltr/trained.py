@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from foltr.core import Array, Ranker
+from foltr.core import Array, Ranker, require
 from foltr.data.dataset import Dataset
 from foltr.errors import Mistake
 from foltr.files import write_whole
 from foltr.policies import best_first
 from foltr.seeds import stream
-from foltr.spec import rankers
+from foltr.spec import coerce, rankers
 
 FORMAT = 1
 
@@ -30,7 +30,11 @@ class TrainedRanker:
         return f"TrainedRanker({self.ranker!r}, features={self.features})"
 
     def scores(self, docs: Array) -> Array:
-        docs = np.asarray(docs, np.float32)
+        try:
+            with np.errstate(over="ignore"):
+                docs = np.asarray(docs, np.float64).astype(np.float32)
+        except (ValueError, TypeError):
+            raise Mistake("documents must be rows of equally many numbers") from None
         if docs.ndim != 2 or docs.shape[1] != self.features:
             raise Mistake(f"documents must be (any, {self.features}) numbers, got shape {docs.shape}")
         if not np.isfinite(docs).all():
@@ -40,7 +44,9 @@ class TrainedRanker:
     def rank(self, docs: Array, k: int | None = None, seed: int = 0) -> Array:
         """Indices of the best k documents (all by default), best first; ties at random by address."""
         scores = self.scores(docs)
-        return best_first(scores, len(scores) if k is None else k, stream(seed, "ties"))
+        k = len(scores) if k is None else coerce(k, int, "k")
+        require(k >= 1, f"k must be >= 1, got {k}")
+        return best_first(scores, k, stream(seed, "ties"))
 
     def save(self, path: str | Path) -> None:
         about = {"foltr-ranker": FORMAT, "ranker": repr(self.ranker), "features": self.features}
@@ -78,13 +84,14 @@ def load_ranker(path: str | Path) -> TrainedRanker:
     try:
         content = json.loads(Path(path).read_text())
         params = np.array(content["params"], np.float32)
-        version, spec, features = content["foltr-ranker"], content["ranker"], int(content["features"])
+        version, spec, features = content["foltr-ranker"], str(content["ranker"]), int(content["features"])
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise Mistake(f"{path} is not a ranker that foltr saved") from None
     if version != FORMAT:
         raise Mistake(f"{path} has format {version}, this foltr reads {FORMAT}")
+    require(1 <= features <= 10**6, f"{path}: features must be in 1 .. 10^6, got {features}")
     ranker = rankers.build(spec)
     if params.shape != ranker.init(features, stream(0)).shape or not np.isfinite(params).all():
         raise Mistake(f"{path} does not hold the parameters of {spec} over {features} features")
@@ -93,4 +100,5 @@ def load_ranker(path: str | Path) -> TrainedRanker:
 
 def rank(trained: TrainedRanker, docs: Array, k: int | None = None) -> Array:
     """Indices of the best k documents, best first."""
+    require(isinstance(trained, TrainedRanker), f"rank takes a trained ranker (result.trained), got {trained!r}")
     return trained.rank(docs, k)

@@ -30,7 +30,9 @@ class Dataset:
 
     @property
     def features(self) -> Array:
-        return self.storage[:, : self.width]  # (N, f)
+        view = self.storage[:, : self.width]  # (N, f)
+        view.flags.writeable = False  # all clients share it
+        return view
 
     @property
     def queries(self) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from foltr.errors import Mistake
+from foltr.files import told, write_whole
 from foltr.places import data_folders
 
 
@@ -22,7 +22,9 @@ def registered() -> dict[str, Path]:
         return {str(name): Path(folder) for name, folder in json.loads(registry().read_text()).items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except OSError as error:
+        raise Mistake(f"cannot read {registry()}: {error.strerror}") from None
+    except (ValueError, AttributeError, TypeError):
         raise Mistake(f"{registry()} is not a readable registry; remove it and add the data sets again") from None
 
 
@@ -30,13 +32,9 @@ def register(name: str, folder: Path) -> None:
     """Remember where a data set lies."""
     file = registry()
     known = {**{n: str(f) for n, f in registered().items()}, name: str(folder.resolve())}
-    aside = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
+    with told(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(known, indent=1))
-        os.replace(aside, file)
-    except OSError as error:
-        raise Mistake(f"cannot write {file}: {error.strerror}; FOLTR_DATA can name the folder instead") from None
+    write_whole(file, json.dumps(known, indent=1))
 
 
 def candidates(name: str, folders: Iterable[str]) -> list[Path]:
@@ -49,7 +47,11 @@ def candidates(name: str, folders: Iterable[str]) -> list[Path]:
 
 def own_path(path: str) -> Path:
     """A user's file or folder: as given, or below FOLTR_DATA."""
-    tried = [Path(path).expanduser(), *(folder / path for folder in data_folders())]
+    try:
+        own = Path(path).expanduser()
+    except RuntimeError as error:
+        raise Mistake(f"{path!r}: {error}") from None
+    tried = [own, *(folder / path for folder in data_folders())]
     for place in tried:
         if place.exists():
             return place

@@ -9,6 +9,7 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 
 from foltr.errors import Mistake
+from foltr.files import write_whole
 from foltr.places import cache_folder
 
 RACY = 2_000_000_000  # nanoseconds; a file hashed so soon after its last change may change again within one tick
@@ -45,10 +46,8 @@ def content(path: Path) -> str:
 
 
 def _remember(memory: Path, known: dict[str, object]) -> None:
-    aside = memory.with_suffix(f".{os.getpid()}")
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(known))
-        os.replace(aside, memory)
-    except OSError:
+        write_whole(memory, json.dumps(known))
+    except (OSError, Mistake):
         pass  # a cache that cannot be written to may still hold the data: the file is only hashed again

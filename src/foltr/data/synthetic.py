@@ -69,7 +69,7 @@ class Synthetic:
     bend: float = 1.5
 
     def __post_init__(self) -> None:
-        require(self.queries is None or self.queries >= 1, f"Synthetic: queries={self.queries}, but at least 1")
+        require(self.queries is None or 1 <= self.queries <= 10**6, f"queries must be in 1 .. 10^6, got {self.queries}")
         require(self.noise >= 0 and self.bend >= 0, "Synthetic: noise and bend cannot be negative")
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Learner, Observed, Ranker, Update
+from foltr.core import Array, Cohort, Learner, Observed, Ranker, Update, require
 from foltr.federation import client_step
 from foltr.seeds import stream
 from foltr.simulation import Population
@@ -22,28 +22,35 @@ class Debug:
     notes: tuple[str, ...] = ()
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
+        params = params.view()
+        params.flags.writeable = False  # what one client did to them, all later ones would get
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
         for i, client in enumerate(map(int, clients)):
             user = self.population.user(client, stream(self.seed, "user", client, t))
-            where, memory = f"client {client}, round {t}", self.memory[client]
+            where = f"client {client}, round {t}"
             try:
-                update, self.memory[client] = client_step(
-                    self.learner, self.ranker, params, memory, user, client, t, self.seed
+                update, kept = client_step(
+                    self.learner, self.ranker, params, self.memory[client], user, client, t, self.seed
                 )
+                direction = self.learner.decode(update.payload, params)
             except FloatingPointError as error:
                 raise FloatingPointError(f"{where}: {error}") from None
-            direction = self.learner.decode(update.payload, params)
-            _check(update, direction, params, where)
+            except Exception as error:
+                error.add_note(where)
+                raise
+            _check(update, direction, params, kept, self.memory[client], where)
+            self.memory[client] = kept
             updates.append(Update(client, direction, update.weight))
-            ndcg[i], max_rr[i] = user.ndcg / user.made, user.max_rr / user.made
+            ndcg[i], max_rr[i] = user.ndcg / max(user.made, 1), user.max_rr / max(user.made, 1)
         return Cohort.stack(updates), Observed(ndcg, max_rr)
 
 
-def _check(update: Update, direction: Array, params: Array, where: str) -> None:
-    if update.payload.ndim != 1 or direction.shape != params.shape:
-        shapes = f"{update.payload.shape} -> {direction.shape}"
-        raise ValueError(f"{where}: a payload is one flat vector that means {params.shape}, got {shapes}")
+def _check(update: Update, direction: Array, params: Array, kept: Array, before: Array, where: str) -> None:
+    shapes = f"{np.shape(update.payload)} -> {np.shape(direction)}"
+    flat = np.ndim(update.payload) == 1 and np.shape(direction) == params.shape
+    require(flat, f"{where}: a payload is one flat vector that means {params.shape}, got {shapes}")
+    memory = f"{where}: the learner was given memory {before.shape} and returned {np.shape(kept)}"
+    require(np.shape(kept) == before.shape, memory)
+    require(update.weight > 0.0, f"{where}: a weight must be > 0, got {update.weight}")
     if not np.isfinite(direction).all():
         raise FloatingPointError(f"{where}: the update is not finite")
-    if not (np.isfinite(update.weight) and update.weight > 0):
-        raise ValueError(f"{where}: a weight must be > 0, got {update.weight}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from pickle import UnpicklingError
 from shutil import rmtree
 from tempfile import TemporaryFile
 from typing import Any
@@ -31,8 +32,12 @@ def kernel(fastmath: set[str] | bool = False) -> Callable[[Callable[..., Any]], 
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         folder = compile_cache()
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
         with _numba_cache(folder):
-            return numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None)(function)
+            dispatcher: Any = numba.njit(cache=folder is not None, **options)(function)
+        if folder is not None:
+            _forgive(dispatcher._cache)
+        return dispatcher
 
     return compiled
 
@@ -52,6 +57,36 @@ def sources_hash() -> str:
     return digest.hexdigest()
 
 
+def _forgive(disk: Any) -> None:
+    """A damaged cache is compiled anew, and a full disk is no reason to stop: numba would raise for both."""
+    load, save = disk.load_overload, disk.save_overload
+
+    def load_overload(*args: Any) -> Any:
+        try:
+            return load(*args)
+        except (OSError, EOFError, ValueError, UnpicklingError, KeyError, IndexError, AttributeError, TypeError):
+            with suppress(OSError):
+                disk.flush()
+            return None
+
+    def save_overload(*args: Any) -> None:
+        try:
+            save(*args)
+        except OSError as error:
+            _complain(error)
+
+    disk.load_overload, disk.save_overload = load_overload, save_overload
+
+
+@cache
+def _complain_once(message: str) -> None:
+    print(f"foltr: compiles anew in every process: {message}; set FOLTR_CACHE", file=sys.stderr)
+
+
+def _complain(error: OSError) -> None:
+    _complain_once(f"{cache_folder('kernels')}: {error.strerror}")
+
+
 @cache
 def compile_cache() -> Path | None:
     """The folder for compiled code; None, said once, where nothing can be written."""
@@ -62,7 +97,7 @@ def compile_cache() -> Path | None:
             pass
         others = sorted(folder.parent.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
     except OSError as error:
-        print(f"foltr: compiles anew in every process: {folder}: {error.strerror}; set FOLTR_CACHE", file=sys.stderr)
+        _complain(error)
         return None
     for old in others[KEPT:]:
         rmtree(old, ignore_errors=True)

@@ -39,7 +39,7 @@ class PDGD:
 
     def __post_init__(self) -> None:
         require(self.lr > 0.0, f"lr must be > 0, got {self.lr}")
-        require(self.sessions >= 1, f"sessions must be >= 1, got {self.sessions}")
+        require(1 <= self.sessions <= 10**9, f"sessions must be in 1 .. 10^9, got {self.sessions}")
         require(1 <= self.k <= 100, f"k must be in 1 .. 100, got {self.k}")
         require(0.0 < self.decay <= 1.0, f"decay must be in (0, 1], got {self.decay}")
         require(self.max_norm is None or self.max_norm > 0.0, f"max_norm must be > 0, got {self.max_norm}")
@@ -60,6 +60,8 @@ class PDGD:
             def show(docs: Array, at: Array = at, draws: Stream = draws) -> Array:
                 nonlocal scores
                 scores = ranker.scores(at, docs)
+                given = f"{type(ranker).__name__}.scores gave shape {scores.shape} for {len(docs)} documents"
+                require(scores.shape == (len(docs),), given)
                 policy = plackett_luce if self.explore else best_first
                 return policy(scores, min(self.k, len(docs)), draws)
 

@@ -27,7 +27,7 @@ class MLP:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        require(self.hidden >= 1, f"hidden must be >= 1, got {self.hidden}")
+        require(1 <= self.hidden <= 10**5, f"hidden must be in 1 .. 10^5, got {self.hidden}")
         require(self.scale is None or self.scale >= 0.0, f"scale must be >= 0, got {self.scale}")
 
     def init(self, features: int, rng: Stream) -> Array:
