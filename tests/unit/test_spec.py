@@ -48,7 +48,7 @@ def test_a_bare_name_is_a_spec():
         ("FPDGD()", "it is PDGD with more than one client"),
         ("pdgd", "did you mean 'PDGD'"),
         ("PDGD(lr=-0.1)", "lr must be > 0, got -0.1"),
-        ("PDGD(sessions=0)", "sessions must be >= 1, got 0"),
+        ("PDGD(sessions=0)", "sessions must be in 1 .. 10^9, got 0"),
         ("__import__('os').system('x')", "not a learner"),
         ("PDGD(", "not a learner"),
         ("lambda: 1", "not a learner"),
