@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import count
 
 import numpy as np
 
@@ -13,7 +13,7 @@ PIECES = 4  # per thread, so that a slow piece is made up for
 
 
 class Threads:
-    """Shares a range of independent pieces of work; every piece writes only its own part of the result."""
+    """`number` threads, the caller's own among them."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -22,7 +22,7 @@ class Threads:
     @contextmanager
     def running(self) -> Iterator[Threads]:
         if self.number > 1:
-            self._pool = ThreadPoolExecutor(self.number)
+            self._pool = ThreadPoolExecutor(self.number - 1)
         try:
             yield self
         finally:
@@ -31,9 +31,18 @@ class Threads:
                 self._pool = None
 
     def share(self, n: int, work: Callable[[int, int], None], small: bool = False) -> None:
+        """Call work(first, last) for pieces that make up 0 .. n; `small` says that one thread will do."""
         if self._pool is None or small or n == 1:
             work(0, n)
             return
-        edges = np.linspace(0, n, min(n, PIECES * self.number) + 1).astype(int)
-        for done in [self._pool.submit(work, int(a), int(b)) for a, b in pairwise(edges)]:
-            done.result()
+        edges = np.linspace(0, n, min(n, PIECES * self.number) + 1).astype(int).tolist()
+        turn = count()
+
+        def take_turns() -> None:
+            while (i := next(turn)) < len(edges) - 1:
+                work(edges[i], edges[i + 1])
+
+        helpers = [self._pool.submit(take_turns) for _ in range(self.number - 1)]
+        take_turns()
+        for helper in helpers:
+            helper.result()

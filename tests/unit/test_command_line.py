@@ -104,7 +104,7 @@ def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
         (["run", "--threads", "1.5"], "threads: expected int, got 1.5"),
         (["run", "missing.toml"], "cannot read missing.toml"),
         (["run", "--use", "missing.py"], "cannot read missing.py"),
-        (["run", "--learner", "PDGD(lr=3e38, sessions=10)", "--data", "Synthetic(queries=20)"], "the steps are too large"),
+        (["run", "--learner", "PDGD(lr=3e38, sessions=10)", "--data", "Synthetic(queries=20)"], "steps are too large"),
         (["show", "Maen"], "did you mean 'Mean'"),
         (["list", "ranker"], "did you mean 'rankers'"),
         (["data", "info", "MQ208"], "did you mean 'MQ2008'"),
