@@ -86,6 +86,21 @@ def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
     assert json.loads(foltr("run", "e.toml", "--json", cwd=tmp_path).stdout)["run"] != one["run"]
 
 
+def test_a_component_of_an_installed_package_is_found(tmp_path):
+    package, about = tmp_path / "site", tmp_path / "site" / "others-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[foltr.components]\nothers = others_components\n")
+    (package / "others_components.py").write_text(
+        "from dataclasses import dataclass\nfrom foltr.core import Memoryless\nfrom foltr.spec import aggregator\n\n"
+        '@aggregator\n@dataclass(frozen=True)\nclass Others(Memoryless):\n    """A rule from elsewhere."""\n\n'
+        "    def combine(self, cohort):\n        return cohort.updates.mean(axis=0, dtype=float)\n"
+    )
+    installed = {"PYTHONPATH": str(package)}
+    assert "A rule from elsewhere." in foltr("list", "aggregators", cwd=tmp_path, env=installed).stdout
+    assert foltr("run", *SMALL, "--aggregator", "Others()", cwd=tmp_path, env=installed).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
