@@ -66,9 +66,9 @@ def svg_chart(title: str, x_label: str, y_label: str, panels: list[Panel]) -> st
     for i, panel in enumerate(panels):
         parts += _panel(panel, box, left + i * (width + 18), top, width, height, with_labels=i == 0)
     middle = left + (total - left) / 2
-    parts.append(f'<text x="{middle:.0f}" y="{top + height + 42}" text-anchor="middle" fill="#374151">{x_label}</text>')
+    parts.append(f'<text x="{middle:.0f}" y="{top + height + 42}" text-anchor="middle" fill="#374151">{escape(x_label)}</text>')
     turn = f'transform="rotate(-90 14 {top + height / 2:.0f})"'
-    parts.append(f'<text x="14" y="{top + height / 2:.0f}" text-anchor="middle" fill="#374151" {turn}>{y_label}</text>')
+    parts.append(f'<text x="14" y="{top + height / 2:.0f}" text-anchor="middle" fill="#374151" {turn}>{escape(y_label)}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -91,7 +91,7 @@ def _panel(panel: Panel, box: tuple[float, float, float, float], left: float, to
     def py(y: float) -> float:
         return top + (y1 - y) / (y1 - y0) * height
 
-    parts = [f'<text x="{left + width / 2:.0f}" y="{top - 8}" text-anchor="middle" fill="#111827">{panel.title}</text>']
+    parts = [f'<text x="{left + width / 2:.0f}" y="{top - 8}" text-anchor="middle" fill="#111827">{escape(panel.title)}</text>']
     for y in ticks(y0, y1):
         parts.append(f'<line x1="{left}" x2="{left + width}" y1="{py(y):.1f}" y2="{py(y):.1f}" stroke="#e5e7eb"/>')
         if with_labels:
