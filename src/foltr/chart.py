@@ -65,11 +65,13 @@ def svg_chart(title: str, x_label: str, y_label: str, panels: list[Panel]) -> st
     ]
     for i, panel in enumerate(panels):
         parts += _panel(panel, box, left + i * (width + 18), top, width, height, with_labels=i == 0)
-    middle = left + (total - left) / 2
-    parts.append(f'<text x="{middle:.0f}" y="{top + height + 42}" text-anchor="middle" fill="#374151">{escape(x_label)}</text>')
-    turn = f'transform="rotate(-90 14 {top + height / 2:.0f})"'
-    parts.append(f'<text x="14" y="{top + height / 2:.0f}" text-anchor="middle" fill="#374151" {turn}>{escape(y_label)}</text>')
+    parts.append(_label(x_label, left + (total - left) / 2, top + height + 42))
+    parts.append(_label(y_label, 14, top + height / 2, f'transform="rotate(-90 14 {top + height / 2:.0f})"'))
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _label(text: str, x: float, y: float, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" fill="#374151" {more}>{escape(text)}</text>'
 
 
 def _legend(labels: list[str], total: int) -> list[str]:
@@ -91,15 +93,14 @@ def _panel(panel: Panel, box: tuple[float, float, float, float], left: float, to
     def py(y: float) -> float:
         return top + (y1 - y) / (y1 - y0) * height
 
-    parts = [f'<text x="{left + width / 2:.0f}" y="{top - 8}" text-anchor="middle" fill="#111827">{escape(panel.title)}</text>']
+    parts = [_label(panel.title, left + width / 2, top - 8)]
     for y in ticks(y0, y1):
         parts.append(f'<line x1="{left}" x2="{left + width}" y1="{py(y):.1f}" y2="{py(y):.1f}" stroke="#e5e7eb"/>')
         if with_labels:
             parts.append(f'<text x="{left - 6}" y="{py(y) + 4:.1f}" text-anchor="end" fill="#374151">{y:.2f}</text>')
     for x in (10.0**i for i in range(math.ceil(x0 - 1e-9), math.floor(x1 + 1e-9) + 1)):
         parts.append(f'<line x1="{px(x):.1f}" x2="{px(x):.1f}" y1="{top}" y2="{top + height}" stroke="#e5e7eb"/>')
-        place = f'x="{px(x):.1f}" y="{top + height + 18}" text-anchor="middle"'
-        parts.append(f'<text {place} fill="#374151">{_short(x)}</text>')
+        parts.append(_label(_short(x), px(x), top + height + 18))
     for colour, s in zip(COLOURS, panel.series, strict=False):
         points = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in zip(s.x, s.y, strict=True))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
