@@ -32,6 +32,15 @@ def test_families_know_only_what_lies_below_them(file):
         assert names <= {"errors", "data", "seeds"}  # the latter two for annotations only
 
 
+def test_compiled_code_depends_only_on_what_its_cache_is_named_by():
+    from foltr.kernels import CONSTANTS
+
+    for file in (SOURCE / "kernels").glob("*.py"):
+        names = {name.split(".")[1] for name in imported(file) if name.startswith("foltr.")}
+        if file.name not in ("__init__.py", "twins.py"):  # these two compile nothing
+            assert names <= {"kernels", *(name.removesuffix(".py") for name in CONSTANTS)}, file
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
 def test_nothing_banned(file):
     text = file.read_text()

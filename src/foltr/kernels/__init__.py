@@ -24,6 +24,7 @@ import numpy as np
 from foltr.places import cache_folder
 
 SUMS = {"reassoc", "contract", "nsz"}  # lets sums be vectorised; unlike full fast-math it keeps inf and nan meaningful
+CONSTANTS = ("seeds.py", "policies.py")  # numba freezes what a kernel takes from there
 KEPT = 4  # caches of this many versions of the sources stay
 
 
@@ -50,9 +51,9 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def sources_hash() -> str:
-    """Of every kernel's source and of what compiles it."""
-    digest = blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8)
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    """Of every kernel's source, of the constants that they share with plain code, and of what compiles them."""
+    digest, here = blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8), Path(__file__).parent
+    for file in [*sorted(here.glob("*.py")), *(here.parent / name for name in CONSTANTS)]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 

@@ -46,6 +46,15 @@ print(choose(np.uint64(2**63 + 7**20), 0, 1000, np.zeros(1, np.int64))[0])
     assert asked(package, tmp_path / "cache", ask).stdout != before
 
 
+@pytest.mark.parametrize("name", ["policies.py", "kernels/lists.py"])
+def test_an_edit_of_what_kernels_freeze_moves_the_cache(name, package, tmp_path):
+    ask = "from foltr.kernels import sources_hash\nprint(sources_hash())"
+    before = asked(package, tmp_path / "cache", ask).stdout
+    file = package / "foltr" / name
+    file.write_text(file.read_text() + "\n# edited\n")
+    assert asked(package, tmp_path / "cache", ask).stdout != before
+
+
 def test_without_a_place_to_write_it_still_runs(package, tmp_path):
     (tmp_path / "file").write_text("no folder can be made below a file")
     done = asked(package, tmp_path / "file")
