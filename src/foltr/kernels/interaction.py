@@ -107,7 +107,7 @@ def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
             for j in range(a + 1, b + 1):
                 odds *= 1.0 + gap * inverse[j]
             both = taken[a] + taken[b]
-            weight = (taken[a] / both) * (taken[b] / both) / (1.0 + odds)
+            weight = taken[a] * taken[b] / (both * both * (1.0 + odds))
             winner = a if clicked[a] else b
             weights[winner] += weight
             weights[loser] -= weight
