@@ -12,6 +12,7 @@ from foltr.kernels.draws import uniform, word
 _LOG2E, _LN2_HIGH, _LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _C5, _C4, _C3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 _C2, _C1, _C0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+_EXPONENT = np.int32(0x7F800000)
 _HALF, _ONE, _LEAST = np.float32(0.5), np.float32(1.0), np.float32(-87.0)
 
 
@@ -43,13 +44,13 @@ def extremes(s, n):
     return low, high
 
 
-@kernel(fastmath=SUMS)
+@kernel()
 def finite(s, n):
-    """Whether no score is inf or NaN: 0 x s is 0 for all others."""
-    total = float32(0)
+    """Whether no score is inf or NaN: those have all bits of the exponent set. (Arithmetic may be optimised away.)"""
+    bits, greatest = s.view(np.int32), int32(0)
     for i in range(n):
-        total += s[i] * float32(0)
-    return total == float32(0)
+        greatest = max(greatest, bits[i] & _EXPONENT)
+    return greatest < _EXPONENT
 
 
 @kernel()
