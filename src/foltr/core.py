@@ -122,8 +122,8 @@ class Learner(Protocol):
         """All sessions of one client in round t -> payload (p,), weight, memory."""
         ...
 
-    def decode(self, payload: Array, params: Array) -> Array:
-        """What a payload (p,) means as a direction (d,)."""
+    def decode(self, payloads: Array, params: Array) -> Array:
+        """What the payloads of a cohort (n, p) mean as directions (n, d); the server's work."""
         ...
 
 

@@ -45,6 +45,8 @@ class Server:
         return State(params.astype(np.float64), self.aggregator.init(d), self.optimizer.init(d))
 
     def step(self, state: State, cohort: Cohort, rng: Stream) -> State:
+        decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
+        cohort = Cohort(cohort.clients, decoded, cohort.weights)
         direction, aggregator = self.aggregator(cohort, state.aggregator, rng)
         _fits(self.aggregator, direction, state.params)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)

@@ -1,7 +1,8 @@
 """Each measure once, over flat arrays. Conventions:
 
-nDCG@10 has gain 2^r - 1 and discount 1 / log2(rank + 1), its ideal is over all documents of the query. Measures by
-label (nDCG, MRR) skip queries without a relevant document, or count them as 0 or 1 (`empty`); measures by click
+nDCG@10 has gain 2^r - 1 and discount 1 / log2(rank + 1), its ideal is over all documents of the query. Offline,
+measures by label (nDCG, MRR) skip queries without a relevant document, or count them as 0 or 1 (`empty`); online, such
+queries count 0. Measures by click
 (MaxRR, expected MaxRR) are defined for every query. Ties are broken at random by address.
 """
 

@@ -44,9 +44,9 @@ class Metrics:
 
     def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
         """A round's online measures; NaN where nobody may know them (real clients)."""
-        n = len(cohort)
-        self.online["online_ndcg@10"].append(float("nan") if observed is None else float(observed.ndcg.sum()) / n)
-        self.online["maxrr"].append(float("nan") if observed is None else float(observed.max_rr.sum()) / n)
+        unknown, n = float("nan"), 0 if observed is None else len(observed.ndcg)
+        self.online["online_ndcg@10"].append(unknown if observed is None else float(observed.ndcg.sum()) / n)
+        self.online["maxrr"].append(unknown if observed is None else float(observed.max_rr.sum()) / n)
         self.online["interactions"].append(float(cohort.weights.sum()))
 
     def evaluate(self, t: int, measures: dict[str, float]) -> None:
@@ -143,7 +143,7 @@ class Folder:
             metrics = Metrics.from_csv((self.path / "metrics.csv").read_text())
             if len(metrics.online["interactions"]) != final["rounds"] or metrics.evaluated[-1] != final["rounds"]:
                 raise ValueError("metrics.csv does not hold all rounds")
-            float(final["online"]), float(final["seconds"]), int(final["interactions"])
+            float(final["seconds"]), int(final["interactions"]), final["ndcg@10"], final["online"]
         except UNREADABLE as error:
             raise Mistake(f"{self.path} cannot be read ({_why(error)}): if it is damaged, delete it") from None
         return params, metrics, final

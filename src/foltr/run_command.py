@@ -38,12 +38,12 @@ def shown(value: float | None) -> str:
 
 def summary(result: Result) -> str:
     final, e = result.final, result.experiment
-    mean = sum(result.metrics.online["online_ndcg@10"]) / e.rounds
+    mean = sum(result.metrics.online["online_ndcg@10"]) / e.rounds  # NaN where nobody may know
     lines = [
         f"offline nDCG@10  {shown(final['ndcg@10'])}  {sparkline(result.metrics.offline['ndcg@10'][1:])}",
         f"MRR@10           {shown(final['mrr@10'])}",
         f"expected MaxRR   {shown(final['expected_maxrr'])}",
-        f"online nDCG@10   {mean:.4f}  on average of all lists shown; discounted sum over rounds {final['online']:.4f}",
+        f"online nDCG@10   {mean:.4f}  mean of all lists shown; discounted sum over rounds {shown(final['online'])}",
         f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
         f"held-out queries {final['queries']:,}; {final['empty_queries']:,} with nothing relevant {EMPTY[e.empty]}",
         *(f"note: {note}" for note in final["notes"]),

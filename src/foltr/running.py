@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Observed
+from foltr.core import Array, Cohort, Observed, require
+from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.environment import environment
 from foltr.evaluation import Evaluator
@@ -26,7 +27,7 @@ from foltr.simulation import Population, iid
 from foltr.threads import Threads
 from foltr.toml import written
 from foltr.trained import TrainedRanker
-from foltr.user_files import contents_behind
+from foltr.user_files import files_behind
 
 RESULTS = 1  # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 CHECKPOINT_SECONDS = 5.0
@@ -67,6 +68,17 @@ class Result:
         return TrainedRanker(self.experiment.ranker, self.params.astype(np.float32), self.features)
 
 
+def _agree(train: Dataset, test: Dataset, source: str) -> None:
+    """Kernels trust that both splits have the same features and grades, and labels that are such grades."""
+    shapes = f"features {train.width} and {test.width}, grades {train.grades} and {test.grades}"
+    same = train.width == test.width and train.grades == test.grades
+    require(same, f"{source}: train and test do not fit together: {shapes}")
+    for name, data in (("train", train), ("test", test)):
+        low, high = int(data.labels.min()), int(data.labels.max())
+        wrong = f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .. {data.grades - 1}"
+        require(0 <= low and high < data.grades, wrong)
+
+
 class Run:
     def __init__(
         self,
@@ -79,6 +91,7 @@ class Run:
         self.experiment, self.engine_name, self.watch = experiment, engine, watch
         e = experiment
         self.train, self.test = e.data.load("train"), e.data.load("test")
+        _agree(self.train, self.test, type(e.data).__name__)
         self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
         self.identity = self._identity()
         self.folder = None if out is None else Folder(Path(out) / self._name())
@@ -88,7 +101,7 @@ class Run:
     def _identity(self) -> str:
         """Of the resolved config, the data's content, any user file, and RESULTS; not of threads, paths or engine."""
         parts = [RESULTS, self.experiment.config(), self.train.content, self.test.content]
-        text = json.dumps([*parts, contents_behind(self.experiment)], sort_keys=True)
+        text = json.dumps([*parts, sorted(files_behind(self.experiment).values())], sort_keys=True)
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     def _name(self) -> str:
@@ -171,14 +184,17 @@ class Run:
         return Evaluator(e.ranker, self.test, clicks, e.empty, e.seed, self.threads, self.engine_name == "debug")
 
     def _final(self, metrics: Metrics, seconds: float, notes: tuple[str, ...]) -> dict[str, Any]:
-        last = {name: None if np.isnan(values[-1]) else values[-1] for name, values in metrics.offline.items()}
+        last = {name: values[-1] for name, values in metrics.offline.items()}
         online, held_out = metrics.online["online_ndcg@10"], self.test
         relevant = np.add.reduceat(held_out.labels[0] > 0, held_out.offsets[:-1])
-        return {
+        measures = {
             **last,
             "online": online_performance(np.array(online)),
             "online_ndcg@10": online[-1],
             "maxrr": metrics.online["maxrr"][-1],
+        }
+        return {
+            **{name: None if np.isnan(value) else value for name, value in measures.items()},
             "interactions": int(sum(metrics.online["interactions"])),
             "rounds": self.experiment.rounds,
             "queries": held_out.queries,

@@ -32,6 +32,22 @@ class Population:
     models: Array  # (clients, choices) int64, indices of click_models
     sessions: Array  # (clients,) int64 searches per round
 
+    def __post_init__(self) -> None:
+        """Kernels read these tables without looking: what they say must exist."""
+        rows, blocks, models = self.data.documents, len(self.starts), len(self.click_models)
+
+        def inside(table: Array, low: int, high: int) -> bool:
+            return len(table) > 0 and bool(table.min() >= low and table.max() <= high)
+
+        held = inside(self.starts, 0, rows) and inside(self.stops, 0, rows) and bool((self.starts < self.stops).all())
+        require(held, f"every block must hold at least one of the {rows} documents")
+        judged = inside(self.labelling, 0, len(self.data.labels) - 1)
+        require(judged, f"every block must be judged by one of {len(self.data.labels)} labellings")
+        drawn = inside(self.first, 0, blocks) and inside(self.last, 0, blocks) and bool((self.first < self.last).all())
+        require(drawn, f"every client must draw from at least one of the {blocks} blocks")
+        require(inside(self.models, 0, models - 1), f"every client must click by one of {models} click models")
+        require(bool((self.sessions >= 1).all()), "every client must search at least once a round")
+
     @property
     def clients(self) -> int:
         return len(self.first)

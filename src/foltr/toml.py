@@ -10,7 +10,7 @@ from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
-from foltr.user_files import files_loaded
+from foltr.user_files import files_behind
 
 BESIDE = ("use",)  # keys of a file that are no field of an experiment
 
@@ -18,7 +18,7 @@ BESIDE = ("use",)  # keys of a file that are no field of an experiment
 def written(experiment: Experiment) -> str:
     """A file that `read` turns into an equal experiment."""
     lines = [f"{name} = {_value(value)}" for name, value in experiment.config().items()]
-    if used := files_loaded():
+    if used := sorted(files_behind(experiment)):
         lines.append(f"use = {_value(used)}")
     return "\n".join(lines) + "\n"
 

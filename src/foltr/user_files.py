@@ -42,14 +42,13 @@ def use(path: str | Path) -> None:
     _contents[name] = content
 
 
-def contents_behind(thing: Any) -> list[str]:
-    """Hashes of the user files whose components `thing` is made of: part of a run's identity."""
-    found = {_contents[type(thing).__module__]} if type(thing).__module__ in _contents else set()
-    if is_dataclass(thing):
-        for field in fields(thing):
-            found.update(contents_behind(getattr(thing, field.name)))
-    return sorted(found)
-
-
-def files_loaded() -> list[str]:
-    return sorted(str(sys.modules[name].__file__) for name in _contents)
+def files_behind(thing: Any) -> dict[str, str]:
+    """The user files whose components `thing` is made of: path -> hash of the content."""
+    found: dict[str, str] = {}
+    module = type(thing).__module__
+    if module in _contents:
+        found[str(sys.modules[module].__file__)] = _contents[module]
+    parts = [getattr(thing, field.name) for field in fields(thing)] if is_dataclass(thing) else []
+    for part in thing if isinstance(thing, tuple) else parts:
+        found.update(files_behind(part))
+    return found

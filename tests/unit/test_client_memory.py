@@ -30,8 +30,8 @@ class Momentum:
         update = update + np.float32(0.5) * memory
         return update, weight, update
 
-    def decode(self, payload, params):
-        return payload
+    def decode(self, payloads, params):
+        return payloads
 
 
 @pytest.fixture

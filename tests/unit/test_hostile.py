@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from foltr.core import Memoryless
+from foltr.data.synthetic import Synthetic
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.learners.pdgd import PDGD
 from foltr.record import Folder
-from foltr.spec import FAMILIES, aggregators, click_models, optimizers, rankers
+from foltr.simulation import iid
+from foltr.spec import FAMILIES, aggregators, click_models, optimizers, rankers, sources
 
 SMALL = Experiment(data="Synthetic(queries=20)", clients=3, rounds=3)  # type: ignore[arg-type]
 
@@ -50,6 +52,44 @@ def test_click_tables_are_checked_before_a_kernel_reads_them(fields, message):
     replace(SMALL, users=Table()).run()
     with pytest.raises(Mistake, match=message):
         replace(SMALL, users=Table(**fields)).run()
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "message"),
+    [
+        ("stops", 10**6, "documents"), ("labelling", 1, "labellings"), ("first", 20, "blocks"),
+        ("last", 21, "blocks"), ("models", 1, "click models"), ("sessions", 0, "at least once"),
+    ],
+)  # fmt: skip
+def test_a_population_must_exist(table, value, message):
+    people = iid(SMALL.data.load("train"), SMALL.users, 3, 2)
+    wrong = getattr(people, table).copy()
+    wrong[1] = value
+    with pytest.raises(Mistake, match=message):
+        replace(people, **{table: wrong})
+
+
+@dataclass(frozen=True)
+class Split:
+    """A source whose splits do not fit together."""
+
+    change: str = "grades"
+
+    splits = ("train", "test")
+
+    def load(self, split):
+        data = Synthetic(queries=20).load("train")
+        if split == "train":
+            return data
+        changes = {"grades": {"grades": 5}, "width": {"width": 40}, "label": {"labels": data.labels + np.int8(1)}}
+        return replace(data, **changes[self.change])
+
+
+@pytest.mark.parametrize(("change", "message"), [("grades", "fit"), ("width", "fit"), ("label", "reach")])
+def test_splits_must_fit_together(change, message):
+    sources.register(Split)
+    with pytest.raises(Mistake, match=message):
+        replace(SMALL, data=Split(change)).run()
 
 
 @dataclass(frozen=True)

@@ -32,25 +32,23 @@ class Debug:
                 update, kept = client_step(
                     self.learner, self.ranker, params, self.memory[client], user, client, t, self.seed
                 )
-                direction = self.learner.decode(update.payload, params)
             except FloatingPointError as error:
                 raise FloatingPointError(f"{where}: {error}") from None
             except Exception as error:
                 error.add_note(where)
                 raise
-            _check(update, direction, params, kept, self.memory[client], where)
+            _check(update, kept, self.memory[client], where)
             self.memory[client] = kept
-            updates.append(Update(client, direction, update.weight))
+            updates.append(update)
             ndcg[i], max_rr[i] = user.ndcg / max(user.made, 1), user.max_rr / max(user.made, 1)
         return Cohort.stack(updates), Observed(ndcg, max_rr)
 
 
-def _check(update: Update, direction: Array, params: Array, kept: Array, before: Array, where: str) -> None:
-    shapes = f"{np.shape(update.payload)} -> {np.shape(direction)}"
-    flat = np.ndim(update.payload) == 1 and np.shape(direction) == params.shape
-    require(flat, f"{where}: a payload is one flat vector that means {params.shape}, got {shapes}")
+def _check(update: Update, kept: Array, before: Array, where: str) -> None:
+    flat = f"{where}: a payload is one flat vector, got shape {np.shape(update.payload)}"
+    require(np.ndim(update.payload) == 1, flat)
     memory = f"{where}: the learner was given memory {before.shape} and returned {np.shape(kept)}"
     require(np.shape(kept) == before.shape, memory)
     require(update.weight > 0.0, f"{where}: a weight must be > 0, got {update.weight}")
-    if not np.isfinite(direction).all():
+    if not np.isfinite(update.payload).all():
         raise FloatingPointError(f"{where}: the update is not finite")

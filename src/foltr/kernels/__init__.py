@@ -1,12 +1,13 @@
-"""Compiled twins of the hot loops: same signatures and same random draws as their plain definitions.
+"""Compiled twins of the hot loops: same results and same random draws as their plain definitions.
 
 Kernels see tables, not classes. All of them are module-level functions (numba never finds a closure in its disk cache
-again), run without the interpreter lock, and are cached in a folder named by a hash of every kernel source, because
-numba itself notices a change only in the file of the function that is called.
+again), run without the interpreter lock, and are cached in a folder named by a hash of every source that they are made
+of, because numba itself notices a change only in the file of the function that is called.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,9 @@ def kernel(fastmath: set[str] | bool = False) -> Callable[[Callable[..., Any]], 
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         folder = compile_cache()
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+        # Inlined, because of several copies of a callee (one per kernel that calls it, each vectorised in its own way)
+        # the linker takes whichever was loaded first: other bits in a process that compiles than in one that loads.
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": True}
         with _numba_cache(folder):
             dispatcher: Any = numba.njit(cache=folder is not None, **options)(function)
         if folder is not None:
@@ -95,12 +98,12 @@ def compile_cache() -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
-            pass
+            os.utime(folder)  # in use: the last to be cleared away
         others = sorted(folder.parent.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
     except OSError as error:
         _complain(error)
         return None
-    for old in others[KEPT:]:
+    for old in others[KEPT:]:  # never this one, which is now the youngest
         rmtree(old, ignore_errors=True)
     return folder
 

@@ -82,8 +82,8 @@ class PDGD:
             return local
         return local * np.float32(self.max_norm / norm)
 
-    def decode(self, payload: Array, params: Array) -> Array:
-        return payload
+    def decode(self, payloads: Array, params: Array) -> Array:
+        return payloads
 
 
 def document_weights(scores: Array, ranking: Array, clicks: Array, pairs: str = "examined") -> Array:

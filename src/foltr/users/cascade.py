@@ -1,5 +1,5 @@
 """Cascade click model with stops after clicks (Guo et al., WSDM 2009), as instantiated for online learning to rank
-by Hofmann et al. (Information Retrieval 16, 2013) and used in all studies of federated online learning to rank."""
+by Hofmann et al. (Information Retrieval 16, 2013) and used since to study federated online learning to rank."""
 
 from __future__ import annotations
 

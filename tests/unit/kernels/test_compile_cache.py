@@ -55,6 +55,17 @@ def test_an_edit_of_what_kernels_freeze_moves_the_cache(name, package, tmp_path)
     assert asked(package, tmp_path / "cache", ask).stdout != before
 
 
+def test_a_process_that_compiles_gives_the_bits_of_one_that_loads(package, tmp_path):
+    """Copies of one callee in several kernels may round differently: which one runs must not depend on who loads it."""
+    ask = """
+import foltr
+e = foltr.Experiment(data="Synthetic(queries=30)", clients=5, rounds=200, learner="PDGD(sessions=3)")
+print(e.run().params.tobytes().hex())
+"""
+    cold, warm = (asked(package, tmp_path / "cache", ask).stdout for _ in range(2))
+    assert cold == warm and len(cold) == 46 * 16 + 1
+
+
 def test_without_a_place_to_write_it_still_runs(package, tmp_path):
     (tmp_path / "file").write_text("no folder can be made below a file")
     done = asked(package, tmp_path / "file")
@@ -69,3 +80,4 @@ def test_old_versions_are_cleared_away(package, tmp_path):
         os.utime(kernels / f"old{i}", (i, i))
     asked(package, tmp_path / "cache")
     assert len(list(kernels.iterdir())) == 4 and (kernels / "old8").exists()
+    assert asked(package, tmp_path / "cache").stdout.split() == ["True", "1"]  # the one in use is still there
