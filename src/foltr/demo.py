@@ -16,7 +16,7 @@ from rich.text import Text
 from foltr.chart import MARKS, Panel, Series, bounds, svg_chart, text_chart
 from foltr.experiment import Experiment
 from foltr.files import told, write_whole
-from foltr.kernels import nothing_compiled
+from foltr.kernels import COMPILING, nothing_compiled
 from foltr.learners.pdgd import PDGD
 from foltr.running import Progress, Result
 from foltr.users.cascade import Cascade
@@ -94,7 +94,7 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
     console.print("100 devices learn to rank from clicks; no query, document or click leaves a device.")
     console.print("Embedded synthetic data in the shape of MQ2007.\n")
     if nothing_compiled():
-        console.print("Compiling the kernels, once on this machine (about 20 s) ...")
+        console.print(COMPILING)
     with show.live if console.is_terminal else nullcontext():
         for kind in KINDS:
             for method in METHODS:
@@ -110,7 +110,7 @@ def run_demo(out: Path, seed: int, threads: int) -> None:
         console.print(show.picture())
     console.print(_table(results, console.width))
     console.print("offline: the final ranker on held-out queries; online: the lists that users were shown on the way.")
-    if any(result.repeated for result in results.values()):
+    if any(result.found for result in results.values()):
         console.print(f"Some runs were finished before and not repeated; delete {out} to see them anew.")
     picture = out / "curves.svg"
     title, axes = "Learning to rank from clicks", ("interactions", "offline nDCG@10 (embedded data)")

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Ranker, require
+from foltr.core import Array, Ranker
 from foltr.data.dataset import Dataset
 from foltr.metrics import DEPTH, Empty, discounts, gains, ideal_dcg, mean_over_queries, measure_queries
+from foltr.policies import scored
 from foltr.seeds import Stream, key
 from foltr.threads import Threads
 
@@ -70,10 +71,7 @@ class Evaluator:
     def _scores(self, params: Array) -> Array:
         data = self.data
         if self.kernel is None:
-            scores = np.asarray(self.ranker.scores(params, data.features), np.float32)
-            given = f"{type(self.ranker).__name__}.scores gave shape {scores.shape} for {data.documents} documents"
-            require(scores.shape == (data.documents,), given)
-            return scores
+            return np.asarray(scored(self.ranker, params, data.features), np.float32)
         from foltr.kernels import frozen
 
         scores, kernel, storage = np.empty(data.documents, np.float32), self.kernel, frozen(data.storage)

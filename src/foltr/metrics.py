@@ -32,6 +32,11 @@ def discounts(k: int) -> Array:
     return 1.0 / np.log2(np.arange(2, k + 2))
 
 
+def dcg(shown: Array) -> float:
+    """sum over ranks of gain x discount, of the grades of a list in the order shown."""
+    return float(gains(shown) @ discounts(len(shown)))
+
+
 def ideal_dcg(labels: Array, offsets: Array, depth: int = DEPTH) -> Array:
     """The largest DCG@depth that each query's labels allow."""  # (N,), (q + 1,) -> (q,)
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -57,7 +62,7 @@ def measure_queries(
         k = min(depth, stop - start)
         shown = labels[start:stop][best_first(scores[start:stop], k, rng.at(q))]
         if ideals[q] > 0.0:
-            out[q, 0] = gains(shown) @ discounts(k) / ideals[q]
+            out[q, 0] = dcg(shown) / ideals[q]
             out[q, 1] = (shown.any() and 1.0 / (1 + np.argmax(shown > 0))) or 0.0
         p = click[np.arange(k), shown]
         out[q, 2] = (p * np.append(1.0, np.cumprod(1.0 - p)[:-1]) / np.arange(1, k + 1)).sum()

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array
+from foltr.core import Array, Ranker, require
 from foltr.seeds import Stream
 
 WIDE = 80.0  # beyond this range of scores the lightest documents' masses leave float32, so keys are compared in logs
+
+
+def scored(ranker: Ranker, params: Array, docs: Array) -> Array:
+    """A ranker's scores, surely one per document: what follows trusts that."""
+    scores = ranker.scores(params, docs)
+    given = f"{type(ranker).__name__}.scores gave shape {np.shape(scores)} for {len(docs)} documents"
+    require(np.shape(scores) == (len(docs),), given)
+    return scores  # (m,)
 
 
 def plackett_luce(scores: Array, k: int, rng: Stream) -> Array:

@@ -55,10 +55,10 @@ class Watcher:
         self.live.stop()
 
     def _say_what_takes_long(self) -> None:
-        from foltr.kernels import nothing_compiled
+        from foltr.kernels import COMPILING, nothing_compiled
 
         if nothing_compiled():
-            print("compiling the kernels, once on this machine (about 20 s) ...", file=sys.stderr, flush=True)
+            print(COMPILING, file=sys.stderr, flush=True)
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()

@@ -47,6 +47,6 @@ def summary(result: Result) -> str:
         f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
         f"held-out queries {final['queries']:,}; {final['empty_queries']:,} with nothing relevant {EMPTY[e.empty]}",
         *(f"note: {note}" for note in final["notes"]),
-        f"{'finished before, not repeated' if result.repeated else 'run'}: {result.folder}",
+        f"{'finished before, not repeated' if result.found else 'run'}: {result.folder}",
     ]
     return "\n".join(lines)

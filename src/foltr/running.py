@@ -52,7 +52,7 @@ class Result:
     final: dict[str, Any]
     folder: Path | None
     features: int
-    repeated: bool = False  # read from the folder of an earlier run
+    found: bool = False  # in the folder of an earlier run, finished, and not made again
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}={self.final[name]!r}" for name in ("ndcg@10", "online", "interactions", "seconds"))
@@ -123,7 +123,7 @@ class Run:
 
     def result(self) -> Result:
         if self.folder is not None and (done := self.folder.finished()):
-            return Result(self.experiment, *done, self.folder.path, self.train.width, repeated=True)
+            return Result(self.experiment, *done, self.folder.path, self.train.width, found=True)
         with self.threads.running(), Interruptions(self.folder) as interruptions:
             return self._learn(interruptions)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from foltr.core import Array, ClickModel, Show, require
 from foltr.data.dataset import Dataset
-from foltr.metrics import DEPTH, discounts, gains, ideal_dcg, max_rr
+from foltr.metrics import DEPTH, dcg, ideal_dcg, max_rr
 from foltr.seeds import Stream
 
 
@@ -129,6 +129,5 @@ class Simulated:
     def _tally(self, shown: Array, clicks: Array, ideal: float) -> None:
         self.made += 1
         if ideal > 0.0:
-            top = shown[:DEPTH]
-            self.ndcg += float(gains(top) @ discounts(len(top))) / ideal
+            self.ndcg += dcg(shown[:DEPTH]) / ideal
         self.max_rr += max_rr(clicks)

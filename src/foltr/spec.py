@@ -118,7 +118,7 @@ def checked(cls: T) -> T:
             values = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise Mistake(f"{cls.__name__}: {error}") from None
-        hints = _hints(cls)
+        hints = get_type_hints(cls)
         values = {name: coerce(value, hints[name], f"{cls.__name__}.{name}") for name, value in values.items()}
         try:
             given(self, **values)
@@ -128,10 +128,6 @@ def checked(cls: T) -> T:
 
     cls.__init__ = init  # type: ignore[method-assign]
     return cls
-
-
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
 
 
 def shortened(text: str, length: int = 200) -> str:
@@ -172,12 +168,10 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     """`value` as the annotation `hint` wants it, or a Mistake that names both."""
     if hint is Any:
         return value
-    if isinstance(value, _Call) and not any(hint is family.protocol for family in FAMILIES):
-        if get_origin(hint) in (Union, types.UnionType):
-            return _first_fit(value, get_args(hint), where)
-        raise Mistake(f"{where}: {value} is not a plain value (text needs quotes: {str(value)!r})")
     if get_origin(hint) in (Union, types.UnionType):
         return _first_fit(value, get_args(hint), where)
+    if isinstance(value, _Call) and not any(hint is family.protocol for family in FAMILIES):
+        raise Mistake(f"{where}: {value} is not a plain value (text needs quotes: {str(value)!r})")
     if get_origin(hint) is Literal:
         if any(value == option and type(value) is type(option) for option in get_args(hint)):
             return value

@@ -34,11 +34,11 @@ def test_the_names_it_mentions_exist():
 
 def test_the_component_and_the_file_run(tmp_path):
     (component,) = (block for block in blocks("python") if "@aggregator" in block)
-    (tmp_path / "first_half.py").write_text(component)
+    (tmp_path / "middle_mean.py").write_text(component)
     (content,) = blocks("toml")
     assert tomllib.loads(content)["clients"] == 100
     (tmp_path / "experiment.toml").write_text(content.replace("MSLR", "MQ2008"))
-    words = shlex.split(re.search(r"`foltr run (--use first_half.py .*?)`", README).group(1))  # type: ignore[union-attr]
+    words = shlex.split(re.search(r"`foltr run (--use middle_mean.py .*?)`", README).group(1))  # type: ignore[union-attr]
     done = subprocess.run(
         [sys.executable, "-m", "foltr", "run", "experiment.toml", *words, "--rounds", "2"],
         cwd=tmp_path, capture_output=True, text=True,

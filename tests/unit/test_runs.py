@@ -68,7 +68,7 @@ def test_a_killed_run_resumes_to_the_same_bits(experiment, tmp_path, monkeypatch
 def test_a_finished_run_is_read_not_repeated(tmp_path):
     first = SMALL.run(tmp_path)
     again = SMALL.run(tmp_path, watch=killed_at(1))
-    assert again.repeated and not first.repeated
+    assert again.found and not first.found
     assert bits(again) == bits(first) and again.final == first.final
     rounds, values = again.curve("ndcg@10")
     assert rounds.tolist() == [0, 7, 14, 21, 28, 30] and values[-1] == first.final["ndcg@10"]
@@ -79,7 +79,7 @@ def test_a_finished_run_is_read_not_repeated(tmp_path):
 def test_identity_is_of_config_and_data_not_of_threads_or_engine(tmp_path):
     folder = SMALL.run(tmp_path).folder
     assert SMALL.run(tmp_path, threads=2).folder == folder
-    assert SMALL.run(tmp_path, engine="debug").repeated
+    assert SMALL.run(tmp_path, engine="debug").found
     changes = {"seed": 2}, {"learner": "PDGD(sessions=3, lr=0.2)"}, {"evaluate_every": 8}
     others = [replace(SMALL, **change) for change in changes]
     assert len({folder, *(e.run(tmp_path).folder for e in others)}) == 4

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, Ranker, User, require
-from foltr.policies import best_first, plackett_luce
+from foltr.policies import best_first, plackett_luce, scored
 from foltr.seeds import Stream
 from foltr.spec import learner
 
@@ -59,9 +59,7 @@ class PDGD:
 
             def show(docs: Array, at: Array = at, draws: Stream = draws) -> Array:
                 nonlocal scores
-                scores = ranker.scores(at, docs)
-                given = f"{type(ranker).__name__}.scores gave shape {scores.shape} for {len(docs)} documents"
-                require(scores.shape == (len(docs),), given)
+                scores = scored(ranker, at, docs)
                 policy = plackett_luce if self.explore else best_first
                 return policy(scores, min(self.k, len(docs)), draws)
 
