@@ -12,6 +12,7 @@ _HOMES = {
     "Result": "foltr.running",
     "TrainedRanker": "foltr.trained",
     "load_ranker": "foltr.trained",
+    "load_runs": "foltr.results",
     "qrels": "foltr.trained",
     "rank": "foltr.trained",
     "use": "foltr.user_files",

@@ -5,6 +5,7 @@ environment.json  identity, versions, machine, commit
 checkpoint.npz    while it runs: all that the rest of the run depends on
 metrics.csv       one row per round, empty where a round was not evaluated
 params.npy        final parameters, float64, as the server holds them
+queries.csv       when asked: the final ranker on each held-out query
 result.json       final measures; written last, so its presence means that the run is whole
 """
 
@@ -122,7 +123,7 @@ class Folder:
             with np.load(file, allow_pickle=False) as stored:
                 return _resumed(dict(stored))
         except UNREADABLE as error:
-            raise Mistake(f"{file} cannot be read ({_why(error)}): delete it to start this run again") from None
+            raise Mistake(f"{file} cannot be read ({why(error)}): delete it to start this run again") from None
 
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
@@ -145,11 +146,33 @@ class Folder:
                 raise ValueError("metrics.csv does not hold all rounds")
             float(final["seconds"]), int(final["interactions"]), final["ndcg@10"], final["online"]
         except UNREADABLE as error:
-            raise Mistake(f"{self.path} cannot be read ({_why(error)}): if it is damaged, delete it") from None
+            raise Mistake(f"{self.path} cannot be read ({why(error)}): if it is damaged, delete it") from None
         return params, metrics, final
 
+    def keep_queries(self, ids: list[str], names: tuple[str, ...], values: Array) -> None:
+        """The final ranker on each held-out query, values (q, measures); empty where a measure is undefined."""
+        lines = [",".join(["query", *names])]
+        for name, row in zip(ids, values.tolist(), strict=True):
+            lines.append(",".join([name, *("" if np.isnan(value) else repr(value) for value in row)]))
+        write_whole(self.path / "queries.csv", "\n".join(lines) + "\n")
 
-def _why(error: BaseException) -> str:
+    def queries(self) -> list[dict[str, Any]]:
+        """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
+        file = self.path / "queries.csv"
+        if not file.exists():
+            return []
+        try:
+            names, *rows = (line.split(",") for line in file.read_text(encoding="utf-8").splitlines())
+            table = [dict(zip(names, row, strict=True)) for row in rows]
+            return [
+                {name: value if name == "query" else float(value) if value else None for name, value in row.items()}
+                for row in table
+            ]
+        except UNREADABLE as error:
+            raise Mistake(f"{file} cannot be read ({why(error)}): delete it and ask for it again") from None
+
+
+def why(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

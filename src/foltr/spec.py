@@ -19,7 +19,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from threading import RLock
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foltr import core
 from foltr.errors import Mistake, did_you_mean
@@ -225,6 +225,24 @@ def _scalar(value: Any, hint: Any, where: str) -> Any:
     if isinstance(number, float) and not math.isfinite(number):
         raise Mistake(f"{where}: {value!r} is not a finite number")
     return number if hint is int else number + 0.0  # -0.0 equals 0.0 and must print like it
+
+
+class Opened(NamedTuple):
+    """What a spec says, whether or not its component is known here."""
+
+    name: str
+    fields: dict[str, Any]  # literals; a component inside as its spec
+
+
+def opened(spec: Any) -> Opened:
+    """A spec taken apart as text. A value that is no spec has no fields."""
+    try:
+        call = _parse(spec, "component") if isinstance(spec, str) and spec.endswith(")") else None
+        fields = {} if call is None else {str(word.arg): _value(word.value, spec) for word in call.keywords}
+    except Mistake:
+        call, fields = None, {}
+    name = str(spec) if call is None else call.func.id  # type: ignore[attr-defined]
+    return Opened(name, {name: str(value) if isinstance(value, _Call) else value for name, value in fields.items()})
 
 
 def find(name: str) -> tuple[Registry, type]:

@@ -57,9 +57,7 @@ class Local:
 
         def piece(first: int, last: int) -> None:
             part = slice(first, last)
-            failed = kernel(
-                *self.tables, *settings, params, self.keys, t, clients[part], updates[part], observed[part]
-            )
+            failed = kernel(*self.tables, *settings, params, self.keys, t, clients[part], updates[part], observed[part])
             if failed >= 0:
                 raise FloatingPointError(f"client {clients[first + failed]}, round {t}: the scores are not finite")
 
