@@ -1,0 +1,134 @@
+"""One measure of a study as a matrix of methods x conditions, each tested against the baseline.
+
+Tests are paired: the runs of a method and of the baseline must stand for the same repetitions (fold, seed, ...) of the
+same condition, measured in the same way. Where they do not, nothing is tested, and the entry says why. The repetitions
+count as independent, which seeds are and folds (whose training queries overlap) are not quite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from foltr.errors import Mistake, did_you_mean
+from foltr.report.pairing import mismatch
+from foltr.report.statistics import PairedT, bonferroni, bootstrap_interval, mean_and_sd, paired_t
+from foltr.report.study import Pair, Study
+from foltr.results import Recorded
+
+MEASURES = {  # higher is better in each
+    "ndcg@10": "offline nDCG@10",
+    "mrr@10": "offline MRR@10",
+    "expected_maxrr": "offline expected MaxRR",
+    "online": "online performance (discounted sum of nDCG@10)",
+    "online_ndcg@10": "online nDCG@10 in the last round",
+    "maxrr": "online MaxRR in the last round",
+}
+BETTER, WORSE = "▲", "▼"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method under one condition, over the runs that have a value."""
+
+    n: int
+    mean: float
+    sd: float  # with n - 1; NaN when n = 1
+    interval: tuple[float, float]  # 95 %, percentile bootstrap of the mean; NaN when n = 1
+    test: PairedT | None = None  # against the baseline's entry of the same condition
+    corrected: float | None = None  # min(1, p x family)
+    refused: str = ""  # why it was not tested although it should be
+    best: bool = False  # highest mean of its condition
+    mark: str = ""  # ▲ significantly better than the baseline, ▼ worse
+
+
+@dataclass(frozen=True)
+class Matrix:
+    measure: str
+    study: Study
+    alpha: float
+    family: int
+    entries: dict[tuple[int, int], Entry]  # (method, condition); one without any value is absent
+    told: str  # the test, what is paired, the baseline, the family and the correction
+
+
+def measured(study: Study) -> list[str]:
+    """The measures that any run of a study has a value of."""
+    return [name for name in MEASURES if any(_number(run.final.get(name)) is not None for run in study.runs)]
+
+
+def matrix(study: Study, measure: str, alpha: float = 0.05) -> Matrix:
+    """The means of a measure, and whether they differ from the baseline's."""
+    if measure not in MEASURES:
+        raise Mistake(f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
+    if not 0.0 < alpha < 1.0:
+        raise Mistake(f"alpha must be in (0, 1), got {alpha}")
+    known = {place: _known(cell, measure) for place, cell in study.cells.items()}
+    known = {place: values for place, values in known.items() if values}
+    if not known:
+        raise Mistake(f"no run has a value of {measure!r}: choose one of {', '.join(measured(study)) or 'none'}")
+    family = (len(study.methods) - 1) * len(study.conditions)
+    entries = {place: _entry(study, measure, known, place, family, alpha) for place in sorted(known)}
+    entries = _with_best(entries)
+    return Matrix(measure, study, alpha, family, entries, _told(study, entries, family, alpha))
+
+
+def _known(cell: dict[Pair, Recorded], measure: str) -> dict[Pair, float]:
+    """The values of a cell's runs; a run without one counts as missing."""
+    numbers = {pair: _number(run.final.get(measure)) for pair, run in cell.items()}
+    return {pair: number for pair, number in numbers.items() if number is not None}
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, or None. JSON readers also take NaN."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if good else None
+
+
+def _entry(study: Study, measure: str, known: dict[tuple[int, int], dict[Pair, float]], place: tuple[int, int],
+           family: int, alpha: float) -> Entry:  # fmt: skip
+    method, condition = place
+    values = np.array(list(known[place].values()))
+    mean, sd = mean_and_sd(values)
+    unknown = (math.nan, math.nan)
+    entry = Entry(len(values), mean, sd, bootstrap_interval(values) if len(values) > 1 else unknown)
+    if method == study.baseline:
+        return entry
+    base = known.get((study.baseline, condition), {})
+    if why := mismatch(study, measure, place, set(known[place]), set(base)):
+        return replace(entry, refused=why)
+    test = paired_t(values, np.array([base[pair] for pair in known[place]]))
+    corrected = bonferroni(test.p, family)
+    mark = "" if corrected >= alpha else BETTER if test.difference > 0.0 else WORSE
+    return replace(entry, test=test, corrected=corrected, mark=mark)
+
+
+def _with_best(entries: dict[tuple[int, int], Entry]) -> dict[tuple[int, int], Entry]:
+    highest: dict[int, float] = {}
+    for (_, condition), entry in entries.items():
+        highest[condition] = max(entry.mean, highest.get(condition, -math.inf))
+    return {place: replace(entry, best=entry.mean == highest[place[1]]) for place, entry in entries.items()}
+
+
+def _told(study: Study, entries: dict[tuple[int, int], Entry], family: int, alpha: float) -> str:
+    over = " and ".join(study.paired_by)
+    spread = f"Mean and standard deviation over runs that differ in {over}" if over else "One run per cell"
+    if family == 0:
+        return f"{spread}. Nothing is tested: there is one method."
+    sizes = sorted({entry.test.n for entry in entries.values() if entry.test})
+    made = sum(entry.test is not None for entry in entries.values())
+    size = f"{sizes[0]} pairs" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} pairs" if sizes else "no pair"
+    shape = f"{_count(len(study.methods) - 1, 'method')} x {_count(len(study.conditions), 'condition')}"
+    left = f"; {family - made} of them could not be made" if made < family else ""
+    return (
+        f"{spread}. Two-tailed paired t-tests against {study.methods[study.baseline].label}, over {size} of runs of "
+        f"equal {over or 'config'}, Bonferroni-corrected for a family of {_count(family, 'comparison')} "
+        f"({shape}){left}; significant where corrected p < {alpha:g}."
+    )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
