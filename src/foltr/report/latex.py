@@ -1,8 +1,12 @@
-"""Text as LaTeX shows it: labels of runs may hold anything."""
+"""A matrix as a booktabs table. Labels of runs may hold anything, and are shown as they stand."""
 
 from __future__ import annotations
 
+import math
+import re
 from unicodedata import lookup
+
+from foltr.report.matrix import BETTER, WORSE, Matrix, decimals, heading
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -23,13 +27,14 @@ SPECIAL = {
     "[": "{[}",  # after \\ it would open that command's argument, as a star would be one
     "]": "{]}",
     "*": "{*}",
-    "-": "{-}",  # two would be a dash
-    "\u2013": "--",
-    "\u2014": "---",
+    "\u2013": r"\textendash{}",
+    "\u2014": r"\textemdash{}",
     "…": r"\dots{}",
     "▲": r"$\blacktriangle$",
     "▼": r"$\blacktriangledown$",
 }
+SUPERSCRIPT = {BETTER: r"$^{\blacktriangle}$", WORSE: r"$^{\blacktriangledown}$", "": ""}
+NOT_TESTED = r"$^{\circ}$"
 MATHS = {"±": "pm", "≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx", "∞": "infty", "→": "to", "·": "cdot"}
 SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa mu nu xi pi rho sigma tau upsilon phi chi psi omega"
 CAPITAL = "Gamma Delta Theta Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -39,11 +44,73 @@ MATHS |= {"\u00d7": "times", "µ": "mu", "λ": "lambda", "Λ": "Lambda"}
 
 
 def escaped(text: str) -> str:
-    """Any text, to be read as it stands: no character of it is a command."""
-    return "".join(_character(c) for c in " ".join(text.split()))
+    """Any text, to be read as it stands: no character of it is a command, and no two of them a ligature."""
+    return re.sub("-(?=-)", "-{}", "".join(_character(c) for c in " ".join(text.split())))
 
 
 def _character(c: str) -> str:
     if c in MATHS:
         return rf"$\{MATHS[c]}$"
     return SPECIAL.get(c, c if c.isprintable() else "?")
+
+
+def latex(*matrices: Matrix) -> str:
+    """A booktabs table per matrix, each complete with caption and label."""
+    runs = sorted({len(matrix.study.runs) for matrix in matrices})
+    made = rf"% Made by `foltr report` from {', '.join(map(str, runs))} runs."
+    needs = r"% Needs \usepackage{booktabs} and \usepackage{amssymb}."
+    return "\n".join([made, needs, *(_table(matrix) for matrix in matrices)])
+
+
+def _table(matrix: Matrix) -> str:
+    study = matrix.study
+    heads = [rf"\multicolumn{{2}}{{c}}{{{escaped(condition.label)}}}" for condition in study.conditions]
+    rows = [_row(matrix, i) for i in range(len(study.methods))]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_caption(matrix)}}}",
+        rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', matrix.measure)}}}",
+        r"\small\setlength{\tabcolsep}{4pt}",
+        rf"\begin{{tabular}}{{l{' r@{ }l' * len(heads)}}}",
+        r"\toprule",
+        rf" & {' & '.join(heads)} \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _caption(matrix: Matrix) -> str:
+    signs = ["Best in bold"] if len(matrix.study.methods) > 1 else []
+    if any(entry.mark for entry in matrix.entries.values()):
+        signs.append(f"{SUPERSCRIPT[BETTER]} significantly better, {SUPERSCRIPT[WORSE]} worse than the baseline (b)")
+    elif matrix.family:
+        signs.append("(b) is the baseline")
+    if any(entry.refused for entry in matrix.entries.values()):
+        signs.append(f"{NOT_TESTED} not tested, as the runs cannot be paired")
+    return " ".join(
+        [f"{escaped(heading(matrix))}.", escaped(matrix.told), *([f"{'; '.join(signs)}."] if signs else [])]
+    )
+
+
+def _row(matrix: Matrix, i: int) -> str:
+    study = matrix.study
+    base = r"\textsuperscript{b}" if matrix.family and i == study.baseline else ""
+    cells = [_cell(matrix, i, j) for j in range(len(study.conditions))]
+    return rf"{escaped(study.methods[i].label)}{base} & {' & '.join(cells)} \\"
+
+
+def _cell(matrix: Matrix, i: int, j: int) -> str:
+    """Two columns, so that the numbers of a column stand below each other: the mean; its spread and mark."""
+    entry, digits = matrix.entries.get((i, j)), decimals(matrix)
+    if entry is None:
+        return r"\multicolumn{2}{c}{--}"
+    mean = f"{entry.mean:.{digits}f}".replace("-", "$-$")
+    bold = rf"\textbf{{{mean}}}" if entry.best and len(matrix.study.methods) > 1 else mean
+    sd = "" if math.isnan(entry.sd) else rf"{{\scriptsize$\pm${entry.sd:.{digits}f}}}"
+    return f"{bold} & {sd}{NOT_TESTED if entry.refused else SUPERSCRIPT[entry.mark]}"

@@ -8,6 +8,7 @@ count as independent, which seeds are and folds (whose training queries overlap)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,21 +115,41 @@ def _with_best(entries: dict[tuple[int, int], Entry]) -> dict[tuple[int, int], E
 
 
 def _told(study: Study, entries: dict[tuple[int, int], Entry], family: int, alpha: float) -> str:
-    over = " and ".join(study.paired_by)
-    spread = f"Mean and standard deviation over runs that differ in {over}" if over else "One run per cell"
+    over, sizes = " and ".join(study.paired_by), _range(entry.n for entry in entries.values())
+    spread = f"Mean and standard deviation over {sizes} runs that differ in {over}." if over else "One run per cell."
     if family == 0:
-        return f"{spread}. Nothing is tested: there is one method."
-    sizes = sorted({entry.test.n for entry in entries.values() if entry.test})
-    made = sum(entry.test is not None for entry in entries.values())
-    size = f"{sizes[0]} pairs" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} pairs" if sizes else "no pair"
-    shape = f"{_count(len(study.methods) - 1, 'method')} x {_count(len(study.conditions), 'condition')}"
-    left = f"; {family - made} of them could not be made" if made < family else ""
+        return f"{spread} Nothing is tested: there is one method."
+    methods, conditions = _count(len(study.methods) - 1, "method"), _count(len(study.conditions), "condition")
+    asked = f"{_count(family, 'comparison')} ({methods} x {conditions}, this measure)"
+    baseline = study.methods[study.baseline].label
+    tests = [entry.test for entry in entries.values() if entry.test]
+    if not tests:
+        return f"{spread} Nothing is tested: of {asked} with the baseline ({baseline}) none could be paired."
+    left = f", of which {family - len(tests)} could not be made" if len(tests) < family else ""
     return (
-        f"{spread}. Two-tailed paired t-tests against {study.methods[study.baseline].label}, over {size} of runs of "
-        f"equal {over or 'config'}, Bonferroni-corrected for a family of {_count(family, 'comparison')} "
-        f"({shape}){left}; significant where corrected p < {alpha:g}."
+        f"{spread} Two-tailed paired t-tests against the baseline ({baseline}) over {_range(test.n for test in tests)} "
+        f"pairs of runs with equal {over}; Bonferroni-corrected for a family of {asked}{left}; "
+        f"significant where corrected p < {alpha:g}."
     )
+
+
+def _range(numbers: Iterable[int]) -> str:
+    found = sorted(set(numbers))
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
 def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def heading(matrix: Matrix) -> str:
+    """What a table of it is called."""
+    title, name = matrix.study.runs.title, MEASURES[matrix.measure]
+    return f"{title}: {name}" if title else name[0].upper() + name[1:]
+
+
+def decimals(matrix: Matrix) -> int:
+    """How many a table shows: three, as is usual for measures up to 1; fewer for large means, more for tiny ones."""
+    largest = max(abs(entry.mean) for entry in matrix.entries.values())
+    exponent = math.floor(math.log10(largest)) if largest > 0.0 else 0
+    return max(0, 3 - exponent) if exponent >= 0 else min(3 - exponent - 1, 9)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from typing import Any
 
 from foltr.report.study import Pair, Study
 from foltr.results import Recorded
 
-WAYS: dict[str, Callable[[Recorded], Any]] = {  # in which runs of a pair must have been measured alike
-    "queries without a relevant document count": lambda run: run.final.get("empty"),
-    "held-out queries": lambda run: run.final.get("queries"),
-    "content of the data": lambda run: run.environment.get("data"),
-    "number of results, which foltr raises when bits change": lambda run: run.environment.get("results"),
-}
 SUMS = ("online",)  # measures that add up over rounds, and need as many of them
 
 
@@ -22,30 +16,55 @@ def mismatch(study: Study, measure: str, place: tuple[int, int], own: Set[Pair],
 
     `own` and `base` are the pairs that have a value of the measure."""
     method, condition = place
+    ours, theirs = study.cell(method, condition), study.cell(study.baseline, condition)
     if not base:
-        return "not paired: the baseline has no run with a value in this condition"
-    sides = (("the baseline", own - base), (study.methods[method].label, base - own))
-    lacking = [f"{who} lacks {_named(study, pairs)}" for who, pairs in sides if pairs]
+        return f"not paired: the baseline has no {'value' if theirs else 'run'} in this condition"
+    name = study.methods[method].label
+    lacking = _lacking(study, "the baseline", own - base, theirs) + _lacking(study, name, base - own, ours)
     if lacking:
         return f"not paired: {'; '.join(lacking)}"
-    ways = WAYS | ({"rounds": lambda run: run.final.get("rounds")} if measure in SUMS else {})
-    theirs, ours = study.cell(study.baseline, condition), study.cell(method, condition)
-    for pair in sorted(own, key=repr):
-        for what, told in ways.items():
-            a, b = told(ours[pair]), told(theirs[pair])
-            if a is not None and b is not None and a != b:
-                return f"measured differently: {what} {a!r}, of the baseline {b!r} ({_named(study, {pair})})"
+    for pair in _sorted(own):
+        if other := _measured_otherwise(measure, ours[pair], theirs[pair]):
+            return f"not measured alike: {other} ({_named(study, {pair})})"
     return "one pair only: a t-test needs two or more" if len(own) < 2 else ""
+
+
+def _lacking(study: Study, who: str, pairs: Set[Pair], cell: dict[Pair, Recorded]) -> list[str]:
+    """What is missing on one side, and what is there but undefined."""
+    absent, undefined = pairs - cell.keys(), pairs & cell.keys()
+    told = [f"{who} lacks {_named(study, absent)}"] if absent else []
+    return told + ([f"{who} has no value for {_named(study, undefined)}"] if undefined else [])
+
+
+def _measured_otherwise(measure: str, run: Recorded, base: Recorded) -> str:
+    """The first way in which two runs were measured differently; what either does not tell is not held against it."""
+    ways = {
+        "queries without a relevant document: {!r}, the baseline {!r}": lambda run: run.final.get("empty"),
+        "on {} held-out queries, the baseline on {}": lambda run: run.final.get("queries"),
+        "on data of other content than the baseline": lambda run: run.environment.get("data"),
+        "by a foltr of results {}, the baseline by one of results {}": lambda run: run.environment.get("results"),
+    }
+    if measure in SUMS:
+        ways["a sum over {} rounds, the baseline's over {}"] = lambda run: run.final.get("rounds")
+    for told, way in ways.items():
+        ours, theirs = way(run), way(base)
+        if ours is not None and theirs is not None and ours != theirs:
+            return told.format(ours, theirs)
+    return ""
 
 
 def _named(study: Study, pairs: Set[Pair]) -> str:
     """ "data.fold=3, seed=2 (and 4 more)" """
-    shown = [i for i, name in enumerate(study.pairs) if name in study.paired_by]
-    first = min(pairs, key=lambda pair: [_order(value) for value in pair])
-    told = ", ".join(f"{study.pairs[i]}={first[i]!r}" for i in shown) or "its only run"
+    first = _sorted(pairs)[0]
+    values = dict(zip(study.pairs, first, strict=True))
+    told = ", ".join(f"{name}={values[name]!r}" for name in study.paired_by) or "the only run"
     return told + (f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else "")
 
 
-def _order(value: Any) -> tuple[int, float, str]:
+def _sorted(pairs: Set[Pair]) -> list[Pair]:
     """Numbers by size, before everything else as text."""
-    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, repr(value))
+
+    def order(value: Any) -> tuple[int, float, str]:
+        return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, repr(value))
+
+    return sorted(pairs, key=lambda pair: [order(value) for value in pair])

@@ -1,0 +1,68 @@
+"""A matrix as text for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from textwrap import fill, wrap
+
+from foltr.report.matrix import BETTER, WORSE, Entry, Matrix, decimals, heading
+
+WIDTH = 80
+HEAD = 16  # a condition's label is broken beyond
+LABEL = 12  # a method's label gets at least so much
+
+
+def text(matrix: Matrix, width: int = WIDTH) -> str:
+    """As many conditions side by side as fit, then what was tested and what could not be."""
+    study = matrix.study
+    cells = {place: _cell(matrix, entry) for place, entry in matrix.entries.items()}
+    labels, heads = [_label(matrix, i) for i in range(len(study.methods))], [c.label for c in study.conditions]
+    column = max([len(cell) for cell in cells.values()] + [min(len(head), HEAD) for head in heads]) + 1
+    room = max(LABEL, width - min(len(heads), 3) * column)
+    label = min(max(map(len, labels)), room)
+    fit = max(1, (width - label) // column)
+    lines = [heading(matrix)]
+    for first in range(0, len(heads), fit):
+        block = range(first, min(first + fit, len(heads)))
+        lines += ["", *_row("", [heads[j] + " " for j in block], label, column)]
+        lines.append("─" * (label + len(block) * column))
+        for i, name in enumerate(labels):
+            lines += _row(name, [cells.get((i, j), "- ") for j in block], label, column)
+    return "\n".join([*lines, "", *_notes(matrix, width)]) + "\n"
+
+
+def _label(matrix: Matrix, i: int) -> str:
+    return matrix.study.methods[i].label + (" (b)" if matrix.family and i == matrix.study.baseline else "")
+
+
+def _cell(matrix: Matrix, entry: Entry) -> str:
+    digits = decimals(matrix)
+    best = "*" if entry.best and len(matrix.study.methods) > 1 else ""
+    sd = "" if math.isnan(entry.sd) else f" ±{entry.sd:.{digits}f}"
+    return f"{best}{entry.mean:.{digits}f}{sd}{entry.mark or ('?' if entry.refused else ' ')}"
+
+
+def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> list[str]:
+    """A row of a table, in as many lines as its longest part needs."""
+    broken = [wrap(label, label_width), *([cell] if len(cell) < column else wrap(cell, column - 1) for cell in cells)]
+    lines = []
+    for k in range(max(1, *map(len, broken))):
+        first, *rest = [part[k] if k < len(part) else "" for part in broken]
+        lines.append((f"{first:<{label_width}}" + "".join(f"{cell:>{column}}" for cell in rest)).rstrip())
+    return lines
+
+
+def _notes(matrix: Matrix, width: int) -> list[str]:
+    study, entries = matrix.study, matrix.entries
+    signs = ["* best of its condition"] if len(study.methods) > 1 else []
+    if any(entry.mark for entry in entries.values()):
+        signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
+    reasons = [
+        f"? {study.methods[i].label}, {study.conditions[j].label}: {entry.refused}"
+        for (i, j), entry in entries.items()
+        if entry.refused
+    ]
+    if reasons:
+        signs.append("? not tested")
+    return [fill(line, width, subsequent_indent="  ") for line in ["   ".join(signs), matrix.told, *reasons] if line]
