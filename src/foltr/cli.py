@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from foltr.cli_evidence import clean, report, status, sweep, watch
+from foltr.cli_tools import plain, told, use_files
 from foltr.errors import Mistake, did_you_mean
 
 app = typer.Typer(
@@ -25,47 +23,9 @@ data_app = typer.Typer(help="Data sets: what is here, what they are, and how to 
 app.add_typer(data_app, name="data")
 
 
-def told(command: Callable[..., None]) -> Callable[..., None]:
-    """A user's mistake is one message and exit code 2; an interruption says how to go on."""
-
-    @wraps(command)
-    def call(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read us has left: no more to say
-        except (Mistake, FloatingPointError, MemoryError, OSError) as error:
-            print(f"foltr: {message(error)}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt as stop:
-            print(f"\nfoltr: {str(stop) or 'stopped before anything was made; nothing is lost'}", file=sys.stderr)
-            raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
-
-    return call
-
-
-def message(error: BaseException) -> str:
-    if isinstance(error, FloatingPointError):
-        return f"{error}: the steps are too large (lr, mu, the server's lr), or the features are (normalize=True)"
-    if isinstance(error, MemoryError):
-        return f"not enough memory: {error or 'try fewer clients, hidden units or queries'}"
-    if isinstance(error, OSError):
-        return f"{error.filename or 'output'}: {error.strerror or error}"
-    return str(error)
-
-
 def field(metavar: str, meaning: str, default: str) -> Any:
     """An option for a field of `Experiment`, which checks it: here everything is text."""
     return typer.Option(metavar=metavar, help=f"{meaning} Default: {default}", show_default=False)
-
-
-def plain(text: str) -> int | float | str:
-    """A number if it is one."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
 
 
 @app.command()
@@ -88,6 +48,7 @@ def run(
     engine: Annotated[str, typer.Option(help="local (compiled) or debug (plain definitions).")] = "local",
     threads: Annotated[str, typer.Option(metavar="INT", help="The results do not depend on it.")] = "1",
     out: Annotated[Path, typer.Option(help="Where run folders are kept.")] = Path("runs"),
+    per_query: Annotated[bool, typer.Option("--per-query", help="Keep the measures of each held-out query.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the final measures as one line of JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
@@ -104,7 +65,7 @@ def run(
     from foltr.run_command import run_command
 
     fields = {name: plain(value) for name, value in given.items() if value is not None}
-    run_command(file, fields, use or [], engine, plain(threads), out, json, quiet)
+    run_command(file, fields, use or [], engine, plain(threads), out, per_query, json, quiet)
 
 
 @app.command()
@@ -132,7 +93,7 @@ def list_components(
 
     from foltr.spec import FAMILIES
 
-    _use(use)
+    use_files(use)
     folders = {registry.folder: registry for registry in FAMILIES}
     if family is not None and family not in folders:
         raise Mistake(f"no family is called {family!r}: {did_you_mean(family, folders)}")
@@ -155,7 +116,7 @@ def show(
 
     from foltr.spec import described, find
 
-    _use(use)
+    use_files(use)
     family, cls = find(name)
     print(f"{name} ({family.family})\n\n{inspect.getdoc(cls)}\n")
     lines = [f"  {field}: {kind} = {default}" for field, kind, default in described(cls)]
@@ -164,11 +125,8 @@ def show(
     print(f"\n{about}" if about else "")
 
 
-def _use(files: list[Path] | None) -> None:
-    from foltr.user_files import use as load
-
-    for file in files or []:
-        load(file)
+for command in (sweep, status, report, watch, clean):
+    app.command()(told(command))
 
 
 @data_app.command("list")

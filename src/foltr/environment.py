@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def environment() -> dict[str, object]:
     }
 
 
+@cache
 def _commit() -> str | None:
     """The commit of foltr's own source tree, with + if it was changed since; None when installed from a package."""
     tree = Path(__file__).resolve().parents[2]

@@ -13,3 +13,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = [name for name in names if name.casefold() == word.casefold()] or get_close_matches(word, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+
+
+def explained(error: BaseException) -> str:
+    """An error as a message to the user: what failed, and the way out where there is one."""
+    if isinstance(error, FloatingPointError):
+        return f"{error}: the steps are too large (lr, mu, the server's lr), or the features are (normalize=True)"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error or 'try fewer clients, hidden units or queries'}"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'output'}: {error.strerror or error}"
+    return str(error) if isinstance(error, Mistake) else f"{type(error).__name__}: {error}"

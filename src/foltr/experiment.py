@@ -58,12 +58,15 @@ class Experiment:
         threads: int = 1,
         engine: Literal["local", "debug"] = "local",
         watch: Callable[[Progress], None] = lambda progress: None,
+        per_query: bool = False,
     ) -> Result:
         """Run it, or go on where it was stopped. With `out`, everything is kept in a folder there that is named by the
-        run's identity; a finished run is not repeated. `watch` is called after every round."""
+        run's identity; a finished run is not repeated. `watch` is called after every round. `per_query` keeps the final
+        ranker's measures on each held-out query in the folder."""
         threads = coerce(threads, int, "threads")
         require(threads >= 1, f"threads must be >= 1, got {threads}")
         require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
         from foltr.running import Run
 
-        return Run(self, out, threads, engine, watch).result()
+        require(out is not None or not per_query, "per_query keeps its table in the run's folder: give out=...")
+        return Run(self, out, threads, engine, watch, per_query).result()

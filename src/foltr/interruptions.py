@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -20,14 +21,16 @@ class Stopped(KeyboardInterrupt):
 
 
 class Interruptions:
-    def __init__(self, folder: Folder | None) -> None:
-        self.folder = folder
+    """`stop` is for a run that others steer (a sweep): signals are theirs, and it says when to stop."""
+
+    def __init__(self, folder: Folder | None, stop: Callable[[], bool] | None = None) -> None:
+        self.folder, self.stop = folder, stop
         self.asked = 0  # the signal that asked to stop
         self.under_way = False  # before that there is nothing to save, and compiling may take long
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interruptions:
-        if self.folder is not None and threading.current_thread() is threading.main_thread():
+        if self.folder is not None and self.stop is None and threading.current_thread() is threading.main_thread():
             for signum in (signal.SIGINT, signal.SIGTERM):
                 self._before[signum] = signal.signal(signum, self._ask)
         return self
@@ -43,6 +46,10 @@ class Interruptions:
             raise Stopped("stopped before a round was over, nothing new to save: the same command goes on", signum)
         self.asked = signum
         print("\nfoltr: stopping after this round (Ctrl-C again: at once)", file=sys.stderr, flush=True)
+
+    def ask_outside(self) -> None:
+        if self.stop is not None and self.stop():
+            self.asked = signal.SIGTERM
 
     def obey(self, t: int, rounds: int) -> None:
         if self.asked and self.folder is not None:

@@ -6,6 +6,7 @@ checkpoint.npz    while it runs: all that the rest of the run depends on
 metrics.csv       one row per round, empty where a round was not evaluated
 params.npy        final parameters, float64, as the server holds them
 queries.csv       when asked: the final ranker on each held-out query
+failed.json       why the last attempt failed, until the next one
 result.json       final measures; written last, so its presence means that the run is whole
 """
 
@@ -92,13 +93,16 @@ class Folder:
 
     path: Path
 
-    def open(self, files: dict[str, str]) -> None:
+    def create(self) -> None:
         with told(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+
+    def open(self, files: dict[str, str]) -> None:
+        (self.path / "failed.json").unlink(missing_ok=True)
         for name, content in files.items():
             write_whole(self.path / name, content)
 
-    def checkpoint(self, state: State, memory: Array, metrics: Metrics, seconds: float) -> None:
+    def checkpoint(self, state: State, memory: Array, metrics: Metrics, seconds: tuple[float, float]) -> None:
         arrays = {
             "params": state.params,
             "t": np.array(state.t),
@@ -114,7 +118,7 @@ class Folder:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_whole(self.path / "checkpoint.npz", buffer.getvalue())
 
-    def resume(self) -> tuple[State, Array, Metrics, float] | None:
+    def resume(self) -> tuple[State, Array, Metrics, tuple[float, float]] | None:
         """What `checkpoint` wrote, or None if there is nothing."""
         file = self.path / "checkpoint.npz"
         if not file.exists():
@@ -149,6 +153,19 @@ class Folder:
             raise Mistake(f"{self.path} cannot be read ({why(error)}): if it is damaged, delete it") from None
         return params, metrics, final
 
+    def fail(self, error: str, details: str) -> None:
+        """Why the last attempt came to nothing; the next one forgets it."""
+        self.create()
+        write_whole(self.path / "failed.json", json.dumps({"error": error, "details": details}, indent=1) + "\n")
+
+    def failure(self) -> str | None:
+        try:
+            return str(json.loads((self.path / "failed.json").read_text(encoding="utf-8"))["error"])
+        except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            return f"failed.json cannot be read ({why(error)})"
+
     def keep_queries(self, ids: list[str], names: tuple[str, ...], values: Array) -> None:
         """The final ranker on each held-out query, values (q, measures); empty where a measure is undefined."""
         lines = [",".join(["query", *names])]
@@ -176,7 +193,7 @@ def why(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, float]:
+def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, tuple[float, float]]:
     """What `Folder.checkpoint` put into its arrays."""
 
     def family(name: str) -> dict[str, Array]:
@@ -189,4 +206,5 @@ def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, float]:
     online = {name: part.tolist() for name, part in family("online").items()}
     offline = {name: part.tolist() for name, part in family("offline").items()}
     metrics = Metrics(online, arrays["evaluated"].tolist(), offline)
-    return state, arrays["memory"], metrics, float(arrays["seconds"])
+    made, busy = arrays["seconds"].tolist()
+    return state, arrays["memory"], metrics, (made, busy)

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.files import write_whole
+from foltr.overview import SWEEP, Record
 from foltr.record import UNREADABLE, Curve, Folder, Metrics, why
 from foltr.spec import opened
 from foltr.tidy import Tidy
 
 KINDS = ("perfect", "navigational", "informational")
-SWEEP = ".sweep.json"  # how the name of a sweep's record ends
 
 
 class Skipped(NamedTuple):
@@ -154,7 +154,7 @@ def load_runs(path: str | Path, any_version: bool = False) -> Runs:
     folders = [path] if any((path / mark).exists() for mark in marks) else sorted(below)
     names: dict[str, str | None] = {}
     for record in sorted(path.glob(f"*{SWEEP}")):
-        names |= {name: method for name, method in _planned(record)[1].items() if method or name not in names}
+        names |= {run.run: run.method for run in Record.read(record).runs if run.method or run.run not in names}
     runs = _read(folders, names, any_version)
     order = {name: i for i, name in enumerate(names)}  # as the sweeps have it, then by field
 
@@ -173,19 +173,11 @@ def _rank(value: Any) -> tuple[int, float, str]:
 
 
 def _of_sweep(path: Path, any_version: bool) -> Runs:
-    title, planned = _planned(path)
-    folders = [path.parent / name for name in planned]
-    runs = _read([folder for folder in folders if folder.exists()], planned, any_version)
-    return replace(runs, title=title, planned=len(planned))
-
-
-def _planned(record: Path) -> tuple[str, dict[str, str | None]]:
-    """A sweep's title, and its runs: folder name -> what the sweep calls the method."""
-    try:
-        content = json.loads(record.read_text(encoding="utf-8"))
-        return str(content["title"]), {str(run["run"]): run["method"] for run in content["runs"]}
-    except UNREADABLE as error:
-        raise Mistake(f"{record} cannot be read ({why(error)}): `foltr sweep` writes it anew") from None
+    record = Record.read(path)
+    names = {run.run: run.method for run in record.runs}
+    folders = [path.parent / name for name in names]
+    runs = _read([folder for folder in folders if folder.exists()], names, any_version)
+    return replace(runs, title=record.title, planned=len(names))
 
 
 def _read(folders: list[Path], names: dict[str, str | None], any_version: bool) -> Runs:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from foltr import toml
-from foltr.experiment import Experiment
 from foltr.progress import Watcher, sparkline
 from foltr.running import Result
 from foltr.spec import brief
@@ -18,17 +17,17 @@ EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}
 
 def run_command(
     file: Path | None, given: dict[str, Any], used: list[Path], engine: str, threads: int | float | str, out: Path,
-    as_json: bool, quiet: bool,
+    per_query: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     from_file = toml.read(file) if file else {}
     for path in [*toml.used_files(from_file, file), *used]:
         use(path)
-    experiment = Experiment(**{**from_file, **given})
+    experiment = toml.experiment(toml.overridden(toml.flat(from_file), given))
     parts = (experiment.data, experiment.users, experiment.learner, experiment.ranker)
     label = "  ".join(brief(part) for part in parts)
     label += f"  {experiment.clients:,} clients, {experiment.rounds:,} rounds"
     with Watcher(label, quiet) as watch:
-        result = experiment.run(out, threads, engine, watch)  # type: ignore[arg-type]  # checked there
+        result = experiment.run(out, threads, engine, watch, per_query)  # type: ignore[arg-type]  # checked there
     print(json.dumps({**result.final, "run": str(result.folder)}, allow_nan=False) if as_json else summary(result))
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from foltr.claim import Claim
 from foltr.core import Array, Cohort, Observed, require
 from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.environment import environment
-from foltr.evaluation import Evaluator
+from foltr.evaluation import MEASURES, Evaluator
 from foltr.experiment import Experiment
 from foltr.federation import Server, State, federate, participants
 from foltr.interruptions import Interruptions
@@ -79,34 +80,38 @@ def _agree(train: Dataset, test: Dataset, source: str) -> None:
         require(0 <= low and high < data.grades, wrong)
 
 
+def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
+    """Of the resolved config, the data's content, any user file, and RESULTS; not of threads, paths or engine."""
+    parts = [RESULTS, e.config(), train.content, test.content, sorted(files_behind(e).values())]
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def folder_name(e: Experiment, its_identity: str) -> str:
+    return "-".join([*(type(part).__name__ for part in (e.data, e.learner, e.ranker)), its_identity])
+
+
 class Run:
     def __init__(
         self,
         experiment: Experiment,
         out: str | Path | None,
         threads: int,
-        engine: str,
-        watch: Callable[[Progress], None],
+        engine: str = "local",
+        watch: Callable[[Progress], None] = lambda progress: None,
+        per_query: bool = False,
+        wait: bool = True,  # for another process that makes the same run; else raise `claim.Busy`
+        stop: Callable[[], bool] | None = None,  # asked every second, by a sweep
     ) -> None:
         self.experiment, self.engine_name, self.watch = experiment, engine, watch
+        self.per_query, self.wait, self.stop = per_query, wait, stop
         e = experiment
         self.train, self.test = e.data.load("train"), e.data.load("test")
         _agree(self.train, self.test, type(e.data).__name__)
         self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
-        self.identity = self._identity()
-        self.folder = None if out is None else Folder(Path(out) / self._name())
+        self.identity = identity(e, self.train, self.test)
+        self.folder = None if out is None else Folder(Path(out) / folder_name(e, self.identity))
         self.threads = Threads(threads)
         self.notes = self._notes()
-
-    def _identity(self) -> str:
-        """Of the resolved config, the data's content, any user file, and RESULTS; not of threads, paths or engine."""
-        parts = [RESULTS, self.experiment.config(), self.train.content, self.test.content]
-        text = json.dumps([*parts, sorted(files_behind(self.experiment).values())], sort_keys=True)
-        return blake2b(text.encode(), digest_size=8).hexdigest()
-
-    def _name(self) -> str:
-        e = self.experiment
-        return "-".join([*(type(part).__name__ for part in (e.data, e.learner, e.ranker)), self.identity])
 
     def _notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of the data."""
@@ -122,19 +127,44 @@ class Run:
         return tuple(notes)
 
     def result(self) -> Result:
-        if self.folder is not None and (done := self.folder.finished()):
-            return Result(self.experiment, *done, self.folder.path, self.train.width, found=True)
-        with self.threads.running(), Interruptions(self.folder) as interruptions:
-            return self._learn(interruptions)
+        if self.folder is None:
+            return self._made(None)
+        if found := self._found():
+            return found
+        self.folder.create()
+        with Claim(self.folder.path).held(self.wait) as claim:
+            return self._found() or self._made(claim)  # who held it before us may have finished it
 
-    def _learn(self, interruptions: Interruptions) -> Result:
+    def _found(self) -> Result | None:
+        """The finished run of the folder, with its queries if they are asked for."""
+        assert self.folder is not None
+        done = self.folder.finished()
+        if done is None:
+            return None
+        if self.per_query and not self.folder.queries():
+            with self.threads.running():
+                self._keep_queries(done[0])
+        return Result(self.experiment, *done, self.folder.path, self.train.width, found=True)
+
+    def _made(self, claim: Claim | None) -> Result:
+        with self.threads.running(), Interruptions(self.folder, self.stop) as interruptions:
+            return self._learn(interruptions, claim)
+
+    def _keep_queries(self, params: Array) -> None:
+        assert self.folder is not None
+        values = self._evaluator().per_query(params.astype(np.float32))
+        names = [name.decode(errors="replace") for name in self.test.query_ids.tolist()]
+        self.folder.keep_queries(names, MEASURES, values)
+
+    def _learn(self, interruptions: Interruptions, claim: Claim | None) -> Result:
         e, began = self.experiment, time.perf_counter()
         server = Server(e.learner, e.aggregator, e.optimizer)
         state = server.init(e.ranker.init(self.train.width, stream(e.seed, "init")))
         engine, evaluate = self._engine(state.params), self._evaluator()
-        metrics, before = Metrics(), 0.0
+        metrics, before = Metrics(), (0.0, 0.0)
         if self.folder is not None:
-            about = {"identity": self.identity, "results": RESULTS, **environment()}
+            content = {"train": self.train.content, "test": self.test.content}
+            about = {"identity": self.identity, "results": RESULTS, "data": content, **environment()}
             self.folder.open({"config.toml": written(e), "environment.json": json.dumps(about, indent=1) + "\n"})
             if stored := self.folder.resume():
                 state, engine.memory, metrics, before = stored
@@ -142,8 +172,9 @@ class Run:
             metrics.evaluate(0, evaluate(state.params))
         first, saved = state.t, time.monotonic()
 
-        def seconds() -> float:
-            return before + time.perf_counter() - began
+        def seconds() -> tuple[float, float]:
+            """Since the run began, over all processes that worked on it: in all, and inside kernels."""
+            return before[0] + time.perf_counter() - began, before[1] + self.threads.busy
 
         def record(state: State, cohort: Cohort, observed: Observed | None) -> None:
             nonlocal saved
@@ -152,6 +183,8 @@ class Run:
             if state.t % e.evaluate_every == 0 or state.t == e.rounds:
                 metrics.evaluate(state.t, evaluate(state.params))
             self.watch(Progress(e, state.t, first, metrics, self.notes + engine.notes))
+            if claim is not None and claim.tell(state.t, e.rounds):
+                interruptions.ask_outside()
             due = interruptions.asked or time.monotonic() - saved > CHECKPOINT_SECONDS
             if self.folder is not None and due and state.t < e.rounds:
                 self.folder.checkpoint(state, engine.memory, metrics, seconds())
@@ -164,6 +197,8 @@ class Run:
         state = federate(server, engine, state, e.rounds, choose, e.seed, record)
         final = self._final(metrics, seconds(), self.notes + engine.notes)
         if self.folder is not None:
+            if self.per_query:
+                self._keep_queries(state.params)
             self.folder.finish(state.params, metrics, final)
         return Result(e, state.params, metrics, final, self.folder.path if self.folder else None, self.train.width)
 
@@ -183,7 +218,7 @@ class Run:
         clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
         return Evaluator(e.ranker, self.test, clicks, e.empty, e.seed, self.threads, self.engine_name == "debug")
 
-    def _final(self, metrics: Metrics, seconds: float, notes: tuple[str, ...]) -> dict[str, Any]:
+    def _final(self, metrics: Metrics, seconds: tuple[float, float], notes: tuple[str, ...]) -> dict[str, Any]:
         last = {name: values[-1] for name, values in metrics.offline.items()}
         online, held_out = metrics.online["online_ndcg@10"], self.test
         relevant = np.add.reduceat(held_out.labels[0] > 0, held_out.offsets[:-1])
@@ -201,6 +236,7 @@ class Run:
             "empty_queries": int((relevant == 0).sum()),
             "empty": self.experiment.empty,
             "engine": self.engine_name,
-            "seconds": round(seconds, 3),
+            "seconds": round(seconds[0], 3),
+            "kernel_seconds": round(seconds[1], 3),
             "notes": list(notes),
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
+from time import perf_counter
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class Threads:
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.busy = 0.0  # seconds inside shared work: that is, inside kernels
         self._pool: ThreadPoolExecutor | None = None
 
     @contextmanager
@@ -32,6 +34,11 @@ class Threads:
 
     def share(self, n: int, work: Callable[[int, int], None], small: bool = False) -> None:
         """Call work(first, last) for pieces that make up 0 .. n; `small` says that one thread will do."""
+        began = perf_counter()
+        self._share(n, work, small)
+        self.busy += perf_counter() - began
+
+    def _share(self, n: int, work: Callable[[int, int], None], small: bool) -> None:
         if self._pool is None or small or n == 1:
             work(0, n)
             return

@@ -1,18 +1,16 @@
-"""Experiments as TOML: one key per field, components as their specs."""
+"""Experiments as TOML: one key per field, components as their specs or by fields of theirs (learner.sessions = 4)."""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
 from foltr.user_files import files_behind
-
-BESIDE = ("use",)  # keys of a file that are no field of an experiment
 
 
 def written(experiment: Experiment) -> str:
@@ -28,21 +26,55 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """The keys and values of a config file, each key known."""
+def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]:
+    """The keys and values of a config file, each key a field of an experiment or one of those `beside`."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise Mistake(f"{path} is not TOML: {error}") from None
-    known = [*(field.name for field in fields(Experiment)), *BESIDE]
+    known = [*(field.name for field in fields(Experiment)), *beside]
     for name in content:
+        if name == "sweep" and name not in beside:
+            raise Mistake(f"{path} has a [sweep]: `foltr sweep {path}` runs it")
         if name in ("threads", "out", "engine"):
             raise Mistake(f"{path}: {name} is no part of an experiment: give it as an option, --{name}")
         if name not in known:
             raise Mistake(f"{path}: unknown key {name!r}: {did_you_mean(name, known)}")
     return content
+
+
+def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested tables as dotted names: learner.sessions = 4 in a TOML is {"learner": {"sessions": 4}}."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found.update(flat(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value})
+    return found
+
+
+def overridden(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """`values` with those that are `given` instead; a whole component replaces what was said of its fields."""
+    kept = {name: value for name, value in values.items() if not any(name.startswith(f"{other}.") for other in given)}
+    return {**kept, **given}
+
+
+def experiment(values: dict[str, Any]) -> Experiment:
+    """From values by (dotted) name: whole components first, then fields of components."""
+    made = Experiment(**{name: value for name, value in values.items() if "." not in name})
+    for name, value in values.items():
+        if "." in name:
+            made = _changed(made, name.split("."), value, name)
+    return made
+
+
+def _changed(thing: Any, path: list[str], value: Any, name: str) -> Any:
+    first, *rest = path
+    known = [field.name for field in fields(thing)] if is_dataclass(thing) else []
+    if first not in known:
+        kind = type(thing).__name__
+        raise Mistake(f"{name}: {kind} has no field {first!r}" + (f": {did_you_mean(first, known)}" if known else ""))
+    return replace(thing, **{first: _changed(getattr(thing, first), rest, value, name) if rest else value})
 
 
 def used_files(content: dict[str, Any], path: Path | None) -> list[Path]:

@@ -1,0 +1,153 @@
+"""Commands from runs to evidence: sweep, status, report, watch, clean."""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foltr.errors import Mistake
+
+RunsPath = Annotated[Path, typer.Argument(help="A folder of runs, or a sweep's record (runs/NAME.sweep.json).")]
+WRITTEN = (
+    "By its suffix: a page (.html), a figure (.pdf, .svg, .png), a table (.tex, .csv), all runs (.parquet). "
+    "May be given more than once."
+)
+AnyVersion = Annotated[bool, typer.Option("--any-version", help="Read runs of other versions of foltr as well.")]
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="A TOML file with a sweep table.")],
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time. Default: one per core.", show_default=False)] = None,
+    out: Annotated[Path, typer.Option(help="Where run folders are kept.")] = Path("runs"),
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A dask scheduler; it must share --out.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="As if in the file.")] = None,
+    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+    engine: Annotated[str, typer.Option(help="local (compiled) or debug (plain definitions).")] = "local",
+    threads: Annotated[int, typer.Option(help="For each run. The results do not depend on it.")] = 1,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Keep the measures of each held-out query.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the experiments.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Run all experiments of a file with a sweep table. Killed or stopped, the same command goes on from there.
+
+    What is done stays done, and is shared with other sweeps in the same folder. A run that fails does not stop the
+    rest.
+    """
+    from foltr.pools import Pool
+    from foltr.sweep_command import sweep_command
+
+    pool = Pool(jobs if jobs is not None else os.cpu_count() or 1, dask)
+    sweep_command(file, _given(set_), use or [], out, pool, threads, engine, per_query, dry_run, quiet)
+
+
+def _given(words: list[str] | None) -> dict[str, Any]:
+    """--set rounds=10 --set learner.sessions=2"""
+    found: dict[str, Any] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise Mistake(f"--set wants FIELD=VALUE, got {word!r}")
+        found[name.strip()] = _literal(value.strip())
+    return found
+
+
+def _literal(text: str) -> Any:
+    """A number, a truth value, a tuple; else text, such as a spec."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
+    """What is done, running, interrupted and failed, by sweep."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from foltr.housekeeping import status as look
+    from foltr.progress import duration
+
+    now = look(runs)
+    table = Table("sweep", "runs", "done", "running", "failed", "time left")
+    for overview in now.sweeps:
+        state = overview.look()
+        left = "" if state.left is None or state.done == state.planned else duration(state.left)
+        counts = (state.planned, state.done, len(state.running), len(state.failed))
+        table.add_row(overview.record.title, *map(str, counts), left)
+    if now.sweeps:
+        Console().print(table)
+    print(
+        f"{len(now.runs)} finished runs, {len(now.running)} running, {len(now.interrupted)} interrupted, "
+        f"{len(now.failed)} failed, {len(now.runs.skipped)} that cannot be read"
+    )
+    for path, error in now.failed:
+        print(f"failed: {path.name}: {error}")
+    for path, why in now.runs.skipped:
+        print(f"skipped: {path.name}: {why}")
+
+
+def clean(
+    runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
+    interrupted: Annotated[bool, typer.Option("--interrupted", help="Also runs that could be gone on with.")] = False,
+    finished: Annotated[bool, typer.Option("--finished", help="Also finished results, and records of sweeps.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+) -> None:
+    """List, and with --yes remove, what is of no more use: failed runs, runs without a checkpoint, half-written files.
+
+    Finished results go only with --finished, interrupted runs only with --interrupted; never one that is being made.
+    """
+    from foltr.housekeeping import removals, remove
+
+    found = list(removals(runs, interrupted, finished))
+    for removal in found:
+        print(f"{'removed' if yes else 'would remove'}: {removal.path} ({removal.why})")
+    if yes:
+        remove(runs, found)
+    print(
+        f"{len(found)} to remove" + ("" if yes or not found else ": add --yes") if not yes else f"{len(found)} removed"
+    )
+
+
+def report(
+    runs: RunsPath,
+    out: Annotated[
+        list[Path] | None, typer.Option("--out", "-o", help=f"{WRITTEN} Default: report.html", show_default=False)
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with, by label or number.")] = None,
+    measure: Annotated[str, typer.Option(help="Of figures and tables; a page has them all.")] = "ndcg@10",
+    columns: Annotated[str, typer.Option(help="Fields that make the columns.")] = "users,data",
+    pairs: Annotated[str, typer.Option(help="Fields that tell repetitions apart.")] = "data.fold,data.seed,seed",
+    where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE", help="Only these runs.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="A logarithmic axis, in figures.")] = False,
+    any_version: WRITTEN = (
+    "By its suffix: a page (.html), a figure (.pdf, .svg, .png), a table (.tex, .csv), all runs (.parquet). "
+    "May be given more than once."
+)
+AnyVersion = False,
+) -> None:  # fmt: skip
+    """Turn finished runs into one page that can be sent to a colleague, or into figures and tables of a paper."""
+    from foltr.report_command import report_command
+
+    fields = tuple(columns.split(",")), tuple(pairs.split(","))
+    report_command(runs, out or [Path("report.html")], baseline, measure, *fields, _given(where), log, any_version)
+
+
+def watch(
+    runs: RunsPath,
+    port: Annotated[int, typer.Option(help="0: any that is free.")] = 8765,
+    host: Annotated[str, typer.Option(help="Only this machine can see it by default.")] = "127.0.0.1",
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with, by label or number.")] = None,
+    any_version: WRITTEN = (
+    "By its suffix: a page (.html), a figure (.pdf, .svg, .png), a table (.tex, .csv), all runs (.parquet). "
+    "May be given more than once."
+)
+AnyVersion = False,
+) -> None:
+    """Serve the report as a page that follows a sweep while it runs."""
+    from foltr.report_command import watch_command
+
+    watch_command(runs, host, port, baseline, any_version)

@@ -1,0 +1,130 @@
+"""What a worker of a sweep does, in whatever process or machine: one run, whose outcome is told and never raised."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from foltr.claim import Busy
+from foltr.errors import Mistake, explained
+from foltr.experiment import Experiment
+from foltr.interruptions import Stopped
+from foltr.record import Folder
+from foltr.running import Run
+from foltr.user_files import use
+
+LEASE_SECONDS = 20.0  # a sweep that has not touched its lease for so long is dead
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a sweep in plain values: components of a user's file could not be pickled."""
+
+    run: str  # its folder's name, as the sweep planned it
+    config: dict[str, Any]
+    use: tuple[str, ...]
+    out: str
+    lease: str
+    pid: int | None  # the sweep's process, if it is one of this machine
+    threads: int = 1
+    engine: str = "local"
+    per_query: bool = False
+    wait: bool = False  # for another process that makes this run
+
+
+Kind = Literal["made", "found", "busy", "stopped", "failed", "full"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`busy`: another process is at it; `stopped`: the sweep was; `full`: the disk is."""
+
+    run: str
+    kind: Kind
+    error: str = ""
+
+
+def work(task: Task) -> Outcome:
+    stop = _stop(task)
+    if stop():
+        return Outcome(task.run, "stopped")
+    if os.getpid() != task.pid and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which tells its workers by the lease
+    try:
+        for file in task.use:
+            use(file)
+        run = Run(
+            Experiment(**task.config), task.out, task.threads, task.engine,
+            per_query=task.per_query, wait=task.wait, stop=stop,
+        )  # fmt: skip
+        _is_the_planned(run, task)
+        return Outcome(task.run, "found" if run.result().found else "made")
+    except Busy:
+        return Outcome(task.run, "busy")
+    except Stopped:
+        return Outcome(task.run, "stopped")
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever it is, the other runs go on
+        return _failed(task, error)
+
+
+def _failed(task: Task, error: BaseException) -> Outcome:
+    """Kept in the run's folder, if the disk takes it."""
+    told = explained(error)
+    if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Outcome(task.run, "full", told)
+    try:
+        Folder(Path(task.out) / task.run).fail(told, "".join(traceback.format_exception(error)))
+    except Mistake as mistake:
+        told += f" ({mistake})"
+    return Outcome(task.run, "failed", told)
+
+
+def _is_the_planned(run: Run, task: Task) -> None:
+    if run.folder is None or run.folder.path.name != task.run:
+        mine = run.folder.path.name if run.folder else "none"
+        raise Mistake(
+            f"this worker would make {mine}, not {task.run}: its foltr, its data or its copy of your files differ "
+            "from those of the machine that started the sweep"
+        )
+
+
+_leases: dict[str, tuple[int, float]] = {}  # path -> its last change, and when this process first saw that
+
+
+def _stop(task: Task) -> Callable[[], bool]:
+    """Whether the sweep has ended, been stopped (its lease is gone) or died (its lease grows old)."""
+
+    def stop() -> bool:
+        try:
+            changed = os.stat(task.lease).st_mtime_ns
+        except OSError:
+            return True
+        if task.pid is not None and not _alive(task.pid):
+            return True
+        known, since = _leases.get(task.lease, (0, 0.0))
+        if changed != known:
+            _leases[task.lease] = changed, time.monotonic()
+            return False
+        return time.monotonic() - since > LEASE_SECONDS
+
+    return stop
+
+
+def _alive(pid: int) -> bool:
+    if os.name == "nt":
+        return True  # the lease will tell
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
