@@ -123,11 +123,7 @@ def report(
     pairs: Annotated[str, typer.Option(help="Fields that tell repetitions apart.")] = "data.fold,data.seed,seed",
     where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE", help="Only these runs.")] = None,
     log: Annotated[bool, typer.Option("--log", help="A logarithmic axis, in figures.")] = False,
-    any_version: WRITTEN = (
-    "By its suffix: a page (.html), a figure (.pdf, .svg, .png), a table (.tex, .csv), all runs (.parquet). "
-    "May be given more than once."
-)
-AnyVersion = False,
+    any_version: AnyVersion = False,
 ) -> None:  # fmt: skip
     """Turn finished runs into one page that can be sent to a colleague, or into figures and tables of a paper."""
     from foltr.report_command import report_command
@@ -141,11 +137,7 @@ def watch(
     port: Annotated[int, typer.Option(help="0: any that is free.")] = 8765,
     host: Annotated[str, typer.Option(help="Only this machine can see it by default.")] = "127.0.0.1",
     baseline: Annotated[str | None, typer.Option(help="The method to compare with, by label or number.")] = None,
-    any_version: WRITTEN = (
-    "By its suffix: a page (.html), a figure (.pdf, .svg, .png), a table (.tex, .csv), all runs (.parquet). "
-    "May be given more than once."
-)
-AnyVersion = False,
+    any_version: AnyVersion = False,
 ) -> None:
     """Serve the report as a page that follows a sweep while it runs."""
     from foltr.report_command import watch_command
