@@ -14,7 +14,14 @@ from foltr.record import ONLINE, Curve
 from foltr.report.study import Study
 from foltr.results import Recorded
 
-PER_ROUND = ("online_ndcg@10", "maxrr")  # single rounds are noisy: these are shown averaged over stretches
+CURVES = {
+    "ndcg@10": "offline nDCG@10",
+    "mrr@10": "offline MRR@10",
+    "expected_maxrr": "offline expected MaxRR",
+    "online": "online performance so far",
+    "online_ndcg@10": "online nDCG@10",
+    "maxrr": "online MaxRR",
+}
 
 
 @dataclass(frozen=True)

@@ -1,95 +1,167 @@
-"""Learning curves for a paper: one panel per condition, the mean over runs, its spread shaded. Needs matplotlib."""
+"""Learning curves for a paper: a panel per condition, the mean over runs, its spread shaded. Needs matplotlib."""
 
 from __future__ import annotations
 
 import io
 import math
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from foltr.core import Array, require
 from foltr.errors import Mistake
 from foltr.files import write_whole
-from foltr.report.curves import CellCurve, cell_curve, is_online
-from foltr.report.matrix import MEASURES
+from foltr.report.curves import CURVES, CellCurve, cell_curve, is_online
 from foltr.report.statistics import half_width
 from foltr.report.study import Study
+from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
 
 Band = Literal["sd", "ci", "none"]
-POINTS = 150  # of a curve; more cannot be seen on paper
+Across = Literal["rounds", "interactions"]
+POINTS = 120  # of a curve: more cannot be seen on paper
 FORMATS = (".pdf", ".svg", ".png")
-# Okabe & Ito (2008), which colour-blind readers can tell apart, without their yellow, which paper swallows
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
+ROW = 4  # panels side by side; of more, three
+FEW = 4  # methods that need no markers
+START = 0.03  # of all rounds: the vertical axis need not reach down to where untrained rankers begin
 STYLE: dict[Any, Any] = {
     "font.size": 8,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8,
-    "legend.fontsize": 8,
+    "axes.titlesize": 8.5,
     "axes.linewidth": 0.6,
     "axes.grid": True,
     "grid.linewidth": 0.4,
-    "grid.color": "#dddddd",
-    "lines.linewidth": 1.2,
-    "pdf.fonttype": 42,  # letters stay letters
+    "grid.color": "#e2e2e2",
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.2,
+    "lines.dash_capstyle": "butt",
+    "legend.frameon": False,
+    "text.usetex": False,
+    "text.parse_math": False,  # a label with dollars is no formula
+    "pdf.fonttype": 42,  # letters stay letters, and their font comes along
     "svg.fonttype": "none",
     "svg.hashsalt": "foltr",  # same runs, same file
-    "text.usetex": False,
 }
 
 
-def figure(study: Study, measure: str, path: Path, log: bool = False, band: Band = "sd", smooth: int = 1) -> None:
-    """Write the learning curves of a measure to a .pdf, .svg or .png."""
+class Line(NamedTuple):
+    """What is drawn of a curve."""
+
+    x: Array
+    mean: Array
+    half: Array  # of the band; NaN where there is none
+
+
+def figure(
+    study: Study, measure: str, path: Path, log: bool = False, band: Band = "sd", smooth: int = 1,
+    across: Across = "rounds",
+) -> None:  # fmt: skip
+    """Write the learning curves of a measure to a .pdf, .svg or .png: same runs, same file.
+
+    `band`: one standard deviation over runs ("sd"), the 95 % t interval of the mean ("ci"), or "none". `smooth`: points
+    that are averaged, run by run, around each. `across`: what the curves are drawn over. Online measures, which are
+    known of every round, are averaged over up to 120 stretches of rounds."""
     path = Path(path)
-    require(path.suffix.lower() in FORMATS, f"a figure is one of {', '.join(FORMATS)}: {path}")
+    kind = path.suffix.lower()
+    require(kind in FORMATS, f"a figure is one of {', '.join(FORMATS)}, not {path.name!r}")
     require(band in ("sd", "ci", "none"), f"a band is 'sd', 'ci' or 'none', got {band!r}")
+    require(across in ("rounds", "interactions"), f"curves go across 'rounds' or 'interactions', got {across!r}")
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise Mistake("matplotlib is not installed: pip install 'foltr[plots]'") from None
-    stretches = POINTS if is_online(measure) else 0
-    cells = {place: cell_curve(list(c.values()), measure, stretches, smooth) for place, c in study.cells.items()}
+    stretches = POINTS if is_online(measure) and measure != "online" else 0
+    cells = {place: cell_curve(list(cell.values()), measure, stretches, smooth) for place, cell in study.cells.items()}
+    lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}
+    lines = {place: line for place, line in lines.items() if len(line.x)}
+    require(len(lines) > 0, f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}")
     with matplotlib.rc_context(STYLE):
-        drawn = _drawn(Figure, study, measure, cells, log, band)
+        drawing = _drawn(Figure, study, lines, log)
+        for panel in drawing.axes:
+            panel.set_xlabel(across)
+            panel.set_ylabel(CURVES.get(measure, measure))
+            panel.label_outer()
         content = io.BytesIO()
-        nothing = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(path.suffix[1:].lower())
-        drawn.savefig(content, format=path.suffix[1:].lower(), metadata=nothing, bbox_inches="tight", dpi=200)
+        undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None}[kind]
+        drawing.savefig(content, format=kind[1:], metadata=undated, dpi=200)
     write_whole(path, content.getvalue())
 
 
-def _drawn(new: Any, study: Study, measure: str, cells: dict[tuple[int, int], CellCurve], log: bool, band: Band) -> Any:
-    panels = len(study.conditions)
-    drawing = new(figsize=(max(3.3, 2.3 * panels), 2.2), layout="constrained")
-    axes = drawing.subplots(1, panels, sharey=True, squeeze=False)[0]
-    for j, (condition, panel) in enumerate(zip(study.conditions, axes, strict=True)):
-        panel.set_title(condition.label)
-        panel.set_xlabel("round")
-        if log:
-            panel.set_xscale("log")
-        for i, method in enumerate(study.methods):
-            if (i, j) in cells:
-                _draw(panel, cells[i, j], i, method.label, log, band)
-    axes[0].set_ylabel(MEASURES.get(measure, measure))
-    handles = {label: line for panel in axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
-    drawing.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), panels))
+def _line(curve: CellCurve, log: bool, band: Band, across: Across) -> Line:
+    x = curve.rounds if across == "rounds" else curve.interactions
+    half = curve.sd if band == "sd" else np.full(len(x), np.nan)
+    if band == "ci":
+        pairs = zip(curve.sd.tolist(), curve.n.tolist(), strict=True)
+        half = np.array([half_width(sd, n) if n > 1 else math.nan for sd, n in pairs])
+    shown = np.flatnonzero((x > 0) | (not log))
+    keep = shown[np.unique(np.linspace(0, len(shown) - 1, POINTS).round().astype(np.int64))] if len(shown) else shown
+    return Line(x[keep], curve.mean[keep], half[keep])
+
+
+def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool) -> Any:
+    n = len(study.conditions)
+    columns = n if n <= ROW else 3
+    rows = math.ceil(n / columns)
+    labels = [method.label for method in study.methods]
+    width = 3.4 if n == 1 else 2.3 * columns
+    beside = max(1, int(width * 16 / (max(map(len, labels)) + 6)))  # labels that fit into one line of the legend
+    height = 1.75 * rows + 0.17 * math.ceil(len(labels) / beside) + 0.35
+    drawing = new(figsize=(width, height), layout="constrained")
+    panels = drawing.subplots(rows, columns, sharey="row", squeeze=False)
+    handles: dict[str, Any] = {}
+    for j, panel in enumerate(panels.ravel()):
+        if j < n:
+            handles |= _panel(panel, study, {i: line for (i, at), line in lines.items() if at == j}, j, log)
+        else:
+            panel.remove()
+    for row in range(rows):
+        within = [line for (_, j), line in lines.items() if j // columns == row]
+        if within:
+            panels[row, 0].set_ylim(*_limits(within))
+    ordered = [label for label in labels if label in handles]
+    shown = [f" {label}" if label.startswith("_") else label for label in ordered]  # which matplotlib would leave out
+    drawing.legend([handles[label] for label in ordered], shown, loc="outside lower center", ncols=beside)
     return drawing
 
 
-def _draw(panel: Any, curve: CellCurve, i: int, label: str, log: bool, band: Band) -> None:
-    keep = (curve.rounds > 0) | (not log)
-    x, mean = curve.rounds[keep], curve.mean[keep]
-    colour, dash = COLOURS[i % len(COLOURS)], DASHES[(i // len(COLOURS)) % len(DASHES)]
-    panel.plot(x, mean, color=colour, linestyle=dash, label=label)
-    half = _half(curve, band)[keep]
-    if np.isfinite(half).any():
-        panel.fill_between(x, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) -> dict[str, Any]:
+    """Draw the curves of a condition; label -> what its legend shows."""
+    handles = {}
+    many, looks = len(study.methods) > FEW, styles(study.methods)
+    if len(study.conditions) > 1:
+        panel.set_title(study.conditions[j].label, wrap=True)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+    if log:
+        panel.set_xscale("log")
+    panel.xaxis.set_major_formatter(lambda x, _: _short(x))
+    for i, (x, mean, half) in lines.items():
+        colour, dash = looks[i]
+        every = (i / len(study.methods) * 0.16, 0.16) if many else None  # of the panel's diagonal, out of step
+        look = {"color": COLOURS[colour], "linestyle": DASHES[dash], "zorder": 3 + 1 / (i + 1)}
+        label = study.methods[i].label
+        marker = MARKERS[colour] if many else None
+        [handles[label]] = panel.plot(x, mean, label=label, marker=marker, markevery=every, **look)
+        if np.isfinite(half).any():
+            alpha = 0.08 if many else 0.16
+            panel.fill_between(x, mean - half, mean + half, color=COLOURS[colour], alpha=alpha, linewidth=0)
+    panel.margins(x=0.02)
+    return handles
 
 
-def _half(curve: CellCurve, band: Band) -> Array:
-    if band == "ci":
-        known = zip(curve.sd.tolist(), curve.n.tolist(), strict=True)
-        return np.array([half_width(sd, n) if n > 1 else math.nan for sd, n in known])
-    return curve.sd if band == "sd" else np.full(len(curve.sd), np.nan)
+def _limits(lines: list[Line]) -> tuple[float, float]:
+    """All that was measured after the start, which would press everything else together."""
+    low, high = math.inf, -math.inf
+    for x, mean, half in lines:
+        spread = np.nan_to_num(half)
+        late = x >= min(START * x[-1], x[-1])
+        low, high = min(low, (mean - spread)[late].min()), max(high, (mean + spread)[late].max())
+    margin = 0.04 * (high - low) or 0.05
+    return low - margin, high + margin
+
+
+def _short(x: float) -> str:
+    """200, 20k, 2M"""
+    return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e4 else f"{x:g}"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.report.pairing import mismatch
+from foltr.report.pairing import in_order, mismatch
 from foltr.report.statistics import PairedT, bonferroni, bootstrap_interval, mean_and_sd, paired_t
 from foltr.report.study import Pair, Study
 from foltr.results import Recorded
@@ -78,8 +78,8 @@ def matrix(study: Study, measure: str, alpha: float = 0.05) -> Matrix:
 
 
 def _known(cell: dict[Pair, Recorded], measure: str) -> dict[Pair, float]:
-    """The values of a cell's runs; a run without one counts as missing."""
-    numbers = {pair: _number(run.final.get(measure)) for pair, run in cell.items()}
+    """The values of a cell's runs, in an order of their own; a run without one counts as missing."""
+    numbers = {pair: _number(cell[pair].final.get(measure)) for pair in in_order(cell.keys())}
     return {pair: number for pair, number in numbers.items() if number is not None}
 
 

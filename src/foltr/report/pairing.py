@@ -23,7 +23,7 @@ def mismatch(study: Study, measure: str, place: tuple[int, int], own: Set[Pair],
     lacking = _lacking(study, "the baseline", own - base, theirs) + _lacking(study, name, base - own, ours)
     if lacking:
         return f"not paired: {'; '.join(lacking)}"
-    for pair in _sorted(own):
+    for pair in in_order(own):
         if other := _measured_otherwise(measure, ours[pair], theirs[pair]):
             return f"not measured alike: {other} ({_named(study, {pair})})"
     return "one pair only: a t-test needs two or more" if len(own) < 2 else ""
@@ -55,13 +55,13 @@ def _measured_otherwise(measure: str, run: Recorded, base: Recorded) -> str:
 
 def _named(study: Study, pairs: Set[Pair]) -> str:
     """ "data.fold=3, seed=2 (and 4 more)" """
-    first = _sorted(pairs)[0]
+    first = in_order(pairs)[0]
     values = dict(zip(study.pairs, first, strict=True))
     told = ", ".join(f"{name}={values[name]!r}" for name in study.paired_by) or "the only run"
     return told + (f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else "")
 
 
-def _sorted(pairs: Set[Pair]) -> list[Pair]:
+def in_order(pairs: Set[Pair]) -> list[Pair]:
     """Numbers by size, before everything else as text."""
 
     def order(value: Any) -> tuple[int, float, str]:
