@@ -56,13 +56,15 @@ def study(
     pairs: Sequence[str] = PAIRS,
     columns: Sequence[str] = COLUMNS,
 ) -> Study:
-    """Sort runs into methods, conditions and repetitions. `baseline`: a method by number or label (default: first)."""
+    """Sort runs into methods, conditions and repetitions. `baseline`: a method by number or label (default: first).
+    A field that is asked for as a column is none of the pairs."""
     if not len(runs):
         raise Mistake("there is no finished run to report" + _why_none(runs))
     known = {name for run in runs for name in run.fields}
-    for name in columns:
-        if name not in known:
-            raise Mistake(f"no run has a field {name!r} for the columns: {did_you_mean(name, known)}")
+    for name, what in [*((name, "columns") for name in columns), *((name, "pairs") for name in pairs)]:
+        if name not in known and name not in PAIRS:
+            raise Mistake(f"no run has a field {name!r} for the {what}: {did_you_mean(name, known)}")
+    pairs = tuple(name for name in pairs if name not in columns)
     methods, conditions = _Groups(), _Groups()
     cells: dict[tuple[int, int], dict[Pair, Recorded]] = {}
     for run in runs:
@@ -70,13 +72,13 @@ def study(
         column = {name: value for name, value in leaves.items() if _belongs(name, columns)}
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
-        pair = tuple(run.fields.get(name) for name in pairs)
+        pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
         cell = cells.setdefault(place, {})
         if pair in cell:
             _same_twice(cell[pair], run)
         cell[pair] = run
     rows = methods.groups()
-    return Study(runs, rows, conditions.groups(), tuple(pairs), cells, _chosen(rows, baseline))
+    return Study(runs, rows, conditions.groups(), pairs, cells, _chosen(rows, baseline))
 
 
 def _why_none(runs: Runs) -> str:
@@ -95,9 +97,9 @@ def _same_twice(one: Recorded, other: Recorded) -> None:
 def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
     """Every field down to plain values, without the pairs; a component counts by its name (`data`: "MQ2008")."""
     return {
-        name: opened(value).name if name in run.config else value
+        name: opened(value).name if name in run.config and isinstance(value, str) else value
         for name, value in run.fields.items()
-        if name not in pairs
+        if not _belongs(name, pairs)
     }
 
 
@@ -105,29 +107,43 @@ def _belongs(name: str, columns: Sequence[str]) -> bool:
     return any(name == column or name.startswith(f"{column}.") for column in columns)
 
 
+def _hashable(value: Any) -> Any:
+    """Specs may hold lists, which cannot be looked up."""
+    return repr(value) if isinstance(value, list | dict | set) else value
+
+
 class _Groups:
     """Numbers groups in the order of their first run, and labels them by what tells them apart."""
 
     def __init__(self) -> None:
-        self.keys: dict[tuple[tuple[str, Any], ...], int] = {}
+        self.keys: dict[str, int] = {}
+        self.tables: list[dict[str, Any]] = []
         self.names: list[str | None] = []
 
     def number(self, fields: dict[str, Any], name: str | None) -> int:
-        key = tuple(fields.items())
+        key = repr(sorted(fields.items()))  # whatever the order in a file, and 1 is not True
         if key not in self.keys:
             self.keys[key] = len(self.keys)
+            self.tables.append(fields)
             self.names.append(name)
         return self.keys[key]
 
     def groups(self) -> tuple[Group, ...]:
-        tables = [dict(key) for key in self.keys]
-        differing = _differing(tables)
+        differing, labels = _differing(self.tables), self._labels()
         groups = []
-        for key, fields, name in zip(self.keys, tables, self.names, strict=True):
-            rivals = [other for other, its in zip(tables, self.names, strict=True) if name is None or its == name]
-            label = ", ".join([*([name] if name else []), *_told(fields, rivals)]) or "all runs"
-            groups.append(Group(label, key, {field: fields[field] for field in fields if field in differing}))
+        for label, fields in zip(labels, self.tables, strict=True):
+            own = {field: value for field, value in fields.items() if field in differing}
+            groups.append(Group(label, tuple(fields.items()), own))
         return tuple(groups)
+
+    def _labels(self) -> list[str]:
+        labels: list[str] = []
+        for fields, name in zip(self.tables, self.names, strict=True):
+            rivals = [other for other, its in zip(self.tables, self.names, strict=True) if name is None or its == name]
+            label = ", ".join([*([name] if name else []), *_told(fields, rivals)]) or "all runs"
+            again = sum(known == label or known.startswith(f"{label} #") for known in labels)
+            labels.append(f"{label} #{again + 1}" if again else label)  # as of x=1 and x='1'
+        return labels
 
 
 def _differing(tables: list[dict[str, Any]]) -> set[str]:
@@ -139,20 +155,23 @@ def _differing(tables: list[dict[str, Any]]) -> set[str]:
 def _told(fields: dict[str, Any], rivals: list[dict[str, Any]]) -> list[str]:
     """What tells `fields` from its rivals: "perfect", "clients=10", "MLP(hidden=64)"."""
     told, differing = [], _differing(rivals)
-    for name in (name for name in fields if "." not in name):
-        value, inside = fields[name], [other for other in fields if other.startswith(f"{name}.")]
-        if name in differing:
+    for name in dict.fromkeys(field.split(".")[0] for field in fields):
+        value, inside = fields.get(name), [other for other in fields if other.startswith(f"{name}.")]
+        if name in fields and name in differing:
             alike = _differing([rival for rival in rivals if rival.get(name) == value])
             inner = [f"{other.split('.', 1)[1]}={fields[other]!r}" for other in inside if other in alike]
             component = inside or str(value)[:1].isupper()
             told.append(f"{value}({', '.join(inner)})" if inner else str(value) if component else f"{name}={value}")
         else:
-            told += [_inner(other.split(".", 1)[1], fields[other]) for other in inside if other in differing]
+            told += [_inner(other, fields[other], differing) for other in inside if other in differing]
     return told
 
 
-def _inner(field: str, value: Any) -> str:
-    return str(value) if field in NAMING else f"{field}={value}"
+def _inner(name: str, value: Any, differing: set[str]) -> str:
+    """A component's field: "sessions=4", or "learner.lr=0.1" where another component differs in its own lr."""
+    field = name.split(".", 1)[1]
+    alone = sum(other.split(".", 1)[-1] == field for other in differing) == 1
+    return str(value) if field in NAMING and alone else f"{field if alone else name}={value}"
 
 
 def _chosen(methods: tuple[Group, ...], baseline: int | str | None) -> int:

@@ -1,0 +1,45 @@
+"""Finished runs that nobody ran: studies of any shape, without a folder."""
+
+from pathlib import Path
+
+import numpy as np
+
+from foltr.record import Metrics
+from foltr.results import Recorded, Runs
+
+KINDS = ("perfect", "navigational", "informational")
+BASE = {
+    "data": "MQ2008(fold=1)",
+    "users": "Cascade(kind='perfect')",
+    "ranker": "Linear()",
+    "learner": "PDGD(lr=0.1, sessions=4)",
+    "clients": 100,
+    "rounds": 20,
+    "empty": "skip",
+    "seed": 1,
+}
+
+
+def made_run(final=0.5, method=None, environment=None, curve=None, every=10, **config):
+    """A run with that final nDCG@10 (or those final measures), and curves of as many rounds as its config has."""
+    config = {**BASE, **config}
+    rounds = config["rounds"]
+    told = final if isinstance(final, dict) else {"ndcg@10": final, "online": None if final is None else 10.0 * final}
+    metrics = Metrics()
+    metrics.evaluated = sorted({*range(0, rounds + 1, every), rounds})
+    metrics.offline = {"ndcg@10": [curve(t) if curve else 0.1 for t in metrics.evaluated]}
+    metrics.online["online_ndcg@10"] = [curve(t) if curve else 0.1 for t in range(1, rounds + 1)]
+    metrics.online["maxrr"] = [0.3] * rounds
+    metrics.online["interactions"] = [4.0 * config["clients"]] * rounds
+    name = f"run-{abs(hash((repr(config), method))):x}"
+    about = {"rounds": rounds, "queries": 156, "empty": config["empty"], "interactions": 1, "seconds": 1.0, **told}
+    return Recorded(Path("runs") / name, config, about, environment or {"results": 1}, metrics, method)
+
+
+def made_runs(runs, title=""):
+    return Runs(tuple(runs), title=title)
+
+
+def luck(*address):
+    """A number that looks random, for a test."""
+    return float(np.random.default_rng([hash(part) % 2**32 for part in address]).normal())

@@ -1,0 +1,136 @@
+"""Runs as methods x conditions x repetitions, and what they are called."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from made_runs import KINDS, made_run, made_runs
+
+from foltr.errors import Mistake
+from foltr.report.study import study
+from foltr.results import Skipped
+
+
+def users(kind):
+    return f"Cascade(kind='{kind}')"
+
+
+def labels(groups):
+    return [group.label for group in groups]
+
+
+def methods(*configs):
+    return labels(study(made_runs([made_run(**config) for config in configs])).methods)
+
+
+def test_methods_conditions_and_pairs():
+    grid = product((10, 100), KINDS, (1, 2, 3), (1, 2))
+    runs = [made_run(clients=c, users=users(k), data=f"MQ2008(fold={f})", seed=s) for c, k, f, s in grid]
+    found = study(made_runs(runs))
+    assert labels(found.methods) == ["clients=10", "clients=100"]
+    assert labels(found.conditions) == list(KINDS)
+    assert found.paired_by == ("data.fold", "seed") and found.baseline == 0
+    assert {len(cell) for cell in found.cells.values()} == {6} and len(found.cells) == 6
+    run = found.cell(1, 2)[(3, None, 2)]
+    assert (run.fields["clients"], run.fields["data.fold"], run.fields["seed"]) == (100, 3, 2)
+    assert "informational" in run.config["users"]
+    assert found.methods[1].differs == {"clients": 100}
+
+
+def test_labels_say_what_tells_methods_apart():
+    assert methods({}, {"ranker": "MLP(hidden=64)"}) == ["Linear", "MLP"]
+    mlps = ["MLP(hidden=8)", "MLP(hidden=64)"]
+    assert methods({}, *({"ranker": ranker} for ranker in mlps)) == ["Linear", *mlps]
+    assert methods({}, {"learner": "PDGD(lr=0.1, sessions=8)"}) == ["sessions=4", "sessions=8"]
+    assert methods({}) == ["all runs"]
+
+
+def test_names_of_a_sweep_come_first_and_are_told_apart():
+    named = [{"method": "FPDGD"}, {"method": "PDGD", "clients": 1}, {"method": "FPDGD", "clients": 1000}]
+    assert methods(*named) == ["FPDGD, clients=100", "PDGD", "FPDGD, clients=1000"]
+
+
+def test_fields_of_one_name_in_two_components_are_qualified():
+    one = {"learner": "PDGD(lr=0.1)", "optimizer": "SGD(lr=1.0)"}
+    other = {"learner": "PDGD(lr=0.2)", "optimizer": "SGD(lr=0.5)"}
+    assert methods(one, other) == ["learner.lr=0.1, optimizer.lr=1.0", "learner.lr=0.2, optimizer.lr=0.5"]
+
+
+def test_a_field_that_only_one_has_still_gives_two_labels():
+    """As of two versions, one of which knows a field that the other does not."""
+    old, new = {"learner": "PDGD(lr=0.1)"}, {"learner": "PDGD(lr=0.1, mu=0.0)"}
+    assert methods(old, new, {**new, "clients": 1}) == ["clients=100", "mu=0.0, clients=100", "mu=0.0, clients=1"]
+    assert methods(old, new) == ["all runs", "mu=0.0"]
+
+
+def test_labels_are_never_equal():
+    """Here one value is text and looks like the other, which is a number."""
+    specs = ["Mine(x=1)", "Mine(x='1')", "Mine(x=2)", "Mine(x=1.0)", "Mine(x='1.0')"]
+    found = methods(*({"learner": spec} for spec in specs))
+    assert found == ["x=1", "x=1 #2", "x=2", "x=1.0", "x=1.0 #2"]
+
+
+def test_the_order_of_fields_in_a_file_makes_no_method():
+    one, other = made_run(seed=1), made_run(seed=2)
+    turned = replace(other, config=dict(reversed(other.config.items())))
+    assert len(study(made_runs([one, turned])).methods) == 1
+
+
+def test_columns_by_a_field_of_a_component():
+    runs = [made_run(learner=f"PDGD(lr=0.1, sessions={n})", users=users(k), seed=1) for n in (2, 4) for k in KINDS]
+    found = study(made_runs(runs), columns=["learner.sessions"])
+    assert labels(found.conditions) == ["sessions=2", "sessions=4"]
+    assert labels(found.methods) == list(KINDS)
+
+
+def test_a_fold_can_be_a_column():
+    found = study(made_runs([made_run(data=f"MQ2008(fold={f})", seed=s) for f in (1, 2) for s in (1, 2)]),
+                  columns=["users", "data.fold"])  # fmt: skip
+    assert labels(found.conditions) == ["fold=1", "fold=2"] and found.paired_by == ("seed",)
+
+
+def test_other_pairs():
+    runs = made_runs([made_run(clients=c, learner=f"PDGD(lr={lr})") for c in (1, 2) for lr in (0.1, 0.2)])
+    found = study(runs, pairs=["clients"])
+    assert labels(found.methods) == ["lr=0.1", "lr=0.2"] and found.paired_by == ("clients",)
+    found = study(runs, pairs=["learner"])  # with all that is in it
+    assert labels(found.methods) == ["clients=1", "clients=2"] and found.paired_by == ("learner",)
+
+
+def test_values_that_cannot_be_looked_up():
+    runs = [made_run(learner=f"Mine(sizes=[{n}, 1])", seed=s) for n in (2, 4) for s in (1, 2)]
+    assert labels(study(made_runs(runs)).methods) == ["sizes=[2, 1]", "sizes=[4, 1]"]
+    assert len(study(made_runs(runs), pairs=["seed", "learner.sizes"]).cells[0, 0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"columns": ["user"]}, "no run has a field 'user' for the columns: did you mean 'users'?"),
+        ({"pairs": ["data.fodl"]}, "no run has a field 'data.fodl' for the pairs: did you mean 'data.fold'?"),
+        ({"baseline": "clients=11"}, "no method is called 'clients=11': did you mean 'clients=1'?"),
+        ({"baseline": 2}, "no method is called 2: methods are 0 .. 1"),
+        ({"baseline": "-1"}, "methods are 0 .. 1"),
+    ],
+)
+def test_what_does_not_exist(wanted, message):
+    with pytest.raises(Mistake) as error:
+        study(made_runs([made_run(clients=1), made_run(clients=10)]), **wanted)
+    assert message in str(error.value)
+
+
+def test_a_baseline_by_number_or_label():
+    runs = made_runs([made_run(clients=c) for c in (1, 10, 100)])
+    assert [study(runs, baseline=b).baseline for b in (None, 1, "1", "clients=100")] == [0, 1, 1, 2]
+
+
+def test_nothing_to_report():
+    runs = replace(made_runs([]), skipped=(Skipped("runs/x", "it is damaged"),), unfinished=("runs/y",))
+    with pytest.raises(Mistake, match=r"no finished run.*1 are unfinished.*1 were skipped.*it is damaged"):
+        study(runs)
+
+
+def test_one_config_twice_is_refused():
+    one = made_run()
+    with pytest.raises(Mistake, match="have the same config, but not the same identity"):
+        study(made_runs([one, replace(one, path=one.path.with_name("other"))]))
