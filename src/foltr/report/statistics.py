@@ -36,13 +36,14 @@ def paired_t(a: Array, b: Array) -> PairedT:
 
     Where all differences are one number c their sd is 0 and the quotient is undefined; by convention c = 0 gives
     t = 0, p = 1, and any other c gives its limit: t = +-inf, p = 0, d_z = +-inf. d_z = t / sqrt(n) is in the units of
-    the sd of differences (Cohen, 1988, section 2.3.5), not of either method.
+    the sd of differences (Lakens, Frontiers in Psychology 2013), not of either method.
     """  # (n,), (n,)
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     require(a.ndim == 1 and a.shape == b.shape, f"cannot pair values of shape {a.shape} with {b.shape}")
     require(len(a) >= 2, f"a paired t-test needs two pairs or more, got {len(a)}")
     require(bool(np.isfinite(a).all() and np.isfinite(b).all()), "cannot test values that are not finite")
-    differences, n = a - b, len(a)
+    with np.errstate(over="ignore"):
+        differences, n = a - b, len(a)
     require(bool(np.isfinite(differences).all()), "cannot test differences that are not finite")
     mean, sd = mean_and_sd(differences)
     if sd == 0.0:
