@@ -1,0 +1,268 @@
+"""What the documentation shows works as written, and the site that is built of it stands by itself.
+
+A page is run from top to bottom in a folder of its own: a block with a title is a file, `sh` and `python` blocks are
+run (Python in one interpreter per page), and the `text` block after one is what it prints, but for its numbers. A
+block that cannot be run has a comment above it, `<!-- not run: why -->`.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from functools import partial
+from html import unescape
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from foltr.cli import app
+from foltr.spec import FAMILIES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+FENCE = re.compile(
+    r"(?:^<!-- not run: (?P<why>.+?) -->\n)?^```(?P<language>\w*)(?P<more>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+)
+VARIES = re.compile(r"[0-9a-f]{16}|\d[\d.,:]*|[▁-█]+|\s+|[┏━┳┓┃┡╇┩│├─┼┤└┴┘]+")  # between runs and machines
+SHOWN = {"python", "sh", "text", "toml"}  # other languages would not be tested: give such a block a reason
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    line: int
+    language: str
+    title: str | None
+    code: str
+    why_not: str | None
+
+    def __str__(self):
+        return f"docs/{self.page}, line {self.line}"
+
+
+def blocks(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        title = re.search(r'title="([^"]+)"', found["more"])
+        line = text.count("\n", 0, found.start("language")) + 1
+        yield Block(page, line, found["language"], title[1] if title else None, found["code"], found["why"])
+
+
+def likeness(line):
+    """What a line says, without what may differ from run to run."""
+    return VARIES.sub(lambda part: " " if part[0].isspace() else "#", line.replace("#", " ")).replace("#", "").split()
+
+
+def check_printed(block, printed):
+    """Every line of a `text` block was printed, in that order; `...` stands for lines left out."""
+    lines, place = [likeness(line) for line in printed.splitlines()], 0
+    for line in block.code.splitlines():
+        if line.strip() in ("", "..."):
+            continue
+        assert likeness(line) in lines[place:], f"{block}: was not printed: {line!r}\n--- printed:\n{printed}"
+        place = lines.index(likeness(line), place) + 1
+
+
+def run_page(page):
+    """Run a page's blocks here, in the working folder."""
+    namespace, printed = {"__name__": "__main__"}, None
+    for block in blocks(page):
+        if block.why_not:
+            printed = None
+        elif block.title:
+            file = Path(block.title)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.code, encoding="utf-8")
+        elif block.language == "python":
+            told = io.StringIO()
+            with contextlib.redirect_stdout(told):
+                exec(compile("\n" * block.line + block.code, f"docs/{page}", "exec"), namespace)
+            printed = told.getvalue()
+        elif block.language == "sh":
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", block.code],
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            assert done.returncode == 0, f"{block}: exit code {done.returncode}\n{block.code}\n{done.stdout}"
+            printed = done.stdout
+        elif block.language == "text" and printed is not None:
+            check_printed(block, printed)
+
+
+def in_folder(folder, *command):
+    """A process that finds the commands of this environment, on plain output of a known width."""
+    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PATH": paths, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "NO_MKDOCS_2_WARNING": "1"}
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def runs(page):
+    return any(block.language in ("python", "sh", "toml") and not block.why_not for block in blocks(page))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)])
+def test_a_page_works_as_written(page, tmp_path):
+    done = in_folder(tmp_path, sys.executable, __file__, page)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_run_or_says_why_not(page):
+    for block in blocks(page):
+        if page != "design.md":  # its blocks are pictures
+            assert block.language in SHOWN or block.why_not, f"{block}: what language is it?"
+        if block.language == "toml":
+            tomllib.loads(block.code)
+        if block.language == "python" and block.why_not:
+            compile(block.code, str(block), "exec")
+
+
+COMPONENTS = [
+    pytest.param(block, name, id=name)
+    for page in PAGES
+    for block in blocks(page)
+    if block.title and block.title.endswith(".py") and not block.why_not
+    for name in re.findall(r"^@\w+\n@dataclass\(frozen=True\)\nclass (\w+)", block.code, re.M)
+    if "-> None:\n        return None" not in block.code  # a click model that is no table has no table to look at
+]
+
+
+@pytest.mark.parametrize(("block", "name"), COMPONENTS)
+def test_a_component_of_the_pages_keeps_the_contracts(block, name, tmp_path):
+    """The same tests that every component of foltr passes find it, once it is used."""
+    file = tmp_path / Path(block.title).name
+    file.write_text(block.code, encoding="utf-8")
+    code = (
+        f"import foltr, pytest; foltr.use({str(file)!r}); "
+        f"raise SystemExit(pytest.main(['tests/contracts', '-q', '-p', 'no:cacheprovider', '-k', {name!r}]))"
+    )
+    done = in_folder(ROOT, sys.executable, "-c", code)
+    assert done.returncode == 0, done.stdout
+
+
+def test_there_are_components_for_each_family_that_the_pages_teach():
+    assert len(COMPONENTS) >= 5
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built as strictly as mkdocs can: a link or an anchor that leads nowhere fails."""
+    folder = tmp_path_factory.mktemp("site")
+    pytest.importorskip("material", reason="the site needs pip install 'foltr[docs]'")
+    done = in_folder(ROOT, sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+class Fetched(HTMLParser):
+    """What a browser fetches to show a page. Links that a reader may follow are not of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        told = dict(attributes)
+        if tag == "link" and told.get("rel") in ("canonical", "prev", "next"):
+            return
+        wanted = [
+            told.get("src"),
+            told.get("srcset"),
+            told.get("poster"),
+            told.get("data") if tag == "object" else None,
+        ]
+        wanted += [told.get("href")] if tag in ("link", "image", "use") else []
+        self.found += [value for value in wanted if value]
+
+
+def test_the_site_asks_no_other_host_for_anything(site):
+    elsewhere = re.compile(r"^(https?:)?//")
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        parser = Fetched()
+        parser.feed(text)
+        assert not [url for url in parser.found if elsewhere.match(url)], page
+        assert "mermaid" not in text  # the one thing that the theme's script would load from elsewhere
+    for style in [*site.rglob("*.css"), *site.rglob("*.svg")]:
+        urls = re.findall(
+            r"""(?:url\(|@import\s+|\bhref=)["']?((?:https?:)?//[^"')\s]+)""", style.read_text(encoding="utf-8")
+        )
+        assert not urls, style
+    for script in site.rglob("*.js"):
+        text = script.read_text(encoding="utf-8")
+        loaded = re.findall(r"""(?:import|fetch|importScripts|\.src)\s*[(=]\s*["'](https?://[^"']+)""", text)
+        assert not loaded, script
+
+
+def test_the_site_in_a_browser(site):
+    """Every page, in light and dark: nothing fetched from elsewhere, nothing broken, and the search finds."""
+    browsers = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        home, asked, wrong = f"http://127.0.0.1:{server.server_port}/", [], []
+        with browsers.sync_playwright() as play:
+            options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+            browser = play.chromium.launch(executable_path=chromium, args=options)
+            pages = sorted(file.relative_to(site).as_posix() for file in site.rglob("*.html"))
+            for scheme, looked_at in (("light", pages), ("dark", ["index.html"])):
+                page = browser.new_page(color_scheme=scheme)
+                page.on("request", lambda request: asked.append(request.url))
+                page.on("pageerror", lambda error: wrong.append(str(error)))
+                page.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
+                for path in looked_at:
+                    page.goto(home + path)
+                shown = page.evaluate("document.body.getAttribute('data-md-color-scheme')")
+                assert shown == {"light": "default", "dark": "slate"}[scheme]
+            page.locator("input.md-search__input").press_sequentially("bonferroni")
+            page.wait_for_selector(".md-search-result__item", state="attached")
+            browser.close()
+        server.shutdown()
+    assert not wrong
+    assert {url.split("/")[2] for url in asked if not url.startswith("data:")} == {home.split("/")[2]}
+
+
+def test_the_reference_holds_every_command_option_and_component(site):
+    text = unescape(re.sub(r"<[^>]+>", "", (site / "commands.html").read_text(encoding="utf-8")))
+    assert {"run", "demo", "data list"} <= set(every_command())
+    for word in every_command():
+        shown = CliRunner().invoke(app, [*word.split(), "--help"]).output
+        assert "Usage:" in shown
+        for option in set(re.findall(r"--[a-z][a-z-]+", shown)) - {"--help"}:
+            assert option in text, f"foltr {word} {option}"
+    parts = (site / "components.html").read_text(encoding="utf-8")
+    for family in FAMILIES:
+        for name in family.members():
+            assert f'<h3 id="{name.lower()}">' in parts
+
+
+def every_command():
+    """Every command by its words, such as "data list", as the program has them."""
+    group = typer.main.get_command(app)
+    for word, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        yield from [word] if inner is None else [f"{word} {name}" for name in inner]
+
+
+def test_every_page_is_reached_from_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    assert sorted(re.findall(r": (\S+\.md)$", menu, re.M)) == PAGES
+
+
+if __name__ == "__main__":
+    run_page(sys.argv[1])
