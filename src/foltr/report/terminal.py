@@ -65,4 +65,5 @@ def _notes(matrix: Matrix, width: int) -> list[str]:
     ]
     if reasons:
         signs.append("? not tested")
-    return [fill(line, width, subsequent_indent="  ") for line in ["   ".join(signs), matrix.told, *reasons] if line]
+    notes = [note for note in ["   ".join(signs), matrix.told, *reasons] if note]
+    return [fill(note, width, subsequent_indent="  ", break_on_hyphens=False) for note in notes]
