@@ -1,0 +1,178 @@
+"use strict";
+// foltr's page. Plain scripts, put together in the order of page.py; all text becomes text nodes, never markup.
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+/** What the page shows (see report/model.py); null until there is something to show. */
+let data = null;
+
+/** What the reader has chosen. Methods and conditions go by label: a page that lives may number them anew. */
+const chosen = {
+  measure: null, matrix: null, window: null, band: null, values: "close", scale: "linear", by: "rounds",
+  methods: new Map(), conditions: new Map(), sort: null,
+};
+
+const HUES = 8, DASHES = 3;
+const slots = new Map(); // method label -> number of its colour, kept while the page lives
+
+function slot(label) {
+  if (!slots.has(label)) slots.set(label, slots.size);
+  return slots.get(label);
+}
+
+function labelOf(method) {
+  return data.methods[method].label;
+}
+
+function lineClass(method) {
+  const number = slot(labelOf(method));
+  return `c${number % HUES} d${Math.floor(number / HUES) % DASHES}`;
+}
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function lineColour(method) {
+  return colour(`--c${slot(labelOf(method)) % HUES}`);
+}
+
+function lineDash(method) {
+  return [[], [9, 5], [2, 4]][Math.floor(slot(labelOf(method)) / HUES) % DASHES];
+}
+
+/** element("p", {class: "told"}, "text", child) */
+function element(tag, attributes = {}, ...children) {
+  return furnished(document.createElement(tag), attributes, children);
+}
+
+function svg(tag, attributes = {}, ...children) {
+  return furnished(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function furnished(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== ""));
+  return made;
+}
+
+function button(attributes, act, ...children) {
+  const made = element("button", { type: "button", ...attributes }, ...children);
+  made.addEventListener("click", act);
+  return made;
+}
+
+function swatch(method) {
+  return element("i", { class: `s ${lineClass(method)}`, "data-m": method });
+}
+
+/** Sections come with colours by number; the reader knows a method by the colour it had first. */
+function recolour(root = document) {
+  for (const each of $$("i.s[data-m]", root)) each.className = `s ${lineClass(Number(each.dataset.m))}`;
+}
+
+function say(text) {
+  $("#said").textContent = "";
+  requestAnimationFrame(() => { $("#said").textContent = text; });
+}
+
+/** JSON that was gzipped and written in base64. */
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// ---- numbers
+
+function fixed(value, decimals) {
+  if (value === null || value === undefined) return "–";
+  return typeof value === "number" ? value.toFixed(decimals).replace("-", "−") : value;
+}
+
+function signed(value, decimals) {
+  return typeof value === "number" && value >= 0 ? `+${fixed(value, decimals)}` : fixed(value, decimals);
+}
+
+/** p-values: 0.0123, 3.2e-7 */
+function probability(p) {
+  if (p === null || p === undefined) return "–";
+  if (p === 0) return "0";
+  return p < 0.001 ? p.toExponential(1).replace("-", "−") : p.toFixed(p < 0.1 ? 4 : 3);
+}
+
+function large(n) {
+  const [size, unit] = [[1e9, "bn"], [1e6, "M"], [1e3, "k"]].find(([bound]) => Math.abs(n) >= bound) ?? [1, ""];
+  return `${Number((n / size).toPrecision(3))}${unit && " " + unit}`;
+}
+
+function plural(n, word) {
+  return `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+}
+
+// ---- tabs, by the pattern of WAI-ARIA: arrows move, the chosen one is in the order of Tab
+
+function tabs(list, choose) {
+  const all = $$("[role=tab]", list);
+  const select = (tab, focus) => {
+    for (const each of all) {
+      each.setAttribute("aria-selected", String(each === tab));
+      each.tabIndex = each === tab ? 0 : -1;
+    }
+    if (focus) tab.focus();
+    choose(tab);
+  };
+  for (const tab of all) tab.addEventListener("click", () => select(tab, false));
+  list.addEventListener("keydown", (event) => {
+    const at = all.indexOf(document.activeElement), last = all.length - 1;
+    const to = { ArrowRight: at === last ? 0 : at + 1, ArrowLeft: at === 0 ? last : at - 1, Home: 0, End: last }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    select(all[to], true);
+  });
+  return select;
+}
+
+// ---- light and dark
+
+function isDark() {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function remembered(name, value) {
+  try { // storage may be forbidden, as in some browsers for files
+    if (value !== undefined) localStorage.setItem(name, value);
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function startTheme(redraw) {
+  const stored = remembered("foltr-theme"), toggle = $("#theme");
+  if (stored === "dark" || stored === "light") document.documentElement.dataset.theme = stored;
+  const show = () => toggle.setAttribute("aria-pressed", String(isDark()));
+  toggle.addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    remembered("foltr-theme", document.documentElement.dataset.theme);
+    show();
+    redraw();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { show(); redraw(); });
+  show();
+  let before;
+  addEventListener("beforeprint", () => {
+    before = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light"; // paper is white
+    redraw();
+  });
+  addEventListener("afterprint", () => {
+    if (before) document.documentElement.dataset.theme = before;
+    else delete document.documentElement.dataset.theme;
+    redraw();
+  });
+}

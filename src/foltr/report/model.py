@@ -1,0 +1,169 @@
+"""Everything that the page shows, as plain data (JSON): the page, and a page that lives, are made of nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from foltr.report import tables
+from foltr.report.blocks import blocks
+from foltr.report.commands import COMMAND, arguments
+from foltr.report.matrix import MEASURES, Entry, Matrix, matrix, measured
+from foltr.report.provenance import counted, provenance
+from foltr.report.study import Study
+from foltr.report.thinned import BUDGET, thinned
+from foltr.results import Recorded, Runs
+
+HEADLINES = ("ndcg@10", "online")  # measures of which the best is told at a glance
+DIGITS = 6  # significant ones, of numbers that are only looked at
+
+
+def model(study: Study, made: datetime | None = None, budget: int = BUDGET) -> dict[str, Any]:
+    """A study as the page shows it. `budget`: bytes that its curves may take."""
+    made = made or datetime.now(UTC)
+    matrices = [matrix(study, name) for name in measured(study)]
+    numbers = {run.name: i for i, run in enumerate(study.runs)}
+    return {
+        "title": title(study),
+        "made": f"{made:%Y-%m-%d %H:%M}",
+        "baseline": study.baseline,
+        "methods": [{"label": method.label, "differs": _differs(study, i)} for i, method in enumerate(study.methods)],
+        "conditions": [condition.label for condition in study.conditions],
+        "cells": {f"{m}.{c}": [numbers[run.name] for run in cell.values()] for (m, c), cell in study.cells.items()},
+        "runs": _runs(study, [each.measure for each in matrices]),
+        "matrices": [_matrix(each) for each in matrices],
+        "curves": thinned(study, budget),
+        "glance": _glance(study, matrices),
+        "blocks": [
+            {"title": b.title, "text": b.text, "rows": [list(row) for row in b.rows]} for b in blocks(study.runs)
+        ],
+        "provenance": [[label, list(lines)] for label, lines in provenance(study, made)],
+        "downloads": _downloads(study.runs, matrices),
+    }
+
+
+def title(study: Study) -> str:
+    methods, conditions = len(study.methods), len(study.conditions)
+    told = f"{methods} method{'s' * (methods != 1)} under {conditions} condition{'s' * (conditions != 1)}"
+    return study.runs.title or told
+
+
+def _differs(study: Study, method: int) -> list[list[str]]:
+    """The fields in which a method differs from the baseline: [name, the baseline's, its own]."""
+    base, own = dict(study.methods[study.baseline].key), dict(study.methods[method].key)
+    names = [name for name in {**base, **own} if repr(base.get(name)) != repr(own.get(name))]
+    return [[name, _told(base, name), _told(own, name)] for name in names]
+
+
+def _told(fields: dict[str, Any], name: str) -> str:
+    return str(fields[name]) if name in fields else "none"
+
+
+def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
+    """Names, repetitions, values and the command of each run; an option's values are kept once."""
+    runs: list[Recorded] = list(study.runs)
+    told = [arguments(run) for run in runs]
+    options = {}
+    for name in dict.fromkeys(name for given in told for name in given):
+        values = {value: i for i, value in enumerate(dict.fromkeys(given.get(name) for given in told))}
+        options[name] = {
+            "values": list(values),
+            "of": [values[given.get(name)] for given in told] if len(values) > 1 else 0,
+        }
+    return {
+        "command": COMMAND,
+        "options": options,
+        "names": [run.name for run in runs],
+        "paired_by": list(study.paired_by),
+        "pairs": [[_plain(run.fields.get(name)) for name in study.paired_by] for run in runs],
+        "values": {name: [_short(run.final.get(name)) for run in runs] for name in measures},
+    }
+
+
+def _matrix(found: Matrix) -> dict[str, Any]:
+    refusals = list(dict.fromkeys(entry.refused for entry in found.entries.values() if entry.refused))
+    return {
+        "measure": found.measure,
+        "name": MEASURES[found.measure],
+        "told": found.told,
+        "family": found.family,
+        "decimals": tables.decimals(found),
+        "refusals": refusals,
+        "entries": {f"{m}.{c}": _entry(entry, refusals) for (m, c), entry in found.entries.items()},
+    }
+
+
+def _entry(entry: Entry, refusals: list[str]) -> dict[str, Any]:
+    """What has no value is left out, for there may be thousands of them."""
+    told: dict[str, Any] = {"n": entry.n, "mean": _short(entry.mean), "sd": _short(entry.sd)}
+    if entry.n > 1:
+        told["interval"] = [_short(end) for end in entry.interval]
+    if (test := entry.test) is not None:
+        told["corrected"] = _short(entry.corrected)
+        numbers = {"difference": test.difference, "sd": test.sd, "t": test.t, "p": test.p, "effect": test.effect}
+        told["test"] = {"n": test.n, **{name: _short(value) for name, value in numbers.items()}}
+        told["test"]["interval"] = [_short(end) for end in test.interval]
+    if entry.refused:
+        told["refused"] = refusals.index(entry.refused)
+    if entry.best:
+        told["best"] = True
+    if entry.mark:
+        told["mark"] = entry.mark
+    return told
+
+
+def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
+    runs = study.runs
+    seconds = math.fsum(float(run.final["seconds"]) for run in runs)
+    interactions = sum(int(run.final["interactions"]) for run in runs)
+    sizes = sorted(Counter(len(cell) for cell in study.cells.values()))
+    return {
+        "runs": len(runs),
+        "counted": counted(runs),
+        "methods": len(study.methods),
+        "conditions": len(study.conditions),
+        "per_cell": [sizes[0], sizes[-1]],
+        "interactions": interactions,
+        "seconds": round(seconds, 3),
+        "best": [_best(study, found) for found in matrices if found.measure in HEADLINES],
+    }
+
+
+def _best(study: Study, found: Matrix) -> dict[str, Any]:
+    """The best method of each condition; of several equal ones all."""
+    rows = []
+    for c in range(len(study.conditions)):
+        best = [m for m in range(len(study.methods)) if (entry := found.entries.get((m, c))) and entry.best]
+        if best:
+            rows.append(
+                {
+                    "condition": c,
+                    "methods": best,
+                    **_entry(found.entries[best[0], c], [found.entries[best[0], c].refused]),
+                }
+            )
+    return {"measure": found.measure, "name": MEASURES[found.measure], "decimals": tables.decimals(found), "rows": rows}
+
+
+def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
+    """File name -> content."""
+    found = {"runs.csv": runs.table.csv()}
+    if matrices:
+        found["matrices.csv"] = tables.csv(*matrices)
+        found["tables.tex"] = tables.latex(*matrices)
+    return found
+
+
+def _short(value: Any) -> Any:
+    """A number as short as it may be looked at; None for one that is not finite, or no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str) or value is None else repr(value)

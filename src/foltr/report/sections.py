@@ -1,0 +1,248 @@
+"""The sections of the page as HTML, from its model: complete without a script, which only adds to them.
+
+Every text of a run passes `escape`. Scripts find things by class and data-* attributes, colours by class (c0 .. c7 is a
+hue, d1 and d2 a dashed and a dotted line): the page allows no style attribute.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+Model = dict[str, Any]
+HUES, DASHES = 8, 3
+GLANCED = 12  # conditions whose best method is told at a glance
+EXPLAINED = 20  # reasons for refused tests that are spelt out below a table
+NONE, TIMES, MINUS = "\u2013", "\u00d7", "\u2212"  # a dash, x, -
+SAID = {"▲": ("up", "significantly better"), "▼": ("down", "significantly worse")}
+
+
+def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
+    """The page's sections. `spelt`: so many tables of the comparison are spelt out, the others left to a script."""
+    return {
+        "head": _head(model),
+        "glance": _glance(model),
+        "matrix": _matrices(model, spelt),
+        "notes": "".join(_block(block) for block in model["blocks"]) or _nothing("No run had anything to say."),
+        "provenance": _provenance(model["provenance"]),
+    }
+
+
+def waiting(title: str, message: str) -> dict[str, str]:
+    """The sections before there is anything to show."""
+    empty = dict.fromkeys(("glance", "matrix", "notes", "provenance"), _nothing("Nothing yet."))
+    return {"head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>", **empty}
+
+
+def swatch(method: int) -> str:
+    return f'<i class="s c{method % HUES} d{method // HUES % DASHES}" data-m="{method}"></i>'
+
+
+def shown(value: Any, decimals: int) -> str:
+    """A number of the model, which may be absent or infinite."""
+    return NONE if value is None else f"{value:.{decimals}f}" if isinstance(value, int | float) else str(value)
+
+
+def _nothing(text: str) -> str:
+    return f"<p class=quiet>{escape(text)}</p>"
+
+
+def _head(model: Model) -> str:
+    facts = [
+        model["glance"]["counted"],
+        f"baseline: {model['methods'][model['baseline']]['label']}",
+        f"{model['made']} UTC",
+    ]
+    told = " <span class=dot>·</span> ".join(escape(fact) for fact in facts)
+    return f"<h1>{escape(model['title'])}</h1><p class=sub>{told}</p>"
+
+
+def _glance(model: Model) -> str:
+    glance = model["glance"]
+    speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
+    low, high = glance["per_cell"]
+    stats = [
+        (f"{glance['runs']:,}", "runs", glance["counted"].partition(" runs ")[2]),
+        (f"{glance['methods']} {TIMES} {glance['conditions']}", f"methods {TIMES} conditions", _each(low, high)),
+        (_large(glance["interactions"]), "interactions", "lists shown to simulated users"),
+        (_duration(glance["seconds"]), "compute time", f"{_large(speed)} interactions a second" if speed else ""),
+    ]
+    tiles = "".join(
+        f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
+        for value, name, more in stats
+    )
+    return f"<dl class=stats>{tiles}</dl>{_bests(model)}"
+
+
+def _each(low: int, high: int) -> str:
+    return (
+        f"{low:,} {'run' if low == 1 else 'runs'} in each cell"
+        if low == high
+        else f"{low:,} to {high:,} runs in a cell"
+    )
+
+
+def _bests(model: Model) -> str:
+    """A card per condition: its best method, by each headline measure."""
+    cards: dict[int, list[str]] = {}
+    for best in model["glance"]["best"]:
+        for row in best["rows"]:
+            cards.setdefault(row["condition"], []).append(_winner(model, best, row))
+    if not cards:
+        return ""
+    shown = [
+        f"<article><h3>{escape(model['conditions'][c])}</h3>{''.join(rows)}</article>"
+        for c, rows in sorted(cards.items())[:GLANCED]
+    ]
+    left = len(cards) - len(shown)
+    more = _nothing(f"and {_count(left, 'condition')} more in the comparison below") if left > 0 else ""
+    return f"<h3 class=over>Best in each condition</h3><div class=cards>{''.join(shown)}</div>{more}"
+
+
+def _winner(model: Model, best: Model, row: Model) -> str:
+    method, d = row["methods"][0], best["decimals"]
+    others = f" and {_count(len(row['methods']) - 1, 'other')}" if len(row["methods"]) > 1 else ""
+    if method == model["baseline"]:
+        against = "the baseline"
+    elif "test" in row:
+        difference = row["test"]["difference"]
+        against = f"{'+' if difference >= 0 else MINUS}{abs(difference):.{d}f} against the baseline {_mark(row)}"
+    else:
+        against = "not tested against the baseline"
+    return (
+        f"<div class=winner><p class=of>{escape(_brief(best['name']))}</p>"
+        f"<p class=value><b>{shown(row['mean'], d)}</b>{_spread(row, d)}</p>"
+        f"<p class=who>{swatch(method)}{escape(model['methods'][method]['label'])}{others}</p>"
+        f"<p class=against>{against}</p></div>"
+    )
+
+
+def _brief(name: str) -> str:
+    """A measure's name without its explanation in brackets."""
+    return name.partition(" (")[0]
+
+
+def _spread(entry: Model, decimals: int) -> str:
+    return "" if entry.get("sd") is None else f" <small>± {shown(entry['sd'], decimals)}</small>"
+
+
+def _mark(entry: Model) -> str:
+    if "mark" not in entry:
+        return ""
+    kind, said = SAID[entry["mark"]]
+    return f'<span class={kind} role=img aria-label="{said}" title="{said}">{entry["mark"]}</span>'
+
+
+def _matrices(model: Model, spelt: int | None) -> str:
+    tabs = "".join(
+        f'<button role=tab id="tab-{i}" aria-controls="panel-{i}" data-measure="{escape(each["measure"])}">'
+        f"{escape(_brief(each['name']))}</button>"
+        for i, each in enumerate(model["matrices"])
+    )
+    shown = panels(model)
+    if spelt is not None:
+        left = "<p class='quiet needs-no-js'>This table is shown by a script: there are too many methods to repeat.</p>"
+        shown[spelt:] = [left] * len(shown[spelt:])
+    boxes = "".join(
+        f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}"><h3>{escape(each["name"])}</h3>'
+        f"<div class=inner{' data-packed' if spelt is not None and i >= spelt else ''}>{shown[i]}</div></div>"
+        for i, each in enumerate(model["matrices"])
+    )
+    return f'<div class="tabs needs-js" role=tablist aria-label="Measure of the comparison">{tabs}</div>{boxes}'
+
+
+def panels(model: Model) -> list[str]:
+    """The table of each measure, with what must be said of it."""
+    return [_panel(model, each) for each in model["matrices"]]
+
+
+def _panel(model: Model, each: Model) -> str:
+    names = enumerate(model["conditions"])
+    heads = "".join(f"<th scope=col data-c={c}><span>{escape(name)}</span></th>" for c, name in names)
+    rows = "".join(_row(model, each, m) for m in range(len(model["methods"])))
+    return (
+        f"<p class=told>{escape(each['told'])}</p>"
+        f'<div class=scroll role=region aria-label="{escape(each["name"])}, a table" tabindex=0><table class=matrix>'
+        f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"{_legend(each)}"
+    )
+
+
+def _row(model: Model, each: Model, m: int) -> str:
+    base = " <em>baseline</em>" if m == model["baseline"] else ""
+    cells = "".join(_cell(each, f"{m}.{c}") for c in range(len(model["conditions"])))
+    return f"<tr data-m={m}><th scope=row>{swatch(m)}{escape(model['methods'][m]['label'])}{base}</th>{cells}</tr>"
+
+
+def _cell(each: Model, place: str) -> str:
+    entry = each["entries"].get(place)
+    if entry is None:
+        return f"<td class=none>{NONE}</td>"
+    d = each["decimals"]
+    value = f"<b>{shown(entry['mean'], d)}</b>" if entry.get("best") else f"<span>{shown(entry['mean'], d)}</span>"
+    refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
+    return (
+        f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
+        f"{value}{_spread(entry, d)}{_mark(entry)}{refused}</button></td>"
+    )
+
+
+def _legend(each: Model) -> str:
+    parts = ["<b>bold</b> highest mean of its condition"]
+    if each["family"]:
+        parts = [
+            f"<span class={kind}>{mark}</span> {said} than the baseline" for mark, (kind, said) in SAID.items()
+        ] + parts
+    refusals = "".join(
+        f"<li><sup>{_letter(i)}</sup> not tested: {escape(why)}</li>"
+        for i, why in enumerate(each["refusals"][:EXPLAINED])
+    )
+    left = len(each["refusals"]) - EXPLAINED
+    refusals += f"<li>{left:,} more reasons: open the cell</li>" if left > 0 else ""
+    return f"<p class=key>{' <span class=dot>·</span> '.join(parts)}</p>" + (
+        f"<ul class=refusals>{refusals}</ul>" if refusals else ""
+    )
+
+
+def _letter(number: int) -> str:
+    """a .. z, aa, ab ..."""
+    return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def _block(block: Model) -> str:
+    names, *rows = block["rows"] or [[]]
+    head = "".join(f"<th scope=col>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row)}</tr>" for row in rows)
+    label = escape(block["title"])
+    table = f"<table class=plain><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    box = f'<div class=scroll role=region aria-label="{label}" tabindex=0>{table}</div>' if table else ""
+    return f"<article class=block><h3>{label}</h3><p>{escape(block['text'])}</p>{box}</article>"
+
+
+def _provenance(rows: list[list[Any]]) -> str:
+    told = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{''.join(f'<p>{escape(line)}</p>' for line in lines)}</dd></div>"
+        for label, lines in rows
+    )
+    return f"<dl class=facts>{told}</dl>"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _large(n: float) -> str:
+    """108.3 M"""
+    for size, unit in ((1e9, " bn"), (1e6, " M"), (1e4, " k")):
+        if n >= size:
+            return f"{n / (1e3 if unit == ' k' else size):.3g}{unit}"
+    return f"{n:,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    """3 h 12 min"""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"

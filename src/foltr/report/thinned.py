@@ -1,0 +1,156 @@
+"""Learning curves as the page holds them: as many points as a budget of bytes allows, 16 bits each.
+
+Online curves come smoothed by several windows, because the spread of smoothed runs is not the smoothed spread: each
+run is smoothed first, then mean and sd are taken over runs (`cell_curve`). Thinning keeps single points, it never
+averages: every point of the page is exact to 1 / 65,534 of the range of its measure.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.report.curves import CellCurve, cell_curve
+from foltr.report.statistics import half_width
+from foltr.report.study import Study
+
+SHOWN = {
+    "ndcg@10": "offline nDCG@10",
+    "online_ndcg@10": "online nDCG@10",
+    "mrr@10": "offline MRR@10",
+    "expected_maxrr": "offline expected MaxRR",
+    "maxrr": "online MaxRR",
+}
+SMOOTHED = ("online_ndcg@10", "maxrr")
+WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+BUDGET = 200_000  # bytes of all curves in the page
+CHOICES = (
+    (500, 6),
+    (300, 6),
+    (200, 6),
+    (150, 6),
+    (120, 4),
+    (80, 4),
+    (60, 3),
+    (40, 3),
+    (30, 2),
+    (24, 2),
+)  # points, windows
+UNKNOWN = 65_535
+Place = tuple[int, int]
+
+
+def thinned(study: Study, budget: int = BUDGET) -> list[dict[str, Any]]:
+    """One table per measure that any run has a curve of."""
+    measures = [name for name in SHOWN if any(_has(run.metrics, name) for run in study.runs)]
+    windows = _windows(max(int(run.config["rounds"]) for run in study.runs))
+    points, count = _affordable(study, measures, windows, budget)
+    kept = windows if len(windows) <= count else _spread(windows, count)
+    found = [_measure(study, name, kept if name in SMOOTHED else [1], points) for name in measures]
+    return [table for table in found if table["cells"]]
+
+
+def _has(metrics: Any, measure: str) -> bool:
+    return measure in metrics.online or measure in metrics.offline
+
+
+def _windows(rounds: int) -> list[int]:
+    """1 is no smoothing; the widest is a quarter of all rounds."""
+    return [1, *(window for window in WINDOWS if rounds / 100 <= window <= rounds / 4)]
+
+
+def _spread(windows: list[int], count: int) -> list[int]:
+    """The first, and others evenly spread."""
+    return [windows[i] for i in sorted({round(i) for i in np.linspace(0, len(windows) - 1, count)})]
+
+
+def _affordable(study: Study, measures: list[str], windows: list[int], budget: int) -> tuple[int, int]:
+    """The most points and windows whose curves stay within the budget."""
+    for points, count in CHOICES:
+        total = 0.0
+        for cell in study.cells.values():
+            run, parts = next(iter(cell.values())), 2 if len(cell) > 1 else 1
+            for name in measures:
+                levels = min(count, len(windows)) if name in SMOOTHED else 1
+                length = len(run.curve(name).rounds) if _has(run.metrics, name) else 0
+                total += min(points, length) * levels * parts * 8 / 3  # base64 of two bytes
+        if total <= budget:
+            return points, count
+    return CHOICES[-1]
+
+
+def _measure(study: Study, measure: str, windows: list[int], points: int) -> dict[str, Any]:
+    levels: dict[Place, list[CellCurve]] = {}
+    for place, cell in study.cells.items():
+        runs = [run for run in cell.values() if _has(run.metrics, measure)]
+        if runs:
+            curves = [cell_curve(runs, measure, smooth=window) for window in windows]
+            if len(curves[0].rounds):
+                levels[place] = [_picked(curve, points) for curve in curves]
+    everything = [curve for curves in levels.values() for curve in curves]
+    low = min((float(curve.mean.min()) for curve in everything), default=0.0)
+    high = max((float(curve.mean.max()) for curve in everything), default=1.0)
+    spread = max((float(np.nan_to_num(curve.sd).max()) for curve in everything), default=0.0)
+    grids: dict[tuple[int, ...], int] = {}
+    cells = [_cell(place, curves, grids, (low, high, spread)) for place, curves in levels.items()]
+    return {
+        "id": measure,
+        "name": SHOWN[measure],
+        "windows": windows,
+        "low": low,
+        "high": high,
+        "spread": spread,
+        "grids": [list(grid) for grid in grids],
+        "cells": cells,
+    }
+
+
+def _picked(curve: CellCurve, points: int) -> CellCurve:
+    """At most so many of a curve's points: most evenly spread, some denser at the start, the first and the last."""
+    length = len(curve.rounds)
+    if length <= points:
+        return curve
+    early = points // 4
+    even = np.linspace(0, length - 1, points - early)
+    kept = np.unique(np.append(even, np.geomspace(1, length, early) - 1).round().astype(int))
+    parts = (curve.rounds, curve.interactions, curve.mean, curve.sd, curve.n)
+    return CellCurve(*(part[kept] for part in parts))
+
+
+def _cell(
+    place: Place, curves: list[CellCurve], grids: dict[tuple[int, ...], int], scale: tuple[float, float, float]
+) -> Any:
+    first, (low, high, spread) = curves[0], scale
+    grid = grids.setdefault(tuple(first.rounds.tolist()), len(grids))
+    known = bool(np.isfinite(first.sd).any())
+    parts = []
+    for curve in curves:
+        parts.append(_coded(curve.mean, low, high))
+        if known:
+            parts.append(_coded(curve.sd, 0.0, spread))
+    sizes = sorted(set(first.n.tolist()))
+    return {
+        "at": list(place),
+        "grid": grid,
+        "n": sizes[-1],
+        "half": half_width(1.0, sizes[0]) if known and sizes[0] > 1 else None,  # x sd: half the 95 % t interval
+        "spent": _spent(first),
+        "data": b64encode(np.concatenate(parts).tobytes()).decode(),  # mean, sd of each window, each a point per round
+    }
+
+
+def _coded(values: Array, low: float, high: float) -> Array:
+    known = np.isfinite(values)
+    part = (np.where(known, values, low) - low) / (high - low) if high > low else np.zeros(len(values))
+    return np.where(known, np.rint(part * (UNKNOWN - 1)), UNKNOWN).astype("<u2")
+
+
+def _spent(curve: CellCurve) -> Any:
+    """Interactions up to each round: one number where each round has as many, which is the rule."""
+    per_round = curve.interactions[-1] / curve.rounds[-1] if curve.rounds[-1] else 0.0
+    if np.allclose(curve.interactions, per_round * curve.rounds, rtol=1e-9, atol=0.5):
+        return per_round
+    return np.rint(curve.interactions).astype(int).tolist()
