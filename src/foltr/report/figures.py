@@ -79,10 +79,7 @@ def figure(
     require(len(lines) > 0, f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}")
     with matplotlib.rc_context(STYLE):
         drawing = _drawn(Figure, study, lines, log)
-        for panel in drawing.axes:
-            panel.set_xlabel(across)
-            panel.set_ylabel(CURVES.get(measure, measure))
-            panel.label_outer()
+        _labelled(drawing.axes, across, CURVES.get(measure, measure))
         content = io.BytesIO()
         undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None}[kind]
         drawing.savefig(content, format=kind[1:], metadata=undated, dpi=200)
@@ -102,7 +99,7 @@ def _line(curve: CellCurve, log: bool, band: Band, across: Across) -> Line:
 
 def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool) -> Any:
     n = len(study.conditions)
-    columns = n if n <= ROW else 3
+    columns = _columns(n)
     rows = math.ceil(n / columns)
     labels = [method.label for method in study.methods]
     width = 3.4 if n == 1 else 2.3 * columns
@@ -124,6 +121,20 @@ def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool
     shown = [f" {label}" if label.startswith("_") else label for label in ordered]  # which matplotlib would leave out
     drawing.legend([handles[label] for label in ordered], shown, loc="outside lower center", ncols=beside)
     return drawing
+
+
+def _columns(panels: int) -> int:
+    return panels if panels <= ROW else 3
+
+
+def _labelled(panels: list[Any], x: str, y: str) -> None:
+    """Names of the axes: below the lowest panels, and left of the leftmost."""
+    columns = _columns(len(panels))
+    for j, panel in enumerate(panels):
+        lowest = j + columns >= len(panels)
+        panel.set_xlabel(x if lowest else "")
+        panel.tick_params(labelbottom=lowest)
+        panel.set_ylabel("" if j % columns else y)
 
 
 def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from foltr.report.study import Group
 # Okabe & Ito (2008), which colour-blind readers can tell apart, without their yellow, which paper swallows; and wine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.2, 1, 1.2)))
-MARKERS = "os^DvPX*"  # one per colour: a copy in grey tells them apart too
+MARKERS = "os^DvPX<"  # one per colour: a copy in grey tells them apart too
 
 
 def styles(methods: Sequence[Group]) -> list[tuple[int, int]]:
