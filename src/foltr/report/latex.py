@@ -6,7 +6,7 @@ import math
 import re
 from unicodedata import lookup
 
-from foltr.report.matrix import BETTER, WORSE, Matrix, decimals, heading
+from foltr.report.matrix import BETTER, WORSE, Matrix, decimals, heading, refusals
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -67,6 +67,7 @@ def _table(matrix: Matrix) -> str:
     heads = [rf"\multicolumn{{2}}{{c}}{{{escaped(condition.label)}}}" for condition in study.conditions]
     rows = [_row(matrix, i) for i in range(len(study.methods))]
     lines = [
+        *(f"% not tested: {' '.join(reason.split())}" for reason in refusals(matrix)),
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{_caption(matrix)}}}",

@@ -142,6 +142,13 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def refusals(matrix: Matrix) -> list[str]:
+    """What could not be tested, and why."""
+    methods, conditions = matrix.study.methods, matrix.study.conditions
+    refused = {place: entry.refused for place, entry in matrix.entries.items() if entry.refused}
+    return [f"{methods[i].label}, {conditions[j].label}: {why}" for (i, j), why in refused.items()]
+
+
 def heading(matrix: Matrix) -> str:
     """What a table of it is called."""
     title, name = matrix.study.runs.title, MEASURES[matrix.measure]

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from textwrap import fill, wrap
 
-from foltr.report.matrix import BETTER, WORSE, Entry, Matrix, decimals, heading
+from foltr.report.matrix import BETTER, WORSE, Entry, Matrix, decimals, heading, refusals
 
 WIDTH = 80
 HEAD = 16  # a condition's label is broken beyond
+REASONS = 6  # that are told
 LABEL = 12  # a method's label gets at least so much
 
 
@@ -54,16 +55,13 @@ def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> lis
 
 
 def _notes(matrix: Matrix, width: int) -> list[str]:
-    study, entries = matrix.study, matrix.entries
-    signs = ["* best of its condition"] if len(study.methods) > 1 else []
-    if any(entry.mark for entry in entries.values()):
+    signs = ["* best of its condition"] if len(matrix.study.methods) > 1 else []
+    if any(entry.mark for entry in matrix.entries.values()):
         signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
-    reasons = [
-        f"? {study.methods[i].label}, {study.conditions[j].label}: {entry.refused}"
-        for (i, j), entry in entries.items()
-        if entry.refused
-    ]
+    reasons = refusals(matrix)
     if reasons:
         signs.append("? not tested")
-    notes = [note for note in ["   ".join(signs), matrix.told, *reasons] if note]
-    return [fill(note, width, subsequent_indent="  ", break_on_hyphens=False) for note in notes]
+    notes = ["   ".join(signs), matrix.told, *(f"? {reason}" for reason in reasons[:REASONS])]
+    if len(reasons) > REASONS:
+        notes.append(f"? and {len(reasons) - REASONS} more: the CSV has every reason")
+    return [fill(note, width, subsequent_indent="  ", break_on_hyphens=False) for note in notes if note]

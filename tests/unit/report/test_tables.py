@@ -106,6 +106,14 @@ def test_text_says_why_something_was_not_tested():
     assert "? clients=2, all runs: not paired: clients=2 lacks seed=3" in text and "0.500 ±0.000?" in text
 
 
+def test_text_of_much_that_was_not_tested():
+    runs = [made_run(0.5, clients=c, seed=s) for c in range(12) for s in (1, 2, 3) if c == 0 or s < 3]
+    m = matrix(study(made_runs(runs)), "ndcg@10")
+    text = tables.text(m)
+    assert text.count("lacks seed=3") == 6 and "? and 5 more: the CSV has every reason" in text
+    assert tables.csv(m).count("lacks seed=3") == tables.latex(m).count("% not tested: ") == 11
+
+
 @pytest.mark.parametrize(
     ("level", "shown"), [(0.04, "0.0400"), (0.4, "0.400"), (4.0, "4.000"), (40.0, "40.00"), (4e4, "40000")]
 )
