@@ -90,6 +90,8 @@ def _caption(matrix: Matrix) -> str:
     signs = ["Best in bold"] if len(matrix.study.methods) > 1 else []
     if any(entry.mark for entry in matrix.entries.values()):
         signs.append(f"{SUPERSCRIPT[BETTER]} significantly better, {SUPERSCRIPT[WORSE]} worse than the baseline (b)")
+    elif any(entry.test for entry in matrix.entries.values()):
+        signs.append("none differs significantly from the baseline (b)")
     elif matrix.family:
         signs.append("(b) is the baseline")
     if any(entry.refused for entry in matrix.entries.values()):

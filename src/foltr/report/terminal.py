@@ -58,6 +58,8 @@ def _notes(matrix: Matrix, width: int) -> list[str]:
     signs = ["* best of its condition"] if len(matrix.study.methods) > 1 else []
     if any(entry.mark for entry in matrix.entries.values()):
         signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
+    elif any(entry.test for entry in matrix.entries.values()):
+        signs.append("none differs significantly from the baseline (b)")
     reasons = refusals(matrix)
     if reasons:
         signs.append("? not tested")

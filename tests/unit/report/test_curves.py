@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import KINDS, made_run, made_runs
 
@@ -63,6 +63,7 @@ def test_stretches_average_each_run_first():
     assert found.interactions.tolist() == [800, 1600, 2400, 3200]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 50))
 def test_stretches_cover_every_round_once(rounds, stretches):
     found = cell_curve([made_run(rounds=rounds, curve=lambda t: t)], "online_ndcg@10", stretches=stretches)

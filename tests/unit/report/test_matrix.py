@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import KINDS, luck, made_run, made_runs
 from scipy import stats
@@ -75,6 +75,7 @@ def named(found):
     return {(methods[i].label, conditions[j].label): entry for (i, j), entry in found.entries.items()}
 
 
+@settings(deadline=None)
 @given(st.permutations(range(1, 36)))
 def test_pairs_are_found_by_name_and_the_order_of_runs_changes_no_bit(order):
     runs = grid(clients=(1, 10))
