@@ -131,31 +131,30 @@ def test_every_block_is_run_or_says_why_not(page):
             compile(block.code, str(block), "exec")
 
 
-COMPONENTS = [
-    pytest.param(block, name, id=name)
-    for page in PAGES
-    for block in blocks(page)
-    if block.title and block.title.endswith(".py") and not block.why_not
-    for name in re.findall(r"^@\w+\n@dataclass\(frozen=True\)\nclass (\w+)", block.code, re.M)
-    if "-> None:\n        return None" not in block.code  # a click model that is no table has no table to look at
-]
+def taught():
+    """The components of the pages: name -> the block that is its file."""
+    for page in PAGES:
+        for block in blocks(page):
+            if block.title and block.title.endswith(".py") and not block.why_not:
+                names = re.findall(r"^@\w+\n@dataclass\(frozen=True\)\nclass (\w+)", block.code, re.M)
+                yield from ((name, block) for name in names)
 
 
-@pytest.mark.parametrize(("block", "name"), COMPONENTS)
-def test_a_component_of_the_pages_keeps_the_contracts(block, name, tmp_path):
-    """The same tests that every component of foltr passes find it, once it is used."""
-    file = tmp_path / Path(block.title).name
-    file.write_text(block.code, encoding="utf-8")
+def test_components_of_the_pages_keep_the_contracts(tmp_path):
+    """The same tests that every component of foltr passes find them, once their files are used."""
+    files = {name: tmp_path / name / block.title for name, block in taught()}
+    for name, block in taught():
+        files[name].parent.mkdir()
+        files[name].write_text(block.code, encoding="utf-8")
+    del files["Brief"]  # a click model that is no table has no table to look at
     code = (
-        f"import foltr, pytest; foltr.use({str(file)!r}); "
-        f"raise SystemExit(pytest.main(['tests/contracts', '-q', '-p', 'no:cacheprovider', '-k', {name!r}]))"
+        f"import foltr, pytest; [foltr.use(file) for file in {list(map(str, files.values()))!r}]; "
+        "raise SystemExit(pytest.main(['tests/contracts', '-v', '-p', 'no:cacheprovider']))"
     )
     done = in_folder(ROOT, sys.executable, "-c", code)
     assert done.returncode == 0, done.stdout
-
-
-def test_there_are_components_for_each_family_that_the_pages_teach():
-    assert len(COMPONENTS) >= 5
+    kept = {name: len(re.findall(rf"\b{name}\] PASSED", done.stdout)) for name in files}
+    assert len(kept) >= 6 and min(kept.values()) >= 3, kept
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,28 @@
+"""A mean that no single client can drown: the aggregator of docs/howto/aggregator.md."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array, Cohort, Memoryless, require
+from foltr.spec import aggregator
+
+
+@aggregator
+@dataclass(frozen=True)
+class ClippedMean(Memoryless):
+    """The weighted mean of updates, none of them longer than `radius` times the median length.
+
+    sum_i n_i c_i u_i / sum_i n_i with c_i = min(1, radius m / |u_i|), where m is the median of all |u_j|.
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.radius > 0.0, f"radius must be > 0, got {self.radius}")
+
+    def combine(self, cohort: Cohort) -> Array:
+        lengths = np.sqrt(np.square(cohort.updates, dtype=np.float64).sum(axis=1))  # (n,)
+        limit = self.radius * np.median(lengths)
+        shrink = np.minimum(1.0, limit / np.maximum(lengths, 1e-30))
+        return np.einsum("n,nd->d", cohort.weights * shrink, cohort.updates) / cohort.weights.sum()
