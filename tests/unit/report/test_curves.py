@@ -89,6 +89,8 @@ def test_rounds_that_nobody_may_know():
     assert found.sd[0] == pytest.approx(math.sqrt(2)) and np.isnan(found.sd[1:]).all()
     assert found.interactions.tolist() == [800, 1200, 1600]
     assert cell_curve(runs, "online_ndcg@10", stretches=2).mean.tolist() == [2.0, 3.5]
+    dark = [with_online(made_run(rounds=4), [math.nan, math.nan, 4.0, math.nan])]
+    assert cell_curve(dark, "online_ndcg@10", stretches=2).mean.tolist() == [4.0]  # nothing is known of the first half
     assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx((1.0 + 3.5) / 2)
 
 
