@@ -13,6 +13,7 @@ from foltr.report.commands import COMMAND, arguments
 from foltr.report.matrix import MEASURES, Entry, Matrix, matrix, measured
 from foltr.report.provenance import counted, provenance
 from foltr.report.study import Study
+from foltr.report.styles import COLOURS, styles
 from foltr.report.thinned import BUDGET, thinned
 from foltr.results import Recorded, Runs
 
@@ -22,6 +23,10 @@ DIGITS = 6  # significant ones, of numbers that are only looked at
 
 def model(study: Study, made: datetime | None = None, budget: int = BUDGET) -> dict[str, Any]:
     """A study as the page shows it. `budget`: bytes that its curves may take."""
+    return {**without_curves(study, made), "curves": thinned(study, budget)}
+
+
+def without_curves(study: Study, made: datetime | None = None) -> dict[str, Any]:
     made = made or datetime.now(UTC)
     matrices = [matrix(study, name) for name in measured(study)]
     numbers = {run.name: i for i, run in enumerate(study.runs)}
@@ -29,12 +34,14 @@ def model(study: Study, made: datetime | None = None, budget: int = BUDGET) -> d
         "title": title(study),
         "made": f"{made:%Y-%m-%d %H:%M}",
         "baseline": study.baseline,
-        "methods": [{"label": method.label, "differs": _differs(study, i)} for i, method in enumerate(study.methods)],
+        "methods": [
+            {"label": method.label, "style": list(style), "differs": _differs(study, i)}
+            for i, (method, style) in enumerate(zip(study.methods, _looks(study), strict=True))
+        ],
         "conditions": [condition.label for condition in study.conditions],
         "cells": {f"{m}.{c}": [numbers[run.name] for run in cell.values()] for (m, c), cell in study.cells.items()},
         "runs": _runs(study, [each.measure for each in matrices]),
         "matrices": [_matrix(each) for each in matrices],
-        "curves": thinned(study, budget),
         "glance": _glance(study, matrices),
         "blocks": [
             {"title": b.title, "text": b.text, "rows": [list(row) for row in b.rows]} for b in blocks(study.runs)
@@ -48,6 +55,12 @@ def title(study: Study) -> str:
     methods, conditions = len(study.methods), len(study.conditions)
     told = f"{methods} method{'s' * (methods != 1)} under {conditions} condition{'s' * (conditions != 1)}"
     return study.runs.title or told
+
+
+def _looks(study: Study) -> list[tuple[int, int]]:
+    """Hue and dashes of each method. A screen has room for bands: hues alone as long as there are enough."""
+    n = len(study.methods)
+    return [(i, 0) for i in range(n)] if n <= len(COLOURS) else styles(study.methods)
 
 
 def _differs(study: Study, method: int) -> list[list[str]]:

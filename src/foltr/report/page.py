@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from foltr.files import write_whole
-from foltr.report.model import model
+from foltr.report.model import without_curves
 from foltr.report.sections import panels, sections
 from foltr.report.study import COLUMNS, PAIRS, Study, study
+from foltr.report.thinned import BUDGET, thinned
 from foltr.results import Runs
 
 SCRIPTS = (
@@ -39,6 +40,7 @@ SCRIPTS = (
 )
 STYLES = ("uplot.css", "page.css")
 FOR_SCRIPT = ("title", "baseline", "methods", "conditions", "cells", "runs", "matrices", "curves", "downloads")
+TARGET = 470_000  # bytes of a page, as far as thinning its curves can keep it
 PLAIN_PANELS = 120_000  # bytes of tables; where there are more, only the first is spelt out and the others are packed
 
 
@@ -54,10 +56,12 @@ def write_report(
 
 
 def page(study: Study, made: datetime | None = None) -> str:
-    """The page of a study."""
-    found = model(study, made)
-    parts, data = divided(found)
-    return filled(parts, data, str(found["title"]))
+    """The page of a study. Where it holds much else the curves get fewer points, so that it stays small."""
+    found = {**without_curves(study, made), "curves": []}
+    title = str(found["title"])
+    room = TARGET - len(filled(*divided(found), title))
+    found["curves"] = thinned(study, min(BUDGET, room))
+    return filled(*divided(found), title)
 
 
 def divided(found: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:

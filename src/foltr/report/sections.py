@@ -1,7 +1,7 @@
 """The sections of the page as HTML, from its model: complete without a script, which only adds to them.
 
 Every text of a run passes `escape`. Scripts find things by class and data-* attributes, colours by class (c0 .. c7 is a
-hue, d1 and d2 a dashed and a dotted line): the page allows no style attribute.
+hue, d1 .. d3 kinds of dashes): the page allows no style attribute.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from html import escape
 from typing import Any
 
 Model = dict[str, Any]
-HUES, DASHES = 8, 3
 GLANCED = 12  # conditions whose best method is told at a glance
 EXPLAINED = 20  # reasons for refused tests that are spelt out below a table
 NONE, TIMES, MINUS = "\u2013", "\u00d7", "\u2212"  # a dash, x, -
@@ -34,8 +33,9 @@ def waiting(title: str, message: str) -> dict[str, str]:
     return {"head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>", **empty}
 
 
-def swatch(method: int) -> str:
-    return f'<i class="s c{method % HUES} d{method // HUES % DASHES}" data-m="{method}"></i>'
+def _swatch(model: Model, method: int) -> str:
+    hue, dash = model["methods"][method]["style"]
+    return f'<i class="s c{hue} d{dash}" data-m="{method}"></i>'
 
 
 def shown(value: Any, decimals: int) -> str:
@@ -112,7 +112,7 @@ def _winner(model: Model, best: Model, row: Model) -> str:
     return (
         f"<div class=winner><p class=of>{escape(_brief(best['name']))}</p>"
         f"<p class=value><b>{shown(row['mean'], d)}</b>{_spread(row, d)}</p>"
-        f"<p class=who>{swatch(method)}{escape(model['methods'][method]['label'])}{others}</p>"
+        f"<p class=who>{_swatch(model, method)}{escape(model['methods'][method]['label'])}{others}</p>"
         f"<p class=against>{against}</p></div>"
     )
 
@@ -171,7 +171,9 @@ def _panel(model: Model, each: Model) -> str:
 def _row(model: Model, each: Model, m: int) -> str:
     base = " <em>baseline</em>" if m == model["baseline"] else ""
     cells = "".join(_cell(each, f"{m}.{c}") for c in range(len(model["conditions"])))
-    return f"<tr data-m={m}><th scope=row>{swatch(m)}{escape(model['methods'][m]['label'])}{base}</th>{cells}</tr>"
+    return (
+        f"<tr data-m={m}><th scope=row>{_swatch(model, m)}{escape(model['methods'][m]['label'])}{base}</th>{cells}</tr>"
+    )
 
 
 def _cell(each: Model, place: str) -> str:

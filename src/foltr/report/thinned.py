@@ -8,25 +8,21 @@ averages: every point of the page is exact to 1 / 65,534 of the range of its mea
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from foltr.core import Array
-from foltr.report.curves import CellCurve, cell_curve
+from foltr.report.curves import CURVES, CellCurve, cell_curve
 from foltr.report.statistics import half_width
-from foltr.report.study import Study
+from foltr.report.study import Pair, Study
+from foltr.results import Recorded
 
-SHOWN = {
-    "ndcg@10": "offline nDCG@10",
-    "online_ndcg@10": "online nDCG@10",
-    "mrr@10": "offline MRR@10",
-    "expected_maxrr": "offline expected MaxRR",
-    "maxrr": "online MaxRR",
-}
+SHOWN = ("ndcg@10", "online_ndcg@10", "mrr@10", "expected_maxrr", "maxrr")
 SMOOTHED = ("online_ndcg@10", "maxrr")
 WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
-BUDGET = 200_000  # bytes of all curves in the page
+BUDGET = 200_000  # bytes of all curves of a page
 CHOICES = (
     (500, 6),
     (300, 6),
@@ -63,23 +59,26 @@ def _windows(rounds: int) -> list[int]:
 
 
 def _spread(windows: list[int], count: int) -> list[int]:
-    """The first, and others evenly spread."""
-    return [windows[i] for i in sorted({round(i) for i in np.linspace(0, len(windows) - 1, count)})]
+    """No smoothing, and others evenly spread."""
+    return [1, *(windows[1 + int((i + 0.5) / (count - 1) * (len(windows) - 1))] for i in range(count - 1))]
 
 
 def _affordable(study: Study, measures: list[str], windows: list[int], budget: int) -> tuple[int, int]:
     """The most points and windows whose curves stay within the budget."""
+    lengths = Counter(_size(cell, name) for cell in study.cells.values() for name in measures)
     for points, count in CHOICES:
-        total = 0.0
-        for cell in study.cells.values():
-            run, parts = next(iter(cell.values())), 2 if len(cell) > 1 else 1
-            for name in measures:
-                levels = min(count, len(windows)) if name in SMOOTHED else 1
-                length = len(run.curve(name).rounds) if _has(run.metrics, name) else 0
-                total += min(points, length) * levels * parts * 8 / 3  # base64 of two bytes
-        if total <= budget:
+        levels = {True: min(count, len(windows)), False: 1}
+        parts = [n * min(points, length) * levels[online] * each for (length, online, each), n in lengths.items()]
+        if sum(parts) * 8 / 3 <= budget:  # base64 of two bytes
             return points, count
     return CHOICES[-1]
+
+
+def _size(cell: dict[Pair, Recorded], measure: str) -> tuple[int, bool, int]:
+    """Points of a cell's curve, whether it is smoothed, and numbers for each point."""
+    metrics = next(iter(cell.values())).metrics
+    length = len(metrics.online.get(measure) or metrics.offline.get(measure) or ())
+    return length, measure in SMOOTHED, 2 if len(cell) > 1 else 1
 
 
 def _measure(study: Study, measure: str, windows: list[int], points: int) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
     cells = [_cell(place, curves, grids, (low, high, spread)) for place, curves in levels.items()]
     return {
         "id": measure,
-        "name": SHOWN[measure],
+        "name": CURVES[measure],
         "windows": windows,
         "low": low,
         "high": high,

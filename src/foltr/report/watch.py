@@ -23,7 +23,7 @@ from foltr.report.following import Following
 from foltr.report.study import COLUMNS, PAIRS
 from foltr.results import Runs
 
-HOST, PORT = "127.0.0.1", 8642
+HOST, PORT = "127.0.0.1", 8765
 TICK = 0.5  # seconds between two looks of a stream of events at what is known
 HEADERS = {
     "cache-control": "no-store",

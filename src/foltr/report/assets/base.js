@@ -13,21 +13,33 @@ const chosen = {
   methods: new Map(), conditions: new Map(), sort: null,
 };
 
-const HUES = 8, DASHES = 3;
-const slots = new Map(); // method label -> number of its colour, kept while the page lives
+const HUES = 8, DASHES = [[], [9, 5], [2, 4], [9, 4, 2, 4]];
+let looks = new Map(); // method label -> [hue, dash], kept while the page lives
 
-function slot(label) {
-  if (!slots.has(label)) slots.set(label, slots.size);
-  return slots.get(label);
+/** As the study has it, or as it was. Where lines cannot all look different, those shown at first come first. */
+function giveLooks() {
+  const labels = data.methods.map((method) => method.label);
+  let wanted = new Map(data.methods.map((method) => [method.label, method.style]));
+  if (labels.length > HUES * DASHES.length) {
+    labels.sort((a, b) => chosen.methods.get(b) - chosen.methods.get(a));
+    wanted = new Map(labels.map((label, i) => [label, [i % HUES, Math.floor(i / HUES) % DASHES.length]]));
+  }
+  const taken = new Set([...looks.values()].map(String)), fresh = labels.filter((label) => !looks.has(label));
+  if (fresh.some((label) => taken.has(String(wanted.get(label))))) looks = new Map(); // two would look alike: all anew
+  for (const label of labels) if (!looks.has(label)) looks.set(label, wanted.get(label));
 }
 
 function labelOf(method) {
   return data.methods[method].label;
 }
 
+function hueOf(method) {
+  return looks.get(labelOf(method))[0];
+}
+
 function lineClass(method) {
-  const number = slot(labelOf(method));
-  return `c${number % HUES} d${Math.floor(number / HUES) % DASHES}`;
+  const [hue, dash] = looks.get(labelOf(method));
+  return `c${hue} d${dash}`;
 }
 
 function colour(name) {
@@ -35,11 +47,11 @@ function colour(name) {
 }
 
 function lineColour(method) {
-  return colour(`--c${slot(labelOf(method)) % HUES}`);
+  return colour(`--c${hueOf(method)}`);
 }
 
 function lineDash(method) {
-  return [[], [9, 5], [2, 4]][Math.floor(slot(labelOf(method)) / HUES) % DASHES];
+  return DASHES[looks.get(labelOf(method))[1]];
 }
 
 /** element("p", {class: "told"}, "text", child) */
@@ -166,6 +178,7 @@ function startTheme(redraw) {
   show();
   let before;
   addEventListener("beforeprint", () => {
+    $$("#matrix .panel").forEach(spell);
     before = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light"; // paper is white
     redraw();

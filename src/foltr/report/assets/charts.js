@@ -100,12 +100,17 @@ function options(chart, width, range) {
       y: { range },
     },
     axes: [
-      { ...axis, size: 30, gap: 6, space: 56, values: (plot, values) => values.map((value) => (value === null ? "" : large(value))) },
+      { ...axis, grid: { ...grid, filter: (plot, values) => values.map(decade) }, size: 30, gap: 6, space: 56, values: (plot, values) => values.map((value) => (value === null ? "" : large(value))) },
       { ...axis, size: 52, gap: 6, space: 38, values: (plot, values, i, space, step) => values.map((value) => value.toFixed(places(step))) },
     ],
     series: [{}, ...chart.panel.lines.map(series)],
     hooks: { drawClear: [(plot) => drawBands(plot, chart)], setCursor: [(plot) => follow(plot, chart)], setSeries: [(plot, i) => noteFocus(chart, i)] },
   };
+}
+
+/** A logarithmic axis has lines at powers of ten only. */
+function decade(value) {
+  return chosen.scale === "linear" || Number.isInteger(Number(Math.log10(value).toFixed(6))) ? value : null;
 }
 
 /** As many decimals as steps of this size need. */
@@ -200,7 +205,7 @@ function tipTitle(rows, rounds) {
 
 function tipRow({ line, i, value }, near, withRound) {
   const spread = line.banded ? ` ± ${line.half[i].toFixed(3)}` : "";
-  const round = withRound ? ` (${line.round[i].toLocaleString("en")})` : "";
+  const round = withRound ? ` round ${line.round[i].toLocaleString("en")}` : "";
   return element("tr", { class: near ? "near" : null },
     element("td", {}, swatch(line.curve.method), labelOf(line.curve.method)),
     element("td", {}, value.toFixed(4), element("small", {}, spread + round)));

@@ -108,7 +108,7 @@ function pairLines([own, base], x, y) {
 }
 
 function stripRow({ m, entry, points }, i, x, y, wide) {
-  const interval = entry?.interval, hue = `c${slot(labelOf(m)) % HUES}`;
+  const interval = entry?.interval, hue = `c${hueOf(m)}`;
   const ends = interval ? interval.map(x) : null;
   return [
     svg("text", { x: 4, y: y(i) - 14 }, labelOf(m)),

@@ -17,7 +17,7 @@ function chooseAtFirst() {
   chosen.measure ??= data.curves[0]?.id ?? null;
   if (chosen.window === null) {
     const smooth = data.curves.find((each) => each.windows.length > 1);
-    chosen.window = smooth ? smooth.windows[Math.floor(smooth.windows.length / 2)] : 1;
+    chosen.window = smooth ? smooth.windows[Math.floor(smooth.windows.length / 3)] : 1;
   }
 }
 
@@ -94,7 +94,9 @@ function tellCurves() {
 // ---- chips
 
 function buildPickers() {
-  picker($("#method-picker"), chosen.methods, data.methods.map((method) => method.label), "method", methodChip);
+  const methods = data.methods.map((_, m) => m), labels = data.methods.map((method) => method.label);
+  if (methods.length > MANY) methods.sort((a, b) => chosen.methods.get(labels[b]) - chosen.methods.get(labels[a]) || a - b);
+  picker($("#method-picker"), chosen.methods, methods.map(labelOf), "method", (label, i) => methodChip(label, methods[i]));
   const conditions = $("#condition-picker");
   conditions.hidden = data.conditions.length <= 3;
   picker(conditions, chosen.conditions, data.conditions, "condition", (label) => chip(chosen.conditions, label));

@@ -41,7 +41,7 @@ function renew(told) {
   if (told.data) show(told.data);
   if (opened) fillEvidence();
   if (focus) $(focus)?.focus({ preventScroll: true });
-  scrollTo({ top: at, behavior: "instant" });
+  if (scrollY !== at) scrollTo({ top: at, behavior: "instant" });
 }
 
 /** How to find again what has the focus, if it is about to be replaced. */
@@ -56,6 +56,7 @@ function keyOfFocus() {
 }
 
 function tellLive(state, text) {
+  if ($("#live").dataset.state !== state) say(text); // not every round
   $("#live").dataset.state = state;
   if ($("#live-text").textContent !== text) $("#live-text").textContent = text;
 }

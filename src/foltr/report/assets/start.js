@@ -3,8 +3,8 @@
 function show(found) {
   data = found;
   decoded = new Map();
-  data.methods.forEach((method) => slot(method.label));
   chooseAtFirst();
+  giveLooks();
   recolour();
   buildMatrix();
   buildPickers();
