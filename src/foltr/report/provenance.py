@@ -86,7 +86,7 @@ def _data(run: Recorded, pairs: tuple[str, ...]) -> str:
     """The source without what only tells repetitions apart (its fold)."""
     source = opened(run.config.get("data"))
     fields = [f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs]
-    return f"{source.name}({', '.join(fields)})" if source.fields else source.name
+    return f"{source.name}({', '.join(fields)})" if fields else source.name
 
 
 def _held_out(runs: Runs) -> str:
