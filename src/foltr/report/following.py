@@ -40,7 +40,7 @@ class Following:
         self._stop, self._lock = Event(), Lock()
         self._thread = Thread(target=self._follow, name="foltr-watch", daemon=True)
         self._told: dict[str, Any] = dict(NOTHING)
-        self._trouble = ""
+        self._trouble = self._unread = ""  # all that is told; why the page could not be made anew
         self._boot, self._count = token_hex(4), 0  # two servers never have versions in common
         self._show(waiting(TITLE, "Reading the runs."), None, TITLE)
         self._done: int | None = None  # runs that were done when the page was made
@@ -59,20 +59,17 @@ class Following:
 
     def look(self) -> None:
         """Once: progress, and the page if it has changed. What cannot be read now is told, and tried again."""
-        trouble = ""
+        blind, told = "", self._told
         try:
             told = {**NOTHING, **self.progress()}
         except (Mistake, OSError) as error:
-            told, trouble = self._told, str(error)
-        due = told["done"] != self._done and time.monotonic() >= self._rest_until
-        if due:
+            blind = str(error)
+        if told["done"] != self._done and time.monotonic() >= self._rest_until:
             began = time.monotonic()
-            trouble = self._renew(told["done"]) or trouble
+            self._unread = self._renew(told["done"])
             self._rest_until = time.monotonic() + SHARE * (time.monotonic() - began)
         with self._lock:
-            self._told = told
-            if due or trouble:
-                self._trouble = trouble
+            self._told, self._trouble = told, self._unread or blind
 
     def _renew(self, done: int) -> str:
         """Make the sections and the data anew; what stands in the way, if anything does."""

@@ -48,7 +48,10 @@ CONVENTIONS = (
 
 def counted(runs: Runs) -> str:
     """ "298 runs of 300 planned, 1 unfinished, 1 skipped" """
-    told = [f"{len(runs):,} runs " + ("finished" if runs.planned is None else f"of {runs.planned:,} planned")]
+    told = [
+        f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} "
+        + ("finished" if runs.planned is None else f"of {runs.planned:,} planned")
+    ]
     apart = ((runs.unfinished, "unfinished"), (runs.skipped, "skipped"))
     return ", ".join([*told, *(f"{len(group):,} {name}" for group, name in apart if group)])
 

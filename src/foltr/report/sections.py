@@ -62,7 +62,7 @@ def _glance(model: Model) -> str:
     speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
     low, high = glance["per_cell"]
     stats = [
-        (f"{glance['runs']:,}", "runs", glance["counted"].partition(" runs ")[2]),
+        (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2]),
         (f"{glance['methods']} {TIMES} {glance['conditions']}", f"methods {TIMES} conditions", _each(low, high)),
         (_large(glance["interactions"]), "interactions", "lists shown to simulated users"),
         (_duration(glance["seconds"]), "compute time", f"{_large(speed)} interactions a second" if speed else ""),

@@ -18,6 +18,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from foltr.core import require
 from foltr.errors import Mistake
 from foltr.report.following import Following
 from foltr.report.study import COLUMNS, PAIRS
@@ -74,16 +75,17 @@ def serve(
 
 def listening(host: str, port: int) -> socket.socket:
     """An open socket, or a Mistake that says why not."""
+    require(0 <= port < 2**16, f"cannot serve at port {port}: ports are 0 (any free one) .. 65535")
     try:
         family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (socket.gaierror, OverflowError, UnicodeError) as error:
+    except (socket.gaierror, UnicodeError) as error:
         raise Mistake(f"cannot serve at {host}:{port}: {error}") from None
     opened = socket.socket(family, kind, proto)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # no rest of a server that has just ended
         opened.bind(where)
         opened.listen(128)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         opened.close()
         way_out = "choose another by --port, or --port 0 for any free one"
         raise Mistake(f"cannot serve at port {port} of {host} ({error}): {way_out}") from None
