@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Experiment": "foltr.experiment",
+    "compare": "foltr.comparison",
     "Result": "foltr.running",
     "TrainedRanker": "foltr.trained",
     "load_ranker": "foltr.trained",

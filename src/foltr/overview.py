@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,10 +82,11 @@ class Overview:
     _seconds: dict[str, float] = field(default_factory=dict)  # of done runs
 
     def look(self) -> State:
-        running, failed = [], []
+        running, failed, out = [], [], self.record.path.parent
+        begun = set(os.listdir(out))  # one look for all that are not
         for planned in self.record.runs:
-            folder = self.record.path.parent / planned.run
-            if planned.run in self._seconds:
+            folder = out / planned.run
+            if planned.run in self._seconds or planned.run not in begun:
                 continue
             if (folder / "result.json").exists():
                 self._seconds[planned.run] = _seconds(folder)

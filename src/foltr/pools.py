@@ -44,8 +44,12 @@ def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
     elif pool.jobs == 1 and not pool.apart:
         yield from map(work, tasks)
     else:
-        # joblib takes a single job for "in this process"
-        yield from _by_joblib(tasks, max(pool.jobs, 2), "loky")
+        from joblib.externals.loky import get_reusable_executor
+
+        try:
+            yield from _by_joblib(tasks, max(pool.jobs, 2), "loky")  # a single job would be "in this process"
+        finally:
+            get_reusable_executor().shutdown(wait=True)  # the next sweep may have another environment
 
 
 def _by_joblib(tasks: Sequence[Task], jobs: int, backend: str) -> Iterator[Outcome]:

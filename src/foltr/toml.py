@@ -64,8 +64,13 @@ def experiment(values: dict[str, Any]) -> Experiment:
     made = Experiment(**{name: value for name, value in values.items() if "." not in name})
     for name, value in values.items():
         if "." in name:
-            made = _changed(made, name.split("."), value, name)
+            made = changed(made, name, value)
     return made
+
+
+def changed(made: Experiment, name: str, value: Any) -> Experiment:
+    """The experiment with another value of a field by its dotted name."""
+    return _changed(made, name.split("."), value, name)
 
 
 def _changed(thing: Any, path: list[str], value: Any, name: str) -> Any:

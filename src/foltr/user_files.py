@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
@@ -22,7 +23,7 @@ def use(path: str | Path) -> None:
         content = blake2b(file.read_bytes(), digest_size=16).hexdigest()
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
-    name = f"foltr_user_{file.stem}_{blake2b(str(file).encode(), digest_size=4).hexdigest()}"
+    name = _module(file)
     if _contents.get(name) == content:
         return
     for family in FAMILIES:
@@ -40,6 +41,21 @@ def use(path: str | Path) -> None:
     except (Exception, SystemExit) as error:
         raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
     _contents[name] = content
+
+
+def use_only(paths: Iterable[str | Path]) -> None:
+    """`use` those, and forget all others: a worker that serves many sweeps may meet one name in two files."""
+    files = [Path(path).resolve() for path in paths]
+    for name in set(_contents) - {_module(file) for file in files}:
+        for family in FAMILIES:
+            family.forget(name)
+        del _contents[name]
+    for file in files:
+        use(file)
+
+
+def _module(file: Path) -> str:
+    return f"foltr_user_{file.stem}_{blake2b(str(file).encode(), digest_size=4).hexdigest()}"
 
 
 def files_behind(thing: Any) -> dict[str, str]:

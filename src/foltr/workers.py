@@ -19,8 +19,9 @@ from foltr.experiment import Experiment
 from foltr.interruptions import Stopped
 from foltr.record import Folder
 from foltr.running import Run
-from foltr.user_files import use
+from foltr.user_files import use_only
 
+ORPHAN_SECONDS = 0.5
 LEASE_SECONDS = 20.0  # a sweep that has not touched its lease for so long is dead
 
 
@@ -53,14 +54,39 @@ class Outcome:
 
 
 def work(task: Task) -> Outcome:
-    stop = _stop(task)
+    if task.pid is not None and task.pid != os.getpid():
+        _end_with(task.pid)
+    with _working:
+        return _outcome(task, _stop(task))
+
+
+_working = threading.RLock()  # held while a run is made
+_ending: set[int] = set()  # sweeps with which this process ends
+
+
+def _end_with(pid: int) -> None:
+    """This is a process of a sweep on the same machine: Ctrl-C is for the sweep, which tells us by the lease; and when
+    the sweep is killed, nobody else would end us."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if pid not in _ending:
+        _ending.add(pid)
+        threading.Thread(target=_wait_for_the_end, args=(pid,), daemon=True).start()
+
+
+def _wait_for_the_end(pid: int) -> None:
+    while _alive(pid):
+        time.sleep(ORPHAN_SECONDS)
+    with _working:
+        os._exit(1)
+
+
+def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
     if stop():
         return Outcome(task.run, "stopped")
-    if os.getpid() != task.pid and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which tells its workers by the lease
     try:
-        for file in task.use:
-            use(file)
+        if task.pid != os.getpid():
+            use_only(task.use)
         run = Run(
             Experiment(**task.config), task.out, task.threads, task.engine,
             per_query=task.per_query, wait=task.wait, stop=stop,
@@ -119,12 +145,6 @@ def _stop(task: Task) -> Callable[[], bool]:
 
 
 def _alive(pid: int) -> bool:
-    if os.name == "nt":
-        return True  # the lease will tell
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    """Whether a sweep's process lives: it is this one, or our parent. Orphans are given another parent at once (but on
+    Windows, where the lease will tell)."""
+    return os.name == "nt" or pid in (os.getpid(), os.getppid())

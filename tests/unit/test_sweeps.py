@@ -1,0 +1,303 @@
+"""Sweeps: killed, stopped, shared, failing, on a cluster: every run is made once, to the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import foltr.sweeping
+import foltr.workers
+from foltr.claim import Claim, claimed
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.overview import Overview, Record
+from foltr.pools import Pool, in_pool
+from foltr.results import load_runs
+from foltr.sweep import Point
+from foltr.sweeping import DIED, sweep
+from foltr.user_files import use_only
+from foltr.workers import Task, work
+
+SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 8, "evaluate_every": 4}
+LOGGED = '''
+import os, time
+from dataclasses import dataclass
+
+from foltr.core import Memoryless
+from foltr.spec import aggregator
+
+
+@aggregator
+@dataclass(frozen=True)
+class Logged(Memoryless):
+    """A mean that keeps count of its rounds in a file, by run."""
+
+    run: int = 0
+    seconds: float = 0.0
+    fails: str = ""
+
+    def combine(self, cohort):
+        with open(os.environ["FOLTR_TEST_LOG"], "a") as log:
+            log.write(f"{self.run}\\n")
+        time.sleep(self.seconds)
+        if self.fails == "raise":
+            raise ValueError("no such luck")
+        if self.fails == "die":
+            os._exit(9)
+        return cohort.updates.mean(axis=0, dtype=float)
+'''
+
+
+@pytest.fixture
+def logged(tmp_path, monkeypatch):
+    (tmp_path / "logged.py").write_text(LOGGED)
+    monkeypatch.setenv("FOLTR_TEST_LOG", str(tmp_path / "log"))
+    yield tmp_path / "logged.py"
+    use_only([])
+
+
+def small(**fields):
+    return Point(Experiment(**{**SMALL, **fields}), None)
+
+
+def bits(out):
+    names = ("params.npy", "metrics.csv", "config.toml")
+    return {(run.name, name): (run / name).read_bytes() for run in out.iterdir() if run.is_dir() for name in names}
+
+
+def command(*words, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "foltr", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def ended(process):
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
+    """60 runs, `kill -9` at three moments: the same bits as without, and no finished run is made again."""
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse = ['logged.py']\n"
+        f"aggregator = 'Logged(seconds=0.005)'\n[sweep]\nseed = {list(range(1, 21))}\n[sweep.zip]\n"
+        "users.kind = ['perfect', 'navigational', 'informational']\naggregator.run = [1, 2, 3]"
+    )
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", whole, "--quiet"))
+    assert code == 0, err
+    (tmp_path / "log").unlink()
+    finished: dict[str, int] = {}
+    for part in (0.15, 0.45, 0.8):  # of all runs: when they are done, the sweep is killed at some point of the next
+        process = command("sweep", grid, "--jobs", 2, "--out", cut, "--quiet", start_new_session=True)
+        while len(list(cut.glob("*/result.json"))) < part * 60:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.005)
+        time.sleep(0.05 * part)
+        os.kill(process.pid, signal.SIGKILL)  # its workers are left to find out by themselves
+        process.communicate()
+        now = {str(file): file.stat().st_mtime_ns for file in cut.glob("*/result.json")}
+        assert finished.items() <= now.items() and len(now) < 60
+        finished = now
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", cut, "--quiet"))
+    assert code == 0, err
+    now = {str(file): file.stat().st_mtime_ns for file in cut.glob("*/result.json")}
+    assert finished.items() <= now.items() and len(now) == 60
+    assert bits(cut) == bits(whole)
+    rounds = len((tmp_path / "log").read_text().split())
+    assert 60 * 20 <= rounds <= 60 * 20 + 3 * 2 * 20  # each kill costs at most what two runs had not saved
+    assert not list(cut.glob("*/running.lock")) and not list(cut.glob("*/checkpoint.npz"))
+
+
+def test_a_longer_list_adds_only_what_is_new_and_sweeps_share(tmp_path):
+    first = sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "a")
+    assert len(first.made) == 2 and not first.found
+    second = sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "b")
+    assert (len(second.made), len(second.found)) == (1, 2)
+    alone = Experiment(**SMALL, seed=3).run(tmp_path)
+    assert alone.found
+    assert len(load_runs(tmp_path / "a.sweep.json")) == 2 and len(load_runs(tmp_path / "b.sweep.json")) == 3
+
+
+def test_jobs_do_not_change_a_bit(tmp_path):
+    points = [small(seed=seed, ranker=ranker) for seed in (1, 2) for ranker in ("Linear()", "MLP(hidden=4)")]
+    sweep(points, tmp_path / "one", "s")
+    sweep(points, tmp_path / "two", "s", pool=Pool(2))
+    assert bits(tmp_path / "one") == bits(tmp_path / "two") and len(bits(tmp_path / "one")) == 12
+
+
+def test_the_same_bits_on_a_dask_cluster(logged, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    foltr.use(logged)
+    points = [small(seed=seed, aggregator="Logged()") for seed in range(1, 5)]
+    sweep(points, tmp_path / "here", "s")
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
+        there = sweep(points, tmp_path / "there", "s", pool=Pool(dask=cluster.scheduler_address))
+    assert len(there.made) == 4 and not there.failed
+    assert bits(tmp_path / "here") == bits(tmp_path / "there")
+
+
+def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(foltr.pools, "CONNECT_SECONDS", 1.0)
+    with pytest.raises(Mistake, match="no dask scheduler answers at 'tcp://"):
+        sweep([small()], tmp_path, "s", pool=Pool(dask="tcp://127.0.0.1:9"))
+
+
+def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
+    foltr.use(logged)
+    points = [small(), small(aggregator="Logged(fails='raise')"), small(seed=2)]
+    swept = sweep(points, tmp_path / "runs", "s")
+    assert len(swept.made) == 2 and list(swept.failed.values()) == ["ValueError: no such luck"]
+    state = Overview(Record.read(swept.record.path)).look()
+    assert (state.planned, state.done, [error for _, error in state.failed]) == (3, 2, ["ValueError: no such luck"])
+    (run,) = swept.failed
+    assert "combine" in json.loads((tmp_path / "runs" / run / "failed.json").read_text())["details"]
+    again = sweep(points, tmp_path / "runs", "s")
+    assert len(again.found) == 2 and list(again.failed) == [run]
+
+
+def test_a_run_that_kills_its_worker_is_found_and_the_rest_made(logged, tmp_path):
+    foltr.use(logged)
+    points = [small(seed=seed, aggregator="Logged(seconds=0.05)") for seed in range(4)]
+    swept = sweep([*points, small(aggregator="Logged(fails='die')")], tmp_path / "runs", "s", pool=Pool(2))
+    assert len(swept.made) == 4 and list(swept.failed.values()) == [DIED]
+
+
+def test_data_that_cannot_be_read_fails_its_runs_only(tmp_path):
+    swept = sweep([small(), small(data=f"Letor(path={str(tmp_path / 'no')!r})")], tmp_path / "runs", "s")
+    assert len(swept.made) == 1
+    ((what, error),) = swept.failed.items()
+    assert "Letor" in what and "no" in error
+
+
+def test_a_run_that_another_process_makes_is_waited_for_not_repeated(tmp_path):
+    task = Task("?", {**SMALL, "seed": 1}, (), str(tmp_path / "runs"), str(tmp_path / "lease"), os.getpid())
+    (tmp_path / "lease").touch()
+    name = foltr.sweeping.plan([small(seed=1)], tmp_path / "runs", "s", "s").record.runs[0].run
+    task = Task(**{**task.__dict__, "run": name})
+    folder = tmp_path / "runs" / name
+    folder.mkdir(parents=True)
+    with Claim(folder).held(wait=False):
+        assert work(task).kind == "busy" and claimed(folder)["pid"] == os.getpid()
+    assert claimed(folder) is None
+    assert work(task).kind == "made" and work(task).kind == "found"
+
+
+def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.01)'\n[sweep]\nseed = [1, 2, 3, 4, 5, 6]"
+    )
+    both = [command("sweep", grid, "--jobs", 1, "--out", tmp_path / "runs", "--quiet") for _ in range(2)]
+    assert [ended(process)[0] for process in both] == [0, 0]
+    assert len((tmp_path / "log").read_text().split()) == 6 * 20
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp_path, jobs):
+    grid, out = tmp_path / "grid.toml", tmp_path / "runs"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 200\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.02)'\n[sweep]\nseed = [1, 2, 3]"
+    )
+    process = command("sweep", grid, "--jobs", jobs, "--out", out, start_new_session=True)
+    log = tmp_path / "log"
+    while not (log.exists() and len(log.read_text().split()) > 20):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the sweep and its workers
+    code, _, err = ended(process)
+    assert code == 130 and "the same command goes on" in err and "Traceback" not in err, err
+    assert len(list(out.glob("*/checkpoint.npz"))) == jobs
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet"))
+    assert code == 0, err
+    assert len(log.read_text().split()) == 600  # no round twice
+
+
+def test_a_full_disk_stops_the_sweep_with_everything_kept(tmp_path, monkeypatch):
+    made = sweep([small(seed=1)], tmp_path, "s").made
+    usage = foltr.sweeping.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(foltr.sweeping.shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(Mistake, match=r"needs about .* MB below .*, where 0\.0 MB are free"):
+        sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
+    monkeypatch.undo()
+
+    def full(*_):
+        raise Mistake("cannot write x: No space left on device") from OSError(28, "No space left on device")
+
+    monkeypatch.setattr(foltr.record.Folder, "finish", full)
+    swept = sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "s")
+    assert swept.full.endswith("No space left on device") and swept.waiting == 2 and swept.found == made
+    monkeypatch.undo()
+    assert len(sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "s").made) == 2
+
+
+def test_workers_stop_when_their_sweep_is_gone(tmp_path, monkeypatch):
+    lease = tmp_path / "lease"
+    task = Task("?", SMALL, (), str(tmp_path / "runs"), str(lease), None)
+    assert work(task).kind == "stopped"  # there is no lease
+    lease.touch()
+    monkeypatch.setattr(foltr.workers, "LEASE_SECONDS", -1.0)
+    foltr.workers._stop(task)()
+    assert work(task).kind == "stopped"  # the lease has not been touched since it was first seen
+    monkeypatch.undo()
+    os.utime(lease, ns=(1, 1))
+    assert work(task).kind == "failed"  # it goes on; that the task names no real run is another matter
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    assert foltr.workers._stop(Task(**{**task.__dict__, "pid": dead.pid}))()
+
+
+def test_a_worker_that_would_make_another_run_refuses(tmp_path):
+    (tmp_path / "lease").touch()
+    outcome = work(Task("Synthetic-PDGD-Linear-0", SMALL, (), str(tmp_path / "runs"), str(tmp_path / "lease"), None))
+    assert outcome.kind == "failed" and "would make Synthetic-PDGD-Linear-" in outcome.error
+
+
+def test_jobs_need_joblib(monkeypatch, tmp_path):
+    monkeypatch.setattr(foltr.pools, "find_spec", lambda name: None)
+    with pytest.raises(Mistake, match=r"joblib is not installed: pip install 'foltr\[sweeps\]'.*--jobs 1"):
+        sweep([small()], tmp_path, "s", pool=Pool(2))
+    with pytest.raises(Mistake, match="jobs must be >= 1, got 0"):
+        Pool(0)
+    assert len(sweep([small()], tmp_path, "s").made) == 1
+
+
+def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
+    runs = [("a", 100.0, "x"), ("b", 300.0, "x"), ("c", 100.0, "y")]
+    record = Record(tmp_path / "s.sweep.json", "s", tuple(foltr.overview.Planned(n, None, w, k) for n, w, k in runs))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "result.json").write_text('{"seconds": 2.0}')
+    state = Overview(record).look()
+    assert (state.done, state.left) == (1, 300 * 0.02 + 100 * 0.02)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "result.json").write_text('{"seconds": 20.0}')
+    assert Overview(record, jobs=2).look().left == 300 * 0.02
+    assert Record.read(Path(_write(record))) == record
+    (tmp_path / "s.sweep.json").write_text("{")
+    with pytest.raises(Mistake, match="writes it anew"):
+        Record.read(record.path)
+
+
+def _write(record):
+    record.path.write_text(record.written())
+    return record.path
+
+
+def test_nothing_is_left_behind(tmp_path):
+    sweep([small()], tmp_path, "s", pool=Pool(2))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {name for name in left if name.startswith(".")} == set()
+    assert list(in_pool([], Pool(2))) == []
