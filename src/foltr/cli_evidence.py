@@ -41,16 +41,16 @@ def sweep(
     from foltr.sweep_command import sweep_command
 
     pool = Pool(jobs if jobs is not None else os.cpu_count() or 1, dask)
-    sweep_command(file, _given(set_), use or [], out, pool, threads, engine, per_query, dry_run, quiet)
+    sweep_command(file, _given(set_, "--set"), use or [], out, pool, threads, engine, per_query, dry_run, quiet)
 
 
-def _given(words: list[str] | None) -> dict[str, Any]:
+def _given(words: list[str] | None, option: str) -> dict[str, Any]:
     """--set rounds=10 --set learner.sessions=2"""
     found: dict[str, Any] = {}
     for word in words or []:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise Mistake(f"--set wants FIELD=VALUE, got {word!r}")
+            raise Mistake(f"{option} wants FIELD=VALUE, got {word!r}")
         found[name.strip()] = _literal(value.strip())
     return found
 
@@ -103,13 +103,11 @@ def clean(
     from foltr.housekeeping import removals, remove
 
     found = list(removals(runs, interrupted, finished))
-    for removal in found:
-        print(f"{'removed' if yes else 'would remove'}: {removal.path} ({removal.why})")
     if yes:
         remove(runs, found)
-    print(
-        f"{len(found)} to remove" + ("" if yes or not found else ": add --yes") if not yes else f"{len(found)} removed"
-    )
+    for removal in found:
+        print(f"{'removed' if yes else 'would remove'}: {removal.path} ({removal.why})")
+    print("nothing to remove" if not found else f"{len(found)} in all" + ("" if yes else ": add --yes to remove them"))
 
 
 def report(
@@ -122,14 +120,18 @@ def report(
     columns: Annotated[str, typer.Option(help="Fields that make the columns.")] = "users,data",
     pairs: Annotated[str, typer.Option(help="Fields that tell repetitions apart.")] = "data.fold,data.seed,seed",
     where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE", help="Only these runs.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="A logarithmic axis, in figures.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Figures: a logarithmic axis.")] = False,
+    band: Annotated[str, typer.Option(help="Figures: sd, ci (95 % of the mean) or none.")] = "sd",
+    smooth: Annotated[int, typer.Option(help="Figures: points to average over.")] = 1,
+    across: Annotated[str, typer.Option(help="Figures: rounds or interactions.")] = "rounds",
     any_version: AnyVersion = False,
 ) -> None:  # fmt: skip
     """Turn finished runs into one page that can be sent to a colleague, or into figures and tables of a paper."""
     from foltr.report_command import report_command
 
-    fields = tuple(columns.split(",")), tuple(pairs.split(","))
-    report_command(runs, out or [Path("report.html")], baseline, measure, *fields, _given(where), log, any_version)
+    only, fields = _given(where, "--where"), (tuple(columns.split(",")), tuple(pairs.split(",")))
+    curves = {"log": log, "band": band, "smooth": smooth, "across": across}
+    report_command(runs, out or [Path("report.html")], baseline, measure, *fields, only, curves, any_version)
 
 
 def watch(

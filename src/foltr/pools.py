@@ -80,7 +80,6 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
 
 def installed(pool: Pool) -> None:
     """Refuse a pool whose packages are missing."""
-    needs = {"distributed": "dask"} if pool.dask else {"joblib": "sweeps"} if pool.jobs > 1 else {}
-    for package, extra in needs.items():
+    for package in ("joblib", "distributed") if pool.dask else ("joblib",) if pool.jobs > 1 else ():
         if find_spec(package) is None:
-            raise Mistake(f"{package} is not installed: pip install 'foltr[{extra}]', or run one at a time (--jobs 1)")
+            raise Mistake(f"{package} is not installed: pip install {package}, or make one run at a time (--jobs 1)")

@@ -18,7 +18,7 @@ KINDS = (".html", ".tex", ".csv", ".parquet", *FIGURES)
 
 def report_command(
     path: Path, outs: list[Path], baseline: str | None, measure: str, columns: tuple[str, ...], pairs: tuple[str, ...],
-    where: dict[str, Any], log: bool, any_version: bool,
+    where: dict[str, Any], curves: dict[str, Any], any_version: bool,
 ) -> None:  # fmt: skip
     for out in outs:
         if out.suffix not in KINDS:
@@ -30,7 +30,7 @@ def report_command(
         raise Mistake(f"no run of {len(runs)} has {', '.join(f'{name} = {value!r}' for name, value in where.items())}")
     found = study(chosen, baseline, pairs, columns)
     for out in outs:
-        _write(found, out, measure, log)
+        _write(found, out, measure, curves)
         print(f"{out}: {len(chosen)} runs")
 
 
@@ -43,7 +43,7 @@ def tell(runs: Runs) -> None:
         print(f"foltr: {counts}", file=sys.stderr)
 
 
-def _write(found: Study, out: Path, measure: str, log: bool) -> None:
+def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> None:
     if out.suffix == ".html":
         from foltr.report.page import page
 
@@ -51,7 +51,7 @@ def _write(found: Study, out: Path, measure: str, log: bool) -> None:
     elif out.suffix in FIGURES:
         from foltr.report.figures import figure
 
-        figure(found, measure, out, log=log)
+        figure(found, measure, out, **curves)
     elif out.suffix == ".parquet":
         found.runs.to_parquet(out)
     else:

@@ -44,7 +44,7 @@ class Tidy:
         try:
             import pandas
         except ImportError:
-            raise Mistake("pandas is not installed: pip install 'foltr[tables]'") from None
+            raise Mistake("pandas is not installed: pip install pandas") from None
         return pandas.DataFrame(self.columns)
 
     def parquet(self) -> bytes:
@@ -52,7 +52,7 @@ class Tidy:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise Mistake("pyarrow is not installed: pip install 'foltr[tables]'") from None
+            raise Mistake("pyarrow is not installed: pip install pyarrow") from None
         plain = {name: [_plain(value) for value in values] for name, values in self.columns.items()}
         buffer = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.table(plain), buffer)

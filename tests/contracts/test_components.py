@@ -103,7 +103,10 @@ def test_a_ranker_scores_row_by_row(thing):
 @each(click_models)
 @pytest.mark.parametrize("grades", [2, 3, 5])
 def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
-    click, stop = thing.tables(grades, 10)
+    tables = thing.tables(grades, 10)
+    if tables is None:
+        pytest.skip(f"{thing} is no table: there is nothing to compare its clicks with")
+    click, stop = tables
     assert click.shape == stop.shape == (10, grades)
     assert (0 <= click).all() and (click <= 1).all() and (0 <= stop).all() and (stop <= 1).all()
     shown = np.array([grades - 1, 0, grades - 1])

@@ -155,9 +155,7 @@ def test_a_user_file_that_fails_is_told(tmp_path):
 
 def test_ctrl_c_in_the_middle(tmp_path):
     words = ["run", "--data", "Synthetic(queries=30)", "--clients", "200", "--rounds", "200000"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "foltr", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-m", "foltr", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     line = process.stderr.readline()  # the first line of progress: it is under way
     assert "interactions/s" in line

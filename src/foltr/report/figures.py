@@ -71,7 +71,7 @@ def figure(
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise Mistake("matplotlib is not installed: pip install 'foltr[plots]'") from None
+        raise Mistake("matplotlib is not installed: pip install matplotlib") from None
     stretches = POINTS if is_online(measure) and measure != "online" else 0
     cells = {place: cell_curve(list(cell.values()), measure, stretches, smooth) for place, cell in study.cells.items()}
     lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}

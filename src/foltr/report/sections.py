@@ -134,6 +134,8 @@ def _mark(entry: Model) -> str:
 
 
 def _matrices(model: Model, spelt: int | None) -> str:
+    if not model["matrices"]:
+        return _nothing("No run has a value of any measure.")
     tabs = "".join(
         f'<button role=tab id="tab-{i}" aria-controls="panel-{i}" data-measure="{escape(each["measure"])}">'
         f"{escape(_brief(each['name']))}</button>"

@@ -167,7 +167,7 @@ def test_nothing_to_draw(tmp_path):
 
 def test_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(Mistake, match=re.escape("pip install 'foltr[plots]'")):
+    with pytest.raises(Mistake, match=re.escape("pip install matplotlib")):
         figure(grid(), "ndcg@10", tmp_path / "f.pdf")
 
 

@@ -14,19 +14,25 @@ const chosen = {
 };
 
 const HUES = 8, DASHES = [[], [9, 5], [2, 4], [9, 4, 2, 4]];
-let looks = new Map(); // method label -> [hue, dash], kept while the page lives
+const looks = new Map(); // method label -> [hue, dash], kept while the page lives
 
-/** As the study has it, or as it was. Where lines cannot all look different, those shown at first come first. */
+/** A method keeps the look that it had first. Where not all can look different, those shown at first come first. */
 function giveLooks() {
-  const labels = data.methods.map((method) => method.label);
-  let wanted = new Map(data.methods.map((method) => [method.label, method.style]));
-  if (labels.length > HUES * DASHES.length) {
-    labels.sort((a, b) => chosen.methods.get(b) - chosen.methods.get(a));
-    wanted = new Map(labels.map((label, i) => [label, [i % HUES, Math.floor(i / HUES) % DASHES.length]]));
+  const labels = data.methods.map((method) => method.label), enough = labels.length <= HUES * DASHES.length;
+  const wanted = new Map(data.methods.map((method) => [method.label, enough ? method.style : null]));
+  if (!enough) labels.sort((a, b) => chosen.methods.get(b) - chosen.methods.get(a));
+  const taken = new Set([...looks.values()].map(String));
+  for (const label of labels.filter((each) => !looks.has(each))) {
+    const own = wanted.get(label), look = own && !taken.has(String(own)) ? own : freeLook(taken);
+    looks.set(label, look);
+    taken.add(String(look));
   }
-  const taken = new Set([...looks.values()].map(String)), fresh = labels.filter((label) => !looks.has(label));
-  if (fresh.some((label) => taken.has(String(wanted.get(label))))) looks = new Map(); // two would look alike: all anew
-  for (const label of labels) if (!looks.has(label)) looks.set(label, wanted.get(label));
+}
+
+/** The first that nobody has; once all are taken, they repeat. */
+function freeLook(taken) {
+  const all = DASHES.flatMap((_, dash) => Array.from({ length: HUES }, (_, hue) => [hue, dash]));
+  return all.find((look) => !taken.has(String(look))) ?? all[looks.size % all.length];
 }
 
 function labelOf(method) {

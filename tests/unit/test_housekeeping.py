@@ -1,0 +1,140 @@
+"""`foltr status`, `foltr clean`, `foltr report` and `foltr sweep` as a user meets them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from foltr.claim import Claim
+from foltr.experiment import Experiment
+from foltr.housekeeping import removals, remove, status
+from foltr.record import Folder
+from foltr.sweep import Point
+from foltr.sweeping import sweep
+
+SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_every": 3}
+
+
+def foltr(*words, cwd=None):
+    done = subprocess.run([sys.executable, "-m", "foltr", *map(str, words)], capture_output=True, text=True, cwd=cwd)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two finished, one failed, one interrupted with a checkpoint, one without, one being made; a stranger."""
+    out = tmp_path / "runs"
+    points = [Point(Experiment(**SMALL, seed=seed), None) for seed in (1, 2)]
+    swept = sweep(points, out, "s")
+    Folder(out / "Failed-1").fail("no luck", "...")
+    for name in ("Interrupted-1", "Stopped-1", "Running-1"):
+        Folder(out / name).create()
+        (out / name / "config.toml").write_text("seed = 1\n")
+    (out / "Interrupted-1" / "checkpoint.npz").write_bytes(b"...")
+    (out / swept.made[0] / ".metrics.csv.123.456").write_text("half")
+    (out / "mine").mkdir()
+    (out / "mine" / "notes.txt").write_text("not a run")
+    with Claim(out / "Running-1").held(wait=False):
+        yield out
+
+
+def test_status_tells_them_apart(runs):
+    now = status(runs)
+    assert len(now.runs) == 2 and [path.name for path in now.running] == ["Running-1"]
+    assert [path.name for path in now.interrupted] == ["Interrupted-1", "Stopped-1"]
+    assert [(path.name, why) for path, why in now.failed] == [("Failed-1", "no luck")]
+    done = foltr("status", runs)
+    assert "2 finished runs, 1 running, 2 interrupted, 1 failed" in done.stdout and "no luck" in done.stdout
+    assert foltr("status", runs / "nowhere").returncode == 2
+
+
+def names(runs, **asked):
+    return {removal.path.name for removal in removals(runs, **{"interrupted": False, "finished": False, **asked})}
+
+
+def test_clean_removes_no_result_unless_told(runs):
+    finished = {file.parent.name for file in runs.glob("*/result.json")}
+    assert names(runs) == {"Failed-1", "Stopped-1", ".metrics.csv.123.456"}
+    assert names(runs, interrupted=True) == names(runs) | {"Interrupted-1"}
+    assert names(runs, finished=True) == names(runs) | finished | {"s.sweep.json"}
+    before = sorted(runs.rglob("*"))
+    assert "add --yes" in foltr("clean", runs).stdout and sorted(runs.rglob("*")) == before
+    done = foltr("clean", runs, "--yes", "--interrupted")
+    assert "4 in all" in done.stdout
+    assert {path.name for path in runs.iterdir()} == finished | {"s.sweep.json", "mine", "Running-1"}
+    assert "nothing to remove" in foltr("clean", runs).stdout
+    foltr("clean", runs, "--yes", "--finished")
+    assert {path.name for path in runs.iterdir()} == {"mine", "Running-1"}
+
+
+def test_clean_leaves_what_somebody_began_meanwhile(runs):
+    found = list(removals(runs, interrupted=True, finished=False))
+    with Claim(runs / "Interrupted-1").held(wait=False):
+        remove(runs, found)
+    assert (runs / "Interrupted-1").exists() and not (runs / "Stopped-1").exists()
+
+
+def test_a_sweep_from_the_command_line_to_its_page(tmp_path):
+    (tmp_path / "grid.toml").write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\n[sweep]\nseed = [1, 2, 3]\nlearner.sessions = [1, 2]\n"
+    )
+    listed = foltr("sweep", "grid.toml", "--dry-run", cwd=tmp_path)
+    assert listed.stdout.startswith("grid: 6 experiments") and not (tmp_path / "runs").exists()
+    made = foltr("sweep", "grid.toml", "--jobs", 1, "--set", "rounds=5", "--per-query", cwd=tmp_path)
+    assert "6 runs made" in made.stdout and "foltr report runs/grid.sweep.json" in made.stdout
+    again = foltr("sweep", "grid.toml", "--jobs", 1, "--set", "rounds=5", "--per-query", cwd=tmp_path)
+    assert "0 runs made" in again.stdout and "6 found" in again.stdout
+    assert len(list((tmp_path / "runs").glob("*/queries.csv"))) == 6
+    outs = [word for name in ("r.html", "t.tex", "t.csv", "f.svg", "r.parquet") for word in ("-o", name)]
+    done = foltr("report", "runs/grid.sweep.json", *outs, "--baseline", "sessions=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "<!doctype html>" in (tmp_path / "r.html").read_text().lower()[:100]
+    assert "toprule" in (tmp_path / "t.tex").read_text() and "p_bonferroni" in (tmp_path / "t.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["report", "nowhere"], "no runs at nowhere"),
+        (["report", "runs", "-o", "x.doc"], "cannot tell from 'x.doc' what to write"),
+        (["report", "runs", "--where", "clients=5"], "no run of 2 has clients = 5"),
+        (["report", "runs", "--where", "client=5"], "did you mean 'clients'"),
+        (["report", "runs", "--where", "clients"], "--where wants FIELD=VALUE"),
+        (["report", "runs", "--baseline", "x"], "no method is called 'x'"),
+        (["report", "runs", "--measure", "ndcg", "-o", "x.tex"], "did you mean 'ndcg@10'"),
+        (["report", "runs", "--columns", "usrs"], "did you mean 'users'"),
+        (["report", "empty"], "there is no finished run to report"),
+        (["sweep", "nowhere.toml"], "cannot read nowhere.toml"),
+        (["sweep", "grid.toml", "--jobs", "0"], "jobs must be >= 1"),
+        (["sweep", "grid.toml", "--set", "rounds"], "--set wants FIELD=VALUE"),
+        (["sweep", "grid.toml", "--engine", "fast"], "engine must be"),
+        (["run", "grid.toml"], "`foltr sweep grid.toml` runs it"),
+        (["watch", "nowhere"], "no runs at nowhere"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_message(tmp_path, words, told):
+    sweep([Point(Experiment(**SMALL, seed=seed), None) for seed in (1, 2)], tmp_path / "runs", "s")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "grid.toml").write_text("[sweep]\nseed = [1]")
+    done = foltr(*words, cwd=tmp_path)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert done.stderr.count("foltr:") == 1 and not list(tmp_path.glob("*.html"))
+
+
+def test_what_a_report_leaves_out_is_said(runs, tmp_path):
+    (next(runs.glob("*/result.json"))).write_text("{")
+    done = foltr("report", runs, "-o", tmp_path / "r.html")
+    assert done.returncode == 0
+    assert (
+        "foltr: skipped Synthetic-PDGD-Linear-" in done.stderr and "1 runs read, 1 skipped, 3 unfinished" in done.stderr
+    )
+    assert json.loads(json.dumps((tmp_path / "r.html").read_text()))
+
+
+def test_a_sweep_that_fails_says_so_at_the_end(tmp_path):
+    (tmp_path / "grid.toml").write_text("rounds = 4\n[sweep]\ndata = ['Synthetic(queries=40)', 'Letor(path=\"no\")']\n")
+    done = foltr("sweep", "grid.toml", "--jobs", 1, cwd=tmp_path)
+    assert done.returncode == 2 and "1 of 2 runs failed; the same command tries them again" in done.stderr
+    assert "1 runs made" in done.stdout and "failed: Letor(path='no')" in done.stdout
