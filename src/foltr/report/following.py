@@ -118,4 +118,10 @@ class Following:
                 and not told["running"]
                 and told["done"] == self._done
             )
-            return {**told, "version": self.version, "over": over, "trouble": self._trouble}
+            trouble = (
+                "foltr watch has met an error of its own, told in its terminal." if self._died() else self._trouble
+            )
+            return {**told, "version": self.version, "over": over, "trouble": trouble}
+
+    def _died(self) -> bool:
+        return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()

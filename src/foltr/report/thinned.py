@@ -42,7 +42,7 @@ Place = tuple[int, int]
 def thinned(study: Study, budget: int = BUDGET) -> list[dict[str, Any]]:
     """One table per measure that any run has a curve of."""
     measures = [name for name in SHOWN if any(_has(run.metrics, name) for run in study.runs)]
-    windows = _windows(max(int(run.config["rounds"]) for run in study.runs))
+    windows = _windows(max(len(run.metrics.online["interactions"]) for run in study.runs))
     points, count = _affordable(study, measures, windows, budget)
     kept = windows if len(windows) <= count else _spread(windows, count)
     found = [_measure(study, name, kept if name in SMOOTHED else [1], points) for name in measures]

@@ -127,6 +127,31 @@ def test_it_is_over_when_all_are_done_or_failed_and_shown(never_resting):
     assert each.news()["over"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_error_of_our_own_is_not_silent():
+    folder = Folder(done=1)
+    folder.trouble = KeyError("a bug")
+    each = following(folder)
+    each.start()
+    each._thread.join()
+    assert "an error of its own" in each.news()["trouble"]
+
+
+def test_it_looks_until_it_is_stopped(never_resting, monkeypatch):
+    monkeypatch.setattr(follow, "LOOK", 0.001)
+    folder = Folder(done=1)
+    each = following(folder)
+    each.start()
+    while "1 run finished" not in each.answer():
+        pass
+    folder.done = 2
+    while "2 runs finished" not in each.answer():
+        pass
+    each.stop()
+    each._thread.join()
+    assert each.news()["trouble"] == "" and folder.loads == 2
+
+
 def test_two_servers_have_no_version_in_common():
     assert following(Folder()).version != following(Folder()).version
 

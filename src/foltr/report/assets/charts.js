@@ -1,6 +1,5 @@
 // Charts: one per condition, the same axes in each, one cursor for all.
 
-const HEIGHT = 290;
 const NAMED = 16; // lines that a tip names
 const FAINT = 0.3; // lines that are not pointed at
 let charts = []; // what is on the page: {figure, plot, panel, tip}
@@ -9,9 +8,13 @@ let focused = null; // the label of the method that the reader points at
 const resized = new ResizeObserver((entries) => {
   for (const { target, contentRect } of entries) {
     const chart = charts.find((each) => each.room === target);
-    if (chart && Math.abs(contentRect.width - chart.plot.width) > 1) chart.plot.setSize({ width: contentRect.width, height: HEIGHT });
+    if (chart && Math.abs(contentRect.width - chart.plot.width) > 1) chart.plot.setSize({ width: contentRect.width, height: heightOf(contentRect.width) });
   }
 });
+
+function heightOf(width) {
+  return Math.round(Math.min(420, Math.max(290, 0.36 * width)));
+}
 
 function isShown(group, label) {
   return group.get(label) ?? false;
@@ -87,7 +90,7 @@ function options(chart, width, range) {
   const font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
   const axis = { stroke: ink, font, grid, ticks: { show: false } };
   return {
-    width, height: HEIGHT, padding: [8, 12, 0, 0],
+    width, height: heightOf(width), padding: [8, 12, 0, 0],
     legend: { show: false },
     focus: { alpha: FAINT },
     cursor: {
@@ -218,7 +221,7 @@ function place(chart, plot, left) {
   const right = edge + x + 16 + width <= whole - 8, fits = right || edge + x - 16 - width >= 8;
   const below = Math.min(Math.max(8, (figure.clientWidth - width) / 2), whole - 8 - width - edge);
   tip.style.left = `${fits ? (right ? x + 16 : x - 16 - width) : below}px`;
-  tip.style.top = `${fits ? room.offsetTop + 6 : room.offsetTop + HEIGHT + 6}px`;
+  tip.style.top = `${fits ? room.offsetTop + 6 : room.offsetTop + plot.height + 6}px`;
 }
 
 /** Arrow keys move the cursor from point to point. */

@@ -54,8 +54,9 @@ function startDownloads() {
 /** All charts as shown, with a title and a legend, on one canvas. */
 function picture() {
   const ratio = devicePixelRatio || 1, gap = 24, across = Math.min(3, charts.length), width = Math.max(...charts.map((chart) => chart.plot.width));
+  const height = Math.max(...charts.map((chart) => chart.plot.height));
   const methods = data.methods.map((_, m) => m).filter((m) => isShown(chosen.methods, labelOf(m)));
-  const rows = Math.ceil(charts.length / across), whole = across * width + (across + 1) * gap, perChart = HEIGHT + 34;
+  const rows = Math.ceil(charts.length / across), whole = across * width + (across + 1) * gap, perChart = height + 34;
   const canvas = element("canvas"), ctx = canvas.getContext("2d");
   const lines = wrapped(ctx, methods, whole - 2 * gap);
   canvas.width = whole * ratio;
@@ -67,7 +68,7 @@ function picture() {
   charts.forEach((chart, i) => {
     const x = gap + (i % across) * (width + gap), y = 56 + Math.floor(i / across) * perChart;
     write(ctx, chart.panel.label, x + 8, y + 14, "600 13px");
-    ctx.drawImage(chart.plot.ctx.canvas, x, y + 24, chart.plot.width, HEIGHT);
+    ctx.drawImage(chart.plot.ctx.canvas, x, y + 24, chart.plot.width, chart.plot.height);
   });
   lines.forEach((line, i) => line.forEach(({ method, x }) => key(ctx, method, gap + x, 56 + rows * perChart + i * 24 + 16)));
   return canvas;
