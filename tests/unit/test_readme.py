@@ -35,7 +35,7 @@ def test_the_names_it_mentions_exist():
 def test_the_component_and_the_file_run(tmp_path):
     (component,) = (block for block in blocks("python") if "@aggregator" in block)
     (tmp_path / "middle_mean.py").write_text(component)
-    (content,) = blocks("toml")
+    content, _ = blocks("toml")
     assert tomllib.loads(content)["clients"] == 100
     (tmp_path / "experiment.toml").write_text(content.replace("MSLR", "MQ2008"))
     words = shlex.split(re.search(r"`foltr run (--use middle_mean.py .*?)`", README).group(1))  # type: ignore[union-attr]
@@ -45,3 +45,17 @@ def test_the_component_and_the_file_run(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "offline nDCG@10" in done.stdout
+
+
+def test_the_sweep_and_its_commands_run(tmp_path):
+    _, content = blocks("toml")
+    small = content.replace("MQ2008()", "Synthetic(queries=30)").replace("rounds = 200", "rounds = 2")
+    small = small.replace("data.fold = [1, 2, 3, 4, 5]\n", "").replace("[10, 100, 1000]", "[2, 3]")
+    assert small.count("\n") == content.count("\n") - 1
+    (tmp_path / "study.toml").write_text(small.replace("seed = [1, 2, 3, 4, 5]", "seed = [1, 2]"))
+    sweep, report = re.findall(r"^foltr ((?:sweep|report) .*)$", README, re.MULTILINE)
+    for command in (sweep, report):
+        words = [sys.executable, "-m", "foltr", *shlex.split(command)]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert all((tmp_path / name).exists() for name in ("report.html", "curves.pdf", "table.tex"))
