@@ -36,7 +36,7 @@ def serving(below, planned):
     def progress():
         done = len(list(below.glob("*/result.json")))
         running = [{"run": "next-run", "round": 7, "rounds": 40}] if done < planned else []
-        return {"planned": planned, "done": done, "failed": [], "running": running, "left": 60.0}
+        return {"planned": planned, "done": done, "failed": [], "running": running, "left": 60.0 if planned else None}
 
     opened = watch.listening("127.0.0.1", 0)
     following = Following(lambda: load_runs(below), progress)
@@ -63,6 +63,7 @@ def serving(below, planned):
 def quick(monkeypatch):
     monkeypatch.setattr(follow, "LOOK", 0.05)
     monkeypatch.setattr(follow, "SHARE", 0)
+    monkeypatch.setattr(follow, "LEAST", 0.0)
     monkeypatch.setattr(watch, "TICK", 0.05)
 
 
@@ -81,6 +82,17 @@ def test_it_follows_from_the_first_run_to_the_last(watched, tmp_path):
         tab.wait_for_selector("text=The sweep is over: 2 of 2 runs done")
         expect(tab.locator(".stats b").first).to_have_text("2")
         assert tab.get_attribute("#live", "data-state") == "over"
+
+
+def test_a_folder_without_a_sweep(watched, tmp_path):
+    put(run_of(100, "perfect", 1), tmp_path)
+    with serving(tmp_path, planned=0) as (address, _):
+        tab = watched().tab
+        tab.goto(address)
+        tab.wait_for_selector("text=no sweep is planned here, 1 run so far")
+        put(run_of(100, "perfect", 2), tmp_path)
+        tab.wait_for_selector("text=no sweep is planned here, 2 runs so far")
+        assert not tab.locator("#live-bar").is_visible()
 
 
 def test_an_update_keeps_what_the_reader_does(watched, tmp_path):

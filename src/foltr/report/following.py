@@ -18,13 +18,14 @@ from foltr.results import Runs
 
 LOOK = 1.0  # seconds between two looks at the progress
 SHARE = 10  # making the page anew may take a part 1 / SHARE of the time
+LEAST = 1.0  # seconds between two
 NOTHING: dict[str, Any] = {"planned": 0, "done": 0, "failed": [], "running": [], "left": None}
 TITLE = "foltr is watching"
 
 
 class Following:
-    """Progress is looked at every second. Runs are loaded when the number of those that are done has changed, and so
-    seldom that it costs at most a tenth of the time, however many they are."""
+    """Progress is looked at every second. Runs are loaded when the number of those that are done has changed (where
+    nothing is planned: now and then), but so seldom that it takes a tenth of the time at most, however many they are."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Following:
         self._boot, self._count = token_hex(4), 0  # two servers never have versions in common
         self._show(waiting(TITLE, "Reading the runs."), None, TITLE)
         self._done: int | None = None  # runs that were done when the page was made
+        self._names: list[str] | None = None  # the runs that are shown
         self._rest_until = 0.0
 
     def start(self) -> None:
@@ -64,10 +66,10 @@ class Following:
             told = {**NOTHING, **self.progress()}
         except (Mistake, OSError) as error:
             blind = str(error)
-        if told["done"] != self._done and time.monotonic() >= self._rest_until:
+        if (told["done"] != self._done or not told["planned"]) and time.monotonic() >= self._rest_until:
             began = time.monotonic()
             self._unread = self._renew(told["done"])
-            self._rest_until = time.monotonic() + SHARE * (time.monotonic() - began)
+            self._rest_until = time.monotonic() + max(LEAST, SHARE * (time.monotonic() - began))
         with self._lock:
             self._told, self._trouble = told, self._unread or blind
 
@@ -76,7 +78,11 @@ class Following:
         data: dict[str, Any] | None
         try:
             runs = self.load()
-            if len(runs):
+            names = [run.name for run in runs]
+            if names == self._names:
+                self._done = done
+                return ""
+            if names:
                 found = model(study(runs, *self.compared))
                 parts, data = divided(found)
                 title = str(found["title"])
@@ -85,7 +91,7 @@ class Following:
         except (Mistake, OSError) as error:
             return str(error)
         with self._lock:
-            self._done = done
+            self._done, self._names = done, names
             self._show(parts, data, title)
         return ""
 

@@ -40,6 +40,7 @@ class Folder:
 @pytest.fixture
 def never_resting(monkeypatch):
     monkeypatch.setattr(follow, "SHARE", 0)
+    monkeypatch.setattr(follow, "LEAST", 0.0)
 
 
 def following(folder):
@@ -59,6 +60,18 @@ def test_runs_are_read_only_when_one_has_finished(never_resting):
     folder.done = 3
     each.look()
     assert folder.loads == 2 and each.version != first and "3 runs finished" in each.answer()
+
+
+def test_a_folder_without_a_plan_is_read_now_and_then(never_resting):
+    folder = Folder(done=1, planned=0)
+    each = Following(folder.load, lambda: {"planned": 0, "done": 0})
+    each.look()
+    first = each.version
+    each.look()
+    assert folder.loads == 2 and each.version == first  # nothing new, so nothing is sent
+    folder.done = 2
+    each.look()
+    assert each.version != first and "2 runs finished" in each.answer() and not each.news()["over"]
 
 
 def test_reading_is_rarer_the_longer_it_takes(monkeypatch):

@@ -2,12 +2,14 @@
 
 let version = null;
 let fetching = false;
+let latest = null; // what was last told of the progress
 
 function startLive() {
   $("#live").hidden = false;
   const events = new EventSource("events");
   events.addEventListener("progress", (event) => {
     const told = JSON.parse(event.data);
+    latest = told;
     showProgress(told);
     if (told.version !== version) refetch();
   });
@@ -39,6 +41,7 @@ function renew(told) {
   }
   document.title = told.title;
   if (told.data) show(told.data);
+  if (latest) showProgress(latest);
   if (opened) fillEvidence();
   if (focus) $(focus)?.focus({ preventScroll: true });
   if (scrollY !== at) scrollTo({ top: at, behavior: "instant" });
@@ -62,12 +65,14 @@ function tellLive(state, text) {
 }
 
 function showProgress({ planned, done, failed, running, left, over, trouble }) {
-  const parts = [`${done.toLocaleString("en")} of ${planned.toLocaleString("en")} runs done`];
+  const planless = `Watching for runs: no sweep is planned here, ${plural(data?.runs.names.length ?? 0, "run")} so far`;
+  const parts = [planned ? `${done.toLocaleString("en")} of ${planned.toLocaleString("en")} runs done` : planless];
   if (running.length) parts.push(`${running.length} running`);
   if (failed.length) parts.push(`${failed.length} failed`);
   if (left !== null && !over) parts.push(`about ${duration(left)} left`);
   const text = parts.join(" · ");
   tellLive(trouble ? "trouble" : over ? "over" : "live", trouble ? `${text}. ${trouble}` : over ? `The sweep is over: ${text}` : text);
+  $("#live-bar").hidden = !planned;
   $("#live-bar").max = Math.max(planned, 1);
   $("#live-bar").value = done + failed.length;
   listRuns($("#live-running"), running, "running", (each) => `${each.run}: round ${each.round.toLocaleString("en")} of ${each.rounds.toLocaleString("en")}`);
