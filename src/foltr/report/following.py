@@ -25,7 +25,7 @@ TITLE = "foltr is watching"
 
 class Following:
     """Progress is looked at every second. Runs are loaded when the number of those that are done has changed (where
-    nothing is planned: now and then), but so seldom that it takes a tenth of the time at most, however many they are."""
+    nothing is planned: now and then), but so seldom that it takes at most a tenth of the time."""
 
     def __init__(
         self,
