@@ -19,7 +19,7 @@ QUIET = (
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright holds this thread's event loop: it must be gone before other tests start
 def chromium():
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
