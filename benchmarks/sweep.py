@@ -43,8 +43,10 @@ def main(jobs: int) -> None:
     slow, fast = (interactions / rate / 3600 for rate in PUBLISHED)
     print(f"runs                      {len(swept.made)} of {len(points)}, {jobs} at a time")
     print(f"wall time                 {wall:.1f} s, {interactions / wall:,.0f} interactions a second")
-    print(f"in kernels                {kernel / (wall * jobs):.1%} of wall time x jobs; {kernel / busy:.1%} of the runs' own time")
-    print(f"in runs                   {busy / (wall * jobs):.1%} of wall time x jobs")
+    print(f"in kernels                {kernel / (wall * jobs):.1%} of wall time x jobs")
+    print(
+        f"in runs                   {busy / (wall * jobs):.1%} of wall time x jobs, their kernels {kernel / busy:.1%} of that"
+    )
     print(f"published code would take {fast:.1f} to {slow:.1f} hours")
     print(f"nDCG@10                   {sum(runs['ndcg@10']) / len(runs):.4f} mean of all runs")
 

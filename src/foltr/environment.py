@@ -13,6 +13,7 @@ from pathlib import Path
 import foltr
 
 
+@cache
 def environment() -> dict[str, object]:
     return {
         "foltr": foltr.__version__,
@@ -26,7 +27,6 @@ def environment() -> dict[str, object]:
     }
 
 
-@cache
 def _commit() -> str | None:
     """The commit of foltr's own source tree, with + if it was changed since; None when installed from a package."""
     tree = Path(__file__).resolve().parents[2]

@@ -45,6 +45,7 @@ class Recorded:
     environment: dict[str, Any]
     metrics: Metrics
     method: str | None = None  # what its sweep calls it
+    use: tuple[str, ...] = ()  # files of a user's own that it was made with
 
     def curve(self, name: str) -> Curve:
         return self.metrics.curve(name)
@@ -120,7 +121,8 @@ class Runs:
         def kept(run: Recorded) -> bool:
             return all(run.fields.get(name) == value for name, value in fields.items()) and (not test or test(run))
 
-        return replace(self, recorded=tuple(run for run in self if kept(run)), _cache={})
+        chosen = tuple(run for run in self if kept(run))
+        return replace(self, recorded=chosen, planned=None, _cache={})  # what is planned is not of the chosen alone
 
     def rounds(self, *measures: str) -> Tidy:
         """A row per run and round of the curves that are asked for; empty where a round was not evaluated."""
@@ -140,13 +142,17 @@ class Runs:
         return Tidy.of(rows)
 
 
-def load_runs(path: str | Path, any_version: bool = False) -> Runs:
+Known = dict[Path, tuple[int, Recorded]]  # finished runs that were read before, and when their result was written
+
+
+def load_runs(path: str | Path, any_version: bool = False, known: Known | None = None) -> Runs:
     """All finished runs below a folder, or those of a sweep's record (runs/NAME.sweep.json).
 
-    Runs of a foltr whose results have other bits are skipped, and named, unless `any_version`."""
-    path = Path(path)
+    Runs of a foltr whose results have other bits are skipped, and named, unless `any_version`. A dictionary `known`
+    spares who loads again and again to read again what is finished."""
+    path, known = Path(path), {} if known is None else known
     if path.is_file() and path.name.endswith(SWEEP):
-        return _of_sweep(path, any_version)
+        return _of_sweep(path, any_version, known)
     if not path.is_dir():
         raise Mistake(f"no runs at {path}: give a folder of runs, or a sweep's record (runs/NAME{SWEEP})")
     marks = ("config.toml", "result.json")  # either says that a folder is a run's
@@ -155,7 +161,7 @@ def load_runs(path: str | Path, any_version: bool = False) -> Runs:
     names: dict[str, str | None] = {}
     for record in sorted(path.glob(f"*{SWEEP}")):
         names |= {run.run: run.method for run in Record.read(record).runs if run.method or run.run not in names}
-    runs = _read(folders, names, any_version)
+    runs = _read(folders, names, any_version, known)
     order = {name: i for i, name in enumerate(names)}  # as the sweeps have it, then by field
 
     def place(run: Recorded) -> tuple[int, list[tuple[int, float, str]]]:
@@ -172,19 +178,19 @@ def _rank(value: Any) -> tuple[int, float, str]:
     return 1, next((i for i, kind in enumerate(KINDS) if kind in text), len(KINDS)), text
 
 
-def _of_sweep(path: Path, any_version: bool) -> Runs:
+def _of_sweep(path: Path, any_version: bool, known: Known) -> Runs:
     record = Record.read(path)
     names = {run.run: run.method for run in record.runs}
     folders = [path.parent / name for name in names]
-    runs = _read([folder for folder in folders if folder.exists()], names, any_version)
+    runs = _read([folder for folder in folders if folder.exists()], names, any_version, known)
     return replace(runs, title=record.title, planned=len(names))
 
 
-def _read(folders: list[Path], names: dict[str, str | None], any_version: bool) -> Runs:
+def _read(folders: list[Path], names: dict[str, str | None], any_version: bool, known: Known) -> Runs:
     recorded, skipped, unfinished = [], [], []
     for folder in folders:
         try:
-            run = _recorded(folder, names.get(folder.name))
+            run = _known(folder, names.get(folder.name), known)
         except Mistake as mistake:
             skipped.append(Skipped(folder, str(mistake)))
             continue
@@ -195,6 +201,19 @@ def _read(folders: list[Path], names: dict[str, str | None], any_version: bool) 
         else:
             recorded.append(run)
     return Runs(tuple(recorded), tuple(skipped), tuple(unfinished))
+
+
+def _known(path: Path, method: str | None, known: Known) -> Recorded | None:
+    try:
+        written = (path / "result.json").stat().st_mtime_ns
+    except OSError:
+        return None
+    if known.get(path, (0, None))[0] != written:
+        run = _recorded(path, method)
+        if run is None:
+            return None
+        known[path] = written, run
+    return replace(known[path][1], method=method)
 
 
 def _recorded(path: Path, method: str | None) -> Recorded | None:
@@ -209,8 +228,8 @@ def _recorded(path: Path, method: str | None) -> Recorded | None:
             raise ValueError("environment.json holds no table")
     except UNREADABLE as error:
         raise Mistake(f"{path} cannot be read ({why(error)}): if it is damaged, delete it") from None
-    config.pop("use", None)
-    return Recorded(path, config, done[2], environment, done[1], method)
+    used = config.pop("use", [])
+    return Recorded(path, config, done[2], environment, done[1], method, tuple(map(str, used)))
 
 
 def _other_version(run: Recorded) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 
 import pytest
@@ -13,6 +14,8 @@ import foltr
 import foltr.running
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.record import Folder
+from foltr.report.commands import command
 from foltr.results import load_runs
 from foltr.spec import opened
 from foltr.sweep import Point
@@ -171,6 +174,28 @@ def test_unfinished_runs_are_counted_apart(runs):
     (runs / name / "result.json").unlink()
     found = load_runs(runs / "s.sweep.json")
     assert len(found) == 7 and [path.name for path in found.unfinished] == [name] and not found.skipped
+
+
+def test_what_was_read_before_is_not_read_again(runs, monkeypatch):
+    known: dict = {}
+    first = load_runs(runs, known=known)
+    reads = []
+    finished = Folder.finished
+    monkeypatch.setattr(Folder, "finished", lambda folder: reads.append(folder.path.name) or finished(folder))
+    assert load_runs(runs, known=known).recorded == first.recorded and not reads
+    name = first["run"][2]
+    (runs / name / "result.json").write_text((runs / name / "result.json").read_text())  # written anew
+    os.utime(runs / name / "result.json", ns=(1, 1))
+    assert load_runs(runs / "s.sweep.json", known=known)["run"] == first["run"] and reads == [name]
+
+
+def test_the_files_behind_a_run_belong_to_its_command(runs):
+    name = load_runs(runs)["run"][0]
+    with open(runs / name / "config.toml", "a") as file:
+        file.write("use = ['my rule.py', 'b.py']\n")
+    run = next(iter(load_runs(runs)))
+    assert run.use == ("my rule.py", "b.py") and "use" not in run.fields
+    assert "--use 'my rule.py' --use b.py" in command(run)
 
 
 def test_nothing_there(tmp_path):

@@ -13,6 +13,8 @@ COMMAND = "foltr run"
 def arguments(run: Recorded) -> dict[str, str]:
     """Options and their values, quoted for a shell: {"--data": "'Synthetic(queries=60)'", "--seed": "1", ...}."""
     found = {option(name): quoted(_plain(value)) for name, value in run.config.items()}
+    if run.use:
+        found["--use"] = " --use ".join(map(quoted, run.use))
     if run.final.get("engine", "local") != "local":  # the default
         found["--engine"] = quoted(str(run.final["engine"]))
     return found

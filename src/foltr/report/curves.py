@@ -45,7 +45,7 @@ def cell_curve(runs: Sequence[Recorded], measure: str, stretches: int = 0, smoot
 
     `stretches`: cut the rounds into at most so many stretches of (nearly) equal length, and average each run over each
     of them first (0: every point by itself). `smooth`: average each point of a run with its neighbours, a window of so
-    many points that is cut off at the ends. Both come before mean and sd, which thus are of what is drawn.
+    many points that narrows towards the ends. Both come before mean and sd, which thus are of what is drawn.
     `measure`: any curve of a run; "online" is online performance so far, sum_{s<=t} gamma^(s-1) nDCG_s."""
     require(len(runs) > 0, "a curve needs a run")
     require(stretches >= 0 and smooth >= 1, f"stretches must be >= 0 and smooth >= 1, got {stretches} and {smooth}")
@@ -90,13 +90,17 @@ def _stretched(values: Array, ends: Array) -> Array:
 
 
 def _smoothed(values: Array, window: int) -> Array:
-    """The mean over up to `window` points around each; of what is known of them."""  # (runs, r) -> (runs, r)
-    known, kernel = np.isfinite(values), np.ones(window)
-    left, right = (window - 1) // 2, window // 2
-    pad = ((0, 0), (left, right))
-    sums = [np.convolve(row, kernel, "valid") for row in np.pad(np.where(known, values, 0.0), pad)]
-    counts = [np.convolve(row, kernel, "valid") for row in np.pad(known.astype(np.float64), pad)]
-    return np.where(known, np.array(sums) / np.maximum(counts, 1.0), np.nan)
+    """The mean over up to `window` points around each; of what is known of them. Near the ends the window narrows on
+    both sides: one that is only cut off would lift the start of a rising curve."""  # (runs, r) -> (runs, r)
+    known, at = np.isfinite(values), np.arange(values.shape[1])
+    room = np.minimum(at, at[::-1])
+    first, last = at - np.minimum((window - 1) // 2, room), at + np.minimum(window // 2, room) + 1
+
+    def total(parts: Array) -> Array:
+        before = np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)
+        return before[:, last] - before[:, first]
+
+    return np.where(known, total(np.where(known, values, 0.0)) / np.maximum(total(known), 1.0), np.nan)
 
 
 def _over_runs(rounds: Array, interactions: Array, values: Array) -> CellCurve:

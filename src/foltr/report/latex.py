@@ -6,7 +6,7 @@ import math
 import re
 from unicodedata import lookup
 
-from foltr.report.matrix import BETTER, WORSE, Matrix, decimals, heading, refusals
+from foltr.report.matrix import BETTER, WORSE, Matrix, heading, refusals
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -110,7 +110,7 @@ def _row(matrix: Matrix, i: int) -> str:
 
 def _cell(matrix: Matrix, i: int, j: int) -> str:
     """Two columns, so that the numbers of a column stand below each other: the mean; its spread and mark."""
-    entry, digits = matrix.entries.get((i, j)), decimals(matrix)
+    entry, digits = matrix.entries.get((i, j)), matrix.decimals
     if entry is None:
         return r"\multicolumn{2}{c}{--}"
     mean = f"{entry.mean:.{digits}f}".replace("-", "$-$")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,13 @@ class Matrix:
     family: int
     entries: dict[tuple[int, int], Entry]  # (method, condition); one without any value is absent
     told: str  # the test, what is paired, the baseline, the family and the correction
+
+    @cached_property
+    def decimals(self) -> int:
+        """How many a table shows: three, as is usual for measures up to 1; fewer for large means, more for tiny."""
+        largest = max(abs(entry.mean) for entry in self.entries.values())
+        exponent = math.floor(math.log10(largest)) if largest > 0.0 else 0
+        return max(0, 3 - exponent) if exponent >= 0 else min(3 - exponent - 1, 9)
 
 
 def measured(study: Study) -> list[str]:
@@ -153,10 +161,3 @@ def heading(matrix: Matrix) -> str:
     """What a table of it is called."""
     title, name = matrix.study.runs.title, MEASURES[matrix.measure]
     return f"{title}: {name}" if title else name[0].upper() + name[1:]
-
-
-def decimals(matrix: Matrix) -> int:
-    """How many a table shows: three, as is usual for measures up to 1; fewer for large means, more for tiny ones."""
-    largest = max(abs(entry.mean) for entry in matrix.entries.values())
-    exponent = math.floor(math.log10(largest)) if largest > 0.0 else 0
-    return max(0, 3 - exponent) if exponent >= 0 else min(3 - exponent - 1, 9)

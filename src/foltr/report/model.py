@@ -102,7 +102,7 @@ def _matrix(found: Matrix) -> dict[str, Any]:
         "name": MEASURES[found.measure],
         "told": found.told,
         "family": found.family,
-        "decimals": tables.decimals(found),
+        "decimals": found.decimals,
         "refusals": refusals,
         "entries": {f"{m}.{c}": _entry(entry, refusals) for (m, c), entry in found.entries.items()},
     }
@@ -157,7 +157,7 @@ def _best(study: Study, found: Matrix) -> dict[str, Any]:
                     **_entry(found.entries[best[0], c], [found.entries[best[0], c].refused]),
                 }
             )
-    return {"measure": found.measure, "name": MEASURES[found.measure], "decimals": tables.decimals(found), "rows": rows}
+    return {"measure": found.measure, "name": MEASURES[found.measure], "decimals": found.decimals, "rows": rows}
 
 
 def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:

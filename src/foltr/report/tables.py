@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from foltr.report.latex import latex
-from foltr.report.matrix import Entry, Matrix, decimals
+from foltr.report.matrix import Entry, Matrix
 from foltr.report.terminal import text
 from foltr.tidy import Tidy
 
-__all__ = ["csv", "decimals", "latex", "text"]
+__all__ = ["csv", "latex", "text"]
 
 
 def csv(*matrices: Matrix) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from textwrap import fill, wrap
 
-from foltr.report.matrix import BETTER, WORSE, Entry, Matrix, decimals, heading, refusals
+from foltr.report.matrix import BETTER, WORSE, Entry, Matrix, heading, refusals
 
 WIDTH = 80
 HEAD = 16  # a condition's label is broken beyond
@@ -38,7 +38,7 @@ def _label(matrix: Matrix, i: int) -> str:
 
 
 def _cell(matrix: Matrix, entry: Entry) -> str:
-    digits = decimals(matrix)
+    digits = matrix.decimals
     best = "*" if entry.best and len(matrix.study.methods) > 1 else ""
     sd = "" if math.isnan(entry.sd) else f" ±{entry.sd:.{digits}f}"
     return f"{best}{entry.mean:.{digits}f}{sd}{entry.mark or ('?' if entry.refused else ' ')}"

@@ -50,7 +50,7 @@ def serve(
     try:
         import uvicorn
     except ImportError:
-        raise Mistake("watching needs a web server: pip install 'foltr[watch]'") from None
+        raise Mistake("watching needs a web server: pip install starlette uvicorn") from None
     opened = listening(host, port)
     following = Following(load, progress, baseline, pairs, columns)
     config = uvicorn.Config(
@@ -117,7 +117,7 @@ def application(following: Following, host: str = HOST) -> Any:
         from starlette.responses import HTMLResponse, Response, StreamingResponse
         from starlette.routing import Route
     except ImportError:
-        raise Mistake("watching needs a web server: pip install 'foltr[watch]'") from None
+        raise Mistake("watching needs a web server: pip install starlette uvicorn") from None
 
     def page(request: Request) -> Response:
         return HTMLResponse(following.page(), headers=HEADERS)

@@ -127,11 +127,11 @@ def test_text_of_much_that_was_not_tested():
 def test_decimals(level, shown):
     runs = [made_run(level, seed=s) for s in (1, 2)]
     m = matrix(study(made_runs(runs)), "ndcg@10")
-    assert f"{level:.{tables.decimals(m)}f}" == shown and shown in tables.text(m) and shown in tables.latex(m)
+    assert f"{level:.{m.decimals}f}" == shown and shown in tables.text(m) and shown in tables.latex(m)
 
 
 def test_decimals_of_nothing():
-    assert tables.decimals(matrix(study(made_runs([made_run(0.0)])), "ndcg@10")) == 3
+    assert matrix(study(made_runs([made_run(0.0)])), "ndcg@10").decimals == 3
 
 
 def balanced(text):

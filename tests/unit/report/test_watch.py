@@ -300,7 +300,7 @@ def test_any_free_port():
 @pytest.mark.parametrize("package", ["uvicorn", "starlette.applications"])
 def test_without_the_extra(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(Mistake, match=r"pip install 'foltr\[watch\]'"):
+    with pytest.raises(Mistake, match=r"pip install starlette uvicorn"):
         watch.serve(made_runs, dict, port=0)
 
 
