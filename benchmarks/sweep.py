@@ -44,9 +44,7 @@ def main(jobs: int) -> None:
     print(f"runs                      {len(swept.made)} of {len(points)}, {jobs} at a time")
     print(f"wall time                 {wall:.1f} s, {interactions / wall:,.0f} interactions a second")
     print(f"in kernels                {kernel / (wall * jobs):.1%} of wall time x jobs")
-    print(
-        f"in runs                   {busy / (wall * jobs):.1%} of wall time x jobs, their kernels {kernel / busy:.1%} of that"
-    )
+    print(f"in runs                   {busy / (wall * jobs):.1%}, of which kernels {kernel / busy:.1%}")
     print(f"published code would take {fast:.1f} to {slow:.1f} hours")
     print(f"nDCG@10                   {sum(runs['ndcg@10']) / len(runs):.4f} mean of all runs")
 
