@@ -110,7 +110,7 @@ def test_smoothing_is_for_online_curves_and_told(opened):
     def roughness(values):
         return sum(abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False))
 
-    assert roughness(smooth) < roughness(rough) / 3
+    assert roughness(smooth[5:-5]) < roughness(rough[5:-5]) / 3  # near the ends the window narrows
 
 
 def test_axes_and_bands(opened):
