@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ class Planned(NamedTuple):
     method: str | None  # what the sweep calls its method
     work: float = 0.0  # interactions
     kind: str = ""  # runs of one kind take equally long per interaction
+    sets: Sequence[str] = ()  # fields that its method sets
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,20 @@ class Record:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             runs = (Planned(**{name: run[name] for name in Planned._fields if name in run}) for run in content["runs"])
-            return cls(path, str(content["title"]), tuple(runs))
+            return cls(path, str(content["title"]), tuple(_checked(run) for run in runs))
         except UNREADABLE as error:
             raise Mistake(f"{path} cannot be read ({why(error)}): `foltr sweep` writes it anew") from None
 
     def written(self) -> str:
         runs = ",\n  ".join(json.dumps(run._asdict()) for run in self.runs)
         return f'{{\n "title": {json.dumps(self.title)},\n "runs": [\n  {runs}\n ]\n}}\n'
+
+
+def _checked(run: Planned) -> Planned:
+    """A record may come from elsewhere: it names folders beside it, and nothing else."""
+    if not isinstance(run.run, str) or Path(run.run).name != run.run or run.run in ("", ".", ".."):
+        raise ValueError(f"{run.run!r} is no name of a run folder")
+    return run._replace(method=None if run.method is None else str(run.method), sets=tuple(map(str, run.sets)))
 
 
 @dataclass(frozen=True)

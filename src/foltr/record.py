@@ -7,7 +7,7 @@ metrics.csv       one row per round, empty where a round was not evaluated
 params.npy        final parameters, float64, as the server holds them
 queries.csv       when asked: the final ranker on each held-out query
 failed.json       why the last attempt failed, until the next one
-result.json       final measures; written last, so its presence means that the run is whole
+result.json       final measures, and sums of the files; written last, so its presence means that the run is whole
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from __future__ import annotations
 import io
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -27,6 +30,8 @@ from foltr.errors import Mistake, did_you_mean
 from foltr.federation import State
 from foltr.files import told, write_whole
 
+RESULTS = 1  # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
+SUMS = "sums"  # in result.json: of the files that belong to it
 UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError, BadZipFile, zlib.error)
 ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
 
@@ -74,17 +79,16 @@ class Metrics:
 
     @classmethod
     def from_csv(cls, text: str) -> Metrics:
+        """What `csv` wrote. Columns that are empty before the first round are online ones, whatever their names."""
         names, *rows = (line.split(",") for line in text.splitlines())
-        metrics = cls()
-        for row in rows:
-            values = dict(zip(names, row, strict=True))
-            for name in ONLINE:
-                if values[name]:
-                    metrics.online[name].append(float(values[name]))
-            measures = {name: float(v) for name, v in values.items() if name not in ("round", *ONLINE) and v}
-            if measures:
-                metrics.evaluate(int(values["round"]), measures)
-        return metrics
+        if any(len(row) != len(names) for row in rows):
+            raise ValueError("metrics.csv has lines that are too short")
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        rounds = columns.pop("round")
+        online = {name: [float(v) for v in values[1:]] for name, values in columns.items() if not values[0]}
+        at = [i for i, value in enumerate(columns["ndcg@10"]) if value]
+        offline = {name: [float(values[i]) for i in at] for name, values in columns.items() if values[0]}
+        return cls(online, [int(rounds[i]) for i in at], offline)
 
 
 @dataclass(frozen=True)
@@ -132,26 +136,46 @@ class Folder:
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
         np.save(buffer, params, allow_pickle=False)
-        write_whole(self.path / "params.npy", buffer.getvalue())
-        write_whole(self.path / "metrics.csv", metrics.csv())
-        write_whole(self.path / "result.json", json.dumps(final, indent=1, allow_nan=False) + "\n")
+        files = {"params.npy": buffer.getvalue(), "metrics.csv": metrics.csv().encode()}
+        for name, content in files.items():
+            write_whole(self.path / name, content)
+        files |= {"config.toml": (self.path / "config.toml").read_bytes(), "result": _canonical(final)}
+        sums = {name: _sum(content) for name, content in files.items()}
+        write_whole(self.path / "result.json", json.dumps({**final, SUMS: sums}, indent=1, allow_nan=False) + "\n")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
 
-    def finished(self) -> tuple[Array, Metrics, dict[str, Any]] | None:
-        """What `finish` wrote, or None if the run is not whole."""
+    def final(self) -> dict[str, Any] | None:
+        """The final measures, every file checked to be as it was written; None if the run is not finished."""
         file = self.path / "result.json"
         if not file.exists():
             return None
-        try:
+        with self._readable():
             final = json.loads(file.read_text())
-            params = np.load(self.path / "params.npy", allow_pickle=False)
-            metrics = Metrics.from_csv((self.path / "metrics.csv").read_text())
-            if len(metrics.online["interactions"]) != final["rounds"] or metrics.evaluated[-1] != final["rounds"]:
-                raise ValueError("metrics.csv does not hold all rounds")
-            float(final["seconds"]), int(final["interactions"]), final["ndcg@10"], final["online"]
+            for name, written in final.pop(SUMS).items():
+                content = _canonical(final) if name == "result" else (self.path / name).read_bytes()
+                if _sum(content) != written:
+                    raise ValueError(f"{name} is not as it was written")
+            float(final["seconds"]), int(final["rounds"])
+        return dict(final)
+
+    def finished(self) -> tuple[Array, Metrics, dict[str, Any]] | None:
+        """What `finish` wrote, or None if the run is not whole."""
+        final = self.final()
+        if final is None:
+            return None
+        with self._readable():
+            return np.load(self.path / "params.npy", allow_pickle=False), self.metrics(), final
+
+    def metrics(self) -> Metrics:
+        with self._readable():
+            return Metrics.from_csv((self.path / "metrics.csv").read_text())
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except UNREADABLE as error:
             raise Mistake(f"{self.path} cannot be read ({why(error)}): if it is damaged, delete it") from None
-        return params, metrics, final
 
     def fail(self, error: str, details: str) -> None:
         """Why the last attempt came to nothing; the next one forgets it."""
@@ -187,6 +211,14 @@ class Folder:
             ]
         except UNREADABLE as error:
             raise Mistake(f"{file} cannot be read ({why(error)}): delete it and ask for it again") from None
+
+
+def _canonical(final: dict[str, Any]) -> bytes:
+    return json.dumps(final, sort_keys=True).encode()
+
+
+def _sum(content: bytes) -> str:
+    return blake2b(content, digest_size=8).hexdigest()
 
 
 def why(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from foltr.errors import Mistake
 from foltr.files import write_whole
 from foltr.overview import Sweeps
 from foltr.report.study import Study, study
-from foltr.results import Known, Runs, load_runs
+from foltr.results import Loader, Runs, load_runs
 
 FIGURES = (".pdf", ".svg", ".png")
 KINDS = (".html", ".tex", ".csv", ".parquet", *FIGURES)
@@ -64,7 +64,6 @@ def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> Non
 def watch_command(path: Path, host: str, port: int, baseline: str | None, any_version: bool) -> None:
     from foltr.report.watch import serve
 
-    known: Known = {}
-    load_runs(path, any_version, known)  # a path that is wrong is told before the server starts
-    sweeps = Sweeps(path)
-    serve(lambda: load_runs(path, any_version, known), lambda: sweeps.look().plain(), host, port, baseline)
+    sweeps, loader = Sweeps(path), Loader(path, any_version)
+    loader.load()  # a path that is wrong is told before the server starts
+    serve(loader.load, lambda: sweeps.look().plain(), host, port, baseline)

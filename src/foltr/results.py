@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,12 @@ from typing import Any, NamedTuple
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.files import write_whole
-from foltr.overview import SWEEP, Record
-from foltr.record import UNREADABLE, Curve, Folder, Metrics, why
+from foltr.overview import SWEEP, Planned, Record
+from foltr.record import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
 from foltr.spec import opened
 from foltr.tidy import Tidy
 
+MARKS = ("config.toml", "result.json")  # either says that a folder is a run's
 KINDS = ("perfect", "navigational", "informational")
 
 
@@ -43,9 +44,14 @@ class Recorded:
     config: dict[str, Any]  # as in config.toml
     final: dict[str, Any]  # as in result.json
     environment: dict[str, Any]
-    metrics: Metrics
+    given: Metrics | None = None  # else they are read when they are first asked for
     method: str | None = None  # what its sweep calls it
     use: tuple[str, ...] = ()  # files of a user's own that it was made with
+    sets: tuple[str, ...] = ()  # fields that the sweep's method sets
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return self.given or Folder(self.path).metrics()
 
     def curve(self, name: str) -> Curve:
         return self.metrics.curve(name)
@@ -57,18 +63,19 @@ class Recorded:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The config, and every field of a component by its dotted name."""
-        found: dict[str, Any] = {}
-        for name, value in self.config.items():
-            found[name] = value
-            found.update({f"{name}.{inner}": part for inner, part in opened(value).fields.items()})
-        return found
+        return {dotted: part for name, value in self.config.items() for dotted, part in _opened(name, value)}
 
     @property
     def row(self) -> dict[str, Any]:
-        told = {name: value for name, value in self.final.items() if not isinstance(value, list | dict)}
-        clash = {"rounds", "empty"}  # in both, and equal
         about = {"run": self.name, "method": self.method, **self.fields}
-        return {**about, **{name: value for name, value in told.items() if name not in clash}}
+        told = {name: value for name, value in self.final.items() if not isinstance(value, list | dict)}
+        return {**about, **{name: value for name, value in told.items() if name not in about}}
+
+
+def _opened(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    yield name, value
+    for inner, part in opened(value).fields.items():
+        yield from _opened(f"{name}.{inner}", part)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Runs:
     unfinished: tuple[Path, ...] = ()
     title: str = ""
     planned: int | None = None  # runs that the sweep asks for
-    _cache: dict[str, Tidy] = field(default_factory=dict, repr=False, compare=False)
+    selection: str = ""  # what `where` chose
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -92,12 +99,10 @@ class Runs:
         more = f", {len(self.skipped)} skipped" if self.skipped else ""
         return f"<{len(self)} finished runs{more}, {len(self.unfinished)} unfinished>"
 
-    @property
+    @cached_property
     def table(self) -> Tidy:
         """A row per run."""
-        if "table" not in self._cache:
-            self._cache["table"] = Tidy.of([run.row for run in self])
-        return self._cache["table"]
+        return Tidy.of([run.row for run in self])
 
     def __getitem__(self, column: str) -> list[Any]:
         return self.table[column]
@@ -121,8 +126,10 @@ class Runs:
         def kept(run: Recorded) -> bool:
             return all(run.fields.get(name) == value for name, value in fields.items()) and (not test or test(run))
 
+        told = [f"{name} = {value!r}" for name, value in fields.items()] + (["a test of its own"] if test else [])
         chosen = tuple(run for run in self if kept(run))
-        return replace(self, recorded=chosen, planned=None, _cache={})  # what is planned is not of the chosen alone
+        selection = ", ".join([*([self.selection] if self.selection else []), *told])
+        return replace(self, recorded=chosen, planned=None, selection=selection)
 
     def rounds(self, *measures: str) -> Tidy:
         """A row per run and round of the curves that are asked for; empty where a round was not evaluated."""
@@ -136,38 +143,109 @@ class Runs:
 
     def queries(self) -> Tidy:
         """A row per run and held-out query, of the runs that kept them (`--per-query`)."""
-        rows = []
+        rows: list[dict[str, Any]] = []
         for run in self:
             rows += [{"run": run.name, **row} for row in Folder(run.path).queries()]
         return Tidy.of(rows)
 
 
-Known = dict[Path, tuple[int, Recorded]]  # finished runs that were read before, and when their result was written
-
-
-def load_runs(path: str | Path, any_version: bool = False, known: Known | None = None) -> Runs:
+def load_runs(path: str | Path, any_version: bool = False) -> Runs:
     """All finished runs below a folder, or those of a sweep's record (runs/NAME.sweep.json).
 
-    Runs of a foltr whose results have other bits are skipped, and named, unless `any_version`. A dictionary `known`
-    spares who loads again and again to read again what is finished."""
-    path, known = Path(path), {} if known is None else known
-    if path.is_file() and path.name.endswith(SWEEP):
-        return _of_sweep(path, any_version, known)
-    if not path.is_dir():
-        raise Mistake(f"no runs at {path}: give a folder of runs, or a sweep's record (runs/NAME{SWEEP})")
-    marks = ("config.toml", "result.json")  # either says that a folder is a run's
-    below = {file.parent for mark in marks for file in path.glob(f"*/{mark}")}
-    folders = [path] if any((path / mark).exists() for mark in marks) else sorted(below)
-    names: dict[str, str | None] = {}
-    for record in sorted(path.glob(f"*{SWEEP}")):
-        names |= {run.run: run.method for run in Record.read(record).runs if run.method or run.run not in names}
-    runs = _read(folders, names, any_version, known)
-    order = {name: i for i, name in enumerate(names)}  # as the sweeps have it, then by field
+    Runs of a foltr whose results have other bits are skipped, and named, unless `any_version`."""
+    return Loader(Path(path), any_version).load()
 
-    def place(run: Recorded) -> tuple[int, list[tuple[int, float, str]]]:
-        return order.get(run.name, len(order)), [_rank(value) for value in run.fields.values()]
 
-    return replace(runs, recorded=tuple(sorted(runs.recorded, key=place)))
+@dataclass
+class Loader:
+    """Loads again and again without reading twice what is finished."""
+
+    path: Path
+    any_version: bool = False
+    _known: dict[Path, tuple[int, Recorded]] = field(default_factory=dict)
+
+    def load(self) -> Runs:
+        if self.path.is_file() and self.path.name.endswith(SWEEP):
+            return self._of_sweep()
+        if not self.path.is_dir():
+            raise Mistake(f"no runs at {self.path}: give a folder of runs, or a sweep's record (runs/NAME{SWEEP})")
+        one = any((self.path / mark).exists() for mark in MARKS)
+        below = {file.parent for mark in MARKS for file in self.path.glob(f"*/{mark}")}
+        records = [Record.read(record) for record in sorted(self.path.glob(f"*{SWEEP}"))]
+        planned = _named([run for record in records for run in record.runs])
+        runs = self._read([self.path] if one else sorted(below), planned)
+        order = {name: i for i, name in enumerate(planned)}  # as the sweeps have it, then by field
+
+        def place(run: Recorded) -> tuple[int, list[tuple[int, float, str]]]:
+            return order.get(run.name, len(order)), [_rank(value) for value in run.fields.values()]
+
+        return replace(runs, recorded=tuple(sorted(runs.recorded, key=place)))
+
+    def _of_sweep(self) -> Runs:
+        record = Record.read(self.path)
+        planned = _named(record.runs)
+        folders = [self.path.parent / name for name in planned]
+        runs = self._read([folder for folder in folders if folder.exists()], planned)
+        return replace(runs, title=record.title, planned=len(planned))
+
+    def _read(self, folders: list[Path], planned: dict[str, Planned]) -> Runs:
+        recorded: dict[str, Recorded] = {}  # by identity
+        skipped, unfinished = [], []
+        for folder in folders:
+            try:
+                run = self._finished(folder)
+            except Mistake as mistake:
+                skipped.append(Skipped(folder, str(mistake)))
+                continue
+            identity = str(run.environment.get("identity", folder)) if run else ""
+            if run is None:
+                unfinished.append(folder)
+            elif identity in recorded:
+                skipped.append(Skipped(folder, f"the same run as {recorded[identity].name}"))
+            else:
+                plan = planned.get(folder.name, Planned(folder.name, None))
+                recorded[identity] = replace(run, method=plan.method, sets=tuple(plan.sets))
+        return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
+
+    def _finished(self, path: Path) -> Recorded | None:
+        """A finished run, None if it is not finished, or a Mistake that says what is wrong with it."""
+        try:
+            written = (path / "result.json").stat().st_mtime_ns
+        except OSError:
+            return None
+        if self._known.get(path, (0, None))[0] != written:
+            self._known[path] = written, _recorded(path, self.any_version)
+        return self._known[path][1]
+
+
+def _recorded(path: Path, any_version: bool) -> Recorded:
+    try:
+        environment = json.loads((path / "environment.json").read_text(encoding="utf-8"))
+        if not isinstance(environment, dict):
+            raise ValueError("environment.json holds no table")
+        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
+    except UNREADABLE as error:
+        raise Mistake(f"{path} cannot be read ({why(error)}): if it is damaged, delete it") from None
+    if environment.get("results") != RESULTS and not any_version:
+        maker = f"foltr {environment.get('foltr', 'of an unknown version')}"
+        bits = f"whose results have other bits (number {environment.get('results')}, here {RESULTS})"
+        raise Mistake(f"made by {maker}, {bits}: --any-version reads it")
+    final = Folder(path).final()
+    if final is None:
+        raise Mistake(f"{path} has gone while it was read")
+    used = config.pop("use", [])
+    return Recorded(path, config, final, environment, use=tuple(map(str, used)))
+
+
+def _named(runs: Sequence[Planned]) -> dict[str, Planned]:
+    """By folder name. A run that two sweeps name differently has both names."""
+    found: dict[str, Planned] = {}
+    for run in runs:
+        known = found.get(run.run, run)
+        names = dict.fromkeys(name for name in (known.method, run.method) if name)
+        sets = tuple(dict.fromkeys([*known.sets, *run.sets]))
+        found[run.run] = run._replace(method=" / ".join(names) or None, sets=sets)
+    return found
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
@@ -176,67 +254,3 @@ def _rank(value: Any) -> tuple[int, float, str]:
         return 0, float(value), ""
     text = str(value)
     return 1, next((i for i, kind in enumerate(KINDS) if kind in text), len(KINDS)), text
-
-
-def _of_sweep(path: Path, any_version: bool, known: Known) -> Runs:
-    record = Record.read(path)
-    names = {run.run: run.method for run in record.runs}
-    folders = [path.parent / name for name in names]
-    runs = _read([folder for folder in folders if folder.exists()], names, any_version, known)
-    return replace(runs, title=record.title, planned=len(names))
-
-
-def _read(folders: list[Path], names: dict[str, str | None], any_version: bool, known: Known) -> Runs:
-    recorded, skipped, unfinished = [], [], []
-    for folder in folders:
-        try:
-            run = _known(folder, names.get(folder.name), known)
-        except Mistake as mistake:
-            skipped.append(Skipped(folder, str(mistake)))
-            continue
-        if run is None:
-            unfinished.append(folder)
-        elif (other := _other_version(run)) and not any_version:
-            skipped.append(Skipped(folder, other))
-        else:
-            recorded.append(run)
-    return Runs(tuple(recorded), tuple(skipped), tuple(unfinished))
-
-
-def _known(path: Path, method: str | None, known: Known) -> Recorded | None:
-    try:
-        written = (path / "result.json").stat().st_mtime_ns
-    except OSError:
-        return None
-    if known.get(path, (0, None))[0] != written:
-        run = _recorded(path, method)
-        if run is None:
-            return None
-        known[path] = written, run
-    return replace(known[path][1], method=method)
-
-
-def _recorded(path: Path, method: str | None) -> Recorded | None:
-    """A finished run, None if it is not finished, or a Mistake that says what is wrong with its files."""
-    done = Folder(path).finished()
-    if done is None:
-        return None
-    try:
-        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
-        environment = json.loads((path / "environment.json").read_text(encoding="utf-8"))
-        if not isinstance(environment, dict):
-            raise ValueError("environment.json holds no table")
-    except UNREADABLE as error:
-        raise Mistake(f"{path} cannot be read ({why(error)}): if it is damaged, delete it") from None
-    used = config.pop("use", [])
-    return Recorded(path, config, done[2], environment, done[1], method, tuple(map(str, used)))
-
-
-def _other_version(run: Recorded) -> str:
-    from foltr.running import RESULTS
-
-    theirs = run.environment.get("results")
-    if theirs == RESULTS:
-        return ""
-    maker = f"foltr {run.environment.get('foltr', 'of an unknown version')}"
-    return f"made by {maker}, whose results have other bits (number {theirs}, here {RESULTS}): --any-version reads it"

@@ -22,7 +22,7 @@ from foltr.experiment import Experiment
 from foltr.federation import Server, State, federate, participants
 from foltr.interruptions import Interruptions
 from foltr.metrics import DEPTH, online_performance
-from foltr.record import Curve, Folder, Metrics
+from foltr.record import RESULTS, Curve, Folder, Metrics
 from foltr.seeds import stream
 from foltr.simulation import Population, iid
 from foltr.threads import Threads
@@ -30,7 +30,6 @@ from foltr.toml import written
 from foltr.trained import TrainedRanker
 from foltr.user_files import files_behind
 
-RESULTS = 1  # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 CHECKPOINT_SECONDS = 5.0
 
 
@@ -163,8 +162,13 @@ class Run:
         engine, evaluate = self._engine(state.params), self._evaluator()
         metrics, before = Metrics(), (0.0, 0.0)
         if self.folder is not None:
-            content = {"train": self.train.content, "test": self.test.content}
-            about = {"identity": self.identity, "results": RESULTS, "data": content, **environment()}
+            about = {
+                "identity": self.identity,
+                "results": RESULTS,
+                "data": {"train": self.train.content, "test": self.test.content},
+                "files": {Path(path).name: content for path, content in files_behind(e).items()},
+                **environment(),
+            }
             self.folder.open({"config.toml": written(e), "environment.json": json.dumps(about, indent=1) + "\n"})
             if stored := self.folder.resume():
                 state, engine.memory, metrics, before = stored

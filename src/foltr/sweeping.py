@@ -125,7 +125,7 @@ def sweep(
 def _done(folder: Folder, per_query: bool) -> bool:
     """Finished and readable; one that is damaged goes to a worker, which says what is wrong with it."""
     try:
-        return folder.finished() is not None and (not per_query or bool(folder.queries()))
+        return folder.final() is not None and (not per_query or bool(folder.queries()))
     except Mistake:
         return False
 
