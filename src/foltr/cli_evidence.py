@@ -16,6 +16,9 @@ WRITTEN = (
     "By its suffix: a page (.html), a figure (.pdf, .svg, .png), a table (.tex, .csv), all runs (.parquet). "
     "May be given more than once."
 )
+Baseline = Annotated[str | None, typer.Option(help="The method to compare with, by label or number.")]
+Columns = Annotated[str, typer.Option(help="Fields that make the columns.")]
+Pairs = Annotated[str, typer.Option(help="Fields that tell repetitions apart.")]
 AnyVersion = Annotated[bool, typer.Option("--any-version", help="Read runs of other versions of foltr as well.")]
 
 
@@ -115,10 +118,10 @@ def report(
     out: Annotated[
         list[Path] | None, typer.Option("--out", "-o", help=f"{WRITTEN} Default: report.html", show_default=False)
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="The method to compare with, by label or number.")] = None,
+    baseline: Baseline = None,
     measure: Annotated[str, typer.Option(help="Of figures and tables; a page has them all.")] = "ndcg@10",
-    columns: Annotated[str, typer.Option(help="Fields that make the columns.")] = "users,data",
-    pairs: Annotated[str, typer.Option(help="Fields that tell repetitions apart.")] = "data.fold,data.seed,seed",
+    columns: Columns = "users,data",
+    pairs: Pairs = "data.fold,data.seed,seed",
     where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE", help="Only these runs.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Figures: a logarithmic axis.")] = False,
     band: Annotated[str, typer.Option(help="Figures: sd, ci (95 % of the mean) or none.")] = "sd",
@@ -138,10 +141,12 @@ def watch(
     runs: RunsPath,
     port: Annotated[int, typer.Option(help="0: any that is free.")] = 8765,
     host: Annotated[str, typer.Option(help="Only this machine can see it by default.")] = "127.0.0.1",
-    baseline: Annotated[str | None, typer.Option(help="The method to compare with, by label or number.")] = None,
+    baseline: Baseline = None,
+    columns: Columns = "users,data",
+    pairs: Pairs = "data.fold,data.seed,seed",
     any_version: AnyVersion = False,
 ) -> None:
     """Serve the report as a page that follows a sweep while it runs."""
     from foltr.report_command import watch_command
 
-    watch_command(runs, host, port, baseline, any_version)
+    watch_command(runs, host, port, baseline, tuple(columns.split(",")), tuple(pairs.split(",")), any_version)

@@ -16,14 +16,15 @@ from typing import Any
 
 from foltr import toml
 from foltr.core import require
-from foltr.errors import Mistake
+from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
 from foltr.files import write_whole
 from foltr.pools import Pool
 from foltr.report import tables
-from foltr.report.matrix import Matrix, matrix
+from foltr.report.matrix import MEASURES, Matrix, matrix
 from foltr.report.study import Study, study
-from foltr.results import Runs, load_runs
+from foltr.results import Runs, fields_of, load_runs
+from foltr.spec import opened
 from foltr.sweep import Point
 from foltr.sweeping import sweep
 
@@ -78,7 +79,14 @@ def compare(
     require(len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}")
     require(names is None or len(names) == len(experiments), f"{len(experiments)} experiments need as many names")
     require(0 <= baseline < len(experiments), f"baseline must be in 0 .. {len(experiments) - 1}, got {baseline}")
+    for measure in measures:
+        require(measure in MEASURES, f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
     points = _points(experiments, names, list(seeds), _list(folds), _list(users))
+    seen: dict[Experiment, int] = {}
+    for i, each in enumerate(points):
+        for point in each:
+            require(point.experiment not in seen, f"experiments {seen.get(point.experiment)} and {i} are equal")
+            seen[point.experiment] = i
     if out is None:
         with TemporaryDirectory(prefix="foltr-") as folder:
             return _compared(points, Path(folder), baseline, tuple(measures), jobs, threads)
@@ -92,30 +100,53 @@ def _list(values: Iterable[Any] | None) -> list[Any] | None:
 def _points(
     experiments: Sequence[Experiment], names: Sequence[str] | None, seeds: list[int], folds: list[int] | None,
     users: list[Any] | None,
-) -> list[Point]:  # fmt: skip
+) -> list[list[Point]]:  # fmt: skip
+    """For each experiment its points; the fields in which the experiments differ make the methods."""
     require(bool(seeds), "compare wants at least one seed")
-    points = []
-    for seed in seeds:
-        for fold in folds or [None]:  # type: ignore[list-item]
-            for user in users or [None]:
-                for i, e in enumerate(experiments):
-                    made = replace(e, seed=seed, **({} if user is None else {"users": user}))
-                    if fold is not None:
-                        made = toml.changed(made, "data.fold", fold)
-                    points.append(Point(made, names[i] if names else None))
-    for i, point in enumerate(points):
-        if point.experiment in [other.experiment for other in points[:i]]:
-            raise Mistake(f"two of the experiments are equal: {point.experiment}")
-    return points
+    sets = _differing(experiments, users is not None, folds is not None)
+    return [
+        [
+            Point(_with(e, seed, fold, user), names[i] if names else None, sets)
+            for seed in seeds
+            for fold in folds or [None]  # type: ignore[list-item]
+            for user in users or [None]
+        ]
+        for i, e in enumerate(experiments)
+    ]
+
+
+def _with(e: Experiment, seed: int, fold: int | None, user: Any) -> Experiment:
+    made = replace(e, seed=seed, **({} if user is None else {"users": user}))
+    return made if fold is None else toml.changed(made, "data.fold", fold)
+
+
+def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> tuple[str, ...]:
+    """Dotted names of the fields in which they differ, but for those that are given from outside."""
+    given = {"seed", *(["users"] if users else []), *(["data.fold"] if folds else [])}
+    tables = [dict(pair for name, value in e.config().items() for pair in fields_of(name, value)) for e in experiments]
+    names = dict.fromkeys(name for table in tables for name in table)
+    inner = [name for name in names if "." in name or not any(other.startswith(f"{name}.") for other in names)]
+    differ = [name for name in inner if len({repr(table.get(name)) for table in tables}) > 1]
+    whole = [name for name in names if "." not in name and len({opened(t[name]).name for t in tables}) > 1]
+    return tuple(name for name in dict.fromkeys([*whole, *differ]) if not {name, name.split(".")[0]} & given)
 
 
 def _compared(
-    points: list[Point], out: Path, baseline: int, measures: tuple[str, ...], jobs: int, threads: int
+    points: list[list[Point]], out: Path, baseline: int, measures: tuple[str, ...], jobs: int, threads: int
 ) -> Comparison:
-    swept = sweep(points, out, NAME, pool=Pool(jobs), threads=threads)
+    swept = sweep([point for each in zip(*points, strict=True) for point in each], out, NAME, pool=Pool(jobs),
+                  threads=threads)  # fmt: skip
     if swept.failed:
         run, error = next(iter(swept.failed.items()))
-        raise Mistake(f"{len(swept.failed)} of {len(points)} runs failed, the first ({run}): {error}")
-    if swept.full or swept.waiting:
-        raise KeyboardInterrupt(swept.full or f"stopped with {swept.waiting} runs to go: the same call goes on")
-    return Comparison(study(load_runs(swept.record.path), baseline), measures)
+        raise Mistake(f"{len(swept.failed)} runs failed, the first ({run}): {error}")
+    if swept.full:
+        raise Mistake(swept.full)
+    if swept.waiting:
+        raise KeyboardInterrupt(f"stopped with {swept.waiting} runs to go: the same call goes on")
+    runs = load_runs(swept.record.path)
+    for one in runs:
+        one.metrics  # noqa: B018  # read now: without `out` the folder goes
+    first = study(runs)
+    (chosen,) = {method for (method, _), cell in first.cells.items() for run in cell.values()
+                 if run.config == points[baseline][0].experiment.config()}  # fmt: skip
+    return Comparison(replace(first, baseline=chosen), measures)

@@ -47,10 +47,9 @@ class Experiment:
         require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
 
     def config(self) -> dict[str, Any]:
-        """Every field as a TOML value."""
-        plain = (int, float, str)
+        """Every field as a TOML value: components as their specs, tuples as lists, None not at all."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value if isinstance(value, plain) else repr(value) for name, value in values.items()}
+        return {name: _plain(value) for name, value in values.items() if value is not None}
 
     def run(
         self,
@@ -70,3 +69,9 @@ class Experiment:
 
         require(out is not None or not per_query, "per_query keeps its table in the run's folder: give out=...")
         return Run(self, out, threads, engine, watch, per_query).result()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, int | float | str) else repr(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,19 @@ class Stopped(KeyboardInterrupt):
         self.signum = signum
 
 
+@contextmanager
+def on_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM call `handler`, in the main thread; elsewhere they are not ours."""
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {signum: signal.signal(signum, handler) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for signum, earlier in before.items():
+            signal.signal(signum, earlier)
+
+
 class Interruptions:
     """`stop` is for a run that others steer (a sweep): signals are theirs, and it says when to stop."""
 
@@ -27,17 +41,15 @@ class Interruptions:
         self.folder, self.stop = folder, stop
         self.asked = 0  # the signal that asked to stop
         self.under_way = False  # before that there is nothing to save, and compiling may take long
-        self._before: dict[int, Any] = {}
+        self._ours = ExitStack()
 
     def __enter__(self) -> Interruptions:
-        if self.folder is not None and self.stop is None and threading.current_thread() is threading.main_thread():
-            for signum in (signal.SIGINT, signal.SIGTERM):
-                self._before[signum] = signal.signal(signum, self._ask)
+        if self.folder is not None and self.stop is None:
+            self._ours.enter_context(on_signals(self._ask))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for signum, handler in self._before.items():
-            signal.signal(signum, handler)
+        self._ours.close()
 
     def _ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:

@@ -12,7 +12,7 @@ from threading import Event, Thread
 from foltr.files import told, write_whole
 
 SUFFIX = ".lease"
-TOUCH_SECONDS = 1.0
+TOUCH_SECONDS = 0.5
 FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is swept away
 
 
@@ -23,6 +23,7 @@ class Lease:
         self.path = out / f".{name}.{os.getpid()}.{time.monotonic_ns()}{SUFFIX}"
         self.tick = tick
         self._over = Event()
+        self._revoked = False
         self._thread = Thread(target=self._keep, daemon=True)
 
     def __enter__(self) -> Lease:
@@ -40,22 +41,33 @@ class Lease:
 
     def revoke(self) -> None:
         """Tell all workers to stop, after a checkpoint."""
+        self._revoked = True
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 
     def _keep(self) -> None:
-        touched = time.monotonic()
-        while not self._over.wait(TOUCH_SECONDS / 2):
-            if time.monotonic() - touched >= TOUCH_SECONDS:
-                touched = time.monotonic()
-                with suppress(OSError):  # revoked, or the disk is away for a moment: workers wait for a while
-                    os.utime(self.path)
-            self.tick()
+        while not self._over.wait(TOUCH_SECONDS):
+            if not self._revoked:
+                self._touch()
+            try:
+                self.tick()
+            except (OSError, ValueError):  # nothing to show it on, or nothing to show: the sweep goes on
+                self.tick = lambda: None
+
+    def _touch(self) -> None:
+        """Make it anew if somebody removed it. Where the disk is away for a moment, workers wait for a while."""
+        with suppress(OSError):
+            self.path.touch()
+            if self._revoked:  # meanwhile
+                self.path.unlink(missing_ok=True)
 
 
 def forget_old(out: Path) -> int:
     """Remove the leases of sweeps that were killed; how many."""
-    old = [file for file in out.glob(f".*{SUFFIX}") if time.time() - file.stat().st_mtime > FORGET_SECONDS]
-    for file in old:
-        file.unlink(missing_ok=True)
-    return len(old)
+    forgotten = 0
+    for file in out.glob(f".*{SUFFIX}"):
+        with suppress(FileNotFoundError):  # another sweep was faster
+            if time.time() - file.stat().st_mtime > FORGET_SECONDS:
+                file.unlink()
+                forgotten += 1
+    return forgotten

@@ -61,9 +61,12 @@ def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> Non
         write_whole(out, (tables.latex if out.suffix == ".tex" else tables.csv)(matrix(found, measure)))
 
 
-def watch_command(path: Path, host: str, port: int, baseline: str | None, any_version: bool) -> None:
+def watch_command(
+    path: Path, host: str, port: int, baseline: str | None, columns: tuple[str, ...], pairs: tuple[str, ...],
+    any_version: bool,
+) -> None:  # fmt: skip
     from foltr.report.watch import serve
 
     sweeps, loader = Sweeps(path), Loader(path, any_version)
     loader.load()  # a path that is wrong is told before the server starts
-    serve(loader.load, lambda: sweeps.look().plain(), host, port, baseline)
+    serve(loader.load, lambda: sweeps.look().plain(), host, port, baseline, pairs, columns)

@@ -63,7 +63,7 @@ class Recorded:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The config, and every field of a component by its dotted name."""
-        return {dotted: part for name, value in self.config.items() for dotted, part in _opened(name, value)}
+        return {dotted: part for name, value in self.config.items() for dotted, part in fields_of(name, value)}
 
     @property
     def row(self) -> dict[str, Any]:
@@ -72,10 +72,11 @@ class Recorded:
         return {**about, **{name: value for name, value in told.items() if name not in about}}
 
 
-def _opened(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A value of a config, and the fields of the component that it is, by dotted names."""
     yield name, value
     for inner, part in opened(value).fields.items():
-        yield from _opened(f"{name}.{inner}", part)
+        yield from fields_of(f"{name}.{inner}", part)
 
 
 @dataclass(frozen=True)

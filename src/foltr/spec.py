@@ -137,6 +137,9 @@ def shortened(text: str, length: int = 200) -> str:
 class _Call(str):
     """The text of a call inside a spec: a component once the field's annotation says of which family."""
 
+    def __repr__(self) -> str:
+        return str(self)  # unlike text, it has no quotes
+
 
 def _parse(spec: str, family: str) -> ast.Call:
     why = "write Name(field=value, ...)"
@@ -158,6 +161,8 @@ def _parse(spec: str, family: str) -> ast.Call:
 def _value(node: ast.AST, spec: str) -> Any:
     if isinstance(node, ast.Call | ast.Name):
         return _Call(ast.unparse(node))
+    if isinstance(node, ast.Tuple | ast.List):
+        return tuple(_value(part, spec) for part in node.elts)
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -242,7 +247,7 @@ def opened(spec: Any) -> Opened:
     except Mistake:
         call, fields = None, {}
     name = str(spec) if call is None else call.func.id  # type: ignore[attr-defined]
-    return Opened(name, {name: str(value) if isinstance(value, _Call) else value for name, value in fields.items()})
+    return Opened(name, fields)
 
 
 def find(name: str) -> tuple[Registry, type]:

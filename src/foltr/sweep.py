@@ -37,6 +37,7 @@ class Point:
 
     experiment: Experiment
     method: str | None
+    sets: tuple[str, ...] = ()  # the fields that make the methods
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,11 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
     zips, methods = table.pop("zip", []), table.pop("method", [])
     axes = [[{name: value} for value in _list(values, name)] for name, values in _checked(table).items()]
     axes += [_zipped(part) for part in (zips if isinstance(zips, list) else [zips])]
-    if methods:
-        axes.insert(0, _methods(methods))
+    named = _methods(methods) if methods else []
+    if named:
+        axes.insert(0, named)
     _swept_once(axes)
-    for name in (name for axis in axes[bool(methods) :] for name in axis[0]):  # methods may differ from the base
+    for name in (name for axis in axes[bool(named) :] for name in axis[0]):  # methods may differ from the base
         if name in base:
             raise Mistake(f"{name} has one value ({base[name]!r}) and a list of them in [sweep]: keep one")
     count = 1
@@ -82,16 +84,18 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
     if count > LIMIT:
         raise Mistake(f"the sweep has {count:,} experiments; at most {LIMIT:,} are taken")
     axes.sort(key=lambda axis: min((SLOWEST.index(name) for name in axis[0] if name in SLOWEST), default=len(SLOWEST)))
-    return _built(base, [{name: value for part in parts for name, value in part.items()} for parts in product(*axes)])
+    sets = tuple(dict.fromkeys(name for values in named for name in values if name))
+    merged = [{name: value for part in parts for name, value in part.items()} for parts in product(*axes)]
+    return _built(base, merged, sets)
 
 
-def _built(base: Values, all_values: list[Values]) -> tuple[Point, ...]:
+def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tuple[Point, ...]:
     points, wrong = [], []
     seen: dict[Experiment, str] = {}
     for values in all_values:
         method = values.pop("", None)
         try:
-            point = Point(toml.experiment({**base, **values}), method)
+            point = Point(toml.experiment({**base, **values}), method, sets)
         except Mistake as mistake:
             wrong.append(f"{mistake} (at {_told(values, method)})")
             continue

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,8 @@ from foltr.data.dataset import Dataset
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
 from foltr.files import told, write_whole
-from foltr.lease import Lease
+from foltr.interruptions import on_signals
+from foltr.lease import TOUCH_SECONDS, Lease
 from foltr.overview import SWEEP, Overview, Planned, Record, State
 from foltr.pools import BROKEN, Pool, in_pool, installed
 from foltr.record import Folder
@@ -29,6 +29,7 @@ from foltr.sweep import Point
 from foltr.user_files import files_behind
 from foltr.workers import Outcome, Task
 
+VAIN = 3  # passes in which no worker knew of the sweep: it may have slept, once
 DIED = "the process that made it died (killed, or out of memory)"
 
 
@@ -71,8 +72,9 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
             continue
         run = folder_name(e, identity(e, *data))
         each_round = max(1, round(e.clients * e.participation)) * e.learner.sessions
-        kind = f"{brief(e.data)} {brief(e.ranker)} {type(e.learner).__name__}"
-        runs.append(Planned(run, point.method, float(each_round * e.rounds), kind))
+        parts = (e.learner, e.aggregator, e.optimizer)
+        kind = " ".join([brief(e.data), brief(e.ranker), *(type(part).__name__ for part in parts)])
+        runs.append(Planned(run, point.method, float(each_round * e.rounds), kind, point.sets))
         experiments[run] = e
         size += 0 if (out / run / "result.json").exists() else _bytes(e, data[0].width)
     return Plan(Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, tuple(unplanned), size)
@@ -106,7 +108,8 @@ def sweep(
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
     overview = Overview(planned.record, pool.jobs)
-    with Lease(out, name, lambda: show(overview.look())) as lease, _Stopping(lease) as stopping:
+    with Lease(out, name, lambda: show(overview.look())) as lease:
+        stopping = _Stopping(lease)
         tasks = {
             run: Task(
                 run, e.config(), tuple(sorted(files_behind(e))), str(out), str(lease.path), pool.pid,
@@ -116,8 +119,10 @@ def sweep(
         }  # fmt: skip
         swept = Swept(planned.record, failed=dict(planned.unplanned))
         swept.found = [run for run in tasks if _done(Folder(out / run), per_query)]
-        left = {run: task for run, task in tasks.items() if run not in set(swept.found)}
-        _Sweeping(left, pool, lease, stopping, swept).go()
+        found = set(swept.found)
+        left = {run: task for run, task in tasks.items() if run not in found}
+        with on_signals(stopping.ask):
+            _Sweeping(left, pool, lease, stopping, swept).go()
         show(overview.look())
     return swept
 
@@ -142,19 +147,9 @@ class _Stopping:
     """Ctrl-C and SIGTERM revoke the lease; a second one ends the sweep at once."""
 
     def __init__(self, lease: Lease) -> None:
-        self.lease, self.asked, self._before = lease, 0, dict[int, Any]()
+        self.lease, self.asked = lease, 0
 
-    def __enter__(self) -> _Stopping:
-        if threading.current_thread() is threading.main_thread():
-            for signum in (signal.SIGINT, signal.SIGTERM):
-                self._before[signum] = signal.signal(signum, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for signum, handler in self._before.items():
-            signal.signal(signum, handler)
-
-    def _ask(self, signum: int, frame: FrameType | None) -> None:
+    def ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = signum
@@ -167,11 +162,17 @@ class _Sweeping:
 
     def __init__(self, tasks: dict[str, Task], pool: Pool, lease: Lease, stopping: _Stopping, swept: Swept) -> None:
         self.left, self.pool, self.lease, self.stopping, self.swept = tasks, pool, lease, stopping, swept
+        self.lost = 0  # tasks of this pass whose worker thinks that the sweep is gone
 
     def go(self) -> None:
+        vain = 0
         while self.left and not self.over:
-            before = len(self.left)
+            before, self.lost = len(self.left), 0
             self._pass(list(self.left.values()), self.pool)
+            vain = vain + 1 if self.lost == before else 0
+            if vain == VAIN and not self.over:
+                self._give_up()
+            time.sleep(vain * TOUCH_SECONDS)  # a lease that somebody removed comes back
             if len(self.left) == before and not self.over:
                 self._wait_for_others()
         self.swept.waiting = len(self.left)
@@ -203,14 +204,20 @@ class _Sweeping:
             self.swept.full = outcome.error
             self.lease.revoke()
             return
-        else:
-            return  # busy or stopped: it stays among those that are left
+        else:  # busy or stopped: it stays among those that are left
+            self.lost += outcome.kind == "stopped"
+            return
         del self.left[outcome.run]
 
     def _died(self, task: Task, error: str) -> None:
         Folder(Path(task.out) / task.run).fail(DIED, error)
         self.swept.failed[task.run] = DIED
         del self.left[task.run]
+
+    def _give_up(self) -> None:
+        """Every worker says that the sweep is gone, and it is not: they do not see its folder."""
+        where = f"no worker sees {self.lease.path.parent}, where the sweep keeps its runs"
+        raise Mistake(f"{where}: with --dask it must be on a file system that all machines share")
 
     def _wait_for_others(self) -> None:
         """Nothing but runs that other processes make: wait for those, as many at a time as there are workers."""

@@ -52,6 +52,22 @@ def test_nothing_banned(file):
     assert len(text.splitlines()) <= 300
 
 
+BELOW_REPORTS = {"core", "errors", "files", "metrics", "record", "report", "results", "seeds", "spec", "tidy"}
+
+
+@pytest.mark.parametrize("file", sorted((SOURCE / "report").glob("*.py")), ids=lambda f: f.name)
+def test_reports_know_results_and_nothing_that_makes_them(file):
+    names = {name.split(".")[1] for name in imported(file) if name.startswith("foltr.")}
+    assert names <= BELOW_REPORTS, names - BELOW_REPORTS
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_only_the_command_line_knows_typer_and_no_family_knows_reports(file):
+    assert file.name.startswith("cli") or "typer" not in imported(file)
+    if file.relative_to(SOURCE).parts[0] in {*FAMILIES, "data", "engines", "kernels"}:
+        assert not {"foltr.results", "foltr.report"} & set(imported(file))
+
+
 def test_an_engine_is_what_knows_kernels():
     """`import foltr` and every component load neither numba nor scipy."""
     code = (

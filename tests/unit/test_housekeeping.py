@@ -1,6 +1,5 @@
 """`foltr status`, `foltr clean`, `foltr report` and `foltr sweep` as a user meets them."""
 
-import json
 import subprocess
 import sys
 
@@ -130,7 +129,7 @@ def test_what_a_report_leaves_out_is_said(runs, tmp_path):
     assert (
         "foltr: skipped Synthetic-PDGD-Linear-" in done.stderr and "1 runs read, 1 skipped, 3 unfinished" in done.stderr
     )
-    assert json.loads(json.dumps((tmp_path / "r.html").read_text()))
+    assert "1 unfinished" not in done.stderr and "cannot be read" in (tmp_path / "r.html").read_text()
 
 
 def test_a_sweep_that_fails_says_so_at_the_end(tmp_path):

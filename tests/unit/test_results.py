@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.record import Folder
 from foltr.report.commands import command
-from foltr.results import load_runs
+from foltr.results import Loader, load_runs
 from foltr.spec import opened
 from foltr.sweep import Point
 from foltr.sweeping import sweep
@@ -36,6 +37,14 @@ def made(tmp_path_factory):
     ]
     sweep(points, out, "s", "A title", per_query=True)
     return out
+
+
+def sign(folder):
+    """Make the sums of a folder agree with its files again."""
+    final = json.loads((folder / "result.json").read_text())
+    final.pop("sums")
+    metrics, params = Folder(folder).metrics(), np.load(folder / "params.npy")
+    Folder(folder).finish(params, metrics, final)
 
 
 @pytest.fixture
@@ -150,6 +159,49 @@ def test_damaged_runs_are_named_skipped_and_counted(runs, kind):
         assert "7 finished runs, 1 skipped" in repr(found)
 
 
+@pytest.mark.parametrize("name", ["metrics.csv", "config.toml", "params.npy", "result.json"])
+def test_any_flipped_digit_is_noticed(runs, name):
+    run = load_runs(runs)["run"][1]
+    content = bytearray((runs / run / name).read_bytes())
+    digits = [i for i, byte in enumerate(content) if 48 <= byte <= 56]  # 0 .. 8
+    for at in digits[:: max(1, len(digits) // 7)]:
+        content[at] += 1
+        (runs / run / name).write_bytes(content)
+        found = load_runs(runs)
+        assert len(found) == 7 and found.skipped[0].path.name == run
+        content[at] -= 1
+    (runs / run / name).write_bytes(content)
+    assert len(load_runs(runs)) == 8
+
+
+def test_a_copy_of_a_run_counts_once(runs):
+    name = load_runs(runs)["run"][1]
+    shutil.copytree(runs / name, runs / "copy")
+    found = load_runs(runs)
+    assert len(found) == 8 and "the same run as" in found.skipped[0].why
+
+
+def test_a_run_that_two_sweeps_name_has_both_names(runs):
+    record = json.loads((runs / "s.sweep.json").read_text())
+    for run in record["runs"]:
+        run["method"] = "mine"
+    (runs / "t.sweep.json").write_text(json.dumps(record))
+    assert load_runs(runs)["method"] == ["line / mine", "mine"] * 4
+    assert load_runs(runs / "s.sweep.json")["method"] == ["line", None] * 4
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", "", ".", "..", 3, None])
+def test_a_record_names_folders_beside_it_only(runs, name):
+    (runs / "t.sweep.json").write_text(json.dumps({"title": "t", "runs": [{"run": name, "method": None}]}))
+    with pytest.raises(Mistake, match="is no name of a run folder"):
+        load_runs(runs / "t.sweep.json")
+
+
+def test_a_selection_is_remembered(made):
+    runs = load_runs(made / "s.sweep.json").where(seed=1).where(lambda run: True)
+    assert runs.selection == "seed = 1, a test of its own" and runs.planned is None
+
+
 def test_runs_of_another_version_are_named_and_can_be_read(runs):
     name = load_runs(runs)["run"][0]
     file = runs / name / "environment.json"
@@ -158,6 +210,8 @@ def test_runs_of_another_version_are_named_and_can_be_read(runs):
     assert len(found) == 7
     assert "made by foltr 0.0.1, whose results have other bits (number 0, here 1)" in found.skipped[0].why
     assert len(load_runs(runs, any_version=True)) == 8
+    (runs / name / "result.json").write_text("{}")  # whatever they look like: they are not called damaged
+    assert "made by foltr 0.0.1" in load_runs(runs).skipped[0].why
 
 
 def test_unknown_components_and_fields_of_another_version_can_be_read(runs):
@@ -165,6 +219,7 @@ def test_unknown_components_and_fields_of_another_version_can_be_read(runs):
     folder = runs / load_runs(runs)["run"][0]
     text = (folder / "config.toml").read_text().replace("Mean()", "Median(of=Means(3), trim=2)") + "novelty = 3\n"
     (folder / "config.toml").write_text(text)
+    sign(folder)
     found = load_runs(runs).where(lambda run: run.path == folder)
     assert found["aggregator.trim"] == [2] and found["novelty"] == [3]
 
@@ -177,22 +232,24 @@ def test_unfinished_runs_are_counted_apart(runs):
 
 
 def test_what_was_read_before_is_not_read_again(runs, monkeypatch):
-    known: dict = {}
-    first = load_runs(runs, known=known)
+    loader, sweep_loader = Loader(runs), Loader(runs / "s.sweep.json")
+    first = loader.load()
+    sweep_loader.load()
     reads = []
-    finished = Folder.finished
-    monkeypatch.setattr(Folder, "finished", lambda folder: reads.append(folder.path.name) or finished(folder))
-    assert load_runs(runs, known=known).recorded == first.recorded and not reads
+    final = Folder.final
+    monkeypatch.setattr(Folder, "final", lambda folder: reads.append(folder.path.name) or final(folder))
+    assert loader.load().recorded == first.recorded and not reads
     name = first["run"][2]
     (runs / name / "result.json").write_text((runs / name / "result.json").read_text())  # written anew
     os.utime(runs / name / "result.json", ns=(1, 1))
-    assert load_runs(runs / "s.sweep.json", known=known)["run"] == first["run"] and reads == [name]
+    assert sweep_loader.load()["run"] == first["run"] and reads == [name]
 
 
 def test_the_files_behind_a_run_belong_to_its_command(runs):
     name = load_runs(runs)["run"][0]
     with open(runs / name / "config.toml", "a") as file:
         file.write("use = ['my rule.py', 'b.py']\n")
+    sign(runs / name)
     run = next(iter(load_runs(runs)))
     assert run.use == ("my rule.py", "b.py") and "use" not in run.fields
     assert "--use 'my rule.py' --use b.py" in command(run)

@@ -7,9 +7,10 @@ methods are compared. All others make the methods.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
@@ -64,12 +65,19 @@ def study(
     for name, what in [*((name, "columns") for name in columns), *((name, "pairs") for name in pairs)]:
         if name not in known and name not in PAIRS:
             raise Mistake(f"no run has a field {name!r} for the {what}: {did_you_mean(name, known)}")
-    pairs = tuple(name for name in pairs if name not in columns)
+    owned = tuple(dict.fromkeys(name for run in runs for name in run.sets))  # by the methods of a sweep
+    if tuple(columns) == COLUMNS:
+        columns = tuple(name for name in columns if name not in pairs)  # what is asked for goes before a default
+    columns = tuple(name for name in columns if name not in owned)
+    pairs = tuple(name for name in pairs if name not in columns and not _belongs(name, owned))
+    hidden = _hidden(runs, pairs)
     methods, conditions = _Groups(), _Groups()
     cells: dict[tuple[int, int], dict[Pair, Recorded]] = {}
-    for run in runs:
-        leaves = _leaves(run, pairs)
-        column = {name: value for name, value in leaves.items() if _belongs(name, columns)}
+    for run, unseen in zip(runs, hidden, strict=True):
+        leaves = {**_leaves(run, pairs), **unseen}
+        column = {
+            name: value for name, value in leaves.items() if _belongs(name, columns) and not _belongs(name, owned)
+        }
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
         pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
@@ -95,12 +103,33 @@ def _same_twice(one: Recorded, other: Recorded) -> None:
 
 
 def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
-    """Every field down to plain values, without the pairs; a component counts by its name (`data`: "MQ2008")."""
+    """Every field of the experiment and of its components, without the pairs; a component counts by its name (`data`:
+    "MQ2008"), one inside another by its whole spec."""
     return {
         name: opened(value).name if name in run.config and isinstance(value, str) else value
         for name, value in run.fields.items()
-        if not _belongs(name, pairs)
+        if not _belongs(name, pairs) and name.count(".") <= 1
     }
+
+
+def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+    """What no config tells, where it differs between runs of equal config (but for the pairs): the content of a user's
+    file or of the data, and the number of results. Runs that differ in it are not repetitions of one thing."""
+    ways: dict[str, Callable[[Recorded], tuple[Any, Any]]] = {
+        "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
+        "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
+        "results": lambda run: (None, run.environment.get("results")),
+    }
+    found: list[dict[str, Any]] = [{} for _ in runs]
+    for name, way in ways.items():
+        told = [tuple(repr(part) for part in way(run)) for run in runs]
+        contents: dict[str, set[str]] = {}
+        for config, content in told:
+            contents.setdefault(config, set()).add(content)
+        for unseen, (config, content) in zip(found, told, strict=True):
+            if len(contents[config]) > 1:
+                unseen[name] = content if name == "results" else blake2b(content.encode(), digest_size=3).hexdigest()
+    return found
 
 
 def _belongs(name: str, columns: Sequence[str]) -> bool:
@@ -126,7 +155,9 @@ class _Groups:
             self.keys[key] = len(self.keys)
             self.tables.append(fields)
             self.names.append(name)
-        return self.keys[key]
+        number = self.keys[key]
+        self.names[number] = self.names[number] or name
+        return number
 
     def groups(self) -> tuple[Group, ...]:
         differing, labels = _differing(self.tables), self._labels()

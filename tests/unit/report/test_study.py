@@ -99,7 +99,7 @@ def test_other_pairs():
 
 def test_values_that_cannot_be_looked_up():
     runs = [made_run(learner=f"Mine(sizes=[{n}, 1])", seed=s) for n in (2, 4) for s in (1, 2)]
-    assert labels(study(made_runs(runs)).methods) == ["sizes=[2, 1]", "sizes=[4, 1]"]
+    assert labels(study(made_runs(runs)).methods) == ["sizes=(2, 1)", "sizes=(4, 1)"]
     assert len(study(made_runs(runs), pairs=["seed", "learner.sizes"]).cells[0, 0]) == 4
 
 
@@ -134,3 +134,56 @@ def test_one_config_twice_is_refused():
     one = made_run()
     with pytest.raises(Mistake, match="have the same config, but not the same identity"):
         study(made_runs([one, replace(one, path=one.path.with_name("other"))]))
+
+
+def with_environment(seed, **environment):
+    return made_run(seed=seed, environment={"results": 1, **environment})
+
+
+def test_a_changed_file_of_a_user_makes_another_method():
+    """Seeds 1 and 2 were made before the edit, 3 and 4 after: never repetitions of one thing."""
+    runs = [with_environment(seed, files={"rule.py": "old" if seed < 3 else "new"}) for seed in (1, 2, 3, 4)]
+    found = study(made_runs(runs))
+    assert len(found.methods) == 2 and [len(cell) for cell in found.cells.values()] == [2, 2]
+    assert all(method.label.startswith("files=") for method in found.methods)
+    same = [with_environment(seed, files={"rule.py": "old"}) for seed in (1, 2)]
+    assert len(study(made_runs(same)).methods) == 1
+
+
+def test_data_that_changed_makes_another_condition_and_results_another_method():
+    runs = [with_environment(seed, data={"train": "a", "test": "b" if seed < 3 else "c"}) for seed in (1, 2, 3)]
+    assert len(study(made_runs(runs)).conditions) == 2
+    folds = [made_run(data=f"MQ2008(fold={f})", environment={"results": 1, "data": {"test": str(f)}}) for f in (1, 2)]
+    assert len(study(made_runs(folds)).conditions) == 1  # each fold has its own content, of course
+    mixed = [with_environment(1), made_run(seed=2, environment={"results": 0})]
+    assert [method.label for method in study(made_runs(mixed)).methods] == ["results=1", "results=0"]
+
+
+def test_what_a_method_sets_is_the_methods():
+    """Poisoned users are a method here, not a column; nor are its data's seeds repetitions."""
+    kinds = {"honest": "perfect", "poisoned": "poison"}
+    runs = [
+        replace(made_run(users=f"Cascade(kind={kind!r})", seed=seed, method=name), sets=("users.kind",))
+        for name, kind in kinds.items()
+        for seed in (1, 2)
+    ]
+    found = study(made_runs(runs))
+    assert labels(found.methods) == ["honest", "poisoned"] and len(found.conditions) == 1
+    runs = [
+        replace(made_run(data=f"Synthetic(seed={n})", seed=seed, method=f"data {n}"), sets=("data.seed",))
+        for n in (1, 2)
+        for seed in (1, 2)
+    ]
+    assert labels(study(made_runs(runs)).methods) == ["data 1", "data 2"]
+
+
+def test_pairs_that_are_asked_for_go_before_the_default_columns():
+    runs = [made_run(users=f"Cascade(kind={kind!r})", seed=seed) for kind in ("perfect", "poison") for seed in (1, 2)]
+    found = study(made_runs(runs), pairs=("users", "seed"))
+    assert len(found.conditions) == 1 and len(found.cell(0, 0)) == 4
+
+
+def test_components_inside_components_have_no_quotes():
+    rules = ("NNM(rule=Krum(malicious=2))", "NNM(rule=Median())", "Mean()")
+    runs = [made_run(aggregator=rule, seed=seed) for rule in rules for seed in (1, 2)]
+    assert labels(study(made_runs(runs)).methods) == ["NNM(rule=Krum(malicious=2))", "NNM(rule=Median())", "Mean"]
