@@ -12,11 +12,13 @@ learner.sessions = [40, 4]
 [[sweep.method]]                 # named alternatives, each with any fields of its own
 name = "FPDGD"
 clients = 100
+
+Several [[sweep]] tables are united: a grid here, a few more experiments there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,17 +54,29 @@ def read_sweep(path: Path, given: Values | None = None, used: list[Path] | None 
     content = toml.read(path, beside=("use", "sweep"))
     for file in [*toml.used_files(content, path), *(used or [])]:
         use(file)
-    table = content.pop("sweep", None)
-    if not isinstance(table, dict):
+    found = content.pop("sweep", None)
+    tables = found if isinstance(found, list) else [found]
+    if not all(isinstance(table, dict) for table in tables):
         raise Mistake(f"{path} has no [sweep] table: `foltr run {path}` runs its one experiment")
-    title = table.pop("title", path.stem)
-    if not isinstance(title, str):
-        raise Mistake(f"{path}: sweep.title must be text, got {title!r}")
+    titles = [table.pop("title", path.stem) for table in tables]
+    if not isinstance(titles[0], str):
+        raise Mistake(f"{path}: sweep.title must be text, got {titles[0]!r}")
     base = toml.overridden(toml.flat(content), given or {})
     try:
-        return Sweep(path.stem, title, expanded(base, table))
+        return Sweep(path.stem, titles[0], _united([expanded(base, table) for table in tables]))
     except Mistake as mistake:
         raise Mistake(f"{path}: {mistake}") from None
+
+
+def _united(grids: list[tuple[Point, ...]]) -> tuple[Point, ...]:
+    """All points of several tables; one that is in two of them counts once."""
+    sets = tuple(dict.fromkeys(name for grid in grids for point in grid for name in point.sets))
+    found: dict[Experiment, Point] = {}
+    for point in (point for grid in grids for point in grid):
+        known = found.setdefault(point.experiment, replace(point, sets=sets))
+        if known.method != point.method:
+            raise Mistake(f"one experiment is called {known.method!r} and {point.method!r}")
+    return tuple(found.values())
 
 
 def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:

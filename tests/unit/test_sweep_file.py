@@ -117,3 +117,17 @@ TABLES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 def test_no_table_gives_a_traceback(table):
     with suppress(Mistake):
         expanded({}, table)
+
+
+def test_several_tables_are_united(tmp_path):
+    file = tmp_path / "grid.toml"
+    file.write_text(
+        "rounds = 3\n[[sweep]]\ntitle = 'Two grids'\nseed = [1, 2]\nclients = [5, 6]\n"
+        "[[sweep]]\nseed = [1, 2, 3]\nclients = [6]\n"
+    )
+    swept = read_sweep(file)
+    told = {(p.experiment.seed, p.experiment.clients) for p in swept.points}
+    assert told == {(1, 5), (1, 6), (2, 5), (2, 6), (3, 6)} and len(swept.points) == 5 and swept.title == "Two grids"
+    file.write_text("[[sweep]]\nseed = [1]\n[[sweep]]\n[[sweep.method]]\nname = 'a'\n")
+    with pytest.raises(Mistake, match="one experiment is called None and 'a'"):
+        read_sweep(file)
