@@ -93,6 +93,16 @@ def test_a_sweep_from_the_command_line_to_its_page(tmp_path):
     assert "toprule" in (tmp_path / "t.tex").read_text() and "p_bonferroni" in (tmp_path / "t.csv").read_text()
 
 
+@pytest.fixture(scope="module")
+def there(tmp_path_factory):
+    """A folder with two runs, an empty folder and a sweep's file."""
+    folder = tmp_path_factory.mktemp("there")
+    sweep([Point(Experiment(**SMALL, seed=seed), None) for seed in (1, 2)], folder / "runs", "s")
+    (folder / "empty").mkdir()
+    (folder / "grid.toml").write_text("[sweep]\nseed = [1]")
+    return folder
+
+
 @pytest.mark.parametrize(
     "words, told",
     [
@@ -113,13 +123,10 @@ def test_a_sweep_from_the_command_line_to_its_page(tmp_path):
         (["watch", "nowhere"], "no runs at nowhere"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_message(tmp_path, words, told):
-    sweep([Point(Experiment(**SMALL, seed=seed), None) for seed in (1, 2)], tmp_path / "runs", "s")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "grid.toml").write_text("[sweep]\nseed = [1]")
-    done = foltr(*words, cwd=tmp_path)
+def test_mistakes_are_one_message(there, words, told):
+    done = foltr(*words, cwd=there)
     assert done.returncode == 2 and told in done.stderr, done.stderr
-    assert done.stderr.count("foltr:") == 1 and not list(tmp_path.glob("*.html"))
+    assert done.stderr.count("foltr:") == 1 and not list(there.glob("*.html"))
 
 
 def test_what_a_report_leaves_out_is_said(runs, tmp_path):
