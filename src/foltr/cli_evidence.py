@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,10 +39,10 @@ def sweep(
     What is done stays done, and is shared with other sweeps in the same folder. A run that fails does not stop the
     rest.
     """
-    from foltr.pools import Pool
+    from foltr.pools import Pool, most_jobs
     from foltr.sweep_command import sweep_command
 
-    pool = Pool(jobs if jobs is not None else os.cpu_count() or 1, dask)
+    pool = Pool(jobs if jobs is not None else most_jobs(), dask)
     sweep_command(file, _given(set_, "--set"), use or [], out, pool, threads, engine, per_query, dry_run, quiet)
 
 
@@ -73,6 +72,7 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 
     from foltr.housekeeping import status as look
     from foltr.progress import duration
+    from foltr.sweep_command import grouped
 
     now = look(runs)
     table = Table("sweep", "runs", "done", "running", "failed", "time left")
@@ -87,8 +87,8 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
         f"{len(now.runs)} finished runs, {len(now.running)} running, {len(now.interrupted)} interrupted, "
         f"{len(now.failed)} failed, {len(now.runs.skipped)} that cannot be read"
     )
-    for path, error in now.failed:
-        print(f"failed: {path.name}: {error}")
+    for line in grouped([(path.name, error) for path, error in now.failed]):
+        print(line)
     for path, why in now.runs.skipped:
         print(f"skipped: {path.name}: {why}")
 
@@ -97,6 +97,7 @@ def clean(
     runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
     interrupted: Annotated[bool, typer.Option("--interrupted", help="Also runs that could be gone on with.")] = False,
     finished: Annotated[bool, typer.Option("--finished", help="Also finished results, and records of sweeps.")] = False,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Also finished runs whose files are damaged.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
 ) -> None:
     """List, and with --yes remove, what is of no more use: failed runs, runs without a checkpoint, half-written files.
@@ -105,7 +106,7 @@ def clean(
     """
     from foltr.housekeeping import removals, remove
 
-    found = list(removals(runs, interrupted, finished))
+    found = list(removals(runs, interrupted, finished, damaged))
     if yes:
         remove(runs, found)
     for removal in found:

@@ -26,6 +26,7 @@ from foltr.report.study import Study, study
 from foltr.results import Runs, fields_of, load_runs
 from foltr.spec import opened
 from foltr.sweep import Point
+from foltr.sweep_command import SweepPanel
 from foltr.sweeping import sweep
 
 NAME = "compare"
@@ -64,7 +65,7 @@ class Comparison:
 
 def compare(
     experiments: Sequence[Experiment],
-    baseline: int = 0,
+    baseline: int | str = 0,
     names: Sequence[str] | None = None,
     seeds: Iterable[int] = (1, 2, 3, 4, 5),
     folds: Iterable[int] | None = None,
@@ -73,11 +74,17 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
+    quiet: bool = False,
 ) -> Comparison:
     """Run every experiment with every seed, fold (of a data set that has them) and kind of user, and test each against
     the baseline. With `out`, runs are kept there, shared and not repeated; `jobs` of them are made at a time."""
     require(len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}")
     require(names is None or len(names) == len(experiments), f"{len(experiments)} experiments need as many names")
+    if isinstance(baseline, str):
+        require(baseline in (names or ()), f"no experiment is called {baseline!r}: names are {list(names or ())}")
+        baseline = list(names or ()).index(baseline)
+    require(isinstance(seeds, Iterable), f"seeds must be a list of them, got {seeds!r}")
+    measures = (measures,) if isinstance(measures, str) else measures
     require(0 <= baseline < len(experiments), f"baseline must be in 0 .. {len(experiments) - 1}, got {baseline}")
     for measure in measures:
         require(measure in MEASURES, f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
@@ -87,10 +94,8 @@ def compare(
         for point in each:
             require(point.experiment not in seen, f"experiments {seen.get(point.experiment)} and {i} are equal")
             seen[point.experiment] = i
-    if out is None:
-        with TemporaryDirectory(prefix="foltr-") as folder:
-            return _compared(points, Path(folder), baseline, tuple(measures), jobs, threads)
-    return _compared(points, Path(out), baseline, tuple(measures), jobs, threads)
+    with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
+        return _compared(points, Path(out or folder), baseline, tuple(measures), Pool(jobs), threads, show)
 
 
 def _list(values: Iterable[Any] | None) -> list[Any] | None:
@@ -127,15 +132,21 @@ def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> t
     names = dict.fromkeys(name for table in tables for name in table)
     inner = [name for name in names if "." in name or not any(other.startswith(f"{name}.") for other in names)]
     differ = [name for name in inner if len({repr(table.get(name)) for table in tables}) > 1]
-    whole = [name for name in names if "." not in name and len({opened(t[name]).name for t in tables}) > 1]
+    whole = [name for name in names if "." not in name and len({opened(t.get(name)).name for t in tables}) > 1]
     return tuple(name for name in dict.fromkeys([*whole, *differ]) if not {name, name.split(".")[0]} & given)
 
 
 def _compared(
-    points: list[list[Point]], out: Path, baseline: int, measures: tuple[str, ...], jobs: int, threads: int
+    points: list[list[Point]],
+    out: Path,
+    baseline: int,
+    measures: tuple[str, ...],
+    pool: Pool,
+    threads: int,
+    show: SweepPanel,
 ) -> Comparison:
-    swept = sweep([point for each in zip(*points, strict=True) for point in each], out, NAME, pool=Pool(jobs),
-                  threads=threads)  # fmt: skip
+    together = [point for each in zip(*points, strict=True) for point in each]
+    swept = sweep(together, out, NAME, pool=pool, threads=threads, show=show)
     if swept.failed:
         run, error = next(iter(swept.failed.items()))
         raise Mistake(f"{len(swept.failed)} runs failed, the first ({run}): {error}")

@@ -1,7 +1,9 @@
 """The one kind of error that a user can put right."""
 
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class Mistake(ValueError):
@@ -23,4 +25,8 @@ def explained(error: BaseException) -> str:
         return f"not enough memory: {error or 'try fewer clients, hidden units or queries'}"
     if isinstance(error, OSError):
         return f"{error.filename or 'output'}: {error.strerror or error}"
-    return str(error) if isinstance(error, Mistake) else f"{type(error).__name__}: {error}"
+    if isinstance(error, Mistake):
+        return str(error)
+    where = traceback.extract_tb(error.__traceback__)
+    at = f" ({Path(where[-1].filename).name}, line {where[-1].lineno})" if where else ""
+    return f"{type(error).__name__}: {error}{at}"

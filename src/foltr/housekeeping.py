@@ -52,8 +52,8 @@ class Removal:
     why: str
 
 
-def removals(path: Path, interrupted: bool, finished: bool) -> Iterator[Removal]:
-    """What `clean` would remove. Never a run that is being made; finished and interrupted ones only when told."""
+def removals(path: Path, interrupted: bool, finished: bool, damaged: bool = False) -> Iterator[Removal]:
+    """What `clean` would remove. Never a run that is being made; those that may still be wanted only when told."""
     now = status(path)
     for folder in run_folders(path):
         if folder not in now.running:
@@ -65,6 +65,8 @@ def removals(path: Path, interrupted: bool, finished: bool) -> Iterator[Removal]
             yield Removal(folder, "stopped before anything was saved")
         elif interrupted:
             yield Removal(folder, "interrupted")
+    if damaged:
+        yield from (Removal(folder, why) for folder, why in now.runs.skipped if "cannot be read" in why)
     if finished:
         yield from (Removal(folder, "finished") for folder in run_folders(path) if (folder / "result.json").exists())
         yield from (Removal(overview.record.path, "record of a sweep") for overview in now.sweeps)

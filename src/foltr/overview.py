@@ -24,6 +24,7 @@ class Planned(NamedTuple):
     work: float = 0.0  # interactions
     kind: str = ""  # runs of one kind take equally long per interaction
     sets: Sequence[str] = ()  # fields that its method sets
+    label: str = ""  # for people
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def _checked(run: Planned) -> Planned:
 @dataclass(frozen=True)
 class Running:
     run: str
+    label: str
     round: int
     rounds: int
 
@@ -76,7 +78,7 @@ class State:
         return {
             "planned": self.planned,
             "done": self.done,
-            "running": [{"run": part.run, "round": part.round, "rounds": part.rounds} for part in self.running],
+            "running": [{"run": part.label, "round": part.round, "rounds": part.rounds} for part in self.running],
             "failed": [{"run": run, "error": error} for run, error in self.failed],
             "left": self.left,
         }
@@ -91,7 +93,7 @@ class Overview:
     _seconds: dict[str, float] = field(default_factory=dict)  # of done runs
 
     def look(self) -> State:
-        running, failed, out = [], [], self.record.path.parent
+        running, failed, lost, out = [], [], set(), self.record.path.parent
         begun = set(os.listdir(out))  # one look for all that are not
         for planned in self.record.runs:
             folder = out / planned.run
@@ -100,12 +102,20 @@ class Overview:
             if (folder / "result.json").exists():
                 self._seconds[planned.run] = _seconds(folder)
             elif (about := claimed(folder)) is not None:
-                running.append(Running(planned.run, int(about.get("round", 0)), int(about.get("rounds", 0))))
+                running.append(
+                    Running(
+                        planned.run,
+                        planned.label or planned.run,
+                        int(about.get("round", 0)),
+                        int(about.get("rounds", 0)),
+                    )
+                )
             elif (error := Folder(folder).failure()) is not None:
-                failed.append((planned.run, error))
+                failed.append((planned.label or planned.run, error))
+                lost.add(planned.run)
         self.jobs = max(self.jobs, len(running))
         parts = len(self.record.runs), len(self._seconds), tuple(running), tuple(failed)
-        return State(*parts, self._left(running, {run for run, _ in failed}))
+        return State(*parts, self._left(running, lost))
 
     def _left(self, running: list[Running], failed: set[str]) -> float | None:
         """By the time per interaction of done runs of the same kind, else of all."""

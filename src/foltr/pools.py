@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass
@@ -76,6 +77,15 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
             yield from _by_joblib(tasks, jobs, "dask")
         except KilledWorker as error:
             raise WorkersLost(str(error)) from None
+
+
+def most_jobs() -> int:
+    """One per core; without joblib one, and it says so."""
+    cores = os.cpu_count() or 1
+    if cores > 1 and find_spec("joblib") is None:
+        print("foltr: one run at a time, as joblib is not installed (pip install joblib)", file=sys.stderr)
+        return 1
+    return cores
 
 
 def installed(pool: Pool) -> None:

@@ -36,7 +36,7 @@ class Skipped(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recorded:
     """One finished run, as its folder tells it. Its components need not be known here: a spec is only text."""
 
@@ -52,6 +52,9 @@ class Recorded:
     @cached_property
     def metrics(self) -> Metrics:
         return self.given or Folder(self.path).metrics()
+
+    def __repr__(self) -> str:
+        return f"<run {self.name}>"
 
     def curve(self, name: str) -> Curve:
         return self.metrics.curve(name)
@@ -79,7 +82,7 @@ def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from fields_of(f"{name}.{inner}", part)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Runs:
     """Finished runs, and what was not counted among them."""
 
@@ -119,13 +122,14 @@ class Runs:
 
     def where(self, test: Callable[[Recorded], bool] | None = None, **fields: Any) -> Runs:
         """Those runs only: `where(clients=100)`, `where(**{"data.fold": 1})`, or any test of a run."""
-        known = {name for run in self for name in run.fields}
+        known = {"run", "method", *(name for run in self for name in run.fields)}
         for name in fields:
             if name not in known:
                 raise Mistake(f"no run has a field {name!r}: {did_you_mean(name, known)}")
 
         def kept(run: Recorded) -> bool:
-            return all(run.fields.get(name) == value for name, value in fields.items()) and (not test or test(run))
+            its = {"run": run.name, "method": run.method, **run.fields}
+            return all(its.get(name) == value for name, value in fields.items()) and (not test or test(run))
 
         told = [f"{name} = {value!r}" for name, value in fields.items()] + (["a test of its own"] if test else [])
         chosen = tuple(run for run in self if kept(run))
@@ -199,7 +203,9 @@ class Loader:
                 skipped.append(Skipped(folder, str(mistake)))
                 continue
             identity = str(run.environment.get("identity", folder)) if run else ""
-            if run is None:
+            if run is None and (error := Folder(folder).failure()):
+                skipped.append(Skipped(folder, f"failed: {error}"))
+            elif run is None:
                 unfinished.append(folder)
             elif identity in recorded:
                 skipped.append(Skipped(folder, f"the same run as {recorded[identity].name}"))

@@ -40,6 +40,7 @@ class Point:
     experiment: Experiment
     method: str | None
     sets: tuple[str, ...] = ()  # the fields that make the methods
+    label: str = ""  # what tells it from the others
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tup
     for values in all_values:
         method = values.pop("", None)
         try:
-            point = Point(toml.experiment({**base, **values}), method, sets)
+            point = Point(toml.experiment({**base, **values}), method, sets, _label(values, method, sets))
         except Mistake as mistake:
             wrong.append(f"{mistake} (at {_told(values, method)})")
             continue
@@ -121,6 +122,12 @@ def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tup
     if wrong:
         raise Mistake(f"{len(wrong)} of {len(all_values)} experiments cannot be built, the first: {wrong[0]}")
     return tuple(points)
+
+
+def _label(values: Values, method: str | None, sets: tuple[str, ...]) -> str:
+    """Short: the method's name, then the values of what is swept beside it."""
+    others = [f"{name.rpartition('.')[2]} {value}" for name, value in values.items() if name not in sets]
+    return ", ".join([*([method] if method else []), *others])
 
 
 def _told(values: Values, method: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def sweep_command(
         print(listed(swept_file))
         return
     began = time.perf_counter()
-    with Watched(swept_file.title, quiet) as watched:
+    with SweepPanel(swept_file.title, quiet) as watched:
         made = sweep(
             swept_file.points, out, swept_file.name, swept_file.title, pool, threads, engine, per_query, watched
         )  # fmt: skip
@@ -50,8 +51,7 @@ def listed(swept: Sweep) -> str:
     lines = [f"{swept.title}: {len(swept.points)} experiments"]
     for point in swept.points:
         e = point.experiment
-        parts = [*([point.method] if point.method else []), *map(brief, (e.data, e.users, e.learner, e.ranker))]
-        lines.append("  ".join([*parts, f"{e.clients:,} clients", f"{e.rounds:,} rounds", f"seed {e.seed}"]))
+        lines.append(f"{point.label}   {e.clients:,} clients, {e.rounds:,} rounds, {brief(e.learner)}")
     return "\n".join(lines)
 
 
@@ -64,21 +64,32 @@ def summary(swept: Swept, seconds: float, pool: Pool) -> str:
     ]
     if made:
         interactions = sum(final["interactions"] for final in made)
-        busy = sum(final.get("kernel_seconds", 0.0) for final in made)
-        share = "" if pool.dask else f"; {busy / (seconds * pool.jobs):.0%} of the time in kernels"
+        share = "" if pool.dask else f"; {swept.kernel_seconds / (seconds * pool.jobs):.0%} of the time in kernels"
         lines.append(f"{interactions:,} interactions, {interactions / seconds:,.0f} a second{share}")
-    for run, error in list(swept.failed.items()):
-        lines.append(f"failed: {run}: {error}")
-    record = _relative(swept.record.path)
-    lines.append(f"`foltr report {record} -o report.html` makes a page of it")
+    labels = {run.run: run.label for run in swept.record.runs}
+    lines += grouped([(labels.get(run) or run, error) for run, error in swept.failed.items()])
+    if len(runs):
+        lines.append(f"`foltr report {_relative(swept.record.path)} -o report.html` makes a page of it")
     return "\n".join(lines)
+
+
+def grouped(failed: Sequence[tuple[str, str]]) -> list[str]:
+    """Failures with equal errors in one line."""
+    errors: dict[str, list[str]] = {}
+    for what, error in failed:
+        errors.setdefault(error, []).append(what)
+    lines = []
+    for error, whats in errors.items():
+        more = f" and {len(whats) - 3} more" if len(whats) > 3 else ""
+        lines.append(f"failed: {'; '.join(whats[:3])}{more}: {error}")
+    return lines
 
 
 def _relative(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-class Watched:
+class SweepPanel:
     """Shows how a sweep stands: a panel in a terminal, a line now and then elsewhere."""
 
     def __init__(self, title: str, quiet: bool) -> None:
@@ -88,7 +99,7 @@ class Watched:
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
         self.shown, self.last = 0.0, ""
 
-    def __enter__(self) -> Watched:
+    def __enter__(self) -> SweepPanel:
         if not self.quiet:
             from foltr.kernels import COMPILING, nothing_compiled
 
@@ -112,9 +123,9 @@ class Watched:
         filled = round(40 * state.done / max(1, state.planned))
         table = Table.grid(padding=(0, 2))
         for part in state.running[:SHOWN]:
-            share = f"{part.round / part.rounds:4.0%}" if part.rounds else "    "
-            table.add_row(Text("  " + part.run, style="dim"), share, f"round {part.round:,} of {part.rounds:,}")
-        failed = [Text(f"  failed: {run}: {error}", style="red") for run, error in state.failed[:SHOWN]]
+            at = f"round {part.round:,} of {part.rounds:,}" if part.rounds else "starting (kernels may be compiled)"
+            table.add_row(Text("  " + part.label, style="dim"), Text(at))
+        failed = [Text(f"  {line}", style="red") for line in grouped(state.failed)[:SHOWN]]
         bar = Text("━" * filled + "╌" * (40 - filled) + "  " + told(state))
         return Group(Text(self.title, style="bold"), bar, table, *failed)
 

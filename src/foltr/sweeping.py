@@ -53,6 +53,7 @@ class Swept:
     failed: dict[str, str] = field(default_factory=dict)  # run, or what it was to be -> error
     waiting: int = 0  # not made, because the sweep was stopped
     full: str = ""  # what the system said of the disk
+    kernel_seconds: float = 0.0  # of all workers
 
 
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
@@ -68,13 +69,13 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
                 loaded[e.data] = explained(error)
         data = loaded[e.data]
         if isinstance(data, str):
-            unplanned.append((f"{brief(e.data)}, {point.method or brief(e.learner)}, seed {e.seed}", data))
+            unplanned.append((point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}", data))
             continue
         run = folder_name(e, identity(e, *data))
         each_round = max(1, round(e.clients * e.participation)) * e.learner.sessions
         parts = (e.learner, e.aggregator, e.optimizer)
         kind = " ".join([brief(e.data), brief(e.ranker), *(type(part).__name__ for part in parts)])
-        runs.append(Planned(run, point.method, float(each_round * e.rounds), kind, point.sets))
+        runs.append(Planned(run, point.method, float(each_round * e.rounds), kind, point.sets, point.label))
         experiments[run] = e
         size += 0 if (out / run / "result.json").exists() else _bytes(e, data[0].width)
     return Plan(Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, tuple(unplanned), size)
@@ -196,6 +197,7 @@ class _Sweeping:
                 self._pass([task], replace(pool, jobs=1, apart=True))
 
     def _note(self, outcome: Outcome) -> None:
+        self.swept.kernel_seconds += outcome.kernel_seconds
         if outcome.kind in ("made", "found"):
             getattr(self.swept, outcome.kind).append(outcome.run)
         elif outcome.kind == "failed":

@@ -11,7 +11,7 @@ from typing import Any
 from foltr.errors import Mistake, did_you_mean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tidy:
     columns: dict[str, list[Any]]
 
@@ -20,6 +20,9 @@ class Tidy:
         """One column per name that any row has, in the order of their first appearance; None where a row has none."""
         names = dict.fromkeys(name for row in rows for name in row)
         return cls({name: [row.get(name) for row in rows] for name in names})
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self)} rows: {', '.join(self.columns)}>"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), []))

@@ -51,6 +51,7 @@ class Outcome:
     run: str
     kind: Kind
     error: str = ""
+    kernel_seconds: float = 0.0  # spent by this worker
 
 
 def work(task: Task) -> Outcome:
@@ -92,7 +93,8 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
             per_query=task.per_query, wait=task.wait, stop=stop,
         )  # fmt: skip
         _is_the_planned(run, task)
-        return Outcome(task.run, "found" if run.result().found else "made")
+        found = run.result().found
+        return Outcome(task.run, "found" if found else "made", kernel_seconds=run.threads.busy)
     except Busy:
         return Outcome(task.run, "busy")
     except Stopped:

@@ -143,4 +143,18 @@ def test_a_sweep_that_fails_says_so_at_the_end(tmp_path):
     (tmp_path / "grid.toml").write_text("rounds = 4\n[sweep]\ndata = ['Synthetic(queries=40)', 'Letor(path=\"no\")']\n")
     done = foltr("sweep", "grid.toml", "--jobs", 1, cwd=tmp_path)
     assert done.returncode == 2 and "1 of 2 runs failed; the same command tries them again" in done.stderr
-    assert "1 runs made" in done.stdout and "failed: Letor(path='no')" in done.stdout
+    assert "1 runs made" in done.stdout and "failed: data Letor" in done.stdout
+
+
+def test_damaged_runs_go_when_told(runs):
+    folder = next(runs.glob("*/result.json")).parent
+    (folder / "metrics.csv").write_text("round\n")
+    assert folder.name not in names(runs) and folder.name in names(runs, damaged=True)
+
+
+def test_equal_failures_are_told_once():
+    from foltr.sweep_command import grouped
+
+    assert grouped([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
+        "failed: a; 0; 1 and 2 more: x", "failed: b: y",
+    ]  # fmt: skip

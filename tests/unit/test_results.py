@@ -287,3 +287,17 @@ def test_opening_a_spec_needs_no_component():
     assert opened("Gated(fallback=Median(), after=3)") == ("Gated", {"fallback": "Median()", "after": 3})
     assert opened(3) == ("3", {}) and opened("skip") == ("skip", {}) and opened("f(") == ("f(", {})
     assert foltr.load_runs is load_runs
+
+
+def test_failed_runs_are_named_with_their_error(runs):
+    name = load_runs(runs)["run"][0]
+    (runs / name / "result.json").unlink()
+    Folder(runs / name).fail("no luck", "...")
+    found = load_runs(runs)
+    assert len(found) == 7 and not found.unfinished and found.skipped[0].why == "failed: no luck"
+
+
+def test_methods_can_be_selected_and_reprs_are_short(made):
+    runs = load_runs(made)
+    assert len(runs.where(method="line")) == 4 and len(runs.where(run=runs["run"][0])) == 1
+    assert len(repr(runs)) < 80 and len(repr(runs.recorded[0])) < 80 and len(repr(runs.table)) < 2000
