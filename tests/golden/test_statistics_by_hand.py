@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from foltr.report.statistics import half_width, paired_t, two_tailed
+from foltr.report.statistics import expanded_level, half_width, paired_t, two_tailed
 
 
 def test_a_test_by_hand():
@@ -75,3 +75,15 @@ def test_half_a_t_interval():
     """t of 0.975 is 12.7062 with one degree of freedom and 2.0639 with 24: from any table."""
     assert half_width(1.0, 2) == pytest.approx(12.7062 / math.sqrt(2), abs=5e-5)
     assert half_width(2.0, 25) == pytest.approx(2.0639 * 2 / 5, abs=5e-5)
+
+
+@pytest.mark.parametrize(("n", "t"), [(5, 2.7764451052), (10, 2.2621571628), (25, 2.0638985616)])
+def test_expanded_level(n, t):
+    """2 Phi(z) - 1 = erf(z / sqrt(2)) of z = sqrt(n / (n - 1)) t, with the 0.975 quantile t of a table: for five values
+    z = 3.1042, and 0.9981 is asked for so that 0.95 may be had."""
+    assert expanded_level(n) == pytest.approx(math.erf(math.sqrt(n / (n - 1)) * t / math.sqrt(2)), rel=1e-10)
+
+
+def test_expanded_level_of_five():
+    """Phi(-3.1042) is 0.000954 in a table of the normal distribution, twice that 0.00191."""
+    assert expanded_level(5) == pytest.approx(0.99809, abs=5e-6)

@@ -6,7 +6,8 @@ import math
 import re
 from unicodedata import lookup
 
-from foltr.report.matrix import BETTER, WORSE, Matrix, heading, refusals
+from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Matrix
+from foltr.report.telling import heading, reasons, refusals
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -32,8 +33,16 @@ SPECIAL = {
     "…": r"\dots{}",
     "▲": r"$\blacktriangle$",
     "▼": r"$\blacktriangledown$",
+    "△": r"$\vartriangle$",
+    "▽": r"$\triangledown$",
 }
-SUPERSCRIPT = {BETTER: r"$^{\blacktriangle}$", WORSE: r"$^{\blacktriangledown}$", "": ""}
+SUPERSCRIPT = {
+    BETTER: r"$^{\blacktriangle}$",
+    WORSE: r"$^{\blacktriangledown}$",
+    BETTER_HERE: r"$^{\vartriangle}$",
+    WORSE_HERE: r"$^{\triangledown}$",
+    "": "",
+}
 NOT_TESTED = r"$^{\circ}$"
 MATHS = {"±": "pm", "≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx", "∞": "infty", "→": "to", "·": "cdot"}
 SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa mu nu xi pi rho sigma tau upsilon phi chi psi omega"
@@ -87,18 +96,21 @@ def _table(matrix: Matrix) -> str:
 
 
 def _caption(matrix: Matrix) -> str:
-    signs = ["Best in bold"] if len(matrix.study.methods) > 1 else []
-    if any(entry.mark for entry in matrix.entries.values()):
-        signs.append(f"{SUPERSCRIPT[BETTER]} significantly better, {SUPERSCRIPT[WORSE]} worse than the baseline (b)")
-    elif any(entry.test for entry in matrix.entries.values()):
-        signs.append("none differs significantly from the baseline (b)")
-    elif matrix.family:
-        signs.append("(b) is the baseline")
-    if any(entry.refused for entry in matrix.entries.values()):
-        signs.append(f"{NOT_TESTED} not tested, as the runs cannot be paired")
-    return " ".join(
-        [f"{escaped(heading(matrix))}.", escaped(matrix.told), *([f"{'; '.join(signs)}."] if signs else [])]
-    )
+    entries, shown = matrix.entries.values(), {name: SUPERSCRIPT[name] for name in SUPERSCRIPT if name}
+    marks = {entry.mark for entry in entries}
+    signs = ["Highest mean in bold"] if any(entry.best for entry in entries) else []
+    if marks & {BETTER, WORSE}:
+        signs.append(f"{shown[BETTER]} significantly better, {shown[WORSE]} worse than the baseline (b)")
+    if marks & {BETTER_HERE, WORSE_HERE}:
+        here = f"{shown[BETTER_HERE]} better, {shown[WORSE_HERE]} worse"
+        signs.append(f"{here} on these splits, not significantly on other queries")
+    if marks == {""} and matrix.family:
+        tested = any(entry.test for entry in entries)
+        signs.append("none differs significantly from the baseline (b)" if tested else "(b) is the baseline")
+    if why := reasons(entries):
+        signs.append(f"{NOT_TESTED} not tested, as {why}")
+    told = [f"{escaped(heading(matrix))}.", escaped(matrix.told)]
+    return " ".join([*told, *([f"{'; '.join(signs)}."] if signs else [])])
 
 
 def _row(matrix: Matrix, i: int) -> str:
@@ -109,11 +121,14 @@ def _row(matrix: Matrix, i: int) -> str:
 
 
 def _cell(matrix: Matrix, i: int, j: int) -> str:
-    """Two columns, so that the numbers of a column stand below each other: the mean; its spread and mark."""
+    """Two columns, so that the numbers of a column stand below each other: the mean; its spread, the number of runs
+    where that is not the usual one, and its mark."""
     entry, digits = matrix.entries.get((i, j)), matrix.decimals
     if entry is None:
         return r"\multicolumn{2}{c}{--}"
     mean = f"{entry.mean:.{digits}f}".replace("-", "$-$")
-    bold = rf"\textbf{{{mean}}}" if entry.best and len(matrix.study.methods) > 1 else mean
-    sd = "" if math.isnan(entry.sd) else rf"{{\scriptsize$\pm${entry.sd:.{digits}f}}}"
-    return f"{bold} & {sd}{NOT_TESTED if entry.refused else SUPERSCRIPT[entry.mark]}"
+    bold = rf"\textbf{{{mean}}}" if entry.best else mean
+    parts = ["" if math.isnan(entry.sd) else rf"$\pm${entry.sd:.{digits}f}", matrix.odd(entry)]
+    more = " ".join(part for part in parts if part)
+    small = rf"{{\scriptsize{'' if more.startswith('$') else ' '}{more}}}" if more else ""
+    return f"{bold} & {small}{NOT_TESTED if entry.refused else SUPERSCRIPT[entry.mark]}"

@@ -10,15 +10,17 @@ from typing import Any
 from foltr.report import tables
 from foltr.report.blocks import blocks
 from foltr.report.commands import COMMAND, arguments
-from foltr.report.matrix import MEASURES, Entry, Matrix, matrix, measured
+from foltr.report.entries import Entry, Matrix
+from foltr.report.matrix import matrix
+from foltr.report.measures import MEASURES, measured, value
 from foltr.report.provenance import counted, provenance
+from foltr.report.statistics import PairedT
 from foltr.report.study import Study
 from foltr.report.styles import COLOURS, styles
 from foltr.report.thinned import BUDGET, thinned
 from foltr.results import Recorded, Runs
 
-HEADLINES = ("ndcg@10", "online")  # measures of which the best is told at a glance
-DIGITS = 6  # significant ones, of numbers that are only looked at
+HEADLINES = ("ndcg@10", "online")  # measures whose highest mean is told at a glance
 
 
 def model(study: Study, made: datetime | None = None, budget: int = BUDGET) -> dict[str, Any]:
@@ -33,6 +35,7 @@ def without_curves(study: Study, made: datetime | None = None) -> dict[str, Any]
     return {
         "title": title(study),
         "made": f"{made:%Y-%m-%d %H:%M}",
+        "selection": study.runs.selection,
         "baseline": study.baseline,
         "methods": [
             {"label": method.label, "style": list(style), "differs": _differs(study, i)}
@@ -91,7 +94,7 @@ def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
         "names": [run.name for run in runs],
         "paired_by": list(study.paired_by),
         "pairs": [[_plain(run.fields.get(name)) for name in study.paired_by] for run in runs],
-        "values": {name: [_short(run.final.get(name)) for run in runs] for name in measures},
+        "values": {name: [value(run, name) for run in runs] for name in measures},
     }
 
 
@@ -104,27 +107,29 @@ def _matrix(found: Matrix) -> dict[str, Any]:
         "family": found.family,
         "decimals": found.decimals,
         "refusals": refusals,
-        "entries": {f"{m}.{c}": _entry(entry, refusals) for (m, c), entry in found.entries.items()},
+        "entries": {f"{m}.{c}": _entry(found, entry, refusals) for (m, c), entry in found.entries.items()},
     }
 
 
-def _entry(entry: Entry, refusals: list[str]) -> dict[str, Any]:
+def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
     """What has no value is left out, for there may be thousands of them."""
-    told: dict[str, Any] = {"n": entry.n, "mean": _short(entry.mean), "sd": _short(entry.sd)}
-    if entry.n > 1:
-        told["interval"] = [_short(end) for end in entry.interval]
-    if (test := entry.test) is not None:
-        told["corrected"] = _short(entry.corrected)
-        numbers = {"difference": test.difference, "sd": test.sd, "t": test.t, "p": test.p, "effect": test.effect}
-        told["test"] = {"n": test.n, **{name: _short(value) for name, value in numbers.items()}}
-        told["test"]["interval"] = [_short(end) for end in test.interval]
+    told: dict[str, Any] = {"n": entry.n, "mean": _finite(entry.mean), "sd": _finite(entry.sd)}
+    if not math.isnan(entry.interval[0]):
+        told["interval"] = [_finite(end) for end in entry.interval]
+    if entry.test is not None:
+        told |= {"test": _test(entry.test), "corrected": entry.corrected}
+    if entry.over_data is not None:
+        told |= {"over_data": _test(entry.over_data), "corrected_data": entry.corrected_data}
     if entry.refused:
         told["refused"] = refusals.index(entry.refused)
-    if entry.best:
-        told["best"] = True
-    if entry.mark:
-        told["mark"] = entry.mark
-    return told
+    more = {"best": entry.best, "mark": entry.mark, "odd": found.odd(entry)}
+    return {**told, **{name: each for name, each in more.items() if each}}
+
+
+def _test(test: PairedT) -> dict[str, Any]:
+    numbers = {"difference": test.difference, "sd": test.sd, "t": test.t, "p": test.p, "effect": test.effect}
+    told: dict[str, Any] = {name: _finite(each) for name, each in numbers.items()}
+    return {"n": test.n, **told, "interval": [_finite(end) for end in test.interval]}
 
 
 def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
@@ -138,6 +143,7 @@ def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
         "methods": len(study.methods),
         "conditions": len(study.conditions),
         "per_cell": [sizes[0], sizes[-1]],
+        "empty_cells": len(study.methods) * len(study.conditions) - len(study.cells),
         "interactions": interactions,
         "seconds": round(seconds, 3),
         "best": [_best(study, found) for found in matrices if found.measure in HEADLINES],
@@ -145,18 +151,13 @@ def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
 
 
 def _best(study: Study, found: Matrix) -> dict[str, Any]:
-    """The best method of each condition; of several equal ones all."""
+    """The method with the highest mean of each condition; of several equal ones all."""
     rows = []
     for c in range(len(study.conditions)):
         best = [m for m in range(len(study.methods)) if (entry := found.entries.get((m, c))) and entry.best]
         if best:
-            rows.append(
-                {
-                    "condition": c,
-                    "methods": best,
-                    **_entry(found.entries[best[0], c], [found.entries[best[0], c].refused]),
-                }
-            )
+            first = found.entries[best[0], c]
+            rows.append({"condition": c, "methods": best, **_entry(found, first, [first.refused])})
     return {"measure": found.measure, "name": MEASURES[found.measure], "decimals": found.decimals, "rows": rows}
 
 
@@ -169,13 +170,11 @@ def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
     return found
 
 
-def _short(value: Any) -> Any:
-    """A number as short as it may be looked at; None for one that is not finite, or no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+def _finite(number: float) -> float | str | None:
+    """A number as JSON can hold it, to its last digit: it is rounded once, where it is shown. NaN becomes None."""
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    return None if math.isnan(number) else number
 
 
 def _plain(value: Any) -> Any:

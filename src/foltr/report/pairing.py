@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from foltr.report.study import Pair, Study
@@ -15,8 +15,15 @@ def mismatch(study: Study, measure: str, place: tuple[int, int], own: Set[Pair],
     """Why a method's runs cannot be tested against the baseline's of the same condition; "" if they can.
 
     `own` and `base` are the pairs that have a value of the measure."""
+    why = unlike(study, measure, place, study.baseline, own, base)
+    return why or ("one pair only: a t-test needs two or more" if len(own) < 2 else "")
+
+
+def unlike(study: Study, measure: str, place: tuple[int, int], reference: int, own: Set[Pair], base: Set[Pair]) -> str:
+    """Why a method's mean cannot be compared with that of another (`reference`) in the same condition: other
+    repetitions, or measured in another way; "" if it can."""
     method, condition = place
-    ours, theirs = study.cell(method, condition), study.cell(study.baseline, condition)
+    ours, theirs = study.cell(method, condition), study.cell(reference, condition)
     if not base:
         return f"not paired: the baseline has no {'value' if theirs else 'run'} in this condition"
     name = study.methods[method].label
@@ -26,7 +33,22 @@ def mismatch(study: Study, measure: str, place: tuple[int, int], own: Set[Pair],
     for pair in in_order(own):
         if other := _measured_otherwise(measure, ours[pair], theirs[pair]):
             return f"not measured alike: {other} ({_named(study, {pair})})"
-    return "one pair only: a t-test needs two or more" if len(own) < 2 else ""
+    return ""
+
+
+def on_equal_data(study: Study, pairs: Sequence[Pair]) -> list[list[int]]:
+    """Positions of the pairs whose data are equal (one fold, several seeds), group by group; none where there is one
+    group only, or every pair has data of its own."""
+    groups: dict[Pair, list[int]] = {}
+    for i, pair in enumerate(pairs):
+        on = tuple(each for name, each in zip(study.pairs, pair, strict=True) if is_data(name))
+        groups.setdefault(on, []).append(i)
+    return list(groups.values()) if 1 < len(groups) < len(pairs) else []
+
+
+def is_data(name: str) -> bool:
+    """Whether a field of the pairs chooses data, which runs then share."""
+    return name == "data" or name.startswith("data.")
 
 
 def _lacking(study: Study, who: str, pairs: Set[Pair], cell: dict[Pair, Recorded]) -> list[str]:
@@ -57,7 +79,8 @@ def _named(study: Study, pairs: Set[Pair]) -> str:
     """ "data.fold=3, seed=2 (and 4 more)" """
     first = in_order(pairs)[0]
     values = dict(zip(study.pairs, first, strict=True))
-    told = ", ".join(f"{name}={values[name]!r}" for name in study.paired_by) or "the only run"
+    has = [name for name in study.paired_by if values[name] is not None]  # some data have no folds
+    told = ", ".join(f"{name}={values[name]!r}" for name in has) or "the only run"
     return told + (f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else "")
 
 

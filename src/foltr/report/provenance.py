@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from foltr.metrics import GAMMA
+from foltr.report.measures import EMPTY
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
 from foltr.spec import opened
 
 SHOWN = 12  # values of a kind that are named; the others are counted
-EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}
 Row = tuple[str, tuple[str, ...]]
 
 
@@ -24,18 +24,18 @@ def provenance(study: Study, made: datetime) -> list[Row]:
     runs = study.runs
     rows = [
         ("page made", (f"{made:%Y-%m-%d %H:%M} {made.tzname() or ''}".strip() + f", by foltr {__version__}",)),
-        ("runs", (counted(runs),)),
+        ("runs", (counted(runs), f"chosen: {runs.selection}" if runs.selection else "")),
         ("made by", _tally(runs, _maker)),
         ("machine", _tally(runs, _machine)),
         ("Python", _tally(runs, _packages)),
         ("engine", _tally(runs, lambda run: str(run.final.get("engine", "unknown")))),
-        ("data", _tally(runs, lambda run: _data(run, study.pairs))),
+        ("data", _tally(runs, lambda run: source(run, study.pairs))),
         ("held-out queries", (_held_out(runs),)),
         ("the same in all", (_common(study),)),
         ("repetitions", (_repetitions(study),)),
         ("conventions", (*_tally(runs, _queries), *CONVENTIONS)),
     ]
-    return [(label, lines) for label, lines in rows if any(lines)]
+    return [(label, tuple(line for line in lines if line)) for label, lines in rows if any(lines)]
 
 
 CONVENTIONS = (
@@ -85,7 +85,7 @@ def _packages(run: Recorded) -> str:
     return ", ".join([str(run.environment.get("python", "unknown")), *versions])
 
 
-def _data(run: Recorded, pairs: tuple[str, ...]) -> str:
+def source(run: Recorded, pairs: tuple[str, ...]) -> str:
     """The source without what only tells repetitions apart (its fold)."""
     source = opened(run.config.get("data"))
     fields = [f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs]

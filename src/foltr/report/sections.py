@@ -9,11 +9,19 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from foltr.report.entries import BETTER, BETTER_HERE, SAID, WORSE, WORSE_HERE
+
 Model = dict[str, Any]
-GLANCED = 12  # conditions whose best method is told at a glance
+GLANCED = 12  # conditions whose highest mean is told at a glance
 EXPLAINED = 20  # reasons for refused tests that are spelt out below a table
+SPREAD = "± is one standard deviation over runs: how much runs differ, not how well the mean is known"
+SIGNIFICANT = {
+    BETTER: "significant ",
+    BETTER_HERE: "significant on these splits, not on other queries ",
+    "": "not significant",
+}  # of the highest mean, which is never worse
 NONE, TIMES, MINUS = "\u2013", "\u00d7", "\u2212"  # a dash, x, -
-SAID = {"▲": ("up", "significantly better"), "▼": ("down", "significantly worse")}
+KIND = {BETTER: "up", WORSE: "down", BETTER_HERE: "up", WORSE_HERE: "down"}
 
 
 def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
@@ -50,6 +58,7 @@ def _nothing(text: str) -> str:
 def _head(model: Model) -> str:
     facts = [
         model["glance"]["counted"],
+        *([f"only runs with {model['selection']}"] if model["selection"] else []),
         f"baseline: {model['methods'][model['baseline']]['label']}",
         f"{model['made']} UTC",
     ]
@@ -60,10 +69,9 @@ def _head(model: Model) -> str:
 def _glance(model: Model) -> str:
     glance = model["glance"]
     speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
-    low, high = glance["per_cell"]
     stats = [
         (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2]),
-        (f"{glance['methods']} {TIMES} {glance['conditions']}", f"methods {TIMES} conditions", _each(low, high)),
+        (f"{glance['methods']} {TIMES} {glance['conditions']}", f"methods {TIMES} conditions", _each(glance)),
         (_large(glance["interactions"]), "interactions", "lists shown to simulated users"),
         (_duration(glance["seconds"]), "compute time", f"{_large(speed)} interactions a second" if speed else ""),
     ]
@@ -74,16 +82,16 @@ def _glance(model: Model) -> str:
     return f"<dl class=stats>{tiles}</dl>{_bests(model)}"
 
 
-def _each(low: int, high: int) -> str:
-    return (
-        f"{low:,} {'run' if low == 1 else 'runs'} in each cell"
-        if low == high
-        else f"{low:,} to {high:,} runs in a cell"
-    )
+def _each(glance: Model) -> str:
+    """How many runs a cell has, and that some have none."""
+    (low, high), empty = glance["per_cell"], glance["empty_cells"]
+    runs = f"{_count(low, 'run')}" if low == high else f"{low:,} to {high:,} runs"
+    gaps = f", {empty:,} of {glance['methods'] * glance['conditions']:,} cells empty" if empty else ""
+    return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
 
 
 def _bests(model: Model) -> str:
-    """A card per condition: its best method, by each headline measure."""
+    """A card per condition: the method of the highest mean, by each headline measure."""
     cards: dict[int, list[str]] = {}
     for best in model["glance"]["best"]:
         for row in best["rows"]:
@@ -96,7 +104,10 @@ def _bests(model: Model) -> str:
     ]
     left = len(cards) - len(shown)
     more = _nothing(f"and {_count(left, 'condition')} more in the comparison below") if left > 0 else ""
-    return f"<h3 class=over>Best in each condition</h3><div class=cards>{''.join(shown)}</div>{more}"
+    rows = [row for best in model["glance"]["best"] for row in best["rows"]]
+    about = _nothing(f"{SPREAD}.") if any(row["sd"] is not None for row in rows) else ""
+    cards_of = f"<div class=cards>{''.join(shown)}</div>"
+    return f"<h3 class=over>Highest mean in each condition</h3>{about}{cards_of}{more}"
 
 
 def _winner(model: Model, best: Model, row: Model) -> str:
@@ -105,8 +116,9 @@ def _winner(model: Model, best: Model, row: Model) -> str:
     if method == model["baseline"]:
         against = "the baseline"
     elif "test" in row:
-        difference = row["test"]["difference"]
-        against = f"{'+' if difference >= 0 else MINUS}{abs(difference):.{d}f} against the baseline {_mark(row)}"
+        difference, mark = row["test"]["difference"], row.get("mark", "")
+        told = f"{'+' if difference >= 0 else MINUS}{abs(difference):.{d}f} against the baseline"
+        against = f"{told}, {SIGNIFICANT.get(mark, SIGNIFICANT[''])}{_mark(row)}"
     else:
         against = "not tested against the baseline"
     return (
@@ -129,7 +141,7 @@ def _spread(entry: Model, decimals: int) -> str:
 def _mark(entry: Model) -> str:
     if "mark" not in entry:
         return ""
-    kind, said = SAID[entry["mark"]]
+    kind, said = KIND[entry["mark"]], SAID[entry["mark"]]
     return f'<span class={kind} role=img aria-label="{said}" title="{said}">{entry["mark"]}</span>'
 
 
@@ -184,28 +196,33 @@ def _cell(each: Model, place: str) -> str:
         return f"<td class=none>{NONE}</td>"
     d = each["decimals"]
     value = f"<b>{shown(entry['mean'], d)}</b>" if entry.get("best") else f"<span>{shown(entry['mean'], d)}</span>"
+    odd = f" <small>{entry['odd']}</small>" if "odd" in entry else ""
     refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
     return (
         f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
-        f"{value}{_spread(entry, d)}{_mark(entry)}{refused}</button></td>"
+        f"{value}{_spread(entry, d)}{odd}{_mark(entry)}{refused}</button></td>"
     )
 
 
 def _legend(each: Model) -> str:
-    parts = ["<b>bold</b> highest mean of its condition"]
-    if each["family"]:
-        parts = [
-            f"<span class={kind}>{mark}</span> {said} than the baseline" for mark, (kind, said) in SAID.items()
-        ] + parts
+    entries = each["entries"].values()
+    hollow = any("over_data" in entry for entry in entries)
+    marks = [mark for mark in KIND if hollow or mark in (BETTER, WORSE)] if each["family"] else []
+    parts = [
+        f"<span class={KIND[mark]}>{mark}</span> {SAID[mark]}{' than the baseline' if mark in (BETTER, WORSE) else ''}"
+        for mark in marks
+    ]
+    parts += ["<b>bold</b> highest mean of its condition"] if any("best" in entry for entry in entries) else []
+    parts += ["n where a cell has another number of runs"] if any("odd" in entry for entry in entries) else []
+    parts += [SPREAD] if any(entry["sd"] is not None for entry in entries) else []
     refusals = "".join(
         f"<li><sup>{_letter(i)}</sup> not tested: {escape(why)}</li>"
         for i, why in enumerate(each["refusals"][:EXPLAINED])
     )
     left = len(each["refusals"]) - EXPLAINED
     refusals += f"<li>{left:,} more reasons: open the cell</li>" if left > 0 else ""
-    return f"<p class=key>{' <span class=dot>·</span> '.join(parts)}</p>" + (
-        f"<ul class=refusals>{refusals}</ul>" if refusals else ""
-    )
+    key = f"<p class=key>{' <span class=dot>·</span> '.join(parts)}</p>" if parts else ""
+    return key + (f"<ul class=refusals>{refusals}</ul>" if refusals else "")
 
 
 def _letter(number: int) -> str:

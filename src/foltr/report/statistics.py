@@ -16,6 +16,7 @@ from foltr.seeds import stream
 
 LEVEL = 0.95  # of every interval
 PER_BLOCK = 1_000_000  # numbers that a bootstrap holds at a time
+FEWEST = 5  # values that an interval is told of: with fewer no bootstrap knows the spread
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,10 @@ def bootstrap_interval(
     """Percentile bootstrap interval of the mean: the (1 -+ level) / 2 quantiles of the means of `resamples` samples
     of n values with replacement (Efron & Tibshirani, 1993, chapter 13).
 
-    It assumes no distribution, but with few values it is too narrow, by about sqrt((n - 1) / n). Draws are addressed:
-    equal n and seed give equal samples, so that methods meet the same luck.
+    It assumes no distribution, but with few values it is too narrow: its spread is too small by sqrt((n - 1) / n), and
+    it takes a normal quantile where t is right. Of normal values it covers the mean not 95 % of the time, but about
+    50 % with n = 2, 84 % with 5 and 90 % with 10: `expanded_interval` is for those. Draws are addressed: equal n and
+    seed give equal samples, so that methods meet the same luck.
     """  # (n,)
     values = np.asarray(values, np.float64)
     require(values.ndim == 1 and len(values) >= 2, f"a bootstrap needs two values or more, got shape {values.shape}")
@@ -108,6 +111,26 @@ def bootstrap_interval(
     means = np.concatenate([values[_picks(n, first, rows, seed)].mean(axis=1) for first, rows in parts])
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return float(low), float(high)
+
+
+def expanded_interval(values: Array, seed: int = 0, level: float = LEVEL) -> tuple[float, float]:
+    """The bootstrap interval of the mean at the expanded level; NaN for fewer than five values. Of normal values it
+    covers the mean about 92 % of the time with n = 5 (a mean of five drawn ones cannot leave their range), and between
+    94 % and 95 % from n = 7.
+
+    The values count as independent: over runs that share queries it is of these queries, as a test over them is."""
+    if len(values) < FEWEST:
+        return math.nan, math.nan
+    return bootstrap_interval(values, seed, expanded_level(len(values), level))
+
+
+def expanded_level(n: int, level: float = LEVEL) -> float:
+    """The level at which a percentile interval of n values is as wide as a t interval, were its means normal: 1 - 2 q
+    where q = Phi(-sqrt(n / (n - 1)) t_{n-1, (1+level)/2}) (Hesterberg, The American Statistician 2015, section 4)."""
+    from scipy.special import ndtr, stdtrit
+
+    require(n >= 2 and 0.0 < level < 1.0, f"an interval needs two values or more and a level in (0, 1): {n}, {level}")
+    return float(1.0 - 2.0 * ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1.0 + level) / 2.0)))
 
 
 @lru_cache(maxsize=4)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from foltr.report.entries import Entry, Matrix
 from foltr.report.latex import latex
-from foltr.report.matrix import Entry, Matrix
+from foltr.report.measures import LEAVES_OUT
+from foltr.report.provenance import source
 from foltr.report.terminal import text
 from foltr.tidy import Tidy
 
@@ -14,7 +16,10 @@ __all__ = ["csv", "latex", "text"]
 
 
 def csv(*matrices: Matrix) -> str:
-    """A row per measure, method and condition, with all numbers; empty where there is none."""
+    """A row per measure, method and condition, with all numbers; empty where there is none.
+
+    Columns that end in _data, or have it inside, are of the test over means of runs on equal data; `empty` is how
+    queries without a relevant document count."""
     rows = [
         _row(m, i, j) for m in matrices for i in range(len(m.study.methods)) for j in range(len(m.study.conditions))
     ]
@@ -25,7 +30,8 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
     study, entry = matrix.study, matrix.entries.get((i, j))
     nothing = Entry(0, math.nan, math.nan, (math.nan, math.nan), refused="no run has a value")
     e = entry or nothing
-    test = e.test
+    test, again, runs = e.test, e.over_data, list(study.cell(i, j).values())
+    rules = [str(run.final.get("empty")) for run in runs] if matrix.measure in LEAVES_OUT else []
     row = {
         "measure": matrix.measure,
         "method": study.methods[i].label,
@@ -48,8 +54,18 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
         "p": test.p if test else None,
         "family": matrix.family,
         "p_bonferroni": e.corrected,
+        "pairs_data": again.n if again else None,
+        "difference_data": again.difference if again else None,
+        "difference_data_low": again.interval[0] if again else None,
+        "difference_data_high": again.interval[1] if again else None,
+        "t_data": again.t if again else None,
+        "p_data": again.p if again else None,
+        "p_data_bonferroni": e.corrected_data,
         "alpha": matrix.alpha,
         "mark": e.mark,
         "refused": e.refused,
+        "data": "; ".join(dict.fromkeys(source(run, study.pairs) for run in runs)),
+        "empty": "; ".join(dict.fromkeys(rules)),
+        "selection": study.runs.selection,
     }
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from textwrap import fill, wrap
 
-from foltr.report.matrix import BETTER, WORSE, Entry, Matrix, heading, refusals
+from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
+from foltr.report.telling import heading, refusals
 
 WIDTH = 80
 HEAD = 16  # a condition's label is broken beyond
@@ -39,9 +40,10 @@ def _label(matrix: Matrix, i: int) -> str:
 
 def _cell(matrix: Matrix, entry: Entry) -> str:
     digits = matrix.decimals
-    best = "*" if entry.best and len(matrix.study.methods) > 1 else ""
+    best = "*" if entry.best else ""
     sd = "" if math.isnan(entry.sd) else f" ±{entry.sd:.{digits}f}"
-    return f"{best}{entry.mean:.{digits}f}{sd}{entry.mark or ('?' if entry.refused else ' ')}"
+    odd = f" {matrix.odd(entry)}" if matrix.odd(entry) else ""
+    return f"{best}{entry.mean:.{digits}f}{sd}{odd}{entry.mark or ('?' if entry.refused else ' ')}"
 
 
 def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> list[str]:
@@ -55,10 +57,13 @@ def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> lis
 
 
 def _notes(matrix: Matrix, width: int) -> list[str]:
-    signs = ["* best of its condition"] if len(matrix.study.methods) > 1 else []
-    if any(entry.mark for entry in matrix.entries.values()):
+    marks = {entry.mark for entry in matrix.entries.values()}
+    signs = ["* highest mean of its condition"] if any(entry.best for entry in matrix.entries.values()) else []
+    if marks & {BETTER, WORSE}:
         signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
-    elif any(entry.test for entry in matrix.entries.values()):
+    if marks & {BETTER_HERE, WORSE_HERE}:
+        signs.append(f"{BETTER_HERE} better, {WORSE_HERE} worse on these splits, not significantly on other queries")
+    if marks == {""} and any(entry.test for entry in matrix.entries.values()):
         signs.append("none differs significantly from the baseline (b)")
     reasons = refusals(matrix)
     if reasons:

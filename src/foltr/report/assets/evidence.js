@@ -59,7 +59,7 @@ function ownNumbers(found, entry, runs) {
     ["runs", `${entry.n}${lacking ? ` of ${runs.length}: ${lacking} without a value` : ""}`],
     ["mean", fixed(entry.mean, d)],
     ["standard deviation", fixed(entry.sd, d)],
-    ["95 % interval (bootstrap)", span(entry.interval, d)],
+    ["95 % interval (bootstrap)", entry.interval ? span(entry.interval, d) : "of fewer than 5 runs none"],
   ]);
 }
 
@@ -69,17 +69,31 @@ function againstBaseline(found, entry, method, condition) {
   if (entry.refused !== undefined) return listed(title, [], element("p", { class: "refused" }, `Not tested: ${found.refusals[entry.refused]}.`));
   const { test } = entry;
   if (!test) return listed(title, [], element("p", {}, "Not tested."));
-  const verdict = { "▲": "significantly better", "▼": "significantly worse" }[entry.mark] ?? "no significant difference";
-  const rows = [
+  const parts = [listed(title, tested(test, entry.corrected, found.family, d))];
+  if (entry.over_data) {
+    const shares = "Runs on the same data share their queries. Over the mean of each such group, which speaks of other queries too:";
+    parts.push(listed("Over data", tested(entry.over_data, entry.corrected_data, found.family, d)));
+    parts[1].firstChild.after(element("p", { class: "quiet" }, shares));
+  }
+  const verdict = VERDICTS[entry.mark] ?? "no significant difference", kind = { "▲": "up", "△": "up", "▼": "down", "▽": "down" }[entry.mark];
+  parts.push(element("p", { class: "verdict" }, verdict[0].toUpperCase() + verdict.slice(1), kind ? element("span", { class: kind }, entry.mark) : ""));
+  return element("div", { class: "tests" }, ...parts);
+}
+
+const VERDICTS = {
+  "▲": "significantly better", "▼": "significantly worse",
+  "△": "significantly better on these splits, but not over data", "▽": "significantly worse on these splits, but not over data",
+};
+
+function tested(test, corrected, family, d) {
+  return [
     ["mean difference", signed(test.difference, d)],
     ["95 % interval (t)", span(test.interval, d)],
     [`t (${test.n} pairs)`, fixed(test.t, 3)],
     ["p, two-tailed", probability(test.p)],
-    [`p × ${found.family} (Bonferroni)`, probability(entry.corrected)],
+    [`p × ${family} (Bonferroni)`, probability(corrected)],
     ["effect size, Cohen’s d_z", fixed(test.effect, 2)],
   ];
-  const kind = { "▲": "up", "▼": "down" }[entry.mark];
-  return listed(title, rows, element("p", { class: "verdict" }, verdict[0].toUpperCase() + verdict.slice(1), kind ? element("span", { class: kind }, entry.mark) : ""));
 }
 
 // ---- every run as a point, joined to its pair
