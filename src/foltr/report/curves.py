@@ -22,14 +22,15 @@ CURVES = {
     "online_ndcg@10": "online nDCG@10",
     "maxrr": "online MaxRR",
 }
+TINY = 1e-3  # of a window's spread of places, which is 0.25 for two neighbours: below is rounding
 
 
 @dataclass(frozen=True)
 class CellCurve:
     """Each array has one number per point, (r,)."""
 
-    rounds: Array  # int; of an average over a stretch of rounds, the last of them
-    interactions: Array  # since the start, mean over runs
+    rounds: Array  # of an average over a stretch of rounds, their middle
+    interactions: Array  # since the start, mean over runs; of a stretch, the mean over its rounds
     mean: Array
     sd: Array  # over runs, with n - 1; NaN where n = 1
     n: Array  # runs that have a value there
@@ -40,12 +41,15 @@ def curves(study: Study, measure: str, stretches: int = 0) -> dict[tuple[int, in
     return {place: cell_curve(list(cell.values()), measure, stretches) for place, cell in study.cells.items()}
 
 
-def cell_curve(runs: Sequence[Recorded], measure: str, stretches: int = 0, smooth: int = 1) -> CellCurve:
+def cell_curve(
+    runs: Sequence[Recorded], measure: str, stretches: int = 0, smooth: int = 1, geometric: bool = False
+) -> CellCurve:
     """Mean and sd over runs, at the rounds that all of them share and where any has a value.
 
-    `stretches`: cut the rounds into at most so many stretches of (nearly) equal length, and average each run over each
-    of them first (0: every point by itself). `smooth`: average each point of a run with its neighbours, a window of so
-    many points that narrows towards the ends. Both come before mean and sd, which thus are of what is drawn.
+    `stretches`: cut the rounds into at most so many stretches of (nearly) equal length, or of lengths that grow with
+    the rounds (`geometric`, for a logarithmic axis), and average each run over each of them first (0: every point by
+    itself). `smooth`: smooth each run by a line through a window of so many points. Both come before mean and sd,
+    which thus are of what is drawn.
     `measure`: any curve of a run; "online" is online performance so far, sum_{s<=t} gamma^(s-1) nDCG_s."""
     require(len(runs) > 0, "a curve needs a run")
     require(stretches >= 0 and smooth >= 1, f"stretches must be >= 0 and smooth >= 1, got {stretches} and {smooth}")
@@ -53,14 +57,14 @@ def cell_curve(runs: Sequence[Recorded], measure: str, stretches: int = 0, smoot
     rounds = reduce(np.intersect1d, [curve.rounds for curve in found])
     require(len(rounds) > 0, f"{runs[0].name} and others were evaluated in different rounds: they share no {measure}")
     values = np.array([curve.values[np.isin(curve.rounds, rounds)] for curve in found])  # (runs, r)
-    ends = np.arange(len(rounds))
+    spent = np.mean([_spent(run)[rounds] for run in runs], axis=0)
     if 0 < stretches < len(rounds):
-        ends = np.arange(1, stretches + 1) * len(rounds) // stretches - 1
-        values = _stretched(values, ends)
+        parts = np.vstack([rounds, spent, values])
+        means = _stretched(parts, _starts(len(rounds), stretches, geometric))
+        rounds, spent, values = means[0], means[1], means[2:]
     if smooth > 1:
         values = _smoothed(values, smooth)
-    spent = np.mean([_spent(run)[rounds[ends]] for run in runs], axis=0)
-    return _over_runs(rounds[ends], spent, values)
+    return _over_runs(rounds, spent, values)
 
 
 def run_curve(run: Recorded, measure: str) -> Curve:
@@ -81,26 +85,46 @@ def _spent(run: Recorded) -> Array:
     return np.append(0.0, np.cumsum(run.curve("interactions").values))
 
 
-def _stretched(values: Array, ends: Array) -> Array:
-    """The mean over each stretch, which ends there; of what is known of it."""  # (runs, r), (s,) -> (runs, s)
-    starts = np.append(0, ends[:-1] + 1)
+def _starts(points: int, stretches: int, geometric: bool) -> Array:
+    """The first point of each stretch: of equal lengths, or of those between powers, where the first are single."""
+    if not geometric:
+        return np.arange(stretches) * points // stretches
+    return np.unique(np.geomspace(1, points + 1, stretches + 1)[:-1].astype(np.int64)) - 1
+
+
+def _stretched(values: Array, starts: Array) -> Array:
+    """The mean over each stretch, which begins there; of what is known of it."""  # (runs, r), (s,) -> (runs, s)
     known = np.add.reduceat(np.isfinite(values), starts, axis=1, dtype=np.int64)
     sums = np.add.reduceat(np.where(np.isfinite(values), values, 0.0), starts, axis=1)
     return np.where(known > 0, sums / np.maximum(known, 1), np.nan)
 
 
 def _smoothed(values: Array, window: int) -> Array:
-    """The mean over up to `window` points around each; of what is known of them. Near the ends the window narrows on
-    both sides: one that is only cut off would lift the start of a rising curve."""  # (runs, r) -> (runs, r)
-    known, at = np.isfinite(values), np.arange(values.shape[1])
-    room = np.minimum(at, at[::-1])
-    first, last = at - np.minimum((window - 1) // 2, room), at + np.minimum(window // 2, room) + 1
+    """At each point the value there of the least-squares line through the known points of a window around it, which is
+    cut off at the ends (Cleveland, JASA 1979, without weights): inside that is their plain mean.
+
+    Straight lines stay as they are, up to the ends. A mean over a window that is cut off would lift the start of a
+    rising curve, and one that narrows would end in a single raw round. An even window takes its two outermost points
+    by half, so that it is symmetric. Where one point is known, or nothing spreads, it is the mean."""  # (runs, r)
+    known, x = np.isfinite(values), np.arange(values.shape[1], dtype=np.float64)
+    y = np.where(known, values, 0.0)
 
     def total(parts: Array) -> Array:
         before = np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)
-        return before[:, last] - before[:, first]
+        return (_within(before, window // 2) + _within(before, (window - 1) // 2)) / 2.0
 
-    return np.where(known, total(np.where(known, values, 0.0)) / np.maximum(total(known), 1.0), np.nan)
+    n = total(known)
+    n = np.where(known, n, 1.0)  # elsewhere nothing is told
+    mean, middle = total(y) / n, total(known * x) / n
+    spread = total(known * x * x) / n - middle**2
+    slope = np.divide(total(y * x) / n - mean * middle, spread, out=np.zeros_like(spread), where=spread > TINY)
+    return np.where(known, mean + slope * (x - middle), np.nan)
+
+
+def _within(before: Array, reach: int) -> Array:
+    """Sums over the points at most `reach` away, from those of all points before each."""
+    at, last = np.arange(before.shape[1] - 1), before.shape[1] - 1
+    return before[:, np.minimum(at + reach + 1, last)] - before[:, np.maximum(at - reach, 0)]
 
 
 def _over_runs(rounds: Array, interactions: Array, values: Array) -> CellCurve:

@@ -61,7 +61,8 @@ def figure(
 
     `band`: one standard deviation over runs ("sd"), the 95 % t interval of the mean ("ci"), or "none". `smooth`: points
     that are averaged, run by run, around each. `across`: what the curves are drawn over. Online measures, which are
-    known of every round, are averaged over up to 120 stretches of rounds."""
+    known of every round, are averaged over up to 120 stretches of rounds and drawn at their middles; on a logarithmic
+    axis stretches grow with the rounds."""
     path = Path(path)
     kind = path.suffix.lower()
     require(kind in FORMATS, f"a figure is one of {', '.join(FORMATS)}, not {path.name!r}")
@@ -73,7 +74,9 @@ def figure(
     except ImportError:
         raise Mistake("matplotlib is not installed: pip install matplotlib") from None
     stretches = POINTS if is_online(measure) and measure != "online" else 0
-    cells = {place: cell_curve(list(cell.values()), measure, stretches, smooth) for place, cell in study.cells.items()}
+    cells = {
+        place: cell_curve(list(cell.values()), measure, stretches, smooth, log) for place, cell in study.cells.items()
+    }
     lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}
     lines = {place: line for place, line in lines.items() if len(line.x)}
     require(len(lines) > 0, f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}")
@@ -93,8 +96,14 @@ def _line(curve: CellCurve, log: bool, band: Band, across: Across) -> Line:
         pairs = zip(curve.sd.tolist(), curve.n.tolist(), strict=True)
         half = np.array([half_width(sd, n) if n > 1 else math.nan for sd, n in pairs])
     shown = np.flatnonzero((x > 0) | (not log))
-    keep = shown[np.unique(np.linspace(0, len(shown) - 1, POINTS).round().astype(np.int64))] if len(shown) else shown
+    keep = shown[_places(len(shown), log)] if len(shown) else shown
     return Line(x[keep], curve.mean[keep], half[keep])
+
+
+def _places(points: int, log: bool) -> Array:
+    """At most so many points of a curve as can be seen, the first and the last among them."""
+    even = np.geomspace(1, points, POINTS) - 1 if log else np.linspace(0, points - 1, POINTS)
+    return np.unique(even.round().astype(np.int64)) if points > POINTS else np.arange(points)
 
 
 def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool) -> Any:

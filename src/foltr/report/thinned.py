@@ -83,18 +83,22 @@ def _size(cell: dict[Pair, Recorded], measure: str) -> tuple[int, bool, int]:
 
 def _measure(study: Study, measure: str, windows: list[int], points: int) -> dict[str, Any]:
     levels: dict[Place, list[CellCurve]] = {}
+    lengths: dict[Place, int] = {}
     for place, cell in study.cells.items():
         runs = [run for run in cell.values() if _has(run.metrics, measure)]
         if runs:
             curves = [cell_curve(runs, measure, smooth=window) for window in windows]
             if len(curves[0].rounds):
                 levels[place] = [_picked(curve, points) for curve in curves]
+                lengths[place] = len(curves[0].rounds)
     everything = [curve for curves in levels.values() for curve in curves]
     low = min((float(curve.mean.min()) for curve in everything), default=0.0)
     high = max((float(curve.mean.max()) for curve in everything), default=1.0)
     spread = max((float(np.nan_to_num(curve.sd).max()) for curve in everything), default=0.0)
     grids: dict[tuple[int, ...], int] = {}
-    cells = [_cell(place, curves, grids, (low, high, spread)) for place, curves in levels.items()]
+    cells = [
+        {**_cell(place, curves, grids, (low, high, spread)), "of": lengths[place]} for place, curves in levels.items()
+    ]
     return {
         "id": measure,
         "name": CURVES[measure],
@@ -130,15 +134,20 @@ def _cell(
         parts.append(_coded(curve.mean, low, high))
         if known:
             parts.append(_coded(curve.sd, 0.0, spread))
-    sizes = sorted(set(first.n.tolist()))
     return {
         "at": list(place),
         "grid": grid,
-        "n": sizes[-1],
-        "half": half_width(1.0, sizes[0]) if known and sizes[0] > 1 else None,  # x sd: half the 95 % t interval
+        "n": int(first.n.max()),
+        "half": _halves(first) if known else None,
         "spent": _spent(first),
         "data": b64encode(np.concatenate(parts).tobytes()).decode(),  # mean, sd of each window, each a point per round
     }
+
+
+def _halves(curve: CellCurve) -> Any:
+    """x sd: half the 95 % t interval at each point, None where one run is known; one number where all have as many."""
+    factor = {n: half_width(1.0, n) if n > 1 else None for n in set(curve.n.tolist())}
+    return [factor[n] for n in curve.n.tolist()] if len(factor) > 1 else next(iter(factor.values()))
 
 
 def _coded(values: Array, low: float, high: float) -> Array:

@@ -23,7 +23,7 @@ def slopes(*of, **more):
 
 def with_online(run, values):
     metrics = Metrics({**run.metrics.online, "online_ndcg@10": values}, run.metrics.evaluated, run.metrics.offline)
-    return replace(run, metrics=metrics)
+    return replace(run, given=metrics)
 
 
 def test_mean_sd_and_interactions():
@@ -58,28 +58,76 @@ def test_stretches_average_each_run_first():
     """Runs that swing around 0 and 1, against each other: only their means differ."""
     runs = [made_run(seed=i, rounds=8, curve=lambda t, i=i: i + (-1) ** (t + i)) for i in (0, 1)]
     found = cell_curve(runs, "online_ndcg@10", stretches=4)
-    assert found.rounds.tolist() == [2, 4, 6, 8] and found.mean.tolist() == [0.5] * 4
+    assert found.rounds.tolist() == [1.5, 3.5, 5.5, 7.5] and found.mean.tolist() == [0.5] * 4  # each at its middle
     assert found.sd == pytest.approx([math.sqrt(0.5)] * 4)
-    assert found.interactions.tolist() == [800, 1600, 2400, 3200]
+    assert found.interactions.tolist() == [600, 1400, 2200, 3000]
 
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 50))
 def test_stretches_cover_every_round_once(rounds, stretches):
+    """On the line y = t each mean is the middle of its stretch, from which its length follows."""
     found = cell_curve([made_run(rounds=rounds, curve=lambda t: t)], "online_ndcg@10", stretches=stretches)
-    ends = found.rounds
-    assert ends[-1] == rounds and len(ends) == min(stretches, rounds)
-    lengths = np.diff(np.append(0, ends))
-    assert lengths.min() >= 1 and lengths.max() - lengths.min() <= 1
-    assert (found.mean * lengths).sum() == pytest.approx(rounds * (rounds + 1) / 2)
+    assert len(found.rounds) == min(stretches, rounds) and found.mean == pytest.approx(found.rounds)
+    lengths = lengths_of(found.rounds)
+    assert sum(lengths) == rounds and max(lengths) - min(lengths) <= 1
 
 
-def test_smoothing_is_a_window_that_narrows_towards_the_ends():
+def lengths_of(middles):
+    """Of stretches that follow each other from round 1: the first has its middle at (1 + length) / 2, and so on."""
+    lengths = []
+    for middle in middles.tolist():
+        lengths.append(round(2 * (middle - sum(lengths)) - 1))
+    return lengths
+
+
+@settings(deadline=None)
+@given(st.integers(2, 400), st.integers(1, 60))
+def test_geometric_stretches_begin_with_single_rounds(rounds, stretches):
+    run = made_run(rounds=rounds, curve=lambda t: t)
+    lengths = lengths_of(cell_curve([run], "online_ndcg@10", stretches=stretches, geometric=True).rounds)
+    assert sum(lengths) == rounds and min(lengths) >= 1 and len(lengths) <= max(stretches, 1)
+    if 20 < stretches < rounds:
+        assert lengths[:2] == [1, 1] and lengths[-1] >= lengths[0]
+
+
+def test_smoothing_is_a_line_through_a_window_that_is_cut_off():
+    """By hand: inside (1 + 2 + 6) / 3, (2 + 6 + 4) / 3, (6 + 4 + 5) / 3; at the ends a line through two points.
+    Through all five it is 3.6 + 1.0 (t - 3): the sum of (t - 3) y is -2 - 2 + 0 + 4 + 10 = 10, of (t - 3)^2 10."""
     run = with_online(made_run(rounds=5), [1.0, 2.0, 6.0, 4.0, 5.0])
     assert cell_curve([run], "online_ndcg@10", smooth=3).mean == pytest.approx([1.0, 3.0, 4.0, 5.0, 5.0])
-    assert cell_curve([run], "online_ndcg@10", smooth=100).mean == pytest.approx([1.0, 3.0, 3.6, 5.0, 5.0])
-    line = with_online(made_run(rounds=9), list(range(9)))
-    assert cell_curve([line], "online_ndcg@10", smooth=5).mean == pytest.approx(range(9))  # no bias anywhere
+    assert cell_curve([run], "online_ndcg@10", smooth=101).mean == pytest.approx([1.6, 2.6, 3.6, 4.6, 5.6])
+    assert cell_curve([run], "online_ndcg@10", smooth=2).mean[1:4] == pytest.approx([2.75, 4.5, 4.75])  # ends by half
+
+
+@settings(deadline=None)
+@given(st.integers(1, 60), st.integers(2, 80), st.floats(-1, 1), st.floats(-1, 1))
+def test_straight_lines_are_not_bent(rounds, window, start, slope):
+    run = with_online(made_run(rounds=rounds), [start + slope * t for t in range(rounds)])
+    found = cell_curve([run], "online_ndcg@10", smooth=window).mean
+    assert found == pytest.approx([start + slope * t for t in range(rounds)], abs=1e-9)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), min_size=1, max_size=30), st.integers(0, 20))
+def test_smoothing_as_a_fitted_line(values, reach):
+    """Against numpy's least squares, window by window, some rounds unknown."""
+    run = with_online(made_run(rounds=len(values)), values)
+    found = cell_curve([run], "online_ndcg@10", smooth=2 * reach + 1)
+    for t, mean in zip(found.rounds.tolist(), found.mean.tolist(), strict=True):
+        near = [s for s in range(1, len(values) + 1) if abs(s - t) <= reach and not math.isnan(values[s - 1])]
+        y = [values[s - 1] for s in near]
+        expected = np.polyval(np.polyfit(np.array(near) - t, y, 1), 0.0) if len(near) > 1 else y[0]
+        assert mean == pytest.approx(expected, abs=1e-9)
+    assert len(found.rounds) == sum(not math.isnan(each) for each in values)
+
+
+def test_the_ends_of_smoothed_noise_are_smooth_too():
+    """A window that narrows ends in one raw round; half a window's line has 2.8 times the noise of a whole mean."""
+    rng = np.random.default_rng(2)
+    runs = [with_online(made_run(rounds=400, seed=i), rng.normal(size=400).tolist()) for i in range(200)]
+    sd = cell_curve(runs, "online_ndcg@10", smooth=101).sd
+    assert sd[[0, -1]] == pytest.approx([math.sqrt(8 / 101)] * 2, rel=0.2) and sd[200] == pytest.approx(0.1, rel=0.2)
 
 
 def test_rounds_that_nobody_may_know():
@@ -93,7 +141,7 @@ def test_rounds_that_nobody_may_know():
     assert cell_curve(runs, "online_ndcg@10", stretches=2).mean.tolist() == [2.0, 3.5]
     dark = [with_online(made_run(rounds=4), [math.nan, math.nan, 4.0, math.nan])]
     assert cell_curve(dark, "online_ndcg@10", stretches=2).mean.tolist() == [4.0]  # nothing is known of the first half
-    assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx((1.0 + 3.5) / 2)
+    assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx((1.0 + 3.0) / 2)  # a point, a line
 
 
 def test_online_performance_so_far():

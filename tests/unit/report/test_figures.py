@@ -100,11 +100,37 @@ def test_axes(tmp_path, monkeypatch):
 
 
 def test_long_curves_are_thinned_but_keep_their_ends(tmp_path, monkeypatch):
+    """Means over stretches (rounds 1 .. 7, 893 .. 900) stand at their middles."""
     made = grid(kinds=KINDS[:1], clients=(1,), rounds=900, every=1)
-    for measure, ends in (("ndcg@10", [0, 900]), ("online_ndcg@10", [7, 900]), ("online", [1, 900])):
+    for measure, ends in (("ndcg@10", [0, 900]), ("online_ndcg@10", [4, 896.5]), ("online", [1, 900])):
         [panel] = drawn(tmp_path, monkeypatch, made, measure).axes
         x = panel.lines[0].get_xdata()
         assert len(x) == 120 and [x[0], x[-1]] == ends
+
+
+@pytest.mark.parametrize("measure", ["ndcg@10", "online_ndcg@10", "online"])
+def test_a_logarithmic_axis_has_the_first_rounds(tmp_path, monkeypatch, measure):
+    made = grid(kinds=KINDS[:1], clients=(1,), rounds=900, every=1)
+    [panel] = drawn(tmp_path, monkeypatch, made, measure, log=True).axes
+    x = panel.lines[0].get_xdata()
+    assert x[:5].tolist() == [1, 2, 3, 4, 5] and 60 < len(x) <= 120 and x[-1] > 870
+    assert np.diff(np.log(x))[20:].max() < 0.1  # no gap
+
+
+def test_a_stretch_does_not_move_a_straight_line(tmp_path, monkeypatch):
+    made = study(made_runs([made_run(rounds=900, curve=lambda t: t / 1000)]))
+    for log in (False, True):
+        line = drawn(tmp_path, monkeypatch, made, "online_ndcg@10", log=log).axes[0].lines[0]
+        assert line.get_ydata() == pytest.approx(line.get_xdata() / 1000)
+
+
+def test_a_point_of_one_run_takes_no_band_away_from_others(tmp_path, monkeypatch):
+    runs = [made_run(seed=s, rounds=4, every=1, curve=lambda t, s=s: 0.1 * s + 0.01 * t) for s in (1, 2)]
+    runs[1].metrics.offline["ndcg@10"][2] = math.nan
+    for band in ("sd", "ci"):
+        [panel] = drawn(tmp_path, monkeypatch, study(made_runs(runs)), "ndcg@10", band=band).axes
+        parts = panel.collections[0].get_paths()
+        assert [sorted({round(x) for x in part.vertices[:, 0]}) for part in parts] == [[0, 1], [3, 4]]
 
 
 def test_the_start_does_not_press_the_rest_together(tmp_path, monkeypatch):

@@ -23,6 +23,8 @@ from foltr.report.commands import command, quoted
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
 from foltr.report.model import model
+from foltr.report.sections import sections
+from foltr.report.statistics import half_width
 from foltr.report.study import study
 from foltr.report.thinned import UNKNOWN, thinned
 from foltr.results import Runs, Skipped, load_runs
@@ -92,11 +94,10 @@ def test_the_numbers_are_those_of_the_matrix():
     assert told["told"] == exact.told and told["family"] == exact.family == 3
     for (m, c), entry in exact.entries.items():
         shown = told["entries"][f"{m}.{c}"]
-        assert shown["mean"] == pytest.approx(entry.mean, rel=1e-5) and shown["n"] == entry.n
+        assert (shown["mean"], shown["sd"], shown["n"]) == (entry.mean, entry.sd, entry.n)  # to the last digit
         assert shown.get("best", False) == entry.best and shown.get("mark", "") == entry.mark
         if entry.test:
-            assert shown["test"]["p"] == pytest.approx(entry.test.p, rel=1e-5)
-            assert shown["corrected"] == pytest.approx(entry.corrected, rel=1e-5)
+            assert (shown["test"]["p"], shown["corrected"]) == (entry.test.p, entry.corrected)
     assert any("test" in each for each in told["entries"].values())
 
 
@@ -113,6 +114,37 @@ def test_differences_that_cannot_be_finite_are_told():
     runs = [made_run(0.5 + 0.25 * (c == 10), clients=c, seed=s) for c in (100, 10) for s in (1, 2, 3)]
     entry = model(study(made_runs(runs)), MADE)["matrices"][0]["entries"]["1.0"]
     assert entry["test"]["t"] == "∞" and entry["test"]["p"] == 0.0 and entry["mark"] == "▲"
+
+
+def test_the_second_test_is_told_too():
+    runs = [
+        made_run(0.5 + (0.01 * f + 0.001 * (-1) ** s) * (c == 10), clients=c, data=f"MQ2008(fold={f})", seed=s)
+        for c in (100, 10)
+        for f in (1, 2, 3)
+        for s in range(4)
+    ]
+    found = study(made_runs(runs))
+    entry, exact = model(found, MADE)["matrices"][0]["entries"]["1.0"], matrix(found, "ndcg@10").entries[1, 0]
+    assert (entry["mark"], entry["over_data"]["n"], entry["over_data"]["p"]) == ("△", 3, exact.over_data.p)
+    assert entry["corrected_data"] == exact.corrected_data
+
+
+def test_numbers_are_rounded_once():
+    """0.41249996 has six digits 0.412500, which would be shown as 0.413 instead of 0.412."""
+    found = study(made_runs([made_run(0.41249996)]))
+    assert "<span>0.412</span>" in sections(model(found, MADE))["matrix"]
+
+
+def test_key_numbers_do_not_hide_gaps():
+    whole = grid()
+    assert "3 runs in each cell" in sections(model(study(made_runs(whole)), MADE))["glance"]
+    gone = [run for run in whole if run.config["clients"] == 100 or "perfect" not in run.config["users"]]
+    assert "3 runs in a cell, 1 of 6 cells empty" in sections(model(study(made_runs(gone)), MADE))["glance"]
+
+
+def test_what_was_chosen_is_in_the_head():
+    runs = made_runs(grid()).where(seed=1)
+    assert "only runs with seed = 1" in sections(model(study(runs), MADE))["head"]
 
 
 def test_refusals_are_kept_with_their_reason():
@@ -195,6 +227,25 @@ def test_one_run_has_no_band_and_none_costs_room():
     (table, *_) = thinned(curved(seeds=(1,)))
     means, sds = decoded(table, table["cells"][0])
     assert sds is None and len(means) == 1 and table["cells"][0]["half"] is None
+
+
+def test_a_point_of_one_run_takes_no_band_away_from_others():
+    runs = [made_run(seed=s, rounds=4, every=1, curve=lambda t, s=s: s * t) for s in (1, 2, 3)]
+    for run, unknown in zip(runs, ([], [1, 2], [1]), strict=True):
+        for t in unknown:
+            run.metrics.offline["ndcg@10"][t] = math.nan
+    (table, *_) = thinned(study(made_runs(runs)))
+    _, (sd,) = decoded(table, table["cells"][0])
+    assert np.isnan(sd).tolist() == [False, True, False, False, False]
+    halves = [half_width(1.0, n) if n > 1 else None for n in (3, 1, 2, 3, 3)]
+    assert table["cells"][0]["half"] == halves and table["cells"][0]["n"] == 3
+
+
+def test_a_thinned_curve_tells_of_how_many_rounds():
+    (table, *_) = thinned(curved(rounds=1000), 3000)
+    assert table["cells"][0]["of"] == 101 > len(table["grids"][0])
+    (table, *_) = thinned(curved(rounds=100))
+    assert table["cells"][0]["of"] == 11 == len(table["grids"][0])
 
 
 def test_evaluated_curves_are_not_smoothed_online_ones_are():

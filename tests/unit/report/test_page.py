@@ -123,6 +123,33 @@ def test_the_best_of_each_condition_is_bold():
     assert [("<button class=cell data-at=1.0 aria-haspopup=dialog><b>" in row) for _, row in rows] == [False, True] * 2
 
 
+def test_one_method_is_not_the_best_of_anything():
+    text = page(study(made_runs(grid(clients=(100,)))), MADE)
+    assert "aria-haspopup=dialog><b>" not in text and "Highest mean" not in text and "<b>bold</b>" not in text
+
+
+def test_cards_say_in_words_whether_a_difference_is_significant():
+    def cards(gain, spread, folds=(1,)):
+        runs = [
+            made_run(0.2 + (gain * f + spread * luck(c, s)) * (c == 10), clients=c, seed=s, data=f"MQ2008(fold={f})")
+            for c in (100, 10)
+            for s in (1, 2, 3)
+            for f in folds
+        ]
+        return page(study(made_runs(runs)), MADE)
+
+    assert "Highest mean in each condition" in cards(0.1, 0.001) and "± is one standard deviation" in cards(0.1, 0.001)
+    assert "against the baseline, significant <span class=up" in cards(0.1, 0.001)
+    assert "against the baseline, not significant</p>" in cards(0.1, 0.05)
+    assert "against the baseline, significant on these splits, not on other queries" in cards(0.01, 0.0001, (1, 2, 3))
+    assert ">△</span> better on these splits" in cards(0.01, 0.0001, (1, 2, 3))
+
+
+def test_an_odd_number_of_runs_is_shown_in_its_cell():
+    text = page(study(made_runs(grid()[:-1])), MADE)
+    assert text.count("<small>n=2</small>") == 2 and "n where a cell has another number of runs" in text  # measures
+
+
 @pytest.mark.parametrize("word", HOSTILE)
 def test_hostile_words_are_only_words(word):
     runs = [

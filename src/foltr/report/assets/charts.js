@@ -139,13 +139,22 @@ function drawBands(plot, chart) {
     const label = labelOf(line.curve.method);
     ctx.globalAlpha = focused === null ? 0.15 : focused === label ? 0.28 : 0.03;
     ctx.fillStyle = lineColour(line.curve.method);
-    ctx.beginPath();
-    const across = (value) => plot.valToPos(value, "x", true), up = (value) => plot.valToPos(value, "y", true);
-    line.x.forEach((x, i) => ctx.lineTo(across(x), up(line.y[i] + line.half[i])));
-    for (let i = line.x.length - 1; i >= 0; i -= 1) ctx.lineTo(across(line.x[i]), up(line.y[i] - line.half[i]));
-    ctx.fill();
+    const across = (i) => plot.valToPos(line.x[i], "x", true), up = (value) => plot.valToPos(value, "y", true);
+    for (const part of stretches(line.half)) {
+      ctx.beginPath();
+      part.forEach((i) => ctx.lineTo(across(i), up(line.y[i] + line.half[i])));
+      part.reverse().forEach((i) => ctx.lineTo(across(i), up(line.y[i] - line.half[i])));
+      ctx.fill();
+    }
   }
   ctx.restore();
+}
+
+/** The numbers of neighbouring points that have a band. */
+function stretches(half) {
+  const parts = [[]];
+  half.forEach((each, i) => { if (each !== null) parts.at(-1).push(i); else if (parts.at(-1).length) parts.push([]); });
+  return parts;
 }
 
 function noteFocus(chart, i) {
@@ -207,7 +216,7 @@ function tipTitle(rows, rounds) {
 }
 
 function tipRow({ line, i, value }, near, withRound) {
-  const spread = line.banded ? ` ± ${line.half[i].toFixed(3)}` : "";
+  const spread = line.half[i] !== null ? ` ± ${line.half[i].toFixed(3)}` : "";
   const round = withRound ? ` round ${line.round[i].toLocaleString("en")}` : "";
   return element("tr", { class: near ? "near" : null },
     element("td", {}, swatch(line.curve.method), labelOf(line.curve.method)),

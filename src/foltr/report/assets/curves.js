@@ -38,13 +38,14 @@ function levelOf(measure) {
 /** One curve as it is to be drawn: x, y and the band's low and high, without what the axis cannot show. */
 function drawn(curve, level) {
   const { mean, sd } = curve.levels[level];
-  const factor = { sd: 1, ci: curve.half, none: null }[chosen.band];
+  const factors = { sd: 1, ci: curve.half, none: null }[chosen.band];
+  const factor = (i) => (Array.isArray(factors) ? factors[i] : factors);
   const xs = chosen.by === "rounds" ? curve.rounds : curve.spent;
   const kept = xs.map((_, i) => i).filter((i) => mean[i] !== null && (chosen.scale === "linear" || xs[i] > 0));
-  const half = kept.map((i) => (sd && factor && sd[i] !== null ? factor * sd[i] : 0));
+  const half = kept.map((i) => (sd && factor(i) && sd[i] !== null ? factor(i) * sd[i] : null)); // one run has no band
   return {
     curve,
-    banded: Boolean(sd && factor),
+    banded: half.some((each) => each !== null),
     x: kept.map((i) => xs[i]),
     round: kept.map((i) => curve.rounds[i]),
     y: kept.map((i) => mean[i]),
@@ -87,8 +88,8 @@ function rangeOf(panels) {
   for (const line of panels.flatMap((panel) => panel.lines)) {
     const from = chosen.values === "close" ? START * line.x.at(-1) : -Infinity;
     line.y.forEach((y, i) => {
-      if (line.x[i] >= from) low = Math.min(low, y - line.half[i]);
-      high = Math.max(high, y + line.half[i]);
+      if (line.x[i] >= from) low = Math.min(low, y - (line.half[i] ?? 0));
+      high = Math.max(high, y + (line.half[i] ?? 0));
     });
   }
   if (low > high) return [0, 1];

@@ -80,11 +80,13 @@ function tellCurves() {
   const measure = measureNow(), size = measure.windows[levelOf(measure)];
   const sizes = [...new Set(measure.cells.map((cell) => cell.n))].sort((a, b) => a - b);
   const runs = sizes.length > 1 ? `${sizes[0]} to ${sizes.at(-1)} runs` : plural(sizes[0] ?? 0, "run");
+  const thinnest = measure.cells.filter((cell) => measure.grids[cell.grid].length < cell.of).reduce((a, b) => (a && a.of >= b.of ? a : b), null);
   const bands = { sd: "the band is one standard deviation over runs each way", ci: "the band is the 95 % t interval of the mean", none: "" };
   const parts = [
     `Mean over ${runs} of each method`,
     sizes.at(-1) > 1 ? bands[chosen.band] : "one run has no band",
     size > 1 ? `each run is smoothed over ${size.toLocaleString("en")} rounds first` : "",
+    thinnest ? `drawn at ${measure.grids[thinnest.grid].length.toLocaleString("en")} of ${thinnest.of.toLocaleString("en")} rounds` : "",
     chosen.values === "close" ? "a close-up leaves out the steep start" : "",
     chosen.scale === "log" ? "round 0 has no place on a logarithmic axis" : "",
   ];
