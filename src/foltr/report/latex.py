@@ -103,7 +103,7 @@ def _caption(matrix: Matrix) -> str:
         signs.append(f"{shown[BETTER]} significantly better, {shown[WORSE]} worse than the baseline (b)")
     if marks & {BETTER_HERE, WORSE_HERE}:
         here = f"{shown[BETTER_HERE]} better, {shown[WORSE_HERE]} worse"
-        signs.append(f"{here} on these splits, not significantly on other queries")
+        signs.append(f"{here} than the baseline (b) on these splits, not significantly on other queries")
     if marks == {""} and matrix.family:
         tested = any(entry.test for entry in entries)
         signs.append("none differs significantly from the baseline (b)" if tested else "(b) is the baseline")

@@ -94,7 +94,7 @@ def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
         "names": [run.name for run in runs],
         "paired_by": list(study.paired_by),
         "pairs": [[_plain(run.fields.get(name)) for name in study.paired_by] for run in runs],
-        "values": {name: [value(run, name) for run in runs] for name in measures},
+        "values": {name: [_finite(value(run, name)) for run in runs] for name in measures},
     }
 
 
@@ -117,9 +117,9 @@ def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
     if not math.isnan(entry.interval[0]):
         told["interval"] = [_finite(end) for end in entry.interval]
     if entry.test is not None:
-        told |= {"test": _test(entry.test), "corrected": entry.corrected}
+        told |= {"test": _test(entry.test), "corrected": _finite(entry.corrected)}
     if entry.over_data is not None:
-        told |= {"over_data": _test(entry.over_data), "corrected_data": entry.corrected_data}
+        told |= {"over_data": _test(entry.over_data), "corrected_data": _finite(entry.corrected_data)}
     if entry.refused:
         told["refused"] = refusals.index(entry.refused)
     more = {"best": entry.best, "mark": entry.mark, "odd": found.odd(entry)}
@@ -127,7 +127,7 @@ def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
 
 
 def _test(test: PairedT) -> dict[str, Any]:
-    numbers = {"difference": test.difference, "sd": test.sd, "t": test.t, "p": test.p, "effect": test.effect}
+    numbers = {"difference": test.difference, "t": test.t, "p": test.p, "effect": test.effect}
     told: dict[str, Any] = {name: _finite(each) for name, each in numbers.items()}
     return {"n": test.n, **told, "interval": [_finite(end) for end in test.interval]}
 
@@ -170,11 +170,14 @@ def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
     return found
 
 
-def _finite(number: float) -> float | str | None:
-    """A number as JSON can hold it, to its last digit: it is rounded once, where it is shown. NaN becomes None."""
+def _finite(number: float | None) -> float | str | None:
+    """A number as JSON can hold it, to twelve digits: what is shown of it, five or fewer, is rounded where it is shown.
+    NaN becomes None."""
+    if number is None or math.isnan(number):
+        return None
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
-    return None if math.isnan(number) else number
+    return float(f"{number:.12g}")
 
 
 def _plain(value: Any) -> Any:

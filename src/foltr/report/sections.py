@@ -214,7 +214,7 @@ def _legend(each: Model) -> str:
     ]
     parts += ["<b>bold</b> highest mean of its condition"] if any("best" in entry for entry in entries) else []
     parts += ["n where a cell has another number of runs"] if any("odd" in entry for entry in entries) else []
-    parts += [SPREAD] if any(entry["sd"] is not None for entry in entries) else []
+    parts += ["± one standard deviation over runs"] if any(entry["sd"] is not None for entry in entries) else []
     refusals = "".join(
         f"<li><sup>{_letter(i)}</sup> not tested: {escape(why)}</li>"
         for i, why in enumerate(each["refusals"][:EXPLAINED])

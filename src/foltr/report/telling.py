@@ -99,14 +99,16 @@ def _second_tests(study: Study, entries: dict[Place, Entry], pairs: dict[Place, 
     left = left if marked else f"{others or 'none'} would be significant"
     return (
         f"Runs of one {data} share its queries, so {runs} pairs are not as many independent samples, and these tests "
-        f"speak of these splits only. Of other queries speak the same tests over the {means} means of each {data}: "
-        f"{left}."
+        f"speak of these splits only. Of other queries speak the same tests over the mean of each {data} ({means} "
+        f"pairs): {left}."
     )
 
 
 def of_what(runs: Iterable[Recorded], measure: str, pairs: tuple[str, ...]) -> str:
     """The data, and how queries count for which a measure is undefined."""
-    sources = list(dict.fromkeys(source(run, pairs) for run in runs))
+    specs = dict.fromkeys(source(run, pairs) for run in runs)
+    names = [spec.partition("(")[0] for spec in specs]
+    sources = names if len(set(names)) == len(names) else list(specs)  # fields only where they tell something apart
     data = ", ".join(sources) if len(sources) <= NAMED else f"{len(sources)} data sets"
     rules = list(dict.fromkeys(empty_rule(run) for run in runs)) if measure in LEAVES_OUT else []
     alike = ", not alike in all runs" if len(rules) > 1 else ""

@@ -62,7 +62,8 @@ def _notes(matrix: Matrix, width: int) -> list[str]:
     if marks & {BETTER, WORSE}:
         signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
     if marks & {BETTER_HERE, WORSE_HERE}:
-        signs.append(f"{BETTER_HERE} better, {WORSE_HERE} worse on these splits, not significantly on other queries")
+        here = f"{BETTER_HERE} better, {WORSE_HERE} worse than the baseline (b)"
+        signs.append(f"{here} on these splits, not significantly on other queries")
     if marks == {""} and any(entry.test for entry in matrix.entries.values()):
         signs.append("none differs significantly from the baseline (b)")
     reasons = refusals(matrix)

@@ -227,8 +227,8 @@ def test_what_is_told():
         "the baseline (clients=1) over 6 pairs of runs with equal data.fold and seed; Bonferroni-corrected for a "
         "family of 6 comparisons (2 methods x 3 conditions, this measure); significant where corrected p < 0.05. "
         "Runs of one data.fold share its queries, so 6 pairs are not as many independent samples, and these tests "
-        "speak of these splits only. Of other queries speak the same tests over the 3 means of each data.fold: of 6 "
-        "marked, 1 remains. " + OF
+        "speak of these splits only. Of other queries speak the same tests over the mean of each data.fold (3 "
+        "pairs): of 6 marked, 1 remains. " + OF
     )
     fewer = of(without(grid(), users="Cascade(kind='perfect')", seed=2), alpha=0.01)
     assert "over 3 to 6 pairs" in fewer.told and "p < 0.01" in fewer.told
@@ -256,6 +256,13 @@ def test_the_rule_for_empty_queries_is_told_where_it_matters():
     assert of(runs, "online").told.endswith("Data: MQ2008.") and "relevant" not in of(runs, "expected_maxrr").told
     runs += [made_run(0.5, seed=s, empty="zero") for s in (1, 2)]
     assert of(runs).told.endswith("Queries without a relevant document count 1 or count 0, not alike in all runs.")
+
+
+def test_data_are_named_shortly_where_that_is_enough():
+    one = [made_run(0.5, data="Synthetic(queries=100, features=20)", seed=s) for s in (1, 2)]
+    assert "Data: Synthetic. " in of(one).told
+    two = [made_run(0.5, data=f"Synthetic(queries={q})", seed=s) for q in (100, 200) for s in (1, 2)]
+    assert "Data: Synthetic(queries=100), Synthetic(queries=200). " in of(two).told
 
 
 def test_what_was_chosen_is_told():

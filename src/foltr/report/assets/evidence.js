@@ -59,7 +59,7 @@ function ownNumbers(found, entry, runs) {
     ["runs", `${entry.n}${lacking ? ` of ${runs.length}: ${lacking} without a value` : ""}`],
     ["mean", fixed(entry.mean, d)],
     ["standard deviation", fixed(entry.sd, d)],
-    ["95 % interval (bootstrap)", entry.interval ? span(entry.interval, d) : "of fewer than 5 runs none"],
+    ["95 % interval over runs", entry.interval ? span(entry.interval, d) : "of fewer than 5 runs none"],
   ]);
 }
 
