@@ -161,9 +161,10 @@ def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
     foltr.use(logged)
     points = [small(), small(aggregator="Logged(fails='raise')"), small(seed=2)]
     swept = sweep(points, tmp_path / "runs", "s")
-    assert len(swept.made) == 2 and list(swept.failed.values()) == ["ValueError: no such luck (logged.py, line 23)"]
+    why = ["ValueError: no such luck (logged.py, line 23)"]
+    assert len(swept.made) == 2 and list(swept.failed.values()) == why
     state = Overview(Record.read(swept.record.path)).look()
-    assert (state.planned, state.done, [error for _, error in state.failed]) == (3, 2, ["ValueError: no such luck (logged.py, line 23)"])
+    assert (state.planned, state.done, [error for _, error in state.failed]) == (3, 2, why)
     (run,) = swept.failed
     assert "combine" in json.loads((tmp_path / "runs" / run / "failed.json").read_text())["details"]
     again = sweep(points, tmp_path / "runs", "s")
