@@ -22,7 +22,7 @@ TABLE = {
     "users": {"kind": ["perfect", "navigational", "informational"]},
     "seed": [1, 2, 3, 4, 5],
 }
-PUBLISHED = (1200, 1600)  # interactions a second of the published scripts, as measured for shared/NOTES.md
+PUBLISHED = (1200, 1600)  # interactions a second of the published scripts, measured on two cores like these
 
 
 def warm(points: tuple[Point, ...]) -> None:
