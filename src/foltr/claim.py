@@ -83,7 +83,7 @@ class Claim:
 def claimed(folder: Path) -> dict[str, Any] | None:
     """What the holder of a run tells of itself; None if nobody holds it."""
     try:
-        file = os.open(folder / FILE, os.O_RDWR)
+        file = os.open(folder / FILE, os.O_RDONLY)
     except OSError:
         return None
     try:

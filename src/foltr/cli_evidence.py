@@ -69,6 +69,7 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     """What is done, running, interrupted and failed, by sweep."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from foltr.housekeeping import status as look
     from foltr.progress import duration
@@ -80,7 +81,7 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
         state = overview.look()
         left = "" if state.left is None or state.done == state.planned else duration(state.left)
         counts = (state.planned, state.done, len(state.running), len(state.failed))
-        table.add_row(overview.record.title, *map(str, counts), left)
+        table.add_row(Text(overview.record.title), *map(str, counts), left)
     if now.sweeps:
         Console().print(table)
     print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,15 +17,17 @@ from foltr.overview import Overview, Sweeps
 from foltr.record import Folder
 from foltr.results import Runs, load_runs
 
+IDENTITY = re.compile(r"^\w+-\w+-\w+-[0-9a-f]{16}$")  # the name of a run's folder
 ASIDE = ".*.[0-9]*.[0-9]*"  # what `write_whole` leaves behind when it is killed
 
 
 def run_folders(path: Path) -> list[Path]:
-    """Folders that are a run's, finished or not: foltr deletes nothing else."""
+    """Folders that are a run's by name and content, finished or not: foltr deletes nothing else."""
     if not path.is_dir():
         raise Mistake(f"no runs at {path}: it is not a folder")
     marks = ("config.toml", "result.json", "failed.json", CLAIM)
-    return sorted(folder for folder in path.iterdir() if any((folder / mark).is_file() for mark in marks))
+    named = [folder for folder in path.iterdir() if IDENTITY.search(folder.name) and not folder.is_symlink()]
+    return sorted(folder for folder in named if any((folder / mark).is_file() for mark in marks))
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ def removals(path: Path, interrupted: bool, finished: bool, damaged: bool = Fals
         elif interrupted:
             yield Removal(folder, "interrupted")
     if damaged:
-        yield from (Removal(folder, why) for folder, why in now.runs.skipped if "cannot be read" in why)
+        ours = set(run_folders(path))
+        yield from (Removal(p, why) for p, why in now.runs.skipped if p in ours and "cannot be read" in why)
     if finished:
         yield from (Removal(folder, "finished") for folder in run_folders(path) if (folder / "result.json").exists())
         yield from (Removal(overview.record.path, "record of a sweep") for overview in now.sweeps)

@@ -48,7 +48,9 @@ def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
         from joblib.externals.loky import get_reusable_executor
 
         try:
-            yield from _by_joblib(tasks, max(pool.jobs, 2), "loky")  # a single job would be "in this process"
+            yield from _by_joblib(
+                tasks, max(min(pool.jobs, len(tasks)), 2), "loky"
+            )  # a single job would be "in this process"
         finally:
             get_reusable_executor().shutdown(wait=True)  # the next sweep may have another environment
 

@@ -151,6 +151,10 @@ class Folder:
             return None
         with self._readable():
             final = json.loads(file.read_text())
+            if SUMS not in final:
+                raise Mistake(f"{self.path} was made by an earlier foltr, which kept no sums of its files")
+            if set(final[SUMS]) < {"params.npy", "metrics.csv", "config.toml", "result"}:
+                raise ValueError("sums are missing")
             for name, written in final.pop(SUMS).items():
                 content = _canonical(final) if name == "result" else (self.path / name).read_bytes()
                 if _sum(content) != written:

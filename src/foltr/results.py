@@ -175,7 +175,7 @@ class Loader:
         if not self.path.is_dir():
             raise Mistake(f"no runs at {self.path}: give a folder of runs, or a sweep's record (runs/NAME{SWEEP})")
         one = any((self.path / mark).exists() for mark in MARKS)
-        below = {file.parent for mark in MARKS for file in self.path.glob(f"*/{mark}")}
+        below = {file.parent for mark in MARKS for file in self.path.glob(f"[!.]*/{mark}")}
         records = [Record.read(record) for record in sorted(self.path.glob(f"*{SWEEP}"))]
         planned = _named([run for record in records for run in record.runs])
         runs = self._read([self.path] if one else sorted(below), planned)

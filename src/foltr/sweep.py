@@ -57,7 +57,7 @@ def read_sweep(path: Path, given: Values | None = None, used: list[Path] | None 
         use(file)
     found = content.pop("sweep", None)
     tables = found if isinstance(found, list) else [found]
-    if not all(isinstance(table, dict) for table in tables):
+    if not tables or not all(isinstance(table, dict) for table in tables):
         raise Mistake(f"{path} has no [sweep] table: `foltr run {path}` runs its one experiment")
     titles = [table.pop("title", path.stem) for table in tables]
     if not isinstance(titles[0], str):
@@ -110,7 +110,7 @@ def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tup
     for values in all_values:
         method = values.pop("", None)
         try:
-            point = Point(toml.experiment({**base, **values}), method, sets, _label(values, method, sets))
+            point = Point(toml.experiment(toml.overridden(base, values)), method, sets, _label(values, method, sets))
         except Mistake as mistake:
             wrong.append(f"{mistake} (at {_told(values, method)})")
             continue

@@ -193,7 +193,9 @@ class _Sweeping:
                 self._died(tasks[0], explained(error))
                 return
             # Who was at work when a worker died is suspected, and made alone: so one that kills its worker is found.
-            for task in [task for task in tasks if task.run in self.left and _begun(task)]:
+            # One that dies before it begins (reading its data) leaves no trace: then all are.
+            left = [task for task in tasks if task.run in self.left]
+            for task in [task for task in left if _begun(task)] or left:
                 self._pass([task], replace(pool, jobs=1, apart=True))
 
     def _note(self, outcome: Outcome) -> None:

@@ -27,23 +27,32 @@ def runs(tmp_path):
     out = tmp_path / "runs"
     points = [Point(Experiment(**SMALL, seed=seed), None) for seed in (1, 2)]
     swept = sweep(points, out, "s")
-    Folder(out / "Failed-1").fail("no luck", "...")
-    for name in ("Interrupted-1", "Stopped-1", "Running-1"):
+    Folder(out / "Failed-PDGD-Linear-aaaaaaaaaaaaaaaa").fail("no luck", "...")
+    for name in (
+        "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb",
+        "Stopped-PDGD-Linear-cccccccccccccccc",
+        "Running-PDGD-Linear-dddddddddddddddd",
+    ):
         Folder(out / name).create()
         (out / name / "config.toml").write_text("seed = 1\n")
-    (out / "Interrupted-1" / "checkpoint.npz").write_bytes(b"...")
+    (out / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb" / "checkpoint.npz").write_bytes(b"...")
     (out / swept.made[0] / ".metrics.csv.123.456").write_text("half")
+    (out / ".cargo").mkdir()
+    (out / ".cargo" / "config.toml").write_text("[build]")
     (out / "mine").mkdir()
     (out / "mine" / "notes.txt").write_text("not a run")
-    with Claim(out / "Running-1").held(wait=False):
+    with Claim(out / "Running-PDGD-Linear-dddddddddddddddd").held(wait=False):
         yield out
 
 
 def test_status_tells_them_apart(runs):
     now = status(runs)
-    assert len(now.runs) == 2 and [path.name for path in now.running] == ["Running-1"]
-    assert [path.name for path in now.interrupted] == ["Interrupted-1", "Stopped-1"]
-    assert [(path.name, why) for path, why in now.failed] == [("Failed-1", "no luck")]
+    assert len(now.runs) == 2 and [path.name for path in now.running] == ["Running-PDGD-Linear-dddddddddddddddd"]
+    assert [path.name for path in now.interrupted] == [
+        "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb",
+        "Stopped-PDGD-Linear-cccccccccccccccc",
+    ]
+    assert [(path.name, why) for path, why in now.failed] == [("Failed-PDGD-Linear-aaaaaaaaaaaaaaaa", "no luck")]
     done = foltr("status", runs)
     assert "2 finished runs, 1 running, 2 interrupted, 1 failed" in done.stdout and "no luck" in done.stdout
     assert foltr("status", runs / "nowhere").returncode == 2
@@ -55,24 +64,35 @@ def names(runs, **asked):
 
 def test_clean_removes_no_result_unless_told(runs):
     finished = {file.parent.name for file in runs.glob("*/result.json")}
-    assert names(runs) == {"Failed-1", "Stopped-1", ".metrics.csv.123.456"}
-    assert names(runs, interrupted=True) == names(runs) | {"Interrupted-1"}
+    assert names(runs) == {
+        "Failed-PDGD-Linear-aaaaaaaaaaaaaaaa",
+        "Stopped-PDGD-Linear-cccccccccccccccc",
+        ".metrics.csv.123.456",
+    }
+    assert names(runs, interrupted=True) == names(runs) | {"Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb"}
     assert names(runs, finished=True) == names(runs) | finished | {"s.sweep.json"}
     before = sorted(runs.rglob("*"))
     assert "add --yes" in foltr("clean", runs).stdout and sorted(runs.rglob("*")) == before
     done = foltr("clean", runs, "--yes", "--interrupted")
     assert "4 in all" in done.stdout
-    assert {path.name for path in runs.iterdir()} == finished | {"s.sweep.json", "mine", "Running-1"}
+    assert {path.name for path in runs.iterdir()} == finished | {
+        "s.sweep.json",
+        ".cargo",
+        "mine",
+        "Running-PDGD-Linear-dddddddddddddddd",
+    }
     assert "nothing to remove" in foltr("clean", runs).stdout
     foltr("clean", runs, "--yes", "--finished")
-    assert {path.name for path in runs.iterdir()} == {"mine", "Running-1"}
+    assert {path.name for path in runs.iterdir()} == {".cargo", "mine", "Running-PDGD-Linear-dddddddddddddddd"}
 
 
 def test_clean_leaves_what_somebody_began_meanwhile(runs):
     found = list(removals(runs, interrupted=True, finished=False))
-    with Claim(runs / "Interrupted-1").held(wait=False):
+    with Claim(runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").held(wait=False):
         remove(runs, found)
-    assert (runs / "Interrupted-1").exists() and not (runs / "Stopped-1").exists()
+    assert (runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").exists() and not (
+        runs / "Stopped-PDGD-Linear-cccccccccccccccc"
+    ).exists()
 
 
 def test_a_sweep_from_the_command_line_to_its_page(tmp_path):

@@ -131,3 +131,9 @@ def test_several_tables_are_united(tmp_path):
     file.write_text("[[sweep]]\nseed = [1]\n[[sweep]]\n[[sweep.method]]\nname = 'a'\n")
     with pytest.raises(Mistake, match="one experiment is called None and 'a'"):
         read_sweep(file)
+
+
+def test_a_whole_component_replaces_what_the_base_said_of_its_fields():
+    found = points("users.kind = 'perfect'\nlearner.sessions = 2\n[sweep]\nusers = [\"Cascade(kind='poison')\"]\n"
+                   "[[sweep.method]]\nname = 'a'\nlearner = 'PDGD(sessions=8)'")  # fmt: skip
+    assert found[0].experiment.users.kind == "poison" and found[0].experiment.learner.sessions == 8
