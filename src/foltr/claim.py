@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,11 @@ class Claim:
         self._told = 0.0
 
     @contextmanager
-    def held(self, wait: bool) -> Iterator[Claim]:
-        """Take it, waiting for another holder if `wait`, else raising Busy."""
+    def held(self, wait: bool, stop: Callable[[], bool] | None = None) -> Iterator[Claim]:
+        """Take it, waiting for another holder if `wait` (until `stop` says so), else raising Busy."""
         said = False
         while not self._take():
-            if not wait:
+            if not wait or (stop is not None and stop()):
                 raise Busy(str(self.path.parent))
             if not said:
                 print(f"foltr: {_holder(self.path)} is making this run: waiting for it", file=sys.stderr, flush=True)
@@ -68,7 +68,11 @@ class Claim:
         # Between our opening and locking it, its last holder may have removed it: then another file has this name.
         if _locked(file, self.path) and _is(file, self.path):
             self._file = file
-            self.tell(0, 0)
+            try:
+                self.tell(0, 0)
+            except Mistake:
+                self._release()
+                raise
             return True
         os.close(file)
         return False

@@ -61,7 +61,7 @@ def _literal(text: str) -> Any:
     """A number, a truth value, a tuple; else text, such as a spec."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
@@ -86,11 +86,11 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
         Console().print(table)
     print(
         f"{len(now.runs)} finished runs, {len(now.running)} running, {len(now.interrupted)} interrupted, "
-        f"{len(now.failed)} failed, {len(now.runs.skipped)} that cannot be read"
+        f"{len(now.failed)} failed, {len(now.unread)} that cannot be read"
     )
     for line in grouped([(path.name, error) for path, error in now.failed]):
         print(line)
-    for path, why in now.runs.skipped:
+    for path, why in now.unread:
         print(f"skipped: {path.name}: {why}")
 
 
@@ -107,12 +107,11 @@ def clean(
     """
     from foltr.housekeeping import removals, remove
 
-    found = list(removals(runs, interrupted, finished, damaged))
-    if yes:
-        remove(runs, found)
-    for removal in found:
+    found, count = list(removals(runs, interrupted, finished, damaged)), 0
+    for removal in remove(runs, found) if yes else found:
         print(f"{'removed' if yes else 'would remove'}: {removal.path} ({removal.why})")
-    print("nothing to remove" if not found else f"{len(found)} in all" + ("" if yes else ": add --yes to remove them"))
+        count += 1
+    print("nothing to remove" if not found else f"{count} in all" + ("" if yes else ": add --yes to remove them"))
 
 
 def report(

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foltr.claim import FILE as CLAIM
-from foltr.claim import claimed
+from foltr.claim import Busy, Claim, claimed
 from foltr.errors import Mistake
-from foltr.files import told
 from foltr.lease import forget_old
 from foltr.overview import Overview, Sweeps
 from foltr.record import Folder
-from foltr.results import Runs, load_runs
+from foltr.results import Runs, Skipped, load_runs
 
 IDENTITY = re.compile(r"^\w+-\w+-\w+-[0-9a-f]{16}$")  # the name of a run's folder
 ASIDE = ".*.[0-9]*.[0-9]*"  # what `write_whole` leaves behind when it is killed
@@ -38,6 +37,12 @@ class Status:
     interrupted: tuple[Path, ...]  # can be gone on with
     failed: tuple[tuple[Path, str], ...]
 
+    @property
+    def unread(self) -> list[Skipped]:
+        """What is neither a result nor known to have failed."""
+        failed = {path for path, _ in self.failed}
+        return [skipped for skipped in self.runs.skipped if skipped.path not in failed]
+
 
 def status(path: Path) -> Status:
     folders = run_folders(path)
@@ -53,35 +58,53 @@ def status(path: Path) -> Status:
 class Removal:
     path: Path
     why: str
+    run: Path | None = None  # the run's folder that it is, or lies in
+    finished: bool = False  # whether that run was
 
 
-def removals(path: Path, interrupted: bool, finished: bool, damaged: bool = False) -> Iterator[Removal]:
+def removals(
+    path: Path, interrupted: bool = False, finished: bool = False, damaged: bool = False
+) -> Iterator[Removal]:  # fmt: skip
     """What `clean` would remove. Never a run that is being made; those that may still be wanted only when told."""
-    now = status(path)
-    for folder in run_folders(path):
+    now, folders = status(path), run_folders(path)
+    done = [folder for folder in folders if (folder / "result.json").exists()]
+    for folder in folders:
         if folder not in now.running:
-            yield from (Removal(file, "half-written") for file in folder.glob(ASIDE))
-    for folder, error in now.failed:
-        yield Removal(folder, f"failed: {error}")
-    for folder in now.interrupted:
+            yield from (Removal(file, "half-written", folder, folder in done) for file in folder.glob(ASIDE))
+    for folder, why in [*((folder, f"failed: {error}") for folder, error in now.failed),
+                        *((folder, "interrupted") for folder in now.interrupted)]:  # fmt: skip
         if not (folder / "checkpoint.npz").exists():
-            yield Removal(folder, "stopped before anything was saved")
+            yield Removal(folder, why if why != "interrupted" else "stopped before anything was saved", folder)
         elif interrupted:
-            yield Removal(folder, "interrupted")
-    if damaged:
-        ours = set(run_folders(path))
-        yield from (Removal(p, why) for p, why in now.runs.skipped if p in ours and "cannot be read" in why)
+            yield Removal(folder, why, folder)
     if finished:
-        yield from (Removal(folder, "finished") for folder in run_folders(path) if (folder / "result.json").exists())
+        yield from (Removal(folder, "finished", folder, True) for folder in done)
         yield from (Removal(overview.record.path, "record of a sweep") for overview in now.sweeps)
+    elif damaged:
+        unreadable = {folder: why for folder, why in now.runs.skipped if "cannot be read" in why}
+        yield from (Removal(folder, unreadable[folder], folder, True) for folder in done if folder in unreadable)
 
 
-def remove(path: Path, found: list[Removal]) -> None:
-    """Remove those that nobody has begun to work on meanwhile."""
+def remove(path: Path, found: list[Removal]) -> Iterator[Removal]:
+    """Remove them one by one, runs under their claim and only if they are as they were; those that really went."""
     forget_old(path)
     for removal in found:
-        with told(removal.path):
-            if removal.path.is_file():
-                removal.path.unlink()
-            elif removal.path.is_dir() and claimed(removal.path) is None:
-                shutil.rmtree(removal.path)
+        if removal.run is None:
+            removal.path.unlink(missing_ok=True)
+            yield removal
+        elif removal.run.exists() and _removed(removal, removal.run):
+            yield removal
+
+
+def _removed(removal: Removal, run: Path) -> bool:
+    try:
+        with Claim(run).held(wait=False):
+            if (run / "result.json").exists() != removal.finished:
+                return False  # somebody finished it meanwhile
+            if removal.path == run:
+                shutil.rmtree(run)
+            else:
+                removal.path.unlink(missing_ok=True)
+    except Busy:
+        return False
+    return True

@@ -62,12 +62,9 @@ class Lease:
                 self.path.unlink(missing_ok=True)
 
 
-def forget_old(out: Path) -> int:
-    """Remove the leases of sweeps that were killed; how many."""
-    forgotten = 0
+def forget_old(out: Path) -> None:
+    """Remove the leases of sweeps that were killed."""
     for file in out.glob(f".*{SUFFIX}"):
         with suppress(FileNotFoundError):  # another sweep was faster
             if time.time() - file.stat().st_mtime > FORGET_SECONDS:
                 file.unlink()
-                forgotten += 1
-    return forgotten

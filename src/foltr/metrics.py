@@ -19,6 +19,7 @@ from foltr.seeds import Stream
 
 DEPTH = 10
 Empty = Literal["skip", "zero", "one"]
+EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}  # what it means for queries with nothing relevant
 GAMMA = 0.9995  # of online performance
 
 

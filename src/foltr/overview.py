@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +54,8 @@ def _checked(run: Planned) -> Planned:
     """A record may come from elsewhere: it names folders beside it, and nothing else."""
     if not isinstance(run.run, str) or Path(run.run).name != run.run or run.run in ("", ".", ".."):
         raise ValueError(f"{run.run!r} is no name of a run folder")
-    return run._replace(method=None if run.method is None else str(run.method), sets=tuple(map(str, run.sets)))
+    method = None if run.method is None else str(run.method)
+    return Planned(run.run, method, float(run.work), str(run.kind), tuple(map(str, run.sets)), str(run.label))
 
 
 @dataclass(frozen=True)
@@ -102,14 +104,8 @@ class Overview:
             if (folder / "result.json").exists():
                 self._seconds[planned.run] = _seconds(folder)
             elif (about := claimed(folder)) is not None:
-                running.append(
-                    Running(
-                        planned.run,
-                        planned.label or planned.run,
-                        int(about.get("round", 0)),
-                        int(about.get("rounds", 0)),
-                    )
-                )
+                at = int(about.get("round", 0)), int(about.get("rounds", 0))
+                running.append(Running(planned.run, planned.label or planned.run, *at))
             elif (error := Folder(folder).failure()) is not None:
                 failed.append((planned.label or planned.run, error))
                 lost.add(planned.run)
@@ -143,12 +139,22 @@ class Sweeps:
     _known: dict[Path, tuple[int, Overview]] = field(default_factory=dict)
 
     def overviews(self) -> list[Overview]:
-        records = [self.path] if self.path.name.endswith(SWEEP) else sorted(self.path.glob(f"*{SWEEP}"))
-        for record in records:
+        if self.path.name.endswith(SWEEP):
+            return [self._overview(self.path)]
+        found = []
+        for record in sorted(self.path.glob(f"*{SWEEP}")):
+            with suppress(Mistake):  # `load_runs` names it
+                found.append(self._overview(record))
+        return found
+
+    def _overview(self, record: Path) -> Overview:
+        try:
             changed = record.stat().st_mtime_ns
-            if self._known.get(record, (0, None))[0] != changed:
-                self._known[record] = changed, Overview(Record.read(record))
-        return [self._known[record][1] for record in records]
+        except OSError as error:
+            raise Mistake(f"cannot read {record}: {error.strerror}") from None
+        if self._known.get(record, (0, None))[0] != changed:
+            self._known[record] = changed, Overview(Record.read(record))
+        return self._known[record][1]
 
     def look(self) -> State:
         """All together; a run that two sweeps share counts for both."""

@@ -48,9 +48,7 @@ def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
         from joblib.externals.loky import get_reusable_executor
 
         try:
-            yield from _by_joblib(
-                tasks, max(min(pool.jobs, len(tasks)), 2), "loky"
-            )  # a single job would be "in this process"
+            yield from _by_joblib(tasks, min(pool.jobs, len(tasks)), "loky")
         finally:
             get_reusable_executor().shutdown(wait=True)  # the next sweep may have another environment
 
@@ -58,6 +56,7 @@ def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
 def _by_joblib(tasks: Sequence[Task], jobs: int, backend: str) -> Iterator[Outcome]:
     from joblib import Parallel, delayed, parallel_config
 
+    jobs = max(jobs, 2)  # joblib takes a single one for "in this process"
     with parallel_config(backend=backend, n_jobs=jobs):
         yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=f"2*{jobs}")(
             delayed(work)(task) for task in tasks

@@ -12,6 +12,7 @@ result.json       final measures, and sums of the files; written last, so its pr
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import zlib
@@ -29,10 +30,14 @@ from foltr.core import Array, Cohort, Observed
 from foltr.errors import Mistake, did_you_mean
 from foltr.federation import State
 from foltr.files import told, write_whole
+from foltr.tidy import Tidy
 
 RESULTS = 1  # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 SUMS = "sums"  # in result.json: of the files that belong to it
-UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError, BadZipFile, zlib.error)
+UNREADABLE = (
+    OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError,
+    BadZipFile, zlib.error, csv.Error,
+)  # fmt: skip
 ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
 
 
@@ -139,7 +144,8 @@ class Folder:
         files = {"params.npy": buffer.getvalue(), "metrics.csv": metrics.csv().encode()}
         for name, content in files.items():
             write_whole(self.path / name, content)
-        files |= {"config.toml": (self.path / "config.toml").read_bytes(), "result": _canonical(final)}
+        files |= {name: (self.path / name).read_bytes() for name in ("config.toml", "environment.json")}
+        files["result"] = _canonical(final)
         sums = {name: _sum(content) for name, content in files.items()}
         write_whole(self.path / "result.json", json.dumps({**final, SUMS: sums}, indent=1, allow_nan=False) + "\n")
         (self.path / "checkpoint.npz").unlink(missing_ok=True)
@@ -153,7 +159,7 @@ class Folder:
             final = json.loads(file.read_text())
             if SUMS not in final:
                 raise Mistake(f"{self.path} was made by an earlier foltr, which kept no sums of its files")
-            if set(final[SUMS]) < {"params.npy", "metrics.csv", "config.toml", "result"}:
+            if set(final[SUMS]) < {"params.npy", "metrics.csv", "config.toml", "environment.json", "result"}:
                 raise ValueError("sums are missing")
             for name, written in final.pop(SUMS).items():
                 content = _canonical(final) if name == "result" else (self.path / name).read_bytes()
@@ -196,10 +202,8 @@ class Folder:
 
     def keep_queries(self, ids: list[str], names: tuple[str, ...], values: Array) -> None:
         """The final ranker on each held-out query, values (q, measures); empty where a measure is undefined."""
-        lines = [",".join(["query", *names])]
-        for name, row in zip(ids, values.tolist(), strict=True):
-            lines.append(",".join([name, *("" if np.isnan(value) else repr(value) for value in row)]))
-        write_whole(self.path / "queries.csv", "\n".join(lines) + "\n")
+        known = [[None if np.isnan(value) else value for value in column] for column in values.T.tolist()]
+        write_whole(self.path / "queries.csv", Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv())
 
     def queries(self) -> list[dict[str, Any]]:
         """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
@@ -207,7 +211,8 @@ class Folder:
         if not file.exists():
             return []
         try:
-            names, *rows = (line.split(",") for line in file.read_text(encoding="utf-8").splitlines())
+            with open(file, encoding="utf-8", newline="") as lines:
+                names, *rows = csv.reader(lines)
             table = [dict(zip(names, row, strict=True)) for row in rows]
             return [
                 {name: value if name == "query" else float(value) if value else None for name, value in row.items()}

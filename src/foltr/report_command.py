@@ -9,11 +9,11 @@ from typing import Any
 from foltr.errors import Mistake
 from foltr.files import write_whole
 from foltr.overview import Sweeps
+from foltr.report.figures import FORMATS, figure
 from foltr.report.study import Study, study
 from foltr.results import Loader, Runs, load_runs
 
-FIGURES = (".pdf", ".svg", ".png")
-KINDS = (".html", ".tex", ".csv", ".parquet", *FIGURES)
+KINDS = (".html", ".tex", ".csv", ".parquet", *FORMATS)
 
 
 def report_command(
@@ -48,9 +48,7 @@ def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> Non
         from foltr.report.page import page
 
         write_whole(out, page(found))
-    elif out.suffix in FIGURES:
-        from foltr.report.figures import figure
-
+    elif out.suffix in FORMATS:
         figure(found, measure, out, **curves)
     elif out.suffix == ".parquet":
         found.runs.to_parquet(out)

@@ -2,7 +2,7 @@
 
     runs = foltr.load_runs("runs")
     runs["ndcg@10"]                       # a column, in the order of the rows
-    runs.where(users="Cascade(kind='perfect')")
+    runs.where(clients=100, **{"users.kind": "perfect"})
     runs.to_csv("runs.csv"); runs.to_pandas(); runs.to_parquet("runs.parquet")
 
 Columns are the fields of the experiment (`data`, `clients`, ...), those of its components (`data.fold`,
@@ -26,9 +26,9 @@ from foltr.overview import SWEEP, Planned, Record
 from foltr.record import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
 from foltr.spec import opened
 from foltr.tidy import Tidy
+from foltr.users.cascade import TABLES
 
 MARKS = ("config.toml", "result.json")  # either says that a folder is a run's
-KINDS = ("perfect", "navigational", "informational")
 
 
 class Skipped(NamedTuple):
@@ -176,7 +176,12 @@ class Loader:
             raise Mistake(f"no runs at {self.path}: give a folder of runs, or a sweep's record (runs/NAME{SWEEP})")
         one = any((self.path / mark).exists() for mark in MARKS)
         below = {file.parent for mark in MARKS for file in self.path.glob(f"[!.]*/{mark}")}
-        records = [Record.read(record) for record in sorted(self.path.glob(f"*{SWEEP}"))]
+        records, unread = [], []
+        for file in sorted(self.path.glob(f"*{SWEEP}")):
+            try:
+                records.append(Record.read(file))
+            except Mistake as mistake:
+                unread.append(Skipped(file, str(mistake)))
         planned = _named([run for record in records for run in record.runs])
         runs = self._read([self.path] if one else sorted(below), planned)
         order = {name: i for i, name in enumerate(planned)}  # as the sweeps have it, then by field
@@ -184,7 +189,7 @@ class Loader:
         def place(run: Recorded) -> tuple[int, list[tuple[int, float, str]]]:
             return order.get(run.name, len(order)), [_rank(value) for value in run.fields.values()]
 
-        return replace(runs, recorded=tuple(sorted(runs.recorded, key=place)))
+        return replace(runs, recorded=tuple(sorted(runs.recorded, key=place)), skipped=(*unread, *runs.skipped))
 
     def _of_sweep(self) -> Runs:
         record = Record.read(self.path)
@@ -260,4 +265,4 @@ def _rank(value: Any) -> tuple[int, float, str]:
     if isinstance(value, int | float):
         return 0, float(value), ""
     text = str(value)
-    return 1, next((i for i, kind in enumerate(KINDS) if kind in text), len(KINDS)), text
+    return 1, next((i for i, kind in enumerate(TABLES) if kind in text), len(TABLES)), text

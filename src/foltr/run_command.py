@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from foltr import toml
+from foltr.metrics import EMPTY
 from foltr.progress import Watcher, sparkline
 from foltr.running import Result
 from foltr.spec import brief
 from foltr.user_files import use
-
-EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}
 
 
 def run_command(

@@ -17,6 +17,7 @@ from foltr.core import Array, Cohort, Observed, require
 from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.environment import environment
+from foltr.errors import Mistake
 from foltr.evaluation import MEASURES, Evaluator
 from foltr.experiment import Experiment
 from foltr.federation import Server, State, federate, participants
@@ -28,7 +29,7 @@ from foltr.simulation import Population, iid
 from foltr.threads import Threads
 from foltr.toml import written
 from foltr.trained import TrainedRanker
-from foltr.user_files import files_behind
+from foltr.user_files import sources_behind
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -80,8 +81,9 @@ def _agree(train: Dataset, test: Dataset, source: str) -> None:
 
 
 def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
-    """Of the resolved config, the data's content, any user file, and RESULTS; not of threads, paths or engine."""
-    parts = [RESULTS, e.config(), train.content, test.content, sorted(files_behind(e).values())]
+    """Of the resolved config, the data's content, all sources that are not foltr's, and RESULTS; not of threads, paths
+    or engine."""
+    parts = [RESULTS, e.config(), train.content, test.content, sorted(filter(None, sources_behind(e).values()))]
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -108,6 +110,9 @@ class Run:
         _agree(self.train, self.test, type(e.data).__name__)
         self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
         self.identity = identity(e, self.train, self.test)
+        if out is not None and (unknown := [name for name, content in sources_behind(e).items() if content is None]):
+            lost = "is in no file, so that its runs could not be told from those of another version of it"
+            raise Mistake(f"{unknown[0]} {lost}: write it to a file for foltr.use, or run without out")
         self.folder = None if out is None else Folder(Path(out) / folder_name(e, self.identity))
         self.threads = Threads(threads)
         self.notes = self._notes()
@@ -131,7 +136,7 @@ class Run:
         if found := self._found():
             return found
         self.folder.create()
-        with Claim(self.folder.path).held(self.wait) as claim:
+        with Claim(self.folder.path).held(self.wait, self.stop) as claim:
             return self._found() or self._made(claim)  # who held it before us may have finished it
 
     def _found(self) -> Result | None:
@@ -166,7 +171,7 @@ class Run:
                 "identity": self.identity,
                 "results": RESULTS,
                 "data": {"train": self.train.content, "test": self.test.content},
-                "files": {Path(path).name: content for path, content in files_behind(e).items()},
+                "files": sources_behind(e),
                 **environment(),
             }
             self.folder.open({"config.toml": written(e), "environment.json": json.dumps(about, indent=1) + "\n"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foltr.errors import Mistake
+from foltr.interruptions import Stopped
 from foltr.overview import State
 from foltr.pools import Pool
 from foltr.progress import duration
@@ -42,7 +44,7 @@ def sweep_command(
     if made.full:
         raise Mistake(f"{made.full}: the sweep stopped; make room, and the same command goes on")
     if made.waiting:
-        raise KeyboardInterrupt(f"stopped with {made.waiting} runs to go: the same command goes on from there")
+        raise Stopped(f"stopped with {made.waiting} runs to go: the same command goes on from there", made.signum)
     if made.failed:
         raise Mistake(f"{len(made.failed)} of {len(swept_file.points)} runs failed; the same command tries them again")
 
@@ -69,7 +71,8 @@ def summary(swept: Swept, seconds: float, pool: Pool) -> str:
     labels = {run.run: run.label for run in swept.record.runs}
     lines += grouped([(labels.get(run) or run, error) for run, error in swept.failed.items()])
     if len(runs):
-        lines.append(f"`foltr report {_relative(swept.record.path)} -o report.html` makes a page of it")
+        record = shlex.quote(str(_relative(swept.record.path)))
+        lines.append(f"`foltr report {record} -o report.html` makes a page of it")
     return "\n".join(lines)
 
 

@@ -52,6 +52,7 @@ class Swept:
     found: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # run, or what it was to be -> error
     waiting: int = 0  # not made, because the sweep was stopped
+    signum: int = 0  # by this signal
     full: str = ""  # what the system said of the disk
     kernel_seconds: float = 0.0  # of all workers
 
@@ -176,7 +177,7 @@ class _Sweeping:
             time.sleep(vain * TOUCH_SECONDS)  # a lease that somebody removed comes back
             if len(self.left) == before and not self.over:
                 self._wait_for_others()
-        self.swept.waiting = len(self.left)
+        self.swept.waiting, self.swept.signum = len(self.left), self.stopping.asked
 
     @property
     def over(self) -> bool:

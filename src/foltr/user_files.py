@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
@@ -20,7 +20,7 @@ def use(path: str | Path) -> None:
     """Load a Python file that registers components; the same content is loaded once, a changed file anew."""
     file = Path(path).resolve()
     try:
-        content = blake2b(file.read_bytes(), digest_size=16).hexdigest()
+        content = _hash(file)
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
     name = _module(file)
@@ -59,12 +59,32 @@ def _module(file: Path) -> str:
 
 
 def files_behind(thing: Any) -> dict[str, str]:
-    """The user files whose components `thing` is made of: path -> hash of the content."""
-    found: dict[str, str] = {}
-    module = type(thing).__module__
-    if module in _contents:
-        found[str(sys.modules[module].__file__)] = _contents[module]
+    """The files given to `use` whose components `thing` is made of: path -> hash of the content."""
+    modules = [cls.__module__ for cls in _classes(thing) if cls.__module__ in _contents]
+    return {str(sys.modules[name].__file__): _contents[name] for name in modules}
+
+
+def sources_behind(thing: Any) -> dict[str, str | None]:
+    """Every source file that is not foltr's whose components `thing` is made of, a script or an installed package among
+    them: name -> hash of the content, None where there is no file (a notebook, a prompt)."""
+    found: dict[str, str | None] = {}
+    for cls in _classes(thing):
+        name, file = cls.__module__, getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if name in _contents:
+            found[Path(str(file)).name] = _contents[name]
+        elif name.partition(".")[0] not in ("foltr", "builtins"):
+            source = Path(file or "")
+            found[source.name or cls.__name__] = _hash(source) if source.is_file() else None
+    return found
+
+
+def _classes(thing: Any) -> Iterator[type]:
+    """Of a component and of all components inside."""
+    yield type(thing)
     parts = [getattr(thing, field.name) for field in fields(thing)] if is_dataclass(thing) else []
     for part in thing if isinstance(thing, tuple) else parts:
-        found.update(files_behind(part))
-    return found
+        yield from _classes(part)
+
+
+def _hash(file: Path) -> str:
+    return blake2b(file.read_bytes(), digest_size=16).hexdigest()

@@ -55,13 +55,14 @@ class Outcome:
 
 
 def work(task: Task) -> Outcome:
-    if task.pid is not None and task.pid != os.getpid():
-        _end_with(task.pid)
+    if task.pid is None or task.pid == os.getpid():
+        return _outcome(task, _stop(task))  # a cluster's worker may make several at a time, and is not ours to end
+    _end_with(task.pid)
     with _working:
         return _outcome(task, _stop(task))
 
 
-_working = threading.RLock()  # held while a run is made
+_working = threading.Lock()  # held while a process of a sweep makes a run
 _ending: set[int] = set()  # sweeps with which this process ends
 
 

@@ -1,5 +1,6 @@
 """`foltr status`, `foltr clean`, `foltr report` and `foltr sweep` as a user meets them."""
 
+import json
 import subprocess
 import sys
 
@@ -59,7 +60,7 @@ def test_status_tells_them_apart(runs):
 
 
 def names(runs, **asked):
-    return {removal.path.name for removal in removals(runs, **{"interrupted": False, "finished": False, **asked})}
+    return {removal.path.name for removal in removals(runs, **asked)}
 
 
 def test_clean_removes_no_result_unless_told(runs):
@@ -89,7 +90,7 @@ def test_clean_removes_no_result_unless_told(runs):
 def test_clean_leaves_what_somebody_began_meanwhile(runs):
     found = list(removals(runs, interrupted=True, finished=False))
     with Claim(runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").held(wait=False):
-        remove(runs, found)
+        assert list(remove(runs, found))
     assert (runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").exists() and not (
         runs / "Stopped-PDGD-Linear-cccccccccccccccc"
     ).exists()
@@ -178,3 +179,35 @@ def test_equal_failures_are_told_once():
     assert grouped([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
         "failed: a; 0; 1 and 2 more: x", "failed: b: y",
     ]  # fmt: skip
+
+
+def test_a_run_that_is_finished_meanwhile_stays(runs):
+    """Failed when `clean` looked, made again before it removes."""
+    (folder,) = (path for path in runs.iterdir() if path.name.startswith("Failed"))
+    found = list(removals(runs))
+    (folder / "result.json").write_text("{}")
+    gone = {removal.path for removal in remove(runs, found)}
+    assert folder.exists() and folder not in gone and gone
+
+
+def test_a_failed_run_that_could_be_gone_on_with_is_kept(runs):
+    (folder,) = (path for path in runs.iterdir() if path.name.startswith("Failed"))
+    (folder / "checkpoint.npz").write_bytes(b"...")
+    assert folder.name not in names(runs) and folder.name in names(runs, interrupted=True)
+
+
+def test_one_damaged_record_does_not_stop_its_folder(runs, tmp_path):
+    (runs / "bad.sweep.json").write_text("{")
+    (runs / "dir.sweep.json").mkdir()
+    done = foltr("status", runs)
+    assert done.returncode == 0 and "skipped: bad.sweep.json" in done.stdout and "2 finished runs" in done.stdout
+    assert foltr("clean", runs).returncode == 0
+    done = foltr("report", runs, "-o", tmp_path / "r.html")
+    assert done.returncode == 0 and "dir.sweep.json" in done.stderr
+    assert foltr("report", runs / "bad.sweep.json").returncode == 2
+
+
+def test_titles_are_no_markup(runs):
+    record = runs / "s.sweep.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "title": "a [/] b [red]"}))
+    assert "a [/] b [red]" in foltr("status", runs).stdout

@@ -159,7 +159,7 @@ def test_damaged_runs_are_named_skipped_and_counted(runs, kind):
         assert "7 finished runs, 1 skipped" in repr(found)
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "config.toml", "params.npy", "result.json"])
+@pytest.mark.parametrize("name", ["metrics.csv", "config.toml", "environment.json", "params.npy", "result.json"])
 def test_any_flipped_digit_is_noticed(runs, name):
     run = load_runs(runs)["run"][1]
     content = bytearray((runs / run / name).read_bytes())
@@ -206,6 +206,7 @@ def test_runs_of_another_version_are_named_and_can_be_read(runs):
     name = load_runs(runs)["run"][0]
     file = runs / name / "environment.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "results": 0, "foltr": "0.0.1"}))
+    sign(runs / name)
     found = load_runs(runs)
     assert len(found) == 7
     assert "made by foltr 0.0.1, whose results have other bits (number 0, here 1)" in found.skipped[0].why
@@ -301,3 +302,23 @@ def test_methods_can_be_selected_and_reprs_are_short(made):
     runs = load_runs(made)
     assert len(runs.where(method="line")) == 4 and len(runs.where(run=runs["run"][0])) == 1
     assert len(repr(runs)) < 80 and len(repr(runs.recorded[0])) < 80 and len(repr(runs.table)) < 2000
+
+
+def test_query_ids_may_hold_anything(tmp_path):
+    folder = Folder(tmp_path / "run")
+    folder.create()
+    folder.keep_queries(["new,york", 'a "b"', "3"], ("ndcg@10",), np.array([[0.1 + 0.2], [np.nan], [1.0]]))
+    rows = folder.queries()
+    assert [row["query"] for row in rows] == ["new,york", 'a "b"', "3"]
+    assert [row["ndcg@10"] for row in rows] == [0.1 + 0.2, None, 1.0]
+
+
+def test_a_result_without_sums_is_of_an_earlier_foltr_not_damaged(runs):
+    name = load_runs(runs)["run"][0]
+    file = runs / name / "result.json"
+    final = json.loads(file.read_text())
+    del final["sums"]
+    file.write_text(json.dumps(final))
+    assert "was made by an earlier foltr" in load_runs(runs).skipped[0].why
+    file.write_text(json.dumps({**final, "sums": {}}))
+    assert "sums are missing" in load_runs(runs).skipped[0].why

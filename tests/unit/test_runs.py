@@ -198,3 +198,37 @@ def test_scores_that_explode_name_client_and_round():
         e.run()
     with pytest.raises(FloatingPointError, match=r"client \d+, round \d+"):
         e.run(engine="debug")
+
+
+SCRIPT = """
+from dataclasses import dataclass
+import foltr
+from foltr.core import Memoryless
+from foltr.spec import aggregator
+
+@aggregator
+@dataclass(frozen=True)
+class Scaled(Memoryless):
+    def combine(self, cohort):
+        return FACTOR * cohort.updates.mean(axis=0, dtype=float)
+
+e = foltr.Experiment(data="Synthetic(queries=40)", clients=4, rounds=5, aggregator=Scaled())
+result = e.run("runs")
+print(result.found, result.final["ndcg@10"])
+"""
+
+
+def test_a_component_of_a_script_is_part_of_the_identity(tmp_path):
+    """Edited, the same repr is another experiment; told at a prompt, it has no identity that a folder could keep."""
+
+    def told(factor):
+        (tmp_path / "script.py").write_text(SCRIPT.replace("FACTOR", factor))
+        words = [sys.executable, "script.py"]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+
+    first, again, other = told("1.0"), told("1.0"), told("-1.0")
+    assert (first[0], again[0], other[0]) == ("False", "True", "False")
+    assert first[1] == again[1] != other[1]
+    words = [sys.executable, "-c", SCRIPT.replace("FACTOR", "1.0")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert "Scaled is in no file" in done.stderr and len(list((tmp_path / "runs").iterdir())) == 2

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import foltr.sweeping
 import foltr.workers
-from foltr.claim import Claim, claimed
+from foltr.claim import Busy, Claim, claimed
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.overview import Overview, Record
@@ -196,6 +197,31 @@ def test_a_run_that_another_process_makes_is_waited_for_not_repeated(tmp_path):
         assert work(task).kind == "busy" and claimed(folder)["pid"] == os.getpid()
     assert claimed(folder) is None
     assert work(task).kind == "made" and work(task).kind == "found"
+
+
+def test_who_waits_for_another_process_can_be_stopped(tmp_path):
+    with Claim(tmp_path).held(wait=False):
+        with pytest.raises(Busy), Claim(tmp_path).held(wait=True, stop=lambda: True):
+            pass
+
+
+def test_a_worker_of_a_cluster_makes_several_at_a_time(logged, tmp_path):
+    """Two threads of one process, each with a run that takes a second: they are under way together."""
+    foltr.use(logged)
+    (tmp_path / "lease").touch()
+    points = [small(seed=seed, rounds=40, aggregator="Logged(seconds=0.03)") for seed in (1, 2)]
+    planned = foltr.sweeping.plan(points, tmp_path / "runs", "s", "s").record.runs
+    tasks = [
+        Task(plan.run, p.experiment.config(), (str(logged),), str(tmp_path / "runs"), str(tmp_path / "lease"), None)
+        for plan, p in zip(planned, points, strict=True)
+    ]
+    together = []
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [pool.submit(work, task) for task in tasks]
+        while not all(outcome.done() for outcome in outcomes):
+            together.append(sum(claimed(tmp_path / "runs" / plan.run) is not None for plan in planned))
+            time.sleep(0.02)
+    assert [outcome.result().kind for outcome in outcomes] == ["made", "made"] and max(together) == 2
 
 
 def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):

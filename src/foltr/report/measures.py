@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from foltr.metrics import EMPTY
 from foltr.report.study import Study
 from foltr.results import Recorded
 
@@ -19,7 +20,6 @@ MEASURES = {  # higher is better in each
 }
 LATE_MEANS = ("online_ndcg@10", "maxrr")
 LEAVES_OUT = ("ndcg@10", "mrr@10")  # undefined for queries without a relevant document: an experiment's `empty` decides
-EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}
 
 
 def measured(study: Study) -> list[str]:
@@ -43,3 +43,9 @@ def _number(found: Any) -> float | None:
     """A finite number, or None. JSON readers also take NaN."""
     good = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
     return float(found) if good else None
+
+
+def empty_rule(run: Recorded) -> str:
+    """How queries without a relevant document count: "are skipped"."""
+    empty = run.final.get("empty")
+    return EMPTY.get(str(empty), f"count by the rule {empty!r}")

@@ -10,21 +10,17 @@ import gzip
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from foltr.files import write_whole
 from foltr.report.model import without_curves
 from foltr.report.sections import panels, sections
-from foltr.report.study import COLUMNS, PAIRS, Study, study
+from foltr.report.study import Study
 from foltr.report.thinned import BUDGET, thinned
-from foltr.results import Runs
 
 SCRIPTS = (
     "uplot.js",
@@ -42,17 +38,6 @@ STYLES = ("uplot.css", "page.css")
 FOR_SCRIPT = ("title", "baseline", "methods", "conditions", "cells", "runs", "matrices", "curves", "downloads")
 TARGET = 470_000  # bytes of a page, as far as thinning its curves can keep it
 PLAIN_PANELS = 120_000  # bytes of tables; where there are more, only the first is spelt out and the others are packed
-
-
-def write_report(
-    runs: Runs,
-    path: Path,
-    baseline: int | str | None = None,
-    pairs: Sequence[str] = PAIRS,
-    columns: Sequence[str] = COLUMNS,
-) -> None:
-    """`foltr report`: compare the runs, and write the page."""
-    write_whole(Path(path), page(study(runs, baseline, pairs, columns)))
 
 
 def page(study: Study, made: datetime | None = None) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from foltr.metrics import GAMMA
-from foltr.report.measures import EMPTY
+from foltr.report.measures import empty_rule
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
 from foltr.spec import opened
@@ -100,8 +100,7 @@ def _held_out(runs: Runs) -> str:
 
 def _queries(run: Recorded) -> str:
     """How queries without a relevant document count."""
-    empty = run.final.get("empty")
-    return f"Offline, queries without a relevant document {EMPTY.get(str(empty), f'count by the rule {empty!r}')}."
+    return f"Offline, queries without a relevant document {empty_rule(run)}."
 
 
 def _common(study: Study) -> str:

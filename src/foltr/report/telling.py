@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from foltr.report.entries import BETTER, WORSE, Entry, Matrix
-from foltr.report.measures import EMPTY, LEAVES_OUT, MEASURES
+from foltr.report.measures import LEAVES_OUT, MEASURES, empty_rule
 from foltr.report.pairing import is_data
 from foltr.report.provenance import source
 from foltr.report.study import Pair, Study
@@ -114,12 +114,6 @@ def of_what(runs: Iterable[Recorded], measure: str, pairs: tuple[str, ...]) -> s
     alike = ", not alike in all runs" if len(rules) > 1 else ""
     rule = f" Queries without a relevant document {' or '.join(rules)}{alike}." if rules else ""
     return f"Data: {data}.{rule}"
-
-
-def empty_rule(run: Recorded) -> str:
-    """ "are skipped" """
-    empty = run.final.get("empty")
-    return EMPTY.get(str(empty), f"count by the rule {empty!r}")
 
 
 def _incomplete(study: Study, pairs: dict[Place, set[Pair]]) -> str:

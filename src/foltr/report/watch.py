@@ -45,8 +45,8 @@ def serve(
     columns: Sequence[str] = COLUMNS,
     tell: Callable[[str], None] = print,
 ) -> None:
-    """Serve the page until Ctrl-C. `load` gives the finished runs, `progress` what `foltr.sweeping.progress` gives;
-    `port` 0 is any free one. `tell` gets the address once it is open."""
+    """Serve the page until Ctrl-C. `load` gives the finished runs, `progress` how far the sweeps are (as
+    `overview.State.plain`); `port` 0 is any free one. `tell` gets the address once it is open."""
     try:
         import uvicorn
     except ImportError:

@@ -44,3 +44,12 @@ def made_runs(runs, title=""):
 def luck(*address):
     """A number that looks random, the same in every test."""
     return float(np.random.default_rng(crc32(repr(address).encode())).normal())
+
+
+def grid(clients=(100, 10), kinds=KINDS, seeds=(1, 2, 3), **more):
+    return [
+        made_run(0.5 + 0.001 * c + 0.01 * luck(c, k, s), clients=c, users=f"Cascade(kind='{k}')", seed=s, **more)
+        for c in clients
+        for k in kinds
+        for s in seeds
+    ]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_runs import KINDS, luck, made_run, made_runs
+from made_runs import grid, made_run, made_runs
 
 from foltr.experiment import Experiment
 from foltr.report import blocks as contributed
@@ -30,15 +30,6 @@ from foltr.report.thinned import UNKNOWN, thinned
 from foltr.results import Runs, Skipped, load_runs
 
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-
-
-def grid(clients=(100, 10), kinds=KINDS, seeds=(1, 2, 3), **more):
-    return [
-        made_run(0.5 + 0.001 * c + 0.01 * luck(c, k, s), clients=c, users=f"Cascade(kind='{k}')", seed=s, **more)
-        for c in clients
-        for k in kinds
-        for s in seeds
-    ]
 
 
 # ---- commands

@@ -12,11 +12,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_runs import KINDS, luck, made_run, made_runs
+from made_runs import KINDS, grid, luck, made_run, made_runs
 
 from foltr.errors import Mistake
+from foltr.files import write_whole
 from foltr.report.model import model
-from foltr.report.page import PLAIN_PANELS, asset, page, write_report
+from foltr.report.page import PLAIN_PANELS, asset, page
 from foltr.report.study import study
 from foltr.results import Runs, Skipped
 
@@ -48,15 +49,6 @@ class Read(HTMLParser):
     def handle_data(self, data):
         for tag in set(self.inside):
             self.within.setdefault(tag, []).append(data)
-
-
-def grid(clients=(100, 10), kinds=KINDS, seeds=(1, 2, 3), **more):
-    return [
-        made_run(0.5 + 0.001 * c + 0.01 * luck(c, k, s), clients=c, users=f"Cascade(kind='{k}')", seed=s, **more)
-        for c in clients
-        for k in kinds
-        for s in seeds
-    ]
 
 
 def data_of(text):
@@ -170,7 +162,7 @@ def test_hostile_words_are_only_words(word):
 
 def test_names_that_are_no_text_do_not_stop_it(tmp_path):
     runs = Runs((made_run(),), skipped=(Skipped(Path("caf\udce9"), "broken"),))
-    write_report(runs, tmp_path / "r.html")
+    write_whole(tmp_path / "r.html", page(study(runs)))
     assert "caf\\udce9" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -207,14 +199,11 @@ def test_of_very_many_methods_one_table_is_spelt_out():
     assert sum(map(len, data_of(text)["panels"])) > PLAIN_PANELS
 
 
-def test_a_report_that_cannot_be_written_or_has_no_run(tmp_path):
+def test_a_report_of_no_run_or_of_an_unknown_baseline():
     with pytest.raises(Mistake, match="there is no finished run to report"):
-        write_report(made_runs([]), tmp_path / "r.html")
-    with pytest.raises(Mistake, match=r"cannot write .*absent"):
-        write_report(made_runs([made_run()]), tmp_path / "absent" / "r.html")
+        study(made_runs([]))
     with pytest.raises(Mistake, match="no method is called 'x'"):
-        write_report(made_runs([made_run()]), tmp_path / "r.html", baseline="x")
-    assert not list(tmp_path.iterdir())
+        study(made_runs([made_run()]), baseline="x")
 
 
 # ---- colours, by numbers (WCAG 2.2: 1.4.3 text 4.5 : 1, 1.4.11 lines 3 : 1)
