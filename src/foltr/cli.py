@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from foltr.cli_evidence import clean, report, status, sweep, watch
+from foltr.cli_privacy import privacy as privacy_ledger
 from foltr.cli_tools import plain, told, use_files
 from foltr.errors import Mistake, did_you_mean
 
@@ -38,8 +39,12 @@ def run(
     learner: Annotated[str | None, field("SPEC", "From clicks to an update.", "PDGD()")] = None,
     aggregator: Annotated[str | None, field("SPEC", "From updates to a direction.", "Mean()")] = None,
     optimizer: Annotated[str | None, field("SPEC", "From a direction to a step.", "SGD()")] = None,
+    privacy: Annotated[str | None, field("SPEC", "What is done so that messages tell less.", "none")] = None,
+    channel: Annotated[str | None, field("SPEC", "How messages travel, if not in the clear.", "none")] = None,
+    baseline: Annotated[str | None, field("SPEC", "Learn from labels instead, as a level.", "none")] = None,
     clients: Annotated[str | None, field("INT", "Devices in the federation.", "100")] = None,
     participation: Annotated[str | None, field("FLOAT", "Part of the clients in each round.", "1.0")] = None,
+    dropout: Annotated[str | None, field("FLOAT", "Chance that a message is lost.", "none")] = None,
     rounds: Annotated[str | None, field("INT", "How often the server updates.", "100")] = None,
     evaluate_every: Annotated[str | None, field("INT", "Rounds from one evaluation to the next.", "10")] = None,
     empty: Annotated[str | None, field("TEXT", "Queries without a relevant document: skip, zero, one.", "skip")] = None,
@@ -59,7 +64,8 @@ def run(
     """
     given = {
         "data": data, "users": users, "ranker": ranker, "learner": learner, "aggregator": aggregator,
-        "optimizer": optimizer, "clients": clients, "participation": participation, "rounds": rounds,
+        "optimizer": optimizer, "privacy": privacy, "channel": channel, "baseline": baseline, "clients": clients,
+        "participation": participation, "dropout": dropout, "rounds": rounds,
         "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
     }  # fmt: skip
     from foltr.run_command import run_command
@@ -127,6 +133,7 @@ def show(
 
 for command in (sweep, status, report, watch, clean):
     app.command()(told(command))
+app.command("privacy")(told(privacy_ledger))
 
 
 @data_app.command("list")

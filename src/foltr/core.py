@@ -8,10 +8,9 @@ dataclasses whose repr is their config (see `spec.py`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
@@ -19,11 +18,13 @@ from foltr.errors import Mistake
 
 if TYPE_CHECKING:
     from foltr.data.dataset import Dataset
+    from foltr.privacy.events import Event, Setting
     from foltr.seeds import Stream
 
 Array = np.ndarray
 Memory = tuple[Array, ...]  # what a server component carries from round to round; checkpoints are made of it
 Show = Callable[[Array], Array]  # a policy: documents (m, f) -> the list to show (k,)
+Tell = Callable[[int, int, int], int]  # (which value a reward has, of how many, in which session) -> which one is told
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Update:
     """What one client sends in one round. Nothing else ever leaves a device."""
 
     client: int
-    payload: Array  # (p,) float32; for gradient learners p == d
+    payload: Array  # (p,) numbers of four bytes; for learners that send updates p == d, float32
     weight: float  # interactions behind it
 
 
@@ -42,6 +43,7 @@ class Cohort:
     clients: Array  # (n,)
     updates: Array  # (n, p)
     weights: Array  # (n,)
+    directions: Array | None = None  # (n, d) what the learner decodes `updates` to, where the engine knows it already
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -53,6 +55,14 @@ class Cohort:
 
     def __len__(self) -> int:
         return len(self.clients)
+
+    def only(self, rows: Array) -> Cohort:
+        directions = None if self.directions is None else self.directions[rows]
+        return Cohort(self.clients[rows], self.updates[rows], self.weights[rows], directions)
+
+
+class Withheld(RuntimeError):
+    """A round whose sum is not released, because too few messages arrived: the server learns nothing from it."""
 
 
 @dataclass(frozen=True)
@@ -112,23 +122,94 @@ class Learner(Protocol):
         """How many sessions a client is asked for in a round, unless a partition says otherwise."""
         ...
 
+    @property
+    def rewards(self) -> int:
+        """How many values the reward of a session can take, for learners that send rewards; 0 for those that send
+        updates of the parameters, whose messages can be added up."""
+        ...
+
     def remembered(self, params: Array) -> Array:
         """What a device keeps between rounds, as it is before the first one (often nothing: shape (0,))."""
         ...
 
     def learn(
-        self, ranker: Ranker, params: Array, memory: Array, user: User, rng: Stream, t: int
+        self, ranker: Ranker, params: Array, memory: Array, user: User, rng: Stream, t: int, tell: Tell
     ) -> tuple[Array, float, Array]:
-        """All sessions of one client in round t -> payload (p,), weight, memory."""
+        """All sessions of one client in round t -> payload (p,), weight, memory. Every reward passes through `tell`."""
         ...
 
     def decode(self, payloads: Array, params: Array) -> Array:
         """What the payloads of a cohort (n, p) mean as directions (n, d); the server's work."""
         ...
 
+    def in_ball(self, radius: float) -> Self:
+        """The same learner, keeping its weights in an L2 ball; refuses where it cannot."""
+        ...
+
+    def luck(self, users: Stream, own: Stream) -> Stream:
+        """What the simulated user draws from: the user's own stream. (As published, FOLtR-ES mixes the two.)"""
+        ...
+
+
+class Privatizer(Protocol):
+    """What is done so that messages tell less: to rewards, to what a client sends, or by the server.
+
+    Simulated noise comes from the experiment's seed, by address. On real devices it must come from the operating
+    system: a server that knows the seed can subtract it.
+    """
+
+    @property
+    def acts_on(self) -> Literal["rewards", "updates"]: ...
+    @property
+    def ball(self) -> float | None:
+        """The L2 ball in which it wants the learner to keep its weights."""
+        ...
+
+    @property
+    def even(self) -> bool:
+        """Whether it holds only if every client of a round has the same weight."""
+        ...
+
+    def on_reward(self, which: int, values: int, rng: Stream) -> int:
+        """Which of the values 0 .. values - 1 is told instead of `which`."""
+        ...
+
+    def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
+        """What is sent instead of an update (d,), in a round of n clients."""
+        ...
+
+    def on_server(self, direction: Array, n: int, rng: Stream) -> Array:
+        """What the server uses instead of the mean (d,) of n updates."""
+        ...
+
+    def events(self, setting: Setting) -> tuple[Event, ...]:
+        """What happens in one round, for the ledger."""
+        ...
+
+    def nominal(self) -> str:
+        """What the paper that it comes from states, in one line."""
+        ...
+
+
+class Channel(Protocol):
+    """How updates reach the server, where not each in the clear."""
+
+    def fewest(self, asked: int) -> int:
+        """Of the clients asked in a round, the fewest whose messages make a sum that is released."""
+        ...
+
+    def carry(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
+        """What the server gets of a round: one row, the weighted mean, with the whole weight. Raises Withheld."""
+        ...
+
 
 class Aggregator(Protocol):
     """One round of updates -> one direction."""
+
+    @property
+    def looks_at(self) -> Literal["mean", "rows"]:
+        """Whether the weighted mean of the updates is all it uses, or whether it looks at single ones."""
+        ...
 
     def init(self, dim: int) -> Memory: ...
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...  # (d,) float64
@@ -149,41 +230,25 @@ class Source(Protocol):
     def load(self, split: str) -> Dataset: ...
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """A ranker that was trained on labels."""
+
+    scores: Callable[[Array], Array]  # (m, f) -> (m,)
+    params: Array | None  # (f,) of the linear ranker that it is, if it is one
+    model: bytes = b""  # else what its library writes and reads
+
+
+class Baseline(Protocol):
+    """A ranker trained on labels, which no device could see: a level to compare with."""
+
+    def fit(self, data: Dataset, validation: Dataset | None, seed: int) -> Ranked: ...
+
+
 class Engine(Protocol):
     """Where `client_step` runs."""
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed | None]: ...
-
-
-class Memoryless(ABC):
-    """Of aggregators that forget each round: write `combine`, get the protocol."""
-
-    @abstractmethod
-    def combine(self, cohort: Cohort) -> Array: ...
-
-    def init(self, dim: int) -> Memory:
-        return ()
-
-    def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
-        return self.combine(cohort), memory
-
-
-class Tabled(ABC):
-    """Of click models that are two tables: scan top-down, click with P(click | rank, grade), and only after a click
-    stop with P(stop | rank, grade)."""
-
-    @abstractmethod
-    def tables(self, grades: int, depth: int) -> tuple[Array, Array]: ...
-
-    def clicks(self, shown: Array, grades: int, rng: Stream) -> Array:
-        click, stop = self.tables(grades, len(shown))
-        draws = rng.uniforms(2 * len(shown))
-        clicked = np.zeros(len(shown), bool)
-        for j, grade in enumerate(shown):
-            clicked[j] = draws[2 * j] < click[j, grade]
-            if clicked[j] and draws[2 * j + 1] < stop[j, grade]:
-                break
-        return clicked
 
 
 def require(ok: bool, message: str) -> None:

@@ -40,13 +40,20 @@ class Evaluator:
 
     def __call__(self, params: Array) -> dict[str, float]:
         """Each of MEASURES for the parameters as a device holds them."""
-        queries = self.per_query(params.astype(np.float32))
+        return self.means(self.per_query(params.astype(np.float32)))
+
+    def means(self, queries: Array) -> dict[str, float]:
+        """Each of MEASURES, of what was measured on each query."""
         ndcg, mrr = mean_over_queries(queries[:, 0], self.empty), mean_over_queries(queries[:, 1], self.empty)
         return dict(zip(MEASURES, (ndcg, mrr, float(queries[:, 2].mean())), strict=True))
 
     def per_query(self, params: Array) -> Array:
         """(q, 3), in the order of MEASURES; NaN where a query has no relevant document."""
-        scores, unknown = self._scores(params), np.full((DEPTH, self.data.grades), np.nan)
+        return self.of_scores(self._scores(params))
+
+    def of_scores(self, scores: Array) -> Array:
+        """The same for any scores of the documents, float32."""
+        unknown = np.full((DEPTH, self.data.grades), np.nan)
         if not np.isfinite(scores).all():
             raise FloatingPointError("the scores of held-out documents are not finite")
         shares, tables = zip(*(self.clicks or ((1.0, unknown),)), strict=True)

@@ -8,8 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from foltr.aggregators.mean import Mean
-from foltr.core import Aggregator, ClickModel, Learner, Optimizer, Ranker, Source, require
+from foltr.core import (
+    Aggregator,
+    Baseline,
+    Channel,
+    ClickModel,
+    Learner,
+    Optimizer,
+    Privatizer,
+    Ranker,
+    Source,
+    require,
+)  # fmt: skip
 from foltr.data.synthetic import Synthetic
+from foltr.federation import cohort_size
+from foltr.fit import check_fit
 from foltr.learners.pdgd import PDGD
 from foltr.metrics import Empty
 from foltr.optimizers.sgd import SGD
@@ -24,7 +37,12 @@ if TYPE_CHECKING:
 @checked
 @dataclass(frozen=True)
 class Experiment:
-    """All parts of one run; its repr is its config. Two with equal fields give equal bits on one kind of CPU."""
+    """All parts of one run; its repr is its config. Two with equal fields give equal bits on one kind of CPU.
+
+    Without `privacy` messages are as they are, without `channel` each reaches the server in the clear; `dropout` is the
+    probability that one is lost. A `baseline` learns from labels instead of clicks: of the other parts it uses data,
+    users (to measure expected MaxRR), empty and seed.
+    """
 
     data: Source = Synthetic()
     users: ClickModel = Cascade()
@@ -32,8 +50,12 @@ class Experiment:
     learner: Learner = PDGD()
     aggregator: Aggregator = Mean()
     optimizer: Optimizer = SGD()
+    privacy: Privatizer | None = None
+    channel: Channel | None = None
+    baseline: Baseline | None = None
     clients: int = 100
     participation: float = 1.0
+    dropout: float | None = None
     rounds: int = 100
     evaluate_every: int = 10
     empty: Empty = "skip"
@@ -45,6 +67,19 @@ class Experiment:
         require(1 <= self.rounds <= 10**9, f"rounds must be in 1 .. 10^9, got {self.rounds}")
         require(self.evaluate_every >= 1, f"evaluate_every must be >= 1, got {self.evaluate_every}")
         require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
+        require(self.dropout is None or 0.0 <= self.dropout < 1.0, f"dropout must be in [0, 1), got {self.dropout}")
+        check_fit(self)
+
+    @property
+    def cohort(self) -> int:
+        """How many clients are asked in a round."""
+        return cohort_size(self.clients, self.participation)
+
+    @property
+    def device_learner(self) -> Learner:
+        """The learner as it runs on devices: in the ball that the privatizer sets."""
+        ball = None if self.privacy is None else self.privacy.ball
+        return self.learner if ball is None else self.learner.in_ball(ball)
 
     def config(self) -> dict[str, Any]:
         """Every field as a TOML value: components as their specs, tuples as lists, None not at all."""

@@ -115,6 +115,7 @@ class Folder:
         arrays = {
             "params": state.params,
             "t": np.array(state.t),
+            "withheld": np.array(state.withheld),
             "seconds": np.array(seconds),
             "memory": memory,
             "evaluated": np.array(metrics.evaluated, np.int64),
@@ -243,7 +244,8 @@ def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, tuple[flo
     def memory_of(name: str) -> tuple[Array, ...]:
         return tuple(family(name)[str(i)] for i in range(len(family(name))))
 
-    state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), int(arrays["t"]))
+    rounds = int(arrays["t"]), int(arrays.get("withheld", 0))
+    state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), *rounds)
     online = {name: part.tolist() for name, part in family("online").items()}
     offline = {name: part.tolist() for name, part in family("offline").items()}
     metrics = Metrics(online, arrays["evaluated"].tolist(), offline)

@@ -36,15 +36,22 @@ def shown(value: float | None) -> str:
 
 def summary(result: Result) -> str:
     final, e = result.final, result.experiment
-    mean = sum(result.metrics.online["online_ndcg@10"]) / e.rounds  # NaN where nobody may know
+    shown_lists = result.metrics.online["online_ndcg@10"]
+    mean = sum(shown_lists) / len(shown_lists) if shown_lists else float("nan")  # NaN also where nobody may know
+    online = [
+        f"online nDCG@10   {mean:.4f}  mean of all lists shown; discounted sum over rounds {shown(final['online'])}",
+        f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
+    ]
+    if e.baseline is not None:
+        online = [f"learned from     labels, in {final['seconds']:.1f} s: no round, no interaction"]
     lines = [
         f"offline nDCG@10  {shown(final['ndcg@10'])}  {sparkline(result.metrics.offline['ndcg@10'][1:])}",
         f"MRR@10           {shown(final['mrr@10'])}",
         f"expected MaxRR   {shown(final['expected_maxrr'])}",
-        f"online nDCG@10   {mean:.4f}  mean of all lists shown; discounted sum over rounds {shown(final['online'])}",
-        f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
+        *online,
         f"held-out queries {final['queries']:,}; {final['empty_queries']:,} with nothing relevant {EMPTY[e.empty]}",
         *(f"note: {note}" for note in final["notes"]),
+        *final.get("privacy", {}).get("lines", ()),
         f"{'finished before, not repeated' if result.found else 'run'}: {result.folder}",
     ]
     return "\n".join(lines)

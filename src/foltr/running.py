@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from foltr.claim import Claim
-from foltr.core import Array, Cohort, Observed, require
+from foltr.core import Array, Baseline, Cohort, Observed, require
 from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.environment import environment
@@ -23,6 +23,8 @@ from foltr.experiment import Experiment
 from foltr.federation import Server, State, federate, participants
 from foltr.interruptions import Interruptions
 from foltr.metrics import DEPTH, online_performance
+from foltr.privacy_account import ledger_of
+from foltr.rankers.linear import Linear
 from foltr.record import RESULTS, Curve, Folder, Metrics
 from foltr.seeds import stream
 from foltr.simulation import Population, iid
@@ -66,6 +68,11 @@ class Result:
     @property
     def trained(self) -> TrainedRanker:
         """The ranker: to rank new documents with, to save, to export."""
+        baseline = self.experiment.baseline
+        if baseline is not None:
+            other = f"{type(baseline).__name__} is no ranker of foltr: its params are the bytes of its own model"
+            require(self.params.dtype != np.uint8, other)
+            return TrainedRanker(Linear(), self.params.astype(np.float32), self.features)
         return TrainedRanker(self.experiment.ranker, self.params.astype(np.float32), self.features)
 
 
@@ -88,7 +95,13 @@ def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
 
 
 def folder_name(e: Experiment, its_identity: str) -> str:
-    return "-".join([*(type(part).__name__ for part in (e.data, e.learner, e.ranker)), its_identity])
+    parts = (e.data, e.learner, e.ranker) if e.baseline is None else (e.data, e.baseline)
+    return "-".join([*(type(part).__name__ for part in parts), its_identity])
+
+
+def known(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if np.isnan(value) else value
 
 
 class Run:
@@ -109,6 +122,9 @@ class Run:
         self.train, self.test = e.data.load("train"), e.data.load("test")
         _agree(self.train, self.test, type(e.data).__name__)
         self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
+        if e.privacy is not None and e.privacy.even:
+            uneven = f"{type(e.privacy).__name__} needs equal weights: every client must search equally often"
+            require(bool((self.population.sessions == self.population.sessions[0]).all()), uneven)
         self.identity = identity(e, self.train, self.test)
         if out is not None and (unknown := [name for name, content in sources_behind(e).items() if content is None]):
             lost = "is in no file, so that its runs could not be told from those of another version of it"
@@ -151,30 +167,32 @@ class Run:
         return Result(self.experiment, *done, self.folder.path, self.train.width, found=True)
 
     def _made(self, claim: Claim | None) -> Result:
-        with self.threads.running(), Interruptions(self.folder, self.stop) as interruptions:
-            return self._learn(interruptions, claim)
+        with self.threads.running():
+            if self.experiment.baseline is not None:
+                return self._level(self.experiment.baseline)
+            with Interruptions(self.folder, self.stop) as interruptions:
+                return self._learn(interruptions, claim)
 
     def _keep_queries(self, params: Array) -> None:
+        e = self.experiment
+        if e.baseline is not None:
+            raise Mistake(f"{self.folder and self.folder.path} has no results per query: delete it to make it again")
+        self._keep(self._evaluator().per_query(params.astype(np.float32)))
+
+    def _keep(self, values: Array) -> None:
         assert self.folder is not None
-        values = self._evaluator().per_query(params.astype(np.float32))
         names = [name.decode(errors="replace") for name in self.test.query_ids.tolist()]
         self.folder.keep_queries(names, MEASURES, values)
 
     def _learn(self, interruptions: Interruptions, claim: Claim | None) -> Result:
         e, began = self.experiment, time.perf_counter()
-        server = Server(e.learner, e.aggregator, e.optimizer)
+        promised = ledger_of(e, self.train.width).plain()  # first: what cannot be accounted for is not run
+        server = Server(e.device_learner, e.aggregator, e.optimizer, e.privacy)
         state = server.init(e.ranker.init(self.train.width, stream(e.seed, "init")))
         engine, evaluate = self._engine(state.params), self._evaluator()
         metrics, before = Metrics(), (0.0, 0.0)
         if self.folder is not None:
-            about = {
-                "identity": self.identity,
-                "results": RESULTS,
-                "data": {"train": self.train.content, "test": self.test.content},
-                "files": sources_behind(e),
-                **environment(),
-            }
-            self.folder.open({"config.toml": written(e), "environment.json": json.dumps(about, indent=1) + "\n"})
+            self.folder.open(self._about())
             if stored := self.folder.resume():
                 state, engine.memory, metrics, before = stored
         if not metrics.evaluated:
@@ -203,44 +221,86 @@ class Run:
         def choose(t: int) -> Array:
             return participants(e.clients, e.participation, e.seed, t)
 
-        state = federate(server, engine, state, e.rounds, choose, e.seed, record)
-        final = self._final(metrics, seconds(), self.notes + engine.notes)
+        state = federate(server, engine, state, e.rounds, choose, e.seed, record, e.channel, e.dropout)
+        notes = self.notes + engine.notes
+        if state.withheld:
+            notes += (
+                f"too few messages arrived in {state.withheld:,} of {e.rounds:,} rounds: nothing was learned then",
+            )
+        final = self._final(metrics, seconds(), notes)
+        final |= {f"train_{name}": known(value) for name, value in self._evaluator(self.train)(state.params).items()}
+        final["privacy"] = promised
         if self.folder is not None:
             if self.per_query:
                 self._keep_queries(state.params)
             self.folder.finish(state.params, metrics, final)
         return Result(e, state.params, metrics, final, self.folder.path if self.folder else None, self.train.width)
 
+    def _about(self) -> dict[str, str]:
+        about = {
+            "identity": self.identity,
+            "results": RESULTS,
+            "data": {"train": self.train.content, "test": self.test.content},
+            "files": sources_behind(self.experiment),
+            **environment(),
+        }
+        return {"config.toml": written(self.experiment), "environment.json": json.dumps(about, indent=1) + "\n"}
+
+    def _level(self, baseline: Baseline) -> Result:
+        """A ranker trained on labels, in no round and by no interaction. Its parameters are those of the linear ranker
+        that it is, or the bytes of its model."""
+        e, began, metrics = self.experiment, time.perf_counter(), Metrics()
+        validation = e.data.load("vali") if "vali" in e.data.splits else None
+        ranked = baseline.fit(self.train, validation, e.seed)
+        params = np.frombuffer(ranked.model, np.uint8) if ranked.params is None else ranked.params
+        queries, trained_on = (
+            self._evaluator(data).of_scores(np.asarray(ranked.scores(data.features), np.float32))
+            for data in (self.test, self.train)
+        )
+        means = self._evaluator().means
+        metrics.evaluate(0, means(queries))
+        final = self._final(metrics, (time.perf_counter() - began, 0.0), self.notes)
+        final |= {f"train_{name}": known(value) for name, value in means(trained_on).items()}
+        if self.folder is not None:
+            self.folder.open(self._about())
+            if self.per_query:
+                self._keep(queries)
+            self.folder.finish(params, metrics, final)
+        return Result(e, params, metrics, final, self.folder.path if self.folder else None, self.train.width)
+
     def _engine(self, params: Array) -> Any:
         e, p = self.experiment, self.population
         start = e.learner.remembered(params.astype(np.float32))
         memory = np.tile(start, (e.clients, 1))  # (clients, numbers kept on each device)
         if self.engine_name == "debug":
-            return Debug(e.learner, e.ranker, p, e.seed, memory)
+            return Debug(e.device_learner, e.ranker, p, e.seed, memory, e.privacy)
         from foltr.engines.local import Local
 
-        return Local(e.learner, e.ranker, p, e.seed, memory, self.threads)
+        return Local(e.device_learner, e.ranker, p, e.seed, memory, self.threads, e.privacy)
 
-    def _evaluator(self) -> Evaluator:
+    def _evaluator(self, data: Dataset | None = None) -> Evaluator:
         e, p, tables = self.experiment, self.population, self.population.tables(DEPTH)
         shares = np.bincount(p.models.ravel(), minlength=len(p.click_models)) / p.models.size
         clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
-        return Evaluator(e.ranker, self.test, clicks, e.empty, e.seed, self.threads, self.engine_name == "debug")
+        return Evaluator(
+            e.ranker, data or self.test, clicks, e.empty, e.seed, self.threads, self.engine_name == "debug"
+        )
 
     def _final(self, metrics: Metrics, seconds: tuple[float, float], notes: tuple[str, ...]) -> dict[str, Any]:
         last = {name: values[-1] for name, values in metrics.offline.items()}
-        online, held_out = metrics.online["online_ndcg@10"], self.test
+        nothing, held_out = [float("nan")], self.test  # a baseline's users never searched
+        online, max_rr = (metrics.online[name] or nothing for name in ("online_ndcg@10", "maxrr"))
         relevant = np.add.reduceat(held_out.labels[0] > 0, held_out.offsets[:-1])
         measures = {
             **last,
             "online": online_performance(np.array(online)),
             "online_ndcg@10": online[-1],
-            "maxrr": metrics.online["maxrr"][-1],
+            "maxrr": max_rr[-1],
         }
         return {
-            **{name: None if np.isnan(value) else value for name, value in measures.items()},
+            **{name: known(value) for name, value in measures.items()},
             "interactions": int(sum(metrics.online["interactions"])),
-            "rounds": self.experiment.rounds,
+            "rounds": len(metrics.online["interactions"]),
             "queries": held_out.queries,
             "empty_queries": int((relevant == 0).sum()),
             "empty": self.experiment.empty,

@@ -76,11 +76,19 @@ class Stream:
         self.drawn += 1
         return ((z >> 12) + 0.5) * 2.0**-52
 
+    def skip(self) -> None:
+        """Leave out a draw."""
+        self.drawn += 1
+
     def normals(self, n: int) -> np.ndarray:
         """The next n standard normal draws, by Box and Muller."""  # (n,) float64
         u = self.uniforms(2 * ((n + 1) // 2))
         radius, angle = np.sqrt(-2.0 * np.log(u[0::2])), 2.0 * np.pi * u[1::2]
         return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()[:n]
+
+    def gaussians(self, n: int) -> np.ndarray:
+        """The next n standard normal draws, one word each, the same bits in any implementation."""  # (n,) float64
+        return gaussian(self.uniforms(n))
 
     def integer(self, n: int) -> int:
         """The next draw from 0 .. n - 1."""
@@ -89,3 +97,45 @@ class Stream:
     def sample(self, n: int, k: int) -> np.ndarray:
         """k of 0 .. n - 1 without replacement, in ascending order."""  # (k,) int64
         return np.sort(np.argsort(self.words(n), kind="stable")[:k])
+
+
+# AS 241's PPND7 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-7, near the middle, in the tails and
+# far out; each a ratio of polynomials, lowest power first
+MIDDLE = (3.3871327179, 50.434271938, 159.29113202, 59.10937472), (1.0, 17.895169469, 78.757757664, 67.1875636)
+TAIL = (1.4234372777, 2.75681539, 1.3067284816, 0.17023821103), (1.0, 0.7370016425, 0.12021132975)
+FAR = (6.657905115, 3.081226386, 0.42868294337, 0.017337203997), (1.0, 0.24197894225, 0.012258202635)
+LN2, ROOT2 = 0.6931471805599453, 1.4142135623730951
+
+
+def gaussian(u: np.ndarray) -> np.ndarray:
+    """The standard normal quantiles of u in (0, 1): only sums, products, quotients and square roots, which IEEE 754
+    rounds in one way. (A library's logarithm may differ in its last bit, and a seed must mean one perturbation.)"""
+    q = u - 0.5
+    r = np.sqrt(-_log(np.minimum(u, 1.0 - u)))
+    middle = q * _ratio(0.180625 - q * q, MIDDLE)
+    tail = np.where(r <= 5.0, _ratio(r - 1.6, TAIL), _ratio(r - 5.0, FAR))
+    return np.where(np.abs(q) <= 0.425, middle, np.where(q < 0.0, -tail, tail))
+
+
+def _ratio(x: np.ndarray, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> np.ndarray:
+    above, below = (_polynomial(x, p) for p in polynomials)
+    return above / below
+
+
+def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
+    total = np.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = total * x + c
+    return total
+
+
+def _log(x: np.ndarray) -> np.ndarray:
+    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its series."""
+    m, e = np.frexp(x)
+    m, e = m * 2.0, e - 1
+    large = m > ROOT2
+    m, e = np.where(large, 0.5 * m, m), np.where(large, e + 1, e)
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    series = _polynomial(z, tuple(2.0 / k for k in range(1, 17, 2)))
+    return e * LN2 + s * series

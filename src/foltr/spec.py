@@ -31,6 +31,11 @@ OTHER_NAMES = {  # what people of the field may type first
     "FedAvg": "it is Mean",
     "FedProx": "it is PDGD with mu > 0",
     "FedSGD": "it is PDGD with update='round'",
+    "FOLtR-ES": "it is ES",
+    "FOLtRES": "it is ES",
+    "MSE": "it is LeastSquares",
+    "SVMRank": "it is RankingSVM",
+    "SecAgg": "it is SecureSum",
 }
 
 
@@ -46,6 +51,9 @@ class Registry:
         known = self._members.get(cls.__name__)
         if known is not None and known.__module__ != cls.__module__:
             raise Mistake(f"two {self.family}s are called {cls.__name__}: {known.__module__} and {cls.__module__}")
+        if missing := [name for name in _verbs(self.protocol) if name not in _names(cls)]:
+            kinds = "foltr.kinds has classes that give most of it"
+            raise Mistake(f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)} ({kinds})")
         self._members[cls.__name__] = checked(cls)
         return cls
 
@@ -80,6 +88,15 @@ class Registry:
         return members[name](**values)
 
 
+def _verbs(protocol: type) -> list[str]:
+    return [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
+
+
+def _names(cls: type) -> set[str]:
+    """Fields without a default are no attributes of the class."""
+    return {*dir(cls), *(field.name for field in fields(cls))} if is_dataclass(cls) else set(dir(cls))
+
+
 _installed: list[bool] = []
 _loading = RLock()
 
@@ -98,10 +115,16 @@ rankers = Registry("ranker", "rankers", core.Ranker)
 learners = Registry("learner", "learners", core.Learner)
 aggregators = Registry("aggregator", "aggregators", core.Aggregator)
 optimizers = Registry("optimizer", "optimizers", core.Optimizer)
-FAMILIES = (sources, click_models, rankers, learners, aggregators, optimizers)
+privatizers = Registry("privatizer", "privacy", core.Privatizer)
+channels = Registry("channel", "channels", core.Channel)
+baselines = Registry("baseline", "baselines", core.Baseline)
+FAMILIES = (
+    sources, click_models, rankers, learners, aggregators, optimizers, privatizers, channels, baselines,
+)  # fmt: skip
 
 source, click_model, ranker = sources.register, click_models.register, rankers.register
 learner, aggregator, optimizer = learners.register, aggregators.register, optimizers.register
+privatizer, channel, baseline = privatizers.register, channels.register, baselines.register
 
 
 def checked(cls: T) -> T:
@@ -193,8 +216,8 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
 
 
 def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
-    if value is None and type(None) in options:
-        return None
+    if type(None) in options and (value is None or (value == "none" and str not in options)):
+        return None  # files have no word of their own for it
     exact = [option for option in options if option is type(value)]
     messages = []
     for option in exact or [option for option in options if option is not type(None)]:

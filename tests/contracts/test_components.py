@@ -5,11 +5,32 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
-from foltr.core import Cohort
+from foltr.core import Cohort, Withheld
+from foltr.data.synthetic import Synthetic
+from foltr.privacy.events import Setting
 from foltr.seeds import stream
-from foltr.spec import FAMILIES, aggregators, click_models, described, learners, optimizers, rankers, sources
+from foltr.spec import (
+    FAMILIES,
+    aggregators,
+    baselines,
+    channels,
+    click_models,
+    described,
+    learners,
+    optimizers,
+    privatizers,
+    rankers,
+    sources,
+)
 
-NEEDS = {"Letor": {"path": "somewhere"}, "Intents": {"path": "somewhere"}}  # fields without a default
+NEEDS = {  # fields without a default
+    "Letor": {"path": "somewhere"},
+    "Intents": {"path": "somewhere"},
+    "RandomizedReward": {"p": 0.9},
+    "GammaShares": {"epsilon": 1.2, "sensitivity": 3.0},
+    "Laplace": {"epsilon": 1.0, "clip": 2.0},
+    "Gaussian": {"noise": 1.0, "clip": 2.0},
+}
 
 
 def made(registry, name):
@@ -117,7 +138,59 @@ def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
 @each(learners)
 def test_a_learner_knows_how_often_it_learns(thing):
     assert thing.sessions >= 1
+    assert thing.rewards >= 0
     assert thing.remembered(np.zeros(3, np.float32)).ndim == 1
+    users, own = stream(1, "users"), stream(1, "own")
+    assert thing.luck(users, own) is users  # what is published otherwise must be asked for
+
+
+@each(privatizers)
+@pytest.mark.parametrize("update", [np.zeros(6), np.arange(6.0), np.full(6, 1e30)], ids=["zero", "small", "huge"])
+def test_a_privatizer_takes_any_update_and_leaves_the_original(thing, update):
+    update = update.astype(np.float32)
+    update.setflags(write=False)
+    sent = thing.on_client(update, 10, stream(3, "noise"))
+    assert sent.shape == update.shape and sent.dtype == np.float32 and np.isfinite(sent).all()
+    np.testing.assert_array_equal(sent, thing.on_client(update, 10, stream(3, "noise")))
+    direction = thing.on_server(np.zeros(6), 10, stream(3, "noise"))
+    assert direction.shape == (6,) and direction.dtype == np.float64
+
+
+@each(privatizers)
+def test_a_privatizer_tells_a_reward_that_exists(thing):
+    assert {thing.on_reward(2, 4, stream(3, "noise", i)) for i in range(200)} <= {0, 1, 2, 3}
+
+
+@each(privatizers)
+def test_a_privatizer_describes_itself_to_the_ledger(thing):
+    values = 11 if thing.acts_on == "rewards" else 0
+    for event in thing.events(Setting(d=46, cohort=100, arriving=80, sessions=4, values=values)):
+        assert event.seen in ("message", "sum", "model")
+    assert thing.nominal() and "\n" not in thing.nominal()
+
+
+@each(channels)
+def test_a_channel_gives_the_weighted_mean_or_nothing(thing):
+    c = cohort(n=9)
+    c = Cohort(c.clients, c.updates, np.arange(1.0, 10.0))
+    got = thing.carry(c, 9, stream(0, "channel"))
+    assert got.updates.shape == (1, 5) and got.weights.tolist() == [45.0]
+    np.testing.assert_allclose(got.updates[0], np.average(c.updates, axis=0, weights=c.weights), atol=1e-6)
+    few = thing.fewest(9) - 1
+    with pytest.raises(Withheld):
+        thing.carry(c.only(np.arange(few)), 9, stream(0, "channel"))
+
+
+@each(baselines)
+def test_a_baseline_ranks_the_better_documents_first(thing):
+    data = Synthetic(queries=30).load("train")
+    ranked = thing.fit(data, None, 1)
+    scores = ranked.scores(data.features)
+    assert scores.shape == (data.documents,) and np.isfinite(scores).all()
+    assert np.corrcoef(scores, data.labels[0])[0, 1] > 0.3
+    assert (ranked.params is None) == bool(ranked.model)
+    if ranked.params is not None:
+        np.testing.assert_allclose(scores, data.features @ ranked.params, rtol=1e-4, atol=1e-4 * np.ptp(scores))
 
 
 @each(sources)

@@ -28,11 +28,13 @@ class Scripted:
     """A stream that says what it is told: click draw and stop draw of rank 1, of rank 2, ..."""
 
     def __init__(self, *draws: float) -> None:
-        self.draws = np.array(draws)
+        self.draws = iter(draws)
 
-    def uniforms(self, n: int) -> np.ndarray:
-        assert n == len(self.draws)
-        return self.draws
+    def uniform(self) -> float:
+        return next(self.draws)
+
+    def skip(self) -> None:
+        next(self.draws)
 
 
 @pytest.mark.parametrize("kind, grades", PRINTED)

@@ -73,7 +73,9 @@ def by_hand(learner: PDGD, t: int) -> np.ndarray:
 def test_local_steps(fields):
     learner = PDGD(k=5, explore=False, **fields)
     start = START.astype(np.float32)
-    found, weight, memory = learner.learn(Linear(), start, np.empty(0, np.float32), Replayed(4), RNG, t=2)
+    found, weight, memory = learner.learn(
+        Linear(), start, np.empty(0, np.float32), Replayed(4), RNG, 2, tell=lambda which, values, s: which
+    )
     np.testing.assert_allclose(found, by_hand(learner, t=2), rtol=1e-4, atol=2e-6)
     assert weight == 4.0 and memory.shape == (0,) and found.dtype == np.float32
     if learner.max_norm == 1.5:

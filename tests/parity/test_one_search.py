@@ -72,4 +72,6 @@ def test_the_plain_learner_refuses_it_too(bad, explore):
     user = iid(dataset([5]), MODEL, clients=1, sessions=1).user(0, Stream(1))
     params = np.full(FEATURES, bad, np.float32)
     with pytest.raises(FloatingPointError):
-        PDGD(explore=explore).learn(Linear(), params, np.empty(0, np.float32), user, Stream(2), 0)
+        PDGD(explore=explore).learn(
+            Linear(), params, np.empty(0, np.float32), user, Stream(2), 0, lambda which, values, s: which
+        )

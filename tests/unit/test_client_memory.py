@@ -7,13 +7,14 @@ import pytest
 
 import foltr.running
 from foltr.experiment import Experiment
+from foltr.kinds import SendsUpdates
 from foltr.learners.pdgd import PDGD
 from foltr.running import Run
 from foltr.spec import learners
 
 
 @dataclass(frozen=True)
-class Momentum:
+class Momentum(SendsUpdates):
     """PDGD whose clients add half of their last update: each remembers its own."""
 
     inner: PDGD = field(default_factory=PDGD)
@@ -25,13 +26,10 @@ class Momentum:
     def remembered(self, params):
         return np.zeros(len(params), np.float32)
 
-    def learn(self, ranker, params, memory, user, rng, t):
-        update, weight, _ = self.inner.learn(ranker, params, np.empty(0), user, rng, t)
+    def learn(self, ranker, params, memory, user, rng, t, tell):
+        update, weight, _ = self.inner.learn(ranker, params, np.empty(0), user, rng, t, tell)
         update = update + np.float32(0.5) * memory
         return update, weight, update
-
-    def decode(self, payloads, params):
-        return payloads
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_help_is_instant(tmp_path):
 def test_help_tells_the_defaults(tmp_path):
     told = re.sub(r"[\s│]+", " ", foltr("run", "--help", cwd=tmp_path).stdout)
     for field in fields(Experiment):
-        default = brief(field.default) if is_dataclass(field.default) else field.default
+        default = brief(field.default) if is_dataclass(field.default) else str(field.default).replace("None", "none")
         assert f"--{field.name.replace('_', '-')} " in told and f"Default: {default}" in told
 
 
@@ -62,7 +62,7 @@ def test_run_prints_one_json_object(tmp_path):
 def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
     (tmp_path / "my_rule.py").write_text(
         '"""A rule of my own."""\n'
-        "from dataclasses import dataclass\nfrom foltr.core import Memoryless\nfrom foltr.spec import aggregator\n\n"
+        "from dataclasses import dataclass\nfrom foltr.kinds import Memoryless\nfrom foltr.spec import aggregator\n\n"
         "@aggregator\n@dataclass(frozen=True)\nclass FirstOnly(Memoryless):\n"
         '    """Listen to the first client only."""\n\n'
         "    scale: float = 1.0\n\n"
@@ -92,7 +92,7 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[foltr.components]\nothers = others_components\n")
     (package / "others_components.py").write_text(
-        "from dataclasses import dataclass\nfrom foltr.core import Memoryless\nfrom foltr.spec import aggregator\n\n"
+        "from dataclasses import dataclass\nfrom foltr.kinds import Memoryless\nfrom foltr.spec import aggregator\n\n"
         '@aggregator\n@dataclass(frozen=True)\nclass Others(Memoryless):\n    """A rule from elsewhere."""\n\n'
         "    def combine(self, cohort):\n        return cohort.updates.mean(axis=0, dtype=float)\n"
     )

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from foltr.core import Memoryless
 from foltr.data.synthetic import Synthetic
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.kinds import Memoryless
 from foltr.learners.pdgd import PDGD
 from foltr.record import Folder
 from foltr.simulation import iid

@@ -203,7 +203,7 @@ def test_scores_that_explode_name_client_and_round():
 SCRIPT = """
 from dataclasses import dataclass
 import foltr
-from foltr.core import Memoryless
+from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
 @aggregator

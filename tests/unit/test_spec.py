@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.core import Aggregator, Cohort, Memoryless
+from foltr.core import Aggregator, Cohort
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.kinds import Memoryless
 from foltr.learners.pdgd import PDGD
 from foltr.optimizers.adam import Adam
 from foltr.rankers.mlp import MLP

@@ -29,7 +29,7 @@ LOGGED = '''
 import os, time
 from dataclasses import dataclass
 
-from foltr.core import Memoryless
+from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Memoryless
+from foltr.core import Array, Cohort
+from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
 
@@ -17,6 +18,8 @@ class Mean(Memoryless):
 
     Summed in float64 by a plain loop: the same bits whatever the number of threads (a matrix product promises none).
     """
+
+    looks_at = "mean"
 
     def combine(self, cohort: Cohort) -> Array:
         return np.einsum("n,nd->d", cohort.weights, cohort.updates) / cohort.weights.sum()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Learner, Observed, Ranker, Update, require
+from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker, Update, require
 from foltr.federation import client_step
 from foltr.seeds import stream
 from foltr.simulation import Population
@@ -19,6 +19,7 @@ class Debug:
     population: Population
     seed: int
     memory: Array  # (clients, numbers) what each device keeps between rounds
+    privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
@@ -26,12 +27,14 @@ class Debug:
         params.flags.writeable = False  # what one client did to them, all later ones would get
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
         for i, client in enumerate(map(int, clients)):
-            user = self.population.user(client, stream(self.seed, "user", client, t))
+            users, own = stream(self.seed, "user", client, t), stream(self.seed, "ranking", client, t)
+            user = self.population.user(client, self.learner.luck(users, own))
             where = f"client {client}, round {t}"
             try:
                 update, kept = client_step(
-                    self.learner, self.ranker, params, self.memory[client], user, client, t, self.seed
-                )
+                    self.learner, self.ranker, self.privacy, params, self.memory[client], user, client, len(clients), t,
+                    self.seed,
+                )  # fmt: skip
             except FloatingPointError as error:
                 raise FloatingPointError(f"{where}: {error}") from None
             except Exception as error:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Learner, Observed, Ranker
+from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker
 from foltr.engines.debug import Debug
 from foltr.kernels import frozen
-from foltr.kernels.twins import learn_kernel
+from foltr.kernels.twins import learn_twin, noise_twin
+from foltr.learners.es import PERTURBATION
 from foltr.metrics import DEPTH, discounts, gains
-from foltr.seeds import key
+from foltr.seeds import key, stream
 from foltr.simulation import Population
 from foltr.threads import Threads
 
@@ -27,18 +28,21 @@ class Local:
     seed: int
     memory: Array  # (clients, numbers) what each device keeps between rounds
     threads: Threads
+    privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         p = self.population
-        self.compiled = learn_kernel(self.learner, self.ranker, p.data.width)
-        clicks = p.tables(self.learner.k) if self.compiled else None  # type: ignore[attr-defined]
-        if self.compiled is None or clicks is None:
-            names = ", ".join(type(part).__name__ for part in (self.learner, self.ranker, *p.click_models))
+        self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy)
+        clicks = p.tables(self.learner.k) if self.twin else None  # type: ignore[attr-defined]
+        if self.twin is None or clicks is None:
+            parts = (self.learner, self.ranker, *p.click_models, *((self.privacy,) if self.privacy else ()))
+            names = ", ".join(type(part).__name__ for part in parts)
             self.notes = (f"runs plainly: there is no compiled twin for {names} together",)
-            self.compiled = None
+            self.twin = None
             return
-        self.keys = np.array([key(self.seed, "user"), key(self.seed, "ranking")], np.uint64)
+        keys = [key(self.seed, name) for name in ("user", "ranking", "privacy")]
+        self.keys = np.array([*keys, PERTURBATION], np.uint64)
         tables = (
             (p.data.storage, p.data.labels),
             (p.starts, p.stops, p.labelling, p.ideals),
@@ -49,18 +53,32 @@ class Local:
         self.tables: tuple[Any, ...] = ((*data, p.longest), *others)
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
-        if self.compiled is None:
-            return Debug(self.learner, self.ranker, self.population, self.seed, self.memory).collect(params, t, clients)
-        kernel, settings = self.compiled
-        sessions = self.population.sessions[clients]
-        updates, observed = np.empty((len(clients), len(params)), np.float32), np.empty((len(clients), 2))
+        if self.twin is None:
+            plain = Debug(self.learner, self.ranker, self.population, self.seed, self.memory, self.privacy)
+            return plain.collect(params, t, clients)
+        twin, n, sessions = self.twin, len(clients), self.population.sessions[clients]
+        means, observed = np.empty((n, len(params)), np.float32), np.empty((n, 2))
+        sent = np.empty((n, twin.message), np.uint32) if twin.message else means
 
         def piece(first: int, last: int) -> None:
             part = slice(first, last)
-            failed = kernel(*self.tables, *settings, params, self.keys, t, clients[part], updates[part], observed[part])
+            filled = (sent[part], observed[part]) + ((means[part],) if twin.message else ())
+            failed = twin.kernel(*self.tables, *twin.settings, params, self.keys, t, clients[part], *filled)
             if failed >= 0:
                 raise FloatingPointError(f"client {clients[first + failed]}, round {t}: the scores are not finite")
+            if self.privacy is not None and not twin.message:
+                self._privatize(self.privacy, sent[part], clients[part], n, t)
 
-        self.threads.share(len(clients), piece, small=int(sessions.sum()) < ALONE)
+        self.threads.share(n, piece, small=int(sessions.sum()) < ALONE)
         observed /= sessions[:, None]
-        return Cohort(clients, updates, sessions.astype(np.float64)), Observed(observed[:, 0], observed[:, 1])
+        cohort = Cohort(clients, sent, sessions.astype(np.float64), means if twin.message else None)
+        return cohort, Observed(observed[:, 0], observed[:, 1])
+
+    def _privatize(self, privacy: Privatizer, updates: Array, clients: Array, n: int, t: int) -> None:
+        compiled = noise_twin(privacy)
+        if compiled is not None:
+            kernel, settings = compiled
+            kernel(settings, n, self.keys[2], clients, t, updates)
+            return
+        for i, client in enumerate(map(int, clients)):
+            updates[i] = privacy.on_client(updates[i], n, stream(self.seed, "privacy", client, t))

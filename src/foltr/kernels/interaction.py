@@ -39,6 +39,27 @@ def scan(grades, k, click, stop, user_key, clicked):
 
 
 @kernel()
+def judge(ranking, k, labels, start, ideal, gain, discount, grades, tally):
+    """The grades of the documents shown; adds their nDCG to `tally`."""
+    dcg = 0.0
+    for j in range(k):
+        grades[j] = labels[start + ranking[j]]
+    for j in range(min(k, discount.shape[0])):
+        dcg += gain[grades[j]] * discount[j]
+    if ideal > 0.0:
+        tally[0] += dcg / ideal
+
+
+@kernel()
+def reciprocal_rank(clicked, k):
+    """Of the first click among k, 0 without one."""
+    for j in range(k):
+        if clicked[j]:
+            return 1.0 / (j + 1)
+    return 0.0
+
+
+@kernel()
 def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, click, stop, ideal, gain, discount,
              scratch, tally):  # fmt: skip
     """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to `tally`; returns the
@@ -55,20 +76,11 @@ def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, c
         sample_wide(s, n, k, rank_key, ranking, cdf)
     else:
         best_first(s, n, k, rank_key, ranking)
-    dcg = 0.0
-    for j in range(k):
-        grades[j] = labels[start + ranking[j]]
-    for j in range(min(k, discount.shape[0])):
-        dcg += gain[grades[j]] * discount[j]
-    if ideal > 0.0:
-        tally[0] += dcg / ideal
+    judge(ranking, k, labels, start, ideal, gain, discount, grades, tally)
     last = scan(grades, k, click, stop, user_key, clicked)
     if last == NO_CLICK:
         return NO_CLICK
-    for j in range(min(last + 1, discount.shape[0])):
-        if clicked[j]:
-            tally[1] += 1.0 / (j + 1)
-            break
+    tally[1] += reciprocal_rank(clicked, min(last + 1, discount.shape[0]))
     examined = k if shown_pairs else min(last + 2, k)
     if narrow:
         if not explore:

@@ -6,34 +6,67 @@ A twin is found by the exact class, so that a user's own PDGD or MLP is never mi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from foltr.core import Array, Learner, Ranker
+from foltr.core import Array, Learner, Privatizer, Ranker
+from foltr.kernels import frozen
+from foltr.kernels.es import COUNT, FIRST, LAST, WHICH, learn_es
 from foltr.kernels.evaluation import score_linear, score_mlp
 from foltr.kernels.hidden_layer import RELU, SIGMOID, TANH
+from foltr.kernels.noise import add_gamma_shares, clip_and_add_gaussians, clip_and_add_laplace
 from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
+from foltr.learners.es import ES
 from foltr.learners.pdgd import PDGD
+from foltr.privacy.clipping import SLACK
+from foltr.privacy.gamma_shares import LEAST, GammaShares
+from foltr.privacy.gaussian import Gaussian
+from foltr.privacy.laplace import Laplace
+from foltr.privacy.randomized_reward import RandomizedReward
 from foltr.rankers.linear import Linear
 from foltr.rankers.mlp import MLP
 
 ACTIVATIONS = {"sigmoid": SIGMOID, "relu": RELU, "tanh": TANH}
+LOOKS_AT = {"maxrr": FIRST, "first": FIRST, "last": LAST, "ctr": COUNT, "dcg": WHICH}
 
 
-def learn_kernel(learner: Learner, ranker: Ranker, features: int) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
-    """The kernel of a round and its leading arguments after the tables, or None."""
-    if type(learner) is not PDGD:
+class Twin(NamedTuple):
+    kernel: Callable[..., int]
+    settings: tuple[Any, ...]  # its arguments after the tables
+    message: int = 0  # words of a message; 0 for as many as there are parameters, float32
+
+
+def learn_twin(learner: Learner, ranker: Ranker, features: int, privacy: Privatizer | None) -> Twin | None:
+    """The kernel of a round, or None."""
+    if type(ranker) is not Linear and type(ranker) is not MLP:
         return None
-    settings = (
-        learner.lr, learner.decay, learner.k, learner.pairs == "shown", learner.explore,
-        np.inf if learner.max_norm is None else learner.max_norm, learner.mu, learner.update == "session",
-    )  # fmt: skip
-    if type(ranker) is Linear:
-        return learn_linear, (settings,)
-    if type(ranker) is MLP:
-        return learn_mlp, (settings, (ranker.hidden, features, ACTIVATIONS[ranker.activation]))
+    network = (ranker.hidden, features, ACTIVATIONS[ranker.activation]) if type(ranker) is MLP else (0, features, RELU)
+    if type(learner) is PDGD:
+        settings = (
+            learner.lr, learner.decay, learner.k, learner.pairs == "shown", learner.explore,
+            np.inf if learner.max_norm is None else learner.max_norm, learner.mu, learner.update == "session",
+        )  # fmt: skip
+        return Twin(learn_linear, (settings,)) if type(ranker) is Linear else Twin(learn_mlp, (settings, network))
+    if type(learner) is ES and (privacy is None or type(privacy) is RandomizedReward):
+        p = 1.0 if privacy is None else privacy.p
+        looks_at, shared = LOOKS_AT[learner.objective], learner.entropy == "shared"
+        rewards = tuple(frozen(part) for part in learner.reward_values())
+        how = (learner.sigma, learner.k, learner.antithetic, shared, looks_at, p)
+        return Twin(learn_es, (how, rewards, network), 2 + learner.antithetic)
+    return None
+
+
+def noise_twin(privacy: Privatizer) -> tuple[Callable[..., None], tuple[float, ...]] | None:
+    """(settings, n, key, clients, t, updates) -> what clients send, in place; its settings."""
+    if type(privacy) is GammaShares:
+        return add_gamma_shares, (privacy.scale, LEAST)
+    if type(privacy) is Laplace:
+        return clip_and_add_laplace, (privacy.clip, SLACK, 2.0 * privacy.clip / privacy.epsilon)
+    if type(privacy) is Gaussian:
+        sd = 0.0 if privacy.where == "server" else privacy.noise * privacy.clip
+        return clip_and_add_gaussians, (privacy.clip, SLACK, sd, float(privacy.where == "shares"))
     return None
 
 

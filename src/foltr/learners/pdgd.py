@@ -3,12 +3,13 @@ clients FPDGD (Wang, Liu, Zhuang & Zuccon, ICTIR 2021; thesis 3.2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 
-from foltr.core import Array, Ranker, User, require
+from foltr.core import Array, Ranker, Tell, User, require
+from foltr.kinds import SendsUpdates
 from foltr.policies import best_first, plackett_luce, scored
 from foltr.seeds import Stream
 from foltr.spec import learner
@@ -16,7 +17,7 @@ from foltr.spec import learner
 
 @learner
 @dataclass(frozen=True)
-class PDGD:
+class PDGD(SendsUpdates):
     """Show a list sampled by Plackett and Luce, step along `document_weights`, after each of `sessions` searches.
 
     `lr` is multiplied by `decay` after every session, counted as if the client took part in every round: session s of
@@ -46,11 +47,13 @@ class PDGD:
         require(self.mu >= 0.0, f"mu must be >= 0, got {self.mu}")
         require(self.mu == 0.0 or self.update == "session", "mu pulls later steps back: update='round' makes only one")
 
-    def remembered(self, params: Array) -> Array:
-        return np.empty(0, np.float32)
+    def in_ball(self, radius: float) -> Self:
+        other = f"max_norm={self.max_norm} is not the ball of {radius} that the privatizer sets: leave max_norm out"
+        require(self.max_norm in (None, radius), other)
+        return replace(self, max_norm=radius)
 
     def learn(
-        self, ranker: Ranker, params: Array, memory: Array, user: User, rng: Stream, t: int
+        self, ranker: Ranker, params: Array, memory: Array, user: User, rng: Stream, t: int, tell: Tell
     ) -> tuple[Array, float, Array]:
         local = params.copy()
         for s in range(user.sessions):
@@ -79,9 +82,6 @@ class PDGD:
         if self.max_norm is None or norm <= self.max_norm:
             return local
         return local * np.float32(self.max_norm / norm)
-
-    def decode(self, payloads: Array, params: Array) -> Array:
-        return payloads
 
 
 def document_weights(scores: Array, ranking: Array, clicks: Array, pairs: str = "examined") -> Array:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from foltr.results import Runs
 
@@ -63,3 +64,48 @@ def not_counted(runs: Runs) -> Block | None:
     more = f" {left:,} more are not named here." if left else ""
     text = f"{counted}: no number on this page includes them.{more}"
     return Block("Runs that do not count", text, (("run", "why"), *rows))
+
+
+@block
+def privacy_ledger(runs: Runs) -> Block | None:
+    """What the runs guarantee, as they recorded it (`result.json`, "privacy"); equal lines once."""
+    promises = [row for run in runs for row in _promises(run.final.get("privacy"))]
+    if not promises:
+        return None
+    if all(mechanism == "none" for mechanism, *_ in promises):
+        text = "No run has a privatizer: messages may tell everything about their client, and nothing is promised."
+        return Block("Privacy", text)
+    text = (
+        "What a run guarantees (differential privacy, one replaced by any other): what is seen changes the odds of any "
+        "guess about what is protected at most exp(epsilon) times; with a delta, but for a chance of delta."
+    )
+    columns = ("privatizer", "against", "protected", "epsilon", "if one trusts", "runs")
+    rows = [(*row, f"{n:,} of {len(runs):,}") for row, n in list(Counter(promises).items())[:SHOWN]]
+    return Block("Privacy", text, (columns, *rows))
+
+
+@block
+def privacy_remarks(runs: Runs) -> Block | None:
+    """Why what holds is not what was published, in the words of the runs' ledgers."""
+    said: dict[tuple[str, str], None] = {}
+    for told in (run.final.get("privacy") for run in runs):
+        if isinstance(told, dict) and told.get("mechanism") != "none":
+            said.update(((str(told.get("mechanism")), str(remark)), None) for remark in told.get("remarks") or ())
+    if not said:
+        return None
+    text = "Why these epsilons are not those of the papers, and what they rest on."
+    return Block("What the privacy of the runs rests on", text, (("privatizer", "remark"), *list(said)[:SHOWN]))
+
+
+def _promises(told: Any) -> list[tuple[str, ...]]:
+    """Of one run: privatizer, against whom, what is protected, epsilon, if one trusts whom."""
+    rows = []
+    try:
+        for view in told["views"]:
+            for each in view["guarantees"]:
+                delta = f" (delta {each['delta']:g})" if each["delta"] else ""
+                about = (told["mechanism"], view["title"], each["title"], f"{each['told']}{delta}")
+                rows.append((*map(str, about), str(view["trusted"] or "-")))
+    except (KeyError, TypeError, ValueError):  # none there, or of another version of foltr
+        return []
+    return rows

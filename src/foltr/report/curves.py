@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -36,9 +36,36 @@ class CellCurve:
     n: Array  # runs that have a value there
 
 
-def curves(study: Study, measure: str, stretches: int = 0) -> dict[tuple[int, int], CellCurve]:
-    """The curve of every cell of a study: (method, condition) -> curve."""
-    return {place: cell_curve(list(cell.values()), measure, stretches) for place, cell in study.cells.items()}
+def curves(
+    study: Study, measure: str, stretches: int = 0, smooth: int = 1, geometric: bool = False
+) -> dict[tuple[int, int], CellCurve]:
+    """The curve of every cell of a study that has one: (method, condition) -> curve."""
+    runs = {place: [run for run in cell.values() if has(run, measure)] for place, cell in study.cells.items()}
+    if not any(runs.values()):
+        run_curve(study.runs[0], measure)  # a misspelt measure is told the right one
+    found = {place: cell_curve(some, measure, stretches, smooth, geometric) for place, some in runs.items() if some}
+    end = last_of(found.values())
+    return {place: levelled(curve, end) for place, curve in found.items()}
+
+
+def has(run: Recorded, measure: str) -> bool:
+    """Whether a run has a curve: a baseline has none of what happens online."""
+    name = "online_ndcg@10" if measure == "online" else measure
+    return bool(run.metrics.online.get(name) or run.metrics.offline.get(name))
+
+
+def last_of(curves: Iterable[CellCurve]) -> tuple[float, float]:
+    """The last round of any curve, and its interactions."""
+    return max(((curve.rounds[-1], curve.interactions[-1]) for curve in curves if len(curve.rounds)), default=(0, 0))
+
+
+def levelled(curve: CellCurve, end: tuple[float, float]) -> CellCurve:
+    """A baseline learns in no round: it is one point at the start, and a level for all that learn."""
+    if len(curve.rounds) != 1 or curve.rounds[0] != 0 or not end[0]:
+        return curve
+    rounds = np.unique(np.array([0, 1, end[0]], curve.rounds.dtype))  # 1, for axes that have no 0
+    spent = rounds * (end[1] / end[0])
+    return CellCurve(rounds, spent, *(np.repeat(part, len(rounds)) for part in (curve.mean, curve.sd, curve.n)))
 
 
 def cell_curve(

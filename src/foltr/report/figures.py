@@ -12,7 +12,7 @@ import numpy as np
 from foltr.core import Array, require
 from foltr.errors import Mistake
 from foltr.files import write_whole
-from foltr.report.curves import CURVES, CellCurve, cell_curve, is_online
+from foltr.report.curves import CURVES, CellCurve, curves, is_online
 from foltr.report.statistics import half_width
 from foltr.report.study import Study
 from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
@@ -74,9 +74,7 @@ def figure(
     except ImportError:
         raise Mistake("matplotlib is not installed: pip install matplotlib") from None
     stretches = POINTS if is_online(measure) and measure != "online" else 0
-    cells = {
-        place: cell_curve(list(cell.values()), measure, stretches, smooth, log) for place, cell in study.cells.items()
-    }
+    cells = curves(study, measure, stretches, smooth, log)
     lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}
     lines = {place: line for place, line in lines.items() if len(line.x)}
     require(len(lines) > 0, f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}")

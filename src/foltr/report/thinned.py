@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.report.curves import CURVES, CellCurve, cell_curve
+from foltr.report.curves import CURVES, CellCurve, cell_curve, has, last_of, levelled
 from foltr.report.statistics import half_width
 from foltr.report.study import Pair, Study
 from foltr.results import Recorded
@@ -41,16 +41,12 @@ Place = tuple[int, int]
 
 def thinned(study: Study, budget: int = BUDGET) -> list[dict[str, Any]]:
     """One table per measure that any run has a curve of."""
-    measures = [name for name in SHOWN if any(_has(run.metrics, name) for run in study.runs)]
+    measures = [name for name in SHOWN if any(has(run, name) for run in study.runs)]
     windows = _windows(max(len(run.metrics.online["interactions"]) for run in study.runs))
     points, count = _affordable(study, measures, windows, budget)
     kept = windows if len(windows) <= count else _spread(windows, count)
     found = [_measure(study, name, kept if name in SMOOTHED else [1], points) for name in measures]
     return [table for table in found if table["cells"]]
-
-
-def _has(metrics: Any, measure: str) -> bool:
-    return measure in metrics.online or measure in metrics.offline
 
 
 def _windows(rounds: int) -> list[int]:
@@ -85,12 +81,14 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
     levels: dict[Place, list[CellCurve]] = {}
     lengths: dict[Place, int] = {}
     for place, cell in study.cells.items():
-        runs = [run for run in cell.values() if _has(run.metrics, measure)]
+        runs = [run for run in cell.values() if has(run, measure)]
         if runs:
             curves = [cell_curve(runs, measure, smooth=window) for window in windows]
             if len(curves[0].rounds):
                 levels[place] = [_picked(curve, points) for curve in curves]
                 lengths[place] = len(curves[0].rounds)
+    end = last_of(curves[0] for curves in levels.values())
+    levels = {place: [levelled(curve, end) for curve in curves] for place, curves in levels.items()}
     everything = [curve for curves in levels.values() for curve in curves]
     low = min((float(curve.mean.min()) for curve in everything), default=0.0)
     high = max((float(curve.mean.max()) for curve in everything), default=1.0)

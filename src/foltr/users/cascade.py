@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, Tabled, require
+from foltr.core import Array, require
+from foltr.kinds import Tabled
 from foltr.spec import click_model
 
 # kind -> number of grades -> (P(click | grade), P(stop | click, grade))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Tabled, require
+from foltr.core import Array, require
+from foltr.kinds import Tabled
 from foltr.spec import click_model
 from foltr.users.cascade import TABLES
 

@@ -1,0 +1,22 @@
+"""The command that tells what a run guarantees: privacy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def privacy(
+    file: Annotated[Path, typer.Argument(help="An experiment's TOML file, or one with a sweep table.")],
+    delta: Annotated[float, typer.Option(help="The chance with which a promise may fail, where it may.")] = 1e-5,
+    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+) -> None:
+    """What a run will guarantee, for what, against whom, and who must be trusted. Nothing is run.
+
+    The same block is in the summary of every run, and in its result.json.
+    """
+    from foltr.privacy_command import privacy_command
+
+    privacy_command(file, delta, use or [])

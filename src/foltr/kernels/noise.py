@@ -1,0 +1,83 @@
+"""Noise on the updates of many clients, in place: the compiled twins of the privatizers' `on_client`."""
+
+import math
+
+import numpy as np
+from numba import float32, uint64
+
+from foltr.kernels import SUMS, kernel
+from foltr.kernels.draws import below, uniform
+from foltr.kernels.gaussians import gaussians
+
+
+@kernel()
+def _gamma_share(n, least, key):
+    """The twin of `gamma_share`. The draws after the first are made for one number in ten, so this part stays out."""
+    u = uniform(key, uint64(0))
+    if u < least:
+        return 0.0
+    d = 2.0 / 3.0 + 1.0 / n
+    c, drawn = 1.0 / math.sqrt(9.0 * d), 1
+    while True:
+        radius = math.sqrt(-2.0 * math.log(uniform(key, uint64(drawn))))
+        x = radius * math.cos(2.0 * math.pi * uniform(key, uint64(drawn + 1)))
+        v = (1.0 + c * x) ** 3
+        if v > 0.0 and math.log(uniform(key, uint64(drawn + 2))) < 0.5 * x * x + d - d * v + d * math.log(v):
+            return d * v * math.exp(n * math.log(u))
+        drawn += 3
+
+
+@kernel()
+def add_gamma_shares(settings, n, key, clients, t, updates):
+    scale, least = settings[0], math.exp(settings[1] / n)
+    for i in range(clients.shape[0]):
+        own = below(below(key, uint64(clients[i])), uint64(t))
+        for j in range(updates.shape[1]):
+            here = below(own, uint64(j))
+            share = _gamma_share(n, least, below(here, uint64(0))) - _gamma_share(n, least, below(here, uint64(1)))
+            if share != 0.0:
+                updates[i, j] += float32(scale * share)
+
+
+@kernel(fastmath=SUMS)
+def _norm(row, order):
+    total = 0.0
+    for j in range(row.shape[0]):
+        x = np.float64(row[j])
+        total += abs(x) if order == 1 else x * x
+    return total if order == 1 else math.sqrt(total)
+
+
+@kernel()
+def _clip(row, order, clip, slack):
+    norm = _norm(row, order)
+    if norm > clip * (1.0 - slack):
+        shrink = float32(clip * (1.0 - slack) / norm)
+        for j in range(row.shape[0]):
+            row[j] *= shrink
+
+
+@kernel()
+def clip_and_add_laplace(settings, n, key, clients, t, updates):
+    clip, slack, scale = settings
+    for i in range(clients.shape[0]):
+        own = below(below(key, uint64(clients[i])), uint64(t))
+        _clip(updates[i], 1, clip, slack)
+        for j in range(updates.shape[1]):
+            u = uniform(own, uint64(j))
+            noise = math.log(2.0 * u) if u < 0.5 else -math.log(2.0 * (1.0 - u))
+            updates[i, j] += float32(scale * noise)
+
+
+@kernel()
+def clip_and_add_gaussians(settings, n, key, clients, t, updates):
+    clip, slack, sd, shares = settings
+    d = updates.shape[1]
+    u, r, noise = np.empty(d), np.empty(d), np.empty(d)
+    share = sd / math.sqrt(n) if shares > 0.0 else sd
+    for i in range(clients.shape[0]):
+        _clip(updates[i], 2, clip, slack)
+        if sd > 0.0:
+            gaussians(below(below(key, uint64(clients[i])), uint64(t)), d, u, r, noise)
+            for j in range(d):
+                updates[i, j] += float32(share * noise[j])

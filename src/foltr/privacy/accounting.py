@@ -1,0 +1,229 @@
+"""From events to epsilons, by closed forms: what is told here does not depend on which packages are installed.
+
+Write P and Q for what is seen with one client's data and with any other in its place.
+
+- Epsilons of pure guarantees (delta = 0) add up (Dwork et al., TCC 2006).
+- Randomised response composes exactly: the privacy loss ln(P/Q) of one answer is e, -e or 0, and a sum of them is
+  counted. With two values it dominates every mechanism of the same e (Kairouz, Oh & Viswanathan, ICML 2015).
+- Normal noise composes exactly: T rounds of l2/sd are one of sqrt(T) l2/sd (Dong, Roth & Su, JRSS-B 2022), whose
+  epsilon at a delta is that of Balle & Wang (ICML 2018).
+- Renyi divergences add up at every order a > 1 (Mironov, CSF 2017), and at the end give epsilon = D_a + ln(1 - 1/a) -
+  ln(a delta) / (a - 1) (Canonne, Kamath & Steinke, NeurIPS 2020), at the best a.
+
+Two facts on noise that is drawn for each coordinate by itself, which the seeds do not state:
+
+- Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the worst case. (The tests
+  between P and Q of a log-concave location family are thresholds, so moving by c1 and then by c2 in two coordinates is
+  at most as easy to tell as moving by c1 + c2 in one: group privacy, Dong, Roth & Su, theorem 2.14.)
+- The difference of two Gamma(s, b) variables with 1/2 < s <= 1 has a density f that falls, and is log-convex, on either
+  side of 0: |x|^v K_v(|x| / b), v = s - 1/2 (K: the modified Bessel function). So ln f(x) / f(x - c) is largest at x =
+  0: g(c) = ln f(0) / f(c), which is concave in c with g(0) = 0. A change of Euclidean norm l2 in d coordinates is then
+  worst when it is spread evenly: epsilon = d g(l2 / sqrt d), which is sqrt(d) l2 / b at s = 1. An e-private coordinate
+  has D_a <= a e^2 / 2 (Bun & Steinke, TCC 2016), and the sum of these, too, is largest when spread evenly, as (g(c)/c)
+  g'(c) falls: D_a <= a d g(l2 / sqrt d)^2 / 2, which is a (l2 / b)^2 / 2 at s = 1, whatever d. With s <= 1/2 the
+  density is infinite at 0, and no epsilon holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.errors import Mistake
+from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
+
+ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)  # any order gives a bound that holds; so many, one that is nearly the best
+COUNTED = 10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
+WORTH = 0.95  # a promise that may fail (delta > 0) is told only where it is so much smaller than one that may not
+
+WORST = "exactly, as the worst mechanism of that epsilon"
+
+Parts = tuple[tuple[Event, int], ...]  # events, and how often each happens
+
+
+@dataclass(frozen=True)
+class Bound:
+    """(epsilon, delta)-differential privacy, and how it was found."""
+
+    epsilon: float  # infinite: nothing is promised
+    delta: float
+    how: str
+
+
+NONE = Bound(math.inf, 0.0, "no finite epsilon holds")
+
+
+def bound(parts: Parts, delta: float) -> Bound:
+    """The best that is known of all these events together, against who sees them all."""
+    require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
+    parts = tuple(_single(known(event), times) for event, times in parts)
+    pure = Bound(sum(times * pure_epsilon(event) for event, times in parts), 0.0, _added(parts))
+    found = [Bound(epsilon, delta, how) for epsilon, how in _approximate(parts, delta)]
+    best = min(found, key=lambda each: each.epsilon, default=NONE)
+    chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
+    return chosen if math.isfinite(chosen.epsilon) else NONE
+
+
+def _single(event: Event, times: int) -> tuple[Event, int]:
+    """Answers one by one."""
+    if isinstance(event, RandomizedResponse):
+        return replace(event, times=1), times * event.times
+    return event, times
+
+
+def _added(parts: Parts) -> str:
+    return "by itself" if sum(times for _, times in parts) == 1 else "added up"
+
+
+def known(event: Event) -> Event:
+    """The event, if this file can account for it; nothing is ever guessed."""
+    name = type(event).__name__
+    if type(event) is RandomizedResponse:
+        ok = 2 <= event.values and 1.0 / event.values <= event.p <= 1.0 and event.times >= 1
+    elif type(event) is LaplaceNoise:
+        ok = event.scale > 0.0 and 0.0 <= event.l1 < math.inf
+    elif type(event) is GammaNoise:
+        ok = 0.0 < event.shape <= 1.0 and event.scale > 0.0 and 0.0 <= event.l2 < math.inf and event.d >= 1
+    elif type(event) is GaussianNoise:
+        ok = event.sd > 0.0 and 0.0 <= event.l2 < math.inf
+    else:
+        raise Mistake(
+            f"the ledger does not know events of type {name}: a privatizer describes itself by those of "
+            "foltr.privacy.events, and what they cannot say is not accounted for"
+        )
+    require(ok and event.seen in ("message", "sum", "model"), f"the ledger cannot make sense of {event}")
+    return event
+
+
+def pure_epsilon(event: Event) -> float:
+    """The epsilon that holds outright (delta = 0) for one event."""
+    if isinstance(event, RandomizedResponse):
+        p, others = event.p, event.values - 1
+        return math.inf if p == 1.0 else event.times * math.log(p * others / (1.0 - p))
+    if isinstance(event, LaplaceNoise):
+        return event.l1 / event.scale
+    if isinstance(event, GammaNoise):
+        return event.d * peak(event.shape, event.l2 / math.sqrt(event.d) / event.scale)
+    return math.inf  # normal noise has thin tails
+
+
+def peak(shape: float, x: float) -> float:
+    """g: ln f(0) / f(x), f the density of the difference of two Gamma(shape, 1) variables."""
+    if shape == 1.0 or x == 0.0:
+        return x
+    if shape <= 0.5:
+        return math.inf
+    from scipy.special import kve
+
+    v = shape - 0.5
+    return max(0.0, math.lgamma(v) - math.log(2.0) - v * math.log(x / 2.0) - math.log(kve(v, x)) + x)
+
+
+def renyi(event: Event, a: Array) -> Array:
+    """The Renyi divergence of one event at the orders `a`, or an upper bound of it."""
+    if isinstance(event, RandomizedResponse):
+        return _response(event.p, event.values, a) * event.times
+    if isinstance(event, LaplaceNoise):
+        e = event.l1 / event.scale
+        up, down = np.log(a / (2 * a - 1)) + (a - 1) * e, np.log((a - 1) / (2 * a - 1)) - a * e
+        return np.maximum(np.logaddexp(up, down), 0.0) / (a - 1)
+    if isinstance(event, GammaNoise):
+        e = peak(event.shape, event.l2 / math.sqrt(event.d) / event.scale)
+        return np.minimum(a * event.d * e**2 / 2.0, event.d * e)
+    return a * (event.l2 / event.sd) ** 2 / 2.0
+
+
+def _response(p: float, values: int, a: Array) -> Array:
+    if p == 1.0:
+        return np.full_like(a, math.inf)
+    q = (1.0 - p) / (values - 1)
+    up, down = a * math.log(p) + (1 - a) * math.log(q), a * math.log(q) + (1 - a) * math.log(p)
+    rest = math.log(q * (values - 2)) if values > 2 else -math.inf
+    return np.maximum(np.logaddexp(np.logaddexp(up, down), rest), 0.0) / (a - 1)
+
+
+def _approximate(parts: Parts, delta: float) -> list[tuple[float, str]]:
+    """Every way to an epsilon that holds but for delta."""
+    total = sum(times * renyi(event, ORDERS) for event, times in parts)
+    with np.errstate(invalid="ignore"):
+        epsilons = total + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
+    found = [(max(0.0, float(np.min(epsilons))), "by Renyi divergences")]
+    normal = [times * (event.l2 / event.sd) ** 2 for event, times in parts if isinstance(event, GaussianNoise)]
+    if len(normal) == len(parts):
+        found.insert(0, (normal_epsilon(math.sqrt(sum(normal)), delta), "exactly, as normal noise"))
+    if len({event for event, _ in parts}) == 1:
+        event, times = parts[0][0], sum(times for _, times in parts)
+        e = pure_epsilon(event)
+        if 1 < times <= COUNTED and 0.0 < e < math.inf:
+            if isinstance(event, RandomizedResponse):
+                p, q, how = event.p, (1.0 - event.p) / (event.values - 1), "exactly, as randomised answers"
+            else:  # two values
+                p, q, how = 1.0 / (1.0 + math.exp(-e)), 1.0 / (1.0 + math.exp(min(e, 700.0))), WORST
+            found.append((answers_epsilon(e, p, q, times, delta), how))
+    return found
+
+
+def answers_epsilon(e: float, p: float, q: float, times: int, delta: float) -> float:
+    """Of so many answers that each lose e with probability p, -e with q, else 0: the least epsilon with sum over losses
+    of P(loss) (1 - exp(epsilon - loss))+ <= delta."""
+    losses = _power(np.array([q, max(0.0, 1.0 - p - q), p]), times)
+    at = e * np.arange(-times, times + 1)
+    return _least(lambda epsilon: float(losses @ np.maximum(-np.expm1(np.minimum(epsilon - at, 0.0)), 0.0)), delta)
+
+
+def _power(chances: Array, times: int) -> Array:
+    """The distribution of a sum of `times` draws. All terms are positive, so nothing cancels."""
+    made = np.ones(1)
+    while times:
+        if times & 1:
+            made = np.convolve(made, chances)
+        times >>= 1
+        if times:
+            chances = np.convolve(chances, chances)
+    return made
+
+
+def normal_epsilon(moved: float, delta: float) -> float:
+    """Of N(0, 1) against N(moved, 1): the least epsilon with F(moved/2 - epsilon/moved) - exp(epsilon) F(-moved/2 -
+    epsilon/moved) <= delta (Balle & Wang 2018, theorem 8)."""
+    if moved == 0.0:
+        return 0.0
+    from scipy.special import log_ndtr, ndtr
+
+    def fails(epsilon: float) -> float:
+        up, down = moved / 2 - epsilon / moved, -moved / 2 - epsilon / moved
+        return float(ndtr(up) - math.exp(min(0.0, epsilon + log_ndtr(down))))
+
+    return _least(fails, delta)
+
+
+def _least(fails: Callable[[float], float], delta: float) -> float:
+    """The least epsilon whose delta is small enough, from above."""
+    low, high = 0.0, 1.0
+    while fails(high) > delta:
+        low, high = high, 2.0 * high
+    for _ in range(100):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if fails(middle) > delta else (low, middle)
+    return high
+
+
+def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float) -> Bound:
+    """`rounds` of noise on `cohort` of `clients`, against who cannot know who was drawn (uniformly, without
+    replacement: Wang, Balle & Kasiviswanathan, AISTATS 2019)."""
+    try:
+        from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
+        from dp_accounting.rdp import RdpAccountant
+    except ImportError:
+        raise Mistake(
+            "accounting for a part of the clients that is drawn in secret needs dp-accounting: "
+            "pip install 'foltr[privacy]', or take participation = 1.0"
+        ) from None
+    accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    noise = GaussianDpEvent(event.sd / event.l2)
+    accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
+    return Bound(float(accountant.get_epsilon(delta)), delta, "by Renyi divergences, with who took part kept secret")

@@ -1,0 +1,68 @@
+"""What a mechanism does in one round, as the ledger reads it: noise, and how much one client can move what it hides.
+
+Adjacency is replacement throughout: one client's data (for a randomised reward: one interaction) becomes any other.
+Participation is never hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Seen = Literal["message", "sum", "model"]  # what already carries the whole noise: each client's message, the sum of a
+# round's messages (but no message alone), or only what the server makes of it
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a mechanism needs to know of the experiment to describe itself."""
+
+    d: int  # parameters
+    cohort: int  # clients asked in a round, n
+    arriving: int  # of those, the fewest whose messages may make a released round
+    sessions: int  # searches of a client in a round
+    values: int  # that a reward can take; 0 where none is sent
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """One of `values` answers, the true one with probability `p`, else one of the others; `times` in a round."""
+
+    p: float
+    values: int
+    times: int
+    seen: Seen = "message"
+
+
+@dataclass(frozen=True)
+class LaplaceNoise:
+    """Laplace noise of `scale` on each of `d` coordinates, hiding a change of at most `l1` in all."""
+
+    scale: float
+    l1: float
+    d: int
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class GammaNoise:
+    """The difference of two Gamma(shape, scale) variables on each of `d` coordinates, hiding a change whose Euclidean
+    norm is at most `l2`. Shape 1 is Laplace noise; a smaller one is what is left when shares are missing."""
+
+    shape: float
+    scale: float
+    l2: float
+    d: int
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Normal noise of standard deviation `sd` on each coordinate, hiding a change whose norm is at most `l2`."""
+
+    sd: float
+    l2: float
+    seen: Seen
+
+
+Event = RandomizedResponse | LaplaceNoise | GammaNoise | GaussianNoise

@@ -1,0 +1,64 @@
+"""Gaussian noise on clipped updates: by each client, in shares, or by the server (McMahan et al., ICLR 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.kinds import Untouched
+from foltr.privacy.clipping import within
+from foltr.privacy.events import Event, GaussianNoise, Setting
+from foltr.seeds import Stream
+from foltr.spec import privatizer
+
+
+@privatizer
+@dataclass(frozen=True)
+class Gaussian(Untouched):
+    """An update u is scaled to L2 norm at most `clip`; every number gets normal noise of standard deviation s = noise x
+    clip, at one of three places:
+
+    `where='client'`: s on each message, which nobody needs to be trusted for. 'shares': s / sqrt(n) on each of a
+    round's n messages, so that their sum carries s; the server must see only the sum (SecureSum). 'server': s once, on
+    the sum, by a server that is trusted.
+    """
+
+    noise: float
+    clip: float
+    where: Literal["client", "shares", "server"] = "client"
+
+    def __post_init__(self) -> None:
+        require(self.noise > 0.0, f"noise must be > 0, got {self.noise}")
+        require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
+
+    @property
+    def even(self) -> bool:
+        return self.where != "client"
+
+    def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
+        kept = within(payload, math.sqrt(np.square(payload, dtype=np.float64).sum()), self.clip)
+        if self.where == "server":
+            return kept
+        share = 1.0 if self.where == "client" else 1.0 / math.sqrt(n)
+        return kept + (share * self.noise * self.clip * rng.gaussians(len(payload))).astype(np.float32)
+
+    def on_server(self, direction: Array, n: int, rng: Stream) -> Array:
+        if self.where != "server":
+            return direction
+        return direction + self.noise * self.clip / n * rng.gaussians(len(direction))
+
+    def events(self, setting: Setting) -> tuple[Event, ...]:
+        sd = self.noise * self.clip
+        if self.where == "client":
+            return (GaussianNoise(sd=sd, l2=2.0 * self.clip, seen="message"),)
+        if self.where == "server":
+            return (GaussianNoise(sd=sd, l2=2.0 * self.clip, seen="model"),)
+        left = math.sqrt(setting.arriving / setting.cohort)  # shares of those who dropped out are missing
+        return (GaussianNoise(sd=sd * left, l2=2.0 * self.clip, seen="sum"),)
+
+    def nominal(self) -> str:
+        return f"noise multiplier {self.noise:g} (standard deviation / clip), {self.where} noise"

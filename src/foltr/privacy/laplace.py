@@ -1,0 +1,46 @@
+"""Laplace noise on each client's update: local differential privacy, whoever the server is (Dwork et al., TCC 2006)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.kinds import Untouched
+from foltr.privacy.clipping import within
+from foltr.privacy.events import Event, LaplaceNoise, Setting
+from foltr.seeds import Stream
+from foltr.spec import privatizer
+
+
+@privatizer
+@dataclass(frozen=True)
+class Laplace(Untouched):
+    """An update u is scaled to L1 norm at most `clip`, u min(1, clip / |u|_1), and every number gets Laplace noise of
+    scale 2 clip / epsilon.
+
+    Two updates differ by at most 2 clip, so a message is epsilon-private by itself: nobody needs to be trusted.
+    Clipping in L1, as the noise asks, is what FPDGD's L2 ball is not. The price: in d dimensions the noise is far
+    larger than any update, and only very many clients average it out.
+    """
+
+    epsilon: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
+        require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
+
+    def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
+        kept = within(payload, np.abs(payload).sum(dtype=np.float64), self.clip)
+        u = rng.uniforms(len(payload))
+        noise = np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
+        return kept + (2.0 * self.clip / self.epsilon * noise).astype(np.float32)
+
+    def events(self, setting: Setting) -> tuple[Event, ...]:
+        scale = 2.0 * self.clip / self.epsilon
+        return (LaplaceNoise(scale=scale, l1=2.0 * self.clip, d=setting.d, seen="message"),)
+
+    def nominal(self) -> str:
+        return f"epsilon = {self.epsilon:g} for a round, of each message by itself"

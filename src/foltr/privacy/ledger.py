@@ -1,0 +1,169 @@
+"""The ledger: what a run guarantees, for what, against whom, and who must be trusted for it.
+
+Two are looked at. The server sees what arrives: each message or, under a secure sum, their sum. Everybody else (other
+clients, readers of a published ranker) sees only the models, which are made of that. What may be learned is limited by
+(epsilon, delta)-differential privacy with replacement: one interaction, one client's round, or all that one client does
+in the run becomes anything else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from foltr.core import Privatizer, require
+from foltr.privacy.accounting import NONE, Bound, Parts, bound, known, sampled
+from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
+from foltr.privacy.wording import Case, block, counted, epsilon_told, remarks
+from foltr.spec import brief
+
+Who = Literal["server", "models"]
+Unit = Literal["interaction", "round", "client"]
+TITLES: dict[Who, str] = {"server": "the server", "models": "who sees only models"}
+NOBODY, CLIENTS, FOR_THE_SUM, THE_SERVER = "nobody", "enough other clients", "the server, for the sum", "the server"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    unit: Unit  # what is hidden
+    title: str  # the same in words
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class View:
+    """What holds against one adversary."""
+
+    who: Who
+    trusted: str | None  # who must be, for that; None where nothing holds
+    guarantees: tuple[Guarantee, ...]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    mechanism: str  # "none" if there is none
+    nominal: str
+    delta: float
+    views: tuple[View, ...]
+    remarks: tuple[str, ...]  # why what holds is not what was published
+
+    def promised(self, who: Who, unit: Unit) -> Bound:
+        """What holds against `who` for a unit; an interaction is hidden at least as well as its client's round."""
+        found = {each.unit: each.bound for view in self.views if view.who == who for each in view.guarantees}
+        return found[unit] if unit in found else found["round"]
+
+    def lines(self) -> list[str]:
+        """For a terminal of 100 columns."""
+        rows = [(TITLES[view.who], view.trusted, tuple(e.bound for e in view.guarantees)) for view in self.views]
+        units = tuple(each.title for each in self.views[0].guarantees)
+        return block(self.mechanism, self.nominal, self.delta, units, rows, self.remarks)
+
+    def plain(self) -> dict[str, Any]:
+        """For result.json, which has no infinity: an epsilon that is not finite is null."""
+        return {
+            "mechanism": self.mechanism,
+            "nominal": self.nominal,
+            "delta": self.delta,
+            "views": [_plain(view) for view in self.views],
+            "remarks": list(self.remarks),
+            "lines": self.lines(),
+        }
+
+
+def _plain(view: View) -> dict[str, Any]:
+    told = []
+    for each in view.guarantees:
+        epsilon, finite = each.bound.epsilon, math.isfinite(each.bound.epsilon)
+        about = {"unit": each.unit, "title": each.title, "finite": finite, "epsilon": epsilon if finite else None}
+        told.append({**about, "told": epsilon_told(epsilon), "delta": each.bound.delta, "how": each.bound.how})
+    return {"against": view.who, "title": TITLES[view.who], "trusted": view.trusted, "guarantees": told}
+
+
+def ledger(
+    privacy: Privatizer | None, setting: Setting, channel_is_secure: bool, seed_is_shared: bool, rounds: int,
+    times: int, participation: float, delta: float,
+) -> Ledger:  # fmt: skip
+    """What holds over `rounds` rounds, of which the busiest client takes part in `times`.
+
+    `participation` is the exact part of the clients in a round, cohort / clients. It counts only for noise that a
+    trusted server adds, because the server itself knows who takes part.
+    """
+    require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
+    require(1 <= times <= rounds, f"a client cannot take part in {times} of {rounds} rounds")
+    require(0.0 < participation <= 1.0, f"participation must be in (0, 1], got {participation}")
+    require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
+    described = () if privacy is None else tuple(known(event) for event in privacy.events(setting))
+    events = () if seed_is_shared else described
+    views = []
+    for who in TITLES:
+        found = _guarantees(_seen(events, who, channel_is_secure, setting), described, times, delta)
+        if who == "models" and participation < 1.0 and (noise := _by_the_server(events)):
+            found = _amplified(found, noise, setting.cohort, participation, rounds, delta)
+        holds = any(math.isfinite(each.bound.epsilon) for each in found)
+        views.append(View(who, _trusted(events, who, channel_is_secure) if holds else None, tuple(found)))
+    total = views[-1].guarantees[-1].bound
+    case = Case(privacy is not None, described, setting, channel_is_secure, seed_is_shared, times, total, delta)
+    if privacy is None:
+        return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
+    mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")
+    return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
+
+
+def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:
+    """The events as an adversary meets them; () where some noise is not there yet."""
+    if who == "models":
+        return events
+    if any(event.seen == "model" for event in events):
+        return ()
+    return tuple(event if event.seen == "message" or secure else share(event, setting.arriving) for event in events)
+
+
+def share(event: Event, n: int) -> Event:
+    """The part of a sum's noise that one of n messages carries."""
+    if isinstance(event, GammaNoise):
+        return replace(event, shape=event.shape / n)
+    if isinstance(event, GaussianNoise):
+        return replace(event, sd=event.sd / math.sqrt(n))
+    require(n == 1, f"the ledger does not know how {type(event).__name__} comes in shares")
+    return event
+
+
+def _guarantees(seen: tuple[Event, ...], described: tuple[Event, ...], times: int, delta: float) -> list[Guarantee]:
+    answers = tuple(event for event in described if isinstance(event, RandomizedResponse))
+    units: list[tuple[Unit, str, Parts]] = [
+        ("round", "one client-round", tuple((event, 1) for event in seen)),
+        ("client", f"one client, {counted(times, 'round')}", tuple((event, times) for event in seen)),
+    ]
+    if answers and answers == described:
+        single = tuple((replace(event, times=1), 1) for event in answers) if seen else ()
+        units.insert(0, ("interaction", "one interaction", single))
+    return [Guarantee(unit, title, bound(parts, delta) if parts else NONE) for unit, title, parts in units]
+
+
+def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
+    """All noise as one, if it is the server's and normal: then it matters that the server hides who takes part."""
+    noises = [event for event in events if isinstance(event, GaussianNoise) and event.seen == "model"]
+    moved = math.sqrt(sum((event.l2 / event.sd) ** 2 for event in noises))
+    return GaussianNoise(sd=1.0, l2=moved, seen="model") if moved and len(noises) == len(events) else None
+
+
+def _amplified(
+    found: list[Guarantee], noise: GaussianNoise, cohort: int, participation: float, rounds: int, delta: float
+) -> list[Guarantee]:
+    """The better of two: as if everybody knew who takes part, or with that kept secret."""
+    clients = round(cohort / participation)
+    secret = [sampled(noise, cohort, clients, count, delta) for count in (1, rounds)]
+    pairs = zip(found, secret, strict=True)
+    return [replace(each, bound=min(each.bound, other, key=lambda one: one.epsilon)) for each, other in pairs]
+
+
+def _trusted(events: tuple[Event, ...], who: Who, secure: bool) -> str:
+    places = {event.seen for event in events}
+    if "model" in places:
+        return THE_SERVER
+    if "sum" not in places:
+        return NOBODY
+    if secure:
+        return CLIENTS
+    return NOBODY if who == "server" else FOR_THE_SUM

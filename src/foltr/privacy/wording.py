@@ -1,0 +1,186 @@
+"""The ledger in plain words: why a run's guarantee is what it is, and the block that a terminal shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from textwrap import wrap
+
+from foltr.privacy.accounting import Bound, bound, pure_epsilon
+from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
+
+WIDTH = 100
+BARE = 1e-9  # a number changed by less is as good as bare
+SIMULATED = (
+    "This is a simulation: its noise comes from the experiment's seed and protects nobody. On devices it must come "
+    "from the operating system."
+)
+SHARED = (
+    "entropy='shared' sends the very seed that the user's luck is drawn from. It is there to repeat published figures "
+    "and promises nothing."
+)
+BARE_SUM = "The server sees only sums, but nothing limits what sums, and the models made of them, tell of one client."
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the words depend on."""
+
+    privatized: bool
+    events: tuple[Event, ...]
+    setting: Setting
+    secure: bool
+    shared: bool
+    times: int
+    total: Bound  # of a client's rounds, against who sees only models
+    delta: float
+
+
+def epsilon_told(epsilon: float) -> str:
+    """Rounded up: a promise must not look better than it is."""
+    if math.isinf(epsilon):
+        return "no limit"
+    digits = 2 if epsilon < 100.0 else 0
+    return f"{math.ceil(epsilon * 10**digits - 1e-6) / 10**digits:,.{digits}f}"
+
+
+def counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def remarks(case: Case) -> Iterator[str]:
+    if not case.privatized:
+        yield BARE_SUM if case.secure else "Messages are sent as they are. They can tell which documents were clicked."
+    elif not case.events:
+        yield "This privatizer describes nothing that could be accounted for, so nothing is promised."
+    elif case.shared:
+        yield SHARED
+    else:
+        for event in case.events:
+            yield from _of(event, case)
+        if case.times > 1 and math.isfinite(case.total.epsilon):
+            yield _composed(case)
+        if "secret" in case.total.how:
+            yield "It counts as secret who takes part in which round, which holds while the server tells nobody."
+        yield SIMULATED
+
+
+def _composed(case: Case) -> str:
+    added = case.times * sum(pure_epsilon(event) for event in case.events)
+    told = f"Every round tells more. A client's {case.times:,} rounds are put together {case.total.how}"
+    if case.total.delta == 0.0 or math.isinf(added):
+        return f"{told}."
+    return f"{told}, which is tighter than adding up their epsilons ({epsilon_told(added)}, without a delta)."
+
+
+def _of(event: Event, case: Case) -> Iterator[str]:
+    n = case.setting.cohort
+    if isinstance(event, RandomizedResponse):
+        yield from _answers(event)
+    if isinstance(event, GammaNoise) and event.d > 1:
+        yield _norms(event)
+    if isinstance(event, GaussianNoise):
+        yield (
+            f"One client's data replaced by any other move an update by up to {event.l2:.3g}, twice the clip. Where a "
+            "paper takes clients as added or removed, it counts half of that."
+        )
+    if event.seen == "sum" and case.setting.arriving < n:
+        yield _dropped(event, case)
+    if event.seen == "sum" and n > 1:
+        yield _masked(n) if case.secure else _bare(event, n, case.setting.arriving)
+    if event.seen == "model":
+        gets = "the bare sum" if case.secure else "every update bare"
+        yield f"The server gets {gets} and adds the noise itself: against the server nothing holds."
+
+
+def _answers(event: RandomizedResponse) -> Iterator[str]:
+    if event.p == 1.0:
+        yield "p = 1 tells every reward as it is: the bound of the paper is infinite there."
+    elif event.times > 1:
+        yield f"The paper's epsilon is of one interaction; a message holds {event.times}, and they add up."
+
+
+def _norms(event: GammaNoise) -> str:
+    """L1 against L2."""
+    whole = replace(event, shape=1.0)
+    return (
+        f"The noise would give epsilon {event.l2 / event.scale:.3g} if all numbers of a message together changed by at "
+        f"most {event.l2:.3g} (L1 norm). But it is their Euclidean length that is kept below that (L2 norm): spread "
+        f"over {event.d:,} numbers, they change by sqrt({event.d}) = {math.sqrt(event.d):.1f} times as much. So "
+        f"epsilon is {epsilon_told(pure_epsilon(whole))} a round, or a little less but for a chance of delta."
+    )
+
+
+def _dropped(event: Event, case: Case) -> str:
+    k, n = case.setting.arriving, case.setting.cohort
+    if isinstance(event, GammaNoise):
+        full: Event = replace(event, shape=1.0)
+    else:
+        assert isinstance(event, GaussianNoise)
+        full = replace(event, sd=event.sd * math.sqrt(n / k))
+    was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
+    left = f"A round may be made of {k:,} of {n:,} messages, and those that are lost take their noise along"
+    if math.isinf(now):
+        return f"{left}: with half of it or less, no epsilon holds."
+    return f"{left}: epsilon {epsilon_told(now)} a round instead of {epsilon_told(was)}."
+
+
+def _bare(event: Event, n: int, arriving: int) -> str:
+    way = 'channel = "SecureSum()" hides single messages.'
+    if isinstance(event, GammaNoise):
+        from scipy.special import gammainc
+
+        share = event.shape / arriving
+        bare = float(gammainc(share, BARE / event.scale)) ** 2  # both Gamma variables so small: a lower bound
+        return (
+            f"Only the sum of {n:,} messages is noisy. One message alone is nearly bare ({bare:.0%} of its numbers are "
+            f"off by less than {BARE:g}), and the server gets each: {way}"
+        )
+    return (
+        f"Only the sum of {n:,} messages is noisy enough. One message carries 1/{math.sqrt(n):.3g} of that, and the "
+        f"server gets each: {way}"
+    )
+
+
+def _masked(n: int) -> str:
+    return (
+        "The server sees only the sum, if it follows the protocol. A client that colludes with it gives away its "
+        f"share of the noise, 1/{n:,} of all, as if it had dropped out."
+    )
+
+
+def block(
+    mechanism: str, nominal: str, delta: float, units: tuple[str, ...],
+    rows: list[tuple[str, str | None, tuple[Bound, ...]]], said: tuple[str, ...],
+) -> list[str]:  # fmt: skip
+    """The lines that a terminal shows."""
+    if mechanism == "none":
+        text = f"none: {' '.join(said)} Nothing is promised to anybody."
+        return _labelled("privacy", text)
+    lines = [*_labelled("privacy", mechanism), *_labelled("published as", nominal)]
+    cells = [[_cell(each) for each in bounds] for _, _, bounds in rows]
+    widths = [max(len(unit), *(len(row[i]) for row in cells)) for i, unit in enumerate(units)]
+    names = max(len(who) for who, _, _ in rows)
+    heads = "  ".join(unit.rjust(width) for unit, width in zip(units, widths, strict=True))
+    lines.append(f"{'epsilon, against':<{names + 2}}  {heads}  if one trusts")
+    for (who, trusted, _), row in zip(rows, cells, strict=True):
+        shown = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append(f"  {who:<{names}}  {shown}  {trusted or '-'}")
+    starred = f" (* but for a chance of delta = {delta:g})" if any("*" in cell for row in cells for cell in row) else ""
+    meaning = (
+        f"Epsilon{starred}: what is seen changes the odds of any guess about the one that is named above it at most "
+        "exp(epsilon) times: 2.7 times at 1, 150 at 5, 22,000 at 10. Smaller is better; no limit: nothing is promised."
+    )
+    lines += wrap(meaning, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    for remark in said:
+        lines += wrap(remark, WIDTH, initial_indent="- ", subsequent_indent="  ")
+    return lines
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    return wrap(text, WIDTH, initial_indent=f"{label:<14}", subsequent_indent=" " * 14, break_on_hyphens=False)
+
+
+def _cell(each: Bound) -> str:
+    return epsilon_told(each.epsilon) + ("*" if each.delta else " ")

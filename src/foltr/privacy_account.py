@@ -1,0 +1,33 @@
+"""An experiment's entry in the privacy ledger: what its parts, sizes and numbers of rounds make of each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foltr.experiment import Experiment
+from foltr.federation import participants
+from foltr.fit import setting_of
+from foltr.privacy.ledger import Ledger, ledger
+from foltr.seeds import stream
+
+COUNTED = 10**7  # draws of who takes part that are counted; beyond, everybody is taken to take part always
+DELTA = 1e-5
+
+
+def ledger_of(e: Experiment, features: int, delta: float = DELTA) -> Ledger:
+    d, users = len(e.ranker.init(features, stream(0))), stream(0, "users")
+    shared = e.learner.luck(users, stream(0, "own")) is not users
+    return ledger(
+        e.privacy, setting_of(e, d), channel_is_secure=e.channel is not None, seed_is_shared=shared,
+        rounds=e.rounds, times=busiest(e), participation=e.cohort / e.clients, delta=delta,
+    )  # fmt: skip
+
+
+def busiest(e: Experiment) -> int:
+    """In how many rounds the client that is asked most often takes part."""
+    if e.participation == 1.0 or e.clients * e.rounds > COUNTED:
+        return e.rounds
+    asked = np.zeros(e.clients, np.int64)
+    for t in range(e.rounds):
+        asked[participants(e.clients, e.participation, e.seed, t)] += 1
+    return int(asked.max())

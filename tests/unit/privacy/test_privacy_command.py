@@ -1,0 +1,125 @@
+"""`foltr privacy`: the ledger of a file before anything is run; and the block of it on a report's page."""
+
+import re
+
+import pytest
+import typer
+from made_ledgers import recorded
+from typer.testing import CliRunner
+
+from foltr import cli_tools
+from foltr.cli_privacy import privacy
+from foltr.privacy.gamma_shares import GammaShares
+from foltr.privacy.laplace import Laplace
+from foltr.report.blocks import blocks, privacy_ledger, privacy_remarks
+from foltr.results import Runs
+
+SMALL = 'data = "Synthetic(queries=20)"\nrounds = 50\n'
+
+app = typer.Typer()
+app.command()(cli_tools.told(privacy))
+
+
+def told(tmp_path, text, *options):
+    file = tmp_path / "e.toml"
+    file.write_text(text)
+    done = CliRunner().invoke(app, [str(file), *options])
+    return done.exit_code, done.output
+
+
+def test_a_file_is_told_before_it_is_run(tmp_path):
+    code, said = told(tmp_path, SMALL + 'privacy = "GammaShares(epsilon=1.2, sensitivity=3.0)"\nclients = 100\n')
+    assert code == 0 and len(said.splitlines()) <= 25
+    assert "GammaShares(epsilon=1.2, sensitivity=3.0)" in said and "sqrt(46)" in said
+    assert re.search(r"the server +no limit +no limit +-\n", said)
+    assert list(tmp_path.iterdir()) == [tmp_path / "e.toml"]  # no run
+
+
+def test_a_file_without_a_privatizer_is_told_so(tmp_path):
+    code, said = told(tmp_path, SMALL)
+    assert code == 0 and "none" in said and "Nothing is promised" in said
+
+
+def test_delta_can_be_given(tmp_path):
+    text = SMALL + 'privacy = "Gaussian(noise=4.0, clip=1.0)"\n'
+    assert "delta = 1e-05" in told(tmp_path, text)[1]
+    assert "delta = 1e-09" in told(tmp_path, text, "--delta", "1e-9")[1]
+    code, said = told(tmp_path, text, "--delta", "2")
+    assert code == 2 and "probability" in said
+
+
+def test_each_method_of_a_sweep_is_told_once(tmp_path):
+    text = (
+        SMALL + "participation = 0.5\nclients = 10\n[sweep]\nseed = [1, 2, 3]\n[[sweep.method]]\nname = 'bare'\n"
+        "[[sweep.method]]\nname = 'local'\nprivacy = 'Laplace(epsilon=1.0, clip=0.1)'\n"
+        "[[sweep.method]]\nname = 'weaker'\nprivacy = 'Laplace(epsilon=2.0, clip=0.1)'\n"
+    )
+    code, said = told(tmp_path, text)
+    assert code == 0 and said.count("3 experiments: ") == 3
+    assert [said.count(f"privacy       {word}") for word in ("none", "Laplace(epsilon=1.0", "Laplace(epsilon=2.0")] == [
+        1
+    ] * 3
+    times = int(re.search(r"one client, (\d+) rounds", said)[1])
+    assert 25 < times <= 50  # of the busiest client under the worst of the seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('privacy = "Lapalce(epsilon=1.0, clip=1.0)"', "did you mean 'Laplace'"),
+        ('privacy = "Laplace(epsilon=0.0, clip=1.0)"', "epsilon must be > 0"),
+        ('privacy = "RandomizedReward(p=0.9)"', "PDGD sends none"),
+        ('learner = "ES()"\nprivacy = "RandomizedReward(p=0.05)"', "above 1 / 11"),
+        ("privicy = 'x'", "did you mean 'privacy'"),
+    ],
+)
+def test_what_is_illegal_is_refused(tmp_path, text, why):
+    code, said = told(tmp_path, text)
+    assert code == 2 and why in " ".join(said.split())
+
+
+def test_a_missing_file_is_told(tmp_path):
+    done = CliRunner().invoke(app, [str(tmp_path / "not.toml")])
+    assert done.exit_code == 2 and "cannot read" in done.output
+
+
+# ---- the block of a page
+
+
+def test_a_page_tells_what_its_runs_guarantee():
+    runs = [
+        recorded(GammaShares(1.2, 3.0)),
+        recorded(GammaShares(1.2, 3.0)),
+        recorded(Laplace(1.0, 0.1)),
+        recorded(None),
+    ]
+    found = privacy_ledger(Runs(tuple(runs)))
+    assert found.rows[0] == ("privatizer", "against", "protected", "epsilon", "if one trusts", "runs")
+    shares = "GammaShares(epsilon=1.2, sensitivity=3.0)"
+    assert (shares, "the server", "one client-round", "no limit", "-", "2 of 4") in found.rows
+    wanted = (
+        shares,
+        "who sees only models",
+        "one client-round",
+        "5.84 (delta 1e-05)",
+        "the server, for the sum",
+        "2 of 4",
+    )
+    assert wanted in found.rows
+    assert ("none", "the server", "one client-round", "no limit", "-", "1 of 4") in found.rows
+    said = privacy_remarks(Runs(tuple(runs)))
+    assert any("nearly bare" in remark for _, remark in said.rows) and len(set(said.rows)) == len(said.rows)
+
+
+def test_a_page_of_runs_without_privatizers_says_that_in_a_sentence():
+    found = privacy_ledger(Runs((recorded(None),)))
+    assert "nothing is promised" in found.text and not found.rows
+    assert privacy_remarks(Runs((recorded(None),))) is None
+
+
+@pytest.mark.parametrize("damaged", [None, "text", {}, {"views": None}, {"views": [{}]}, {"views": [3]}, []])
+def test_runs_that_recorded_no_ledger_or_another_are_passed_over(damaged):
+    run = recorded(None)
+    run.final["privacy"] = damaged
+    assert privacy_ledger(Runs((run,))) is None
+    blocks(Runs((run,)))
