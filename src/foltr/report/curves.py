@@ -42,7 +42,7 @@ def curves(
     """The curve of every cell of a study that has one: (method, condition) -> curve."""
     runs = {place: [run for run in cell.values() if has(run, measure)] for place, cell in study.cells.items()}
     if not any(runs.values()):
-        run_curve(study.runs[0], measure)  # a misspelt measure is told the right one
+        run_curve(next(iter(study.runs)), measure)  # a misspelt measure is told the right one
     found = {place: cell_curve(some, measure, stretches, smooth, geometric) for place, some in runs.items() if some}
     end = last_of(found.values())
     return {place: levelled(curve, end) for place, curve in found.items()}
