@@ -53,7 +53,8 @@ def listed(swept: Sweep) -> str:
     lines = [f"{swept.title}: {len(swept.points)} experiments"]
     for point in swept.points:
         e = point.experiment
-        lines.append(f"{point.label}   {e.clients:,} clients, {e.rounds:,} rounds, {brief(e.learner)}")
+        learns = f"{e.clients:,} clients, {e.rounds:,} rounds, {brief(e.learner)}"
+        lines.append(f"{point.label}   {learns if e.baseline is None else brief(e.baseline)}")
     return "\n".join(lines)
 
 

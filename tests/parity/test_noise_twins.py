@@ -27,7 +27,8 @@ def test_the_same_noise(privacy, n):
     seed, t, clients = 5, 7, np.array([3, 0, 11, 999])
     updates = stream(1, "updates").normals(4 * 47).reshape(4, 47).astype(np.float32)
     updates[2] = 0.0
-    plain = [privacy.on_client(u, n, stream(seed, "privacy", c, t)) for u, c in zip(updates, clients.tolist(), strict=True)]
+    noise = [stream(seed, "privacy", client, t) for client in clients.tolist()]
+    plain = [privacy.on_client(u, n, rng) for u, rng in zip(updates, noise, strict=True)]
     kernel, settings = noise_twin(privacy)
     fast = updates.copy()
     kernel(settings, n, np.uint64(key(seed, "privacy")), clients, t, fast)

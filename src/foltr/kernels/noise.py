@@ -11,13 +11,9 @@ from foltr.kernels.gaussians import gaussians
 
 
 @kernel()
-def _gamma_share(n, least, key):
-    """The twin of `gamma_share`. The draws after the first are made for one number in ten, so this part stays out."""
-    u = uniform(key, uint64(0))
-    if u < least:
-        return 0.0
+def _gamma_share(n, u, key):
     d = 2.0 / 3.0 + 1.0 / n
-    c, drawn = 1.0 / math.sqrt(9.0 * d), 1
+    c, drawn = 1.0 / math.sqrt(9.0 * d), 0
     while True:
         radius = math.sqrt(-2.0 * math.log(uniform(key, uint64(drawn))))
         x = radius * math.cos(2.0 * math.pi * uniform(key, uint64(drawn + 1)))
@@ -33,10 +29,12 @@ def add_gamma_shares(settings, n, key, clients, t, updates):
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
         for j in range(updates.shape[1]):
-            here = below(own, uint64(j))
-            share = _gamma_share(n, least, below(here, uint64(0))) - _gamma_share(n, least, below(here, uint64(1)))
-            if share != 0.0:
-                updates[i, j] += float32(scale * share)
+            up, down = uniform(own, uint64(2 * j)), uniform(own, uint64(2 * j + 1))
+            if max(up, down) < least:
+                continue  # what float32 would hold as 0, which is nearly always
+            share = _gamma_share(n, up, below(own, uint64(2 * j))) if up >= least else 0.0
+            share -= _gamma_share(n, down, below(own, uint64(2 * j + 1))) if down >= least else 0.0
+            updates[i, j] += float32(scale * share)
 
 
 @kernel(fastmath=SUMS)

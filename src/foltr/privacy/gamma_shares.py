@@ -53,12 +53,11 @@ class GammaShares(Untouched):
         return self.sensitivity / self.epsilon
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
-        least = math.exp(LEAST / n)
-        noise = np.zeros(len(payload))
-        for j in range(len(payload)):
-            draws = rng.at(j)
-            noise[j] = gamma_share(n, least, draws.at(0)) - gamma_share(n, least, draws.at(1))
-        return payload + (self.scale * noise).astype(np.float32)
+        u = rng.uniforms(2 * len(payload))
+        shares = np.zeros(len(u))
+        for i in np.flatnonzero(u >= math.exp(LEAST / n)).tolist():  # few: the others would round to 0
+            shares[i] = gamma_share(n, u[i], rng.at(i))
+        return payload + (self.scale * (shares[0::2] - shares[1::2])).astype(np.float32)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
         moved = (self.sensitivity if self.clip == "half" else 2.0 * self.sensitivity) * (1.0 + SLACK)
@@ -69,14 +68,9 @@ class GammaShares(Untouched):
         return f"thesis 3.2.1: epsilon = {self.epsilon:g} for a round, sensitivity {self.sensitivity:g}"
 
 
-def gamma_share(n: int, least: float, rng: Stream) -> float:
-    """Gamma(1/n, 1) = Gamma(1 + 1/n, 1) x U^n; `least` is the U below which float32 would hold 0.
-
-    Gamma(1 + 1/n) by Marsaglia and Tsang (ACM TOMS 26, 2000).
-    """
-    u = rng.uniform()
-    if u < least:
-        return 0.0
+def gamma_share(n: int, u: float, rng: Stream) -> float:
+    """Gamma(1/n, 1) = Gamma(1 + 1/n, 1) x u^n for a uniform u; the first factor by Marsaglia and Tsang (ACM TOMS 26,
+    2000)."""
     d = 2.0 / 3.0 + 1.0 / n
     c = 1.0 / math.sqrt(9.0 * d)
     while True:

@@ -14,6 +14,8 @@ MEASURES = {  # higher is better in each
     "ndcg@10": "offline nDCG@10",
     "mrr@10": "offline MRR@10",
     "expected_maxrr": "offline expected MaxRR",
+    "train_expected_maxrr": "expected MaxRR on the training queries",
+    "train_ndcg@10": "nDCG@10 on the training queries",
     "online": "online performance (discounted sum of nDCG@10)",
     "online_ndcg@10": "online nDCG@10 (mean of the last 5 % of rounds)",
     "maxrr": "online MaxRR (mean of the last 5 % of rounds)",
