@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from foltr.errors import Mistake
 from foltr.evaluation import MEASURES, Evaluator
 from foltr.experiment import Experiment
 from foltr.federation import Server, State, federate, participants
+from foltr.identity import folder_name, identity
 from foltr.interruptions import Interruptions
 from foltr.metrics import DEPTH, online_performance
 from foltr.privacy_account import ledger_of
@@ -85,18 +85,6 @@ def _agree(train: Dataset, test: Dataset, source: str) -> None:
         low, high = int(data.labels.min()), int(data.labels.max())
         wrong = f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .. {data.grades - 1}"
         require(0 <= low and high < data.grades, wrong)
-
-
-def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
-    """Of the resolved config, the data's content, all sources that are not foltr's, and RESULTS; not of threads, paths
-    or engine."""
-    parts = [RESULTS, e.config(), train.content, test.content, sorted(filter(None, sources_behind(e).values()))]
-    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-def folder_name(e: Experiment, its_identity: str) -> str:
-    parts = (e.data, e.learner, e.ranker) if e.baseline is None else (e.data, e.baseline)
-    return "-".join([*(type(part).__name__ for part in parts), its_identity])
 
 
 def known(value: float) -> float | None:

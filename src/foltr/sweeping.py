@@ -17,12 +17,12 @@ from foltr.data.dataset import Dataset
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
 from foltr.files import told, write_whole
+from foltr.identity import folder_name, identity
 from foltr.interruptions import on_signals
 from foltr.lease import TOUCH_SECONDS, Lease
 from foltr.overview import SWEEP, Overview, Planned, Record, State
 from foltr.pools import BROKEN, Pool, in_pool, installed
 from foltr.record import Folder
-from foltr.running import folder_name, identity
 from foltr.seeds import stream
 from foltr.spec import brief
 from foltr.sweep import Point

@@ -1,0 +1,23 @@
+"""What makes two runs the same one, and what its folder is called."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+
+from foltr.data.dataset import Dataset
+from foltr.experiment import Experiment
+from foltr.record import RESULTS
+from foltr.user_files import sources_behind
+
+
+def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
+    """Of the resolved config, the data's content, all sources that are not foltr's, and RESULTS; not of threads, paths
+    or engine."""
+    parts = [RESULTS, e.config(), train.content, test.content, sorted(filter(None, sources_behind(e).values()))]
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def folder_name(e: Experiment, its_identity: str) -> str:
+    parts = (e.data, e.learner, e.ranker) if e.baseline is None else (e.data, e.baseline)
+    return "-".join([*(type(part).__name__ for part in parts), its_identity])

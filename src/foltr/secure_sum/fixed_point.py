@@ -1,0 +1,69 @@
+"""Numbers as whole words modulo 2^64, so that they add up exactly, in any order, with masks or without.
+
+x becomes round(x 2^bits), to the nearest, as a signed word: within half a step of 2^-bits. The sum of n clients can not
+overflow if each |x| 2^bits < 2^63 / n, which is checked before anything is sent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.errors import Mistake
+
+PIECE = 1 << 16  # numbers encoded at a time: half a megabyte, which stays in the cache
+
+
+def encode(values: Array, bits: int, clients: int) -> Array:
+    """Words (uint64) of finite `values`, each small enough for a sum of that many clients."""
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        scaled = np.multiply(values, 2.0**bits, dtype=np.float64)
+    np.rint(scaled, out=scaled)
+    room = 2**63 / clients  # rounded to the nearest double, and a double below it is below the true quotient
+    if scaled.size and not (scaled.max() < room and scaled.min() > -room):  # NaN is neither
+        _refuse(np.asarray(values), scaled, room, bits, clients)
+    return scaled.astype(np.int64).view(np.uint64)
+
+
+def _refuse(values: Array, scaled: Array, room: float, bits: int, clients: int) -> None:
+    value = values[~(np.abs(scaled) < room)][0]
+    if not np.isfinite(value):
+        raise Mistake(f"{value} cannot be part of a secure sum: the steps of the learner are too large")
+    raise Mistake(
+        f"{value:.6g} (a weight, or weight x update) is outside the range of a secure sum: with {clients} clients and "
+        f"fraction_bits={bits} each number must be within {room * 2.0**-bits:.6g}; "
+        "take fewer fraction_bits, clip the updates, or take smaller steps"
+    )
+
+
+def decode(words: Array, bits: int) -> Array:
+    """What the words of a sum stand for, as float64."""
+    return words.view(np.int64) * 2.0**-bits
+
+
+def weighted(update: Array, weight: float, bits: int, clients: int) -> Array:
+    """What one client adds to the sum: its weight w, then w u."""  # (p,) -> (1 + p,) uint64
+    values = np.empty(1 + len(update))
+    values[0] = weight
+    np.multiply(update, weight, out=values[1:], dtype=np.float64)
+    return encode(values, bits, clients)
+
+
+def weighted_sum(updates: Array, weights: Array, bits: int, clients: int) -> Array:
+    """The sum of `weighted` over all rows: the same words, without a client at a time."""  # (n, p) -> (1 + p,) uint64
+    n, p = updates.shape
+    total = np.zeros(1 + p, np.uint64)
+    total[0] = encode(weights, bits, clients).sum()
+    rows = max(1, PIECE // max(1, p))
+    for start in range(0, n, rows):
+        piece = slice(start, start + rows)
+        products = np.multiply(updates[piece], weights[piece, None], dtype=np.float64)
+        total[1:] += encode(products, bits, clients).sum(axis=0)
+    return total
+
+
+def mean(total: Array, bits: int) -> tuple[Array, float]:
+    """Weighted mean and whole weight behind a sum: (1 + p,) uint64 -> (p,) float64 and a number."""
+    signed = total.view(np.int64)
+    require(bool(signed[0] > 0), "the weights of a secure sum add up to nothing: it has no mean")
+    return signed[1:] / float(signed[0]), float(signed[0]) * 2.0**-bits

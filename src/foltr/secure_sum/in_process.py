@@ -1,0 +1,49 @@
+"""All parties of a secure sum in one process: the whole protocol, every message as bytes, with drop-outs at will."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from foltr.core import Array, Withheld
+from foltr.secure_sum.client import Client
+from foltr.secure_sum.keys import node_key
+from foltr.secure_sum.messages import Kind
+from foltr.secure_sum.server import Server
+from foltr.secure_sum.terms import Terms
+
+
+def secure_sum(terms: Terms, words: Mapping[int, Array], leaving: Mapping[int, Kind] | None = None) -> Server:
+    """The server after its last step, with the sum (`total`) over its `survivors`; or Withheld.
+
+    `leaving` says which message a client no longer sends; a client without words does not send MASKED.
+    """
+    leaving = leaving or {}
+    nodes = {i: node_key() if terms.consistency else (None, b"") for i in range(terms.clients)}
+    known = {i: public for i, (_, public) in nodes.items()} if terms.consistency else {}
+    server, clients = Server(terms, known), {i: Client(terms, i, nodes[i][0], known) for i in range(terms.clients)}
+    post = dict.fromkeys(clients, b"")
+    while (step := server.due) is not None:
+        for i, message in post.items():
+            if leaving.get(i, Kind.UNMASK + 1) <= step or (step == Kind.MASKED and i not in words):
+                continue
+            try:
+                server.take(_answer(clients[i], step, message, words.get(i)))
+            except Withheld:  # this client sees too few around it to go on
+                continue
+        post = server.close()
+    return server
+
+
+def _answer(client: Client, step: Kind, message: bytes, words: Array | None) -> bytes:
+    match step:
+        case Kind.KEYS:
+            return client.advertise()
+        case Kind.SHARES:
+            return client.share(message)
+        case Kind.MASKED:
+            assert words is not None
+            return client.mask(message, words)
+        case Kind.SIGNED:
+            return client.agree(message)
+        case _:
+            return client.unmask(message)

@@ -1,0 +1,129 @@
+"""Keys, signatures, sealed shares and masks: a thin layer over the `cryptography` package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Self
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from foltr.core import Array, require
+from foltr.secure_sum.messages import Refused
+from foltr.secure_sum.terms import Terms
+
+PUBLIC, SIGNATURE, TAG = 32, 64, 16  # bytes
+FIRST = bytes(16)  # ChaCha20's counter and nonce: every key makes one stream
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """X25519."""
+
+    private: X25519PrivateKey
+    public: bytes
+
+    @classmethod
+    def fresh(cls) -> Self:
+        private = X25519PrivateKey.generate()
+        return cls(private, private.public_key().public_bytes_raw())
+
+    @classmethod
+    def of(cls, secret: bytes) -> Self:
+        private = X25519PrivateKey.from_private_bytes(secret)
+        return cls(private, private.public_key().public_bytes_raw())
+
+    def agree(self, public: bytes, use: bytes) -> bytes:
+        """32 bytes that only this key's owner and the other's can compute, for one use."""
+        try:
+            shared = self.private.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:  # a point of low order gives zero whatever the private key
+            raise Refused("a public key that agrees on nothing secret") from None
+        return HKDF(SHA256(), 32, None, use).derive(shared)
+
+
+def mask_use(terms: Terms, one: int, other: int) -> bytes:
+    return b"foltr secure sum: mask" + terms.session + _pair(min(one, other), max(one, other))
+
+
+def seal_use(terms: Terms, cards: dict[int, bytes]) -> bytes:
+    """Both clients' public keys are part of it: where one was replaced on its way, nothing can be unsealed."""
+    return b"foltr secure sum: seal" + terms.session + b"".join(cards[client] for client in sorted(cards))
+
+
+def _pair(one: int, other: int) -> bytes:
+    return one.to_bytes(4, "little") + other.to_bytes(4, "little")
+
+
+def seal(key: bytes, terms: Terms, sender: int, receiver: int, text: bytes) -> bytes:
+    """Encrypted and authenticated. Two clients share one key, each direction has its own nonce, each is used once."""
+    way = _pair(sender, receiver)
+    return ChaCha20Poly1305(key).encrypt(way + bytes(4), text, terms.session + way)
+
+
+def unseal(key: bytes, terms: Terms, sender: int, receiver: int, sealed: bytes) -> bytes:
+    way = _pair(sender, receiver)
+    try:
+        return ChaCha20Poly1305(key).decrypt(way + bytes(4), sealed, terms.session + way)
+    except InvalidTag:
+        raise Refused(f"the shares from client {sender} to client {receiver} were tampered with") from None
+
+
+def stream(key: bytes, words: int) -> Array:
+    """The first words of ChaCha20's key stream: a mask."""  # (words,) uint64
+    return np.frombuffer(Cipher(ChaCha20(key, FIRST), None).encryptor().update(bytes(8 * words)), "<u8")
+
+
+def commitment(terms: Terms, owner: int, seed: bytes) -> bytes:
+    """What is published of a seed, so that a false reconstruction is noticed."""
+    return blake2b(terms.session + _pair(owner, owner) + seed, digest_size=32, person=b"foltr seed").digest()
+
+
+def digest(terms: Terms, owner: int, holder: int, secret: bytes, share: bytes) -> bytes:
+    """What is published of a share, so that a false one is noticed before it spoils the sum."""
+    text = terms.session + _pair(owner, holder) + secret + share
+    return blake2b(text, digest_size=16, person=b"foltr share").digest()
+
+
+def node_key() -> tuple[bytes, bytes]:
+    """A new Ed25519 key of a node: private and public."""
+    private = Ed25519PrivateKey.generate()
+    return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+
+
+def sign(private: bytes, text: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).sign(text)
+
+
+def node_keys(known: Mapping[int, bytes] | None) -> dict[int, Ed25519PublicKey]:
+    """The public node keys by which a party checks signatures."""
+    for client, public in (known or {}).items():
+        require(len(public) == PUBLIC, f"the public node key of client {client} has {len(public)} bytes, expected 32")
+    return {client: Ed25519PublicKey.from_public_bytes(public) for client, public in (known or {}).items()}
+
+
+def signed_by(public: Ed25519PublicKey, signature: bytes, text: bytes) -> bool:
+    try:
+        public.verify(signature, text)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def keys_text(terms: Terms, client: int, keys: bytes) -> bytes:
+    """What a node signs so that nobody can replace its keys."""
+    return b"foltr secure sum: keys" + terms.session + client.to_bytes(4, "little") + keys
+
+
+def survivors_text(terms: Terms, survivors: bytes) -> bytes:
+    """What a node signs so that all unmask one and the same sum."""
+    return b"foltr secure sum: survivors" + terms.session + survivors
