@@ -22,6 +22,7 @@ from foltr.experiment import Experiment
 from foltr.federation import Server, State, federate, participants
 from foltr.identity import folder_name, identity
 from foltr.interruptions import Interruptions
+from foltr.looks import agree, notes_of
 from foltr.metrics import DEPTH, online_performance
 from foltr.privacy_account import ledger_of
 from foltr.rankers.linear import Linear
@@ -76,17 +77,6 @@ class Result:
         return TrainedRanker(self.experiment.ranker, self.params.astype(np.float32), self.features)
 
 
-def _agree(train: Dataset, test: Dataset, source: str) -> None:
-    """Kernels trust that both splits have the same features and grades, and labels that are such grades."""
-    shapes = f"features {train.width} and {test.width}, grades {train.grades} and {test.grades}"
-    same = train.width == test.width and train.grades == test.grades
-    require(same, f"{source}: train and test do not fit together: {shapes}")
-    for name, data in (("train", train), ("test", test)):
-        low, high = int(data.labels.min()), int(data.labels.max())
-        wrong = f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .. {data.grades - 1}"
-        require(0 <= low and high < data.grades, wrong)
-
-
 def known(value: float) -> float | None:
     """JSON has no NaN."""
     return None if np.isnan(value) else value
@@ -108,7 +98,7 @@ class Run:
         self.per_query, self.wait, self.stop = per_query, wait, stop
         e = experiment
         self.train, self.test = e.data.load("train"), e.data.load("test")
-        _agree(self.train, self.test, type(e.data).__name__)
+        agree(self.train, self.test, type(e.data).__name__)
         self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
         if e.privacy is not None and e.privacy.even:
             uneven = f"{type(e.privacy).__name__} needs equal weights: every client must search equally often"
@@ -119,20 +109,7 @@ class Run:
             raise Mistake(f"{unknown[0]} {lost}: write it to a file for foltr.use, or run without out")
         self.folder = None if out is None else Folder(Path(out) / folder_name(e, self.identity))
         self.threads = Threads(threads)
-        self.notes = self._notes()
-
-    def _notes(self) -> tuple[str, ...]:
-        """What a reader of the results should know of the data."""
-        notes, size = [], float(np.abs(self.train.features[:2000]).max())
-        if size > 10.0:
-            notes.append(f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True")
-        if self.train.content == self.test.content:
-            notes.append("this source has no held-out queries: measured on the training queries")
-        if not self.test.labels[0].any():
-            notes.append("no held-out query has a relevant document: nDCG and MRR are undefined")
-        if len(self.train.labels) > 1:
-            notes.append(f"judged by the first of {len(self.train.labels)} labellings")
-        return tuple(notes)
+        self.notes = notes_of(e, self.train, self.test)
 
     def result(self) -> Result:
         if self.folder is None:

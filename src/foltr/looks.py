@@ -1,0 +1,38 @@
+"""A look at an experiment and its data before it runs: what must be, and what a reader of the results should know."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foltr.core import require
+from foltr.data.dataset import Dataset
+from foltr.experiment import Experiment
+from foltr.optimizers.sgd import SGD
+
+
+def agree(train: Dataset, test: Dataset, source: str) -> None:
+    """Kernels trust that both splits have the same features and grades, and labels that are such grades."""
+    shapes = f"features {train.width} and {test.width}, grades {train.grades} and {test.grades}"
+    same = train.width == test.width and train.grades == test.grades
+    require(same, f"{source}: train and test do not fit together: {shapes}")
+    for name, data in (("train", train), ("test", test)):
+        low, high = int(data.labels.min()), int(data.labels.max())
+        wrong = f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .. {data.grades - 1}"
+        require(0 <= low and high < data.grades, wrong)
+
+
+def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
+    """What a reader of the results should know."""
+    notes, size = [], float(np.abs(train.features[:2000]).max())
+    if e.baseline is None and e.learner.rewards and type(e.optimizer) is SGD:
+        adam = f"{type(e.learner).__name__} is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
+        notes.append(f"{adam}: its directions are long and noisy")
+    if size > 10.0:
+        notes.append(f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True")
+    if train.content == test.content:
+        notes.append("this source has no held-out queries: measured on the training queries")
+    if not test.labels[0].any():
+        notes.append("no held-out query has a relevant document: nDCG and MRR are undefined")
+    if len(train.labels) > 1:
+        notes.append(f"judged by the first of {len(train.labels)} labellings")
+    return tuple(notes)

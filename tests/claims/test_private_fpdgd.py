@@ -1,0 +1,63 @@
+"""Figures 3.6 and 3.8 of the thesis in kind: FPDGD with its noise shares, beside FOLtR-ES at equal interactions, on
+MQ2008, from the file in reproduce/."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from foltr.pools import Pool
+from foltr.results import load_runs
+from foltr.sweep import read_sweep
+from foltr.sweeping import sweep
+
+pytestmark = pytest.mark.claims
+FILE = Path(__file__).resolve().parents[2] / "reproduce" / "thesis-3.6.toml"
+KINDS = ("perfect", "navigational", "informational")
+PAIRS = ((1.2, 3.0), (2.3, 3.0), (4.5, 5.0), (10.0, 5.0))
+
+
+@pytest.fixture(scope="module")
+def runs(real_data, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOLTR_DATA", str(real_data))
+        swept = sweep(read_sweep(FILE).points, tmp_path_factory.mktemp("thesis"), "part", pool=Pool(2))
+    assert not swept.failed
+    return load_runs(swept.record.path)
+
+
+def level(runs, kind, **fields):
+    """Mean of five folds of the mean of the last tenth of the evaluations of offline nDCG@10."""
+    chosen = runs.where(**{"users.kind": kind, **fields})
+    assert len(chosen) == 5
+    curves = [run.curve("ndcg@10").values for run in chosen]
+    return float(np.mean([curve[-max(1, len(curve) // 10) :].mean() for curve in curves]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_costs_little_with_many_clients_and_much_with_few(runs, kind):
+    lost = {}
+    for clients in (10, 100, 1000):
+        bare = level(runs, kind, clients=clients, learner="PDGD", privacy=None)
+        for epsilon, sensitivity in PAIRS:
+            private = {"privacy.epsilon": epsilon, "privacy.sensitivity": sensitivity}
+            lost[clients, epsilon] = bare - level(runs, kind, clients=clients, **private)
+        print(f"{kind}, {clients} clients: {bare:.4f}, lost", {e: round(lost[clients, e], 4) for e, _ in PAIRS})
+    for epsilon, _ in PAIRS:
+        assert lost[1000, epsilon] < 0.01
+        assert lost[10, epsilon] > lost[1000, epsilon] + 0.01
+    assert lost[10, 1.2] > 0.05 and lost[10, 1.2] > lost[10, 10.0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fpdgd_beside_foltr_es_at_equal_interactions(runs, kind):
+    """The thesis finds FPDGD far above FOLtR-ES. With the published seeding that holds; with independent draws, as the
+    paper describes it, FOLtR-ES comes within a point."""
+    fpdgd = level(runs, kind, clients=1000, **{"privacy.epsilon": 1.2})
+    es = {
+        entropy: level(runs, kind, **{"learner.entropy": entropy, "privacy.p": 0.9})
+        for entropy in ("independent", "shared")
+    }
+    print(f"{kind}: private FPDGD {fpdgd:.4f}, ES", {entropy: round(value, 4) for entropy, value in es.items()})
+    assert fpdgd > es["shared"]
+    assert abs(fpdgd - es["independent"]) < 0.015
