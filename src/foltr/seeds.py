@@ -10,6 +10,7 @@ The generator is splitmix64 (Steele, Lea & Flood, OOPSLA 2014) used as a counter
 from __future__ import annotations
 
 from hashlib import blake2b
+from os import urandom
 
 import numpy as np
 
@@ -97,6 +98,23 @@ class Stream:
     def sample(self, n: int, k: int) -> np.ndarray:
         """k of 0 .. n - 1 without replacement, in ascending order."""  # (k,) int64
         return np.sort(np.argsort(self.words(n), kind="stable")[:k])
+
+
+class SystemStream(Stream):
+    """Draws that nobody can repeat, from the operating system: for noise and seeds on real devices, never for a
+    simulation. It has no addresses: every stream below it is as fresh as itself."""
+
+    def __init__(self) -> None:
+        self.key = self.drawn = 0  # of no meaning here
+
+    def at(self, part: int) -> Stream:
+        return self
+
+    def words(self, n: int) -> np.ndarray:
+        return np.frombuffer(urandom(8 * n), np.uint64)
+
+    def uniform(self) -> float:
+        return float(self.uniforms(1)[0])
 
 
 # AS 241's PPND7 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-7, near the middle, in the tails and

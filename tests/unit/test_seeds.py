@@ -4,7 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.seeds import key, stream
+from foltr.privacy.gamma_shares import GammaShares
+from foltr.privacy.gaussian import Gaussian
+from foltr.privacy.laplace import Laplace
+from foltr.seeds import SystemStream, key, stream
 
 words = st.text(max_size=8) | st.integers(0, 2**63)
 addresses = st.lists(words, max_size=4).map(tuple)
@@ -43,3 +46,16 @@ def test_samples_have_no_repeats_and_reach_everybody():
     assert all(len(set(s.tolist())) == 3 and (np.diff(s) > 0).all() for s in drawn)
     counts = np.bincount(np.concatenate(drawn), minlength=10)
     assert counts.min() > 35 and counts.max() < 90
+
+
+def test_draws_of_the_system_are_fresh_and_of_the_same_laws():
+    system = SystemStream()
+    assert not np.array_equal(system.words(4), system.words(4))
+    assert system.at(3).uniform() != system.at(3).uniform()
+    u = system.uniforms(20_000)
+    assert 0.0 < u.min() and u.max() < 1.0 and abs(u.mean() - 0.5) < 0.015  # seven standard errors
+    assert abs(system.gaussians(20_000).std() - 1.0) < 0.04
+    assert {system.integer(3) for _ in range(200)} == {0, 1, 2}
+    update = np.zeros(5, np.float32)
+    for privacy in (GammaShares(epsilon=1, sensitivity=3), Laplace(epsilon=1, clip=1), Gaussian(noise=1, clip=1)):
+        assert not np.array_equal(privacy.on_client(update, 2, system), privacy.on_client(update, 2, system))
