@@ -11,6 +11,7 @@ import typer
 def privacy(
     file: Annotated[Path, typer.Argument(help="An experiment's TOML file, or one with a sweep table.")],
     delta: Annotated[float, typer.Option(help="The chance with which a promise may fail, where it may.")] = 1e-5,
+    colluding: Annotated[int, typer.Option(help="Clients of a round who tell the server their noise.")] = 0,
     use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
 ) -> None:
     """What a run will guarantee, for what, against whom, and who must be trusted. Nothing is run.
@@ -19,4 +20,4 @@ def privacy(
     """
     from foltr.privacy_command import privacy_command
 
-    privacy_command(file, delta, use or [])
+    privacy_command(file, delta, colluding, use or [])

@@ -194,6 +194,11 @@ class Privatizer(Protocol):
 class Channel(Protocol):
     """How updates reach the server, where not each in the clear."""
 
+    @property
+    def hides_messages(self) -> bool:
+        """Whether the server learns nothing of a single message but what their sum tells: the ledger relies on it."""
+        ...
+
     def fewest(self, asked: int) -> int:
         """Of the clients asked in a round, the fewest whose messages make a sum that is released."""
         ...

@@ -14,12 +14,14 @@ COUNTED = 10**7  # draws of who takes part that are counted; beyond, everybody i
 DELTA = 1e-5
 
 
-def ledger_of(e: Experiment, features: int, delta: float = DELTA) -> Ledger:
+def ledger_of(e: Experiment, features: int, delta: float = DELTA, colluding: int = 0) -> Ledger:
+    """`colluding`: clients of a round who tell the adversary their shares of the noise."""
     d, users = len(e.ranker.init(features, stream(0))), stream(0, "users")
     shared = e.learner.luck(users, stream(0, "own")) is not users
+    hidden = e.channel is not None and e.channel.hides_messages
     return ledger(
-        e.privacy, setting_of(e, d), channel_is_secure=e.channel is not None, seed_is_shared=shared,
-        rounds=e.rounds, times=busiest(e), participation=e.cohort / e.clients, delta=delta,
+        e.privacy, setting_of(e, d), channel_is_secure=hidden, seed_is_shared=shared,
+        rounds=e.rounds, times=busiest(e), participation=e.cohort / e.clients, delta=delta, colluding=colluding,
     )  # fmt: skip
 
 

@@ -17,31 +17,31 @@ from foltr.user_files import use
 APART = ("data", "users", "aggregator", "optimizer", "evaluate_every", "empty", "seed")  # no part of a promise
 
 
-def privacy_command(file: Path, delta: float, used: list[Path]) -> None:
+def privacy_command(file: Path, delta: float, colluding: int, used: list[Path]) -> None:
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     content = toml.read(file, beside=("use", "sweep"))
     if "sweep" in content:
         points = read_sweep(file, used=used).points
-        told = of_sweep([(point.method or point.label, point.experiment) for point in points], delta)
+        told = of_sweep([(point.method or point.label, point.experiment) for point in points], delta, colluding)
         print("\n\n".join(told))
     else:
         for path in [*toml.used_files(content, file), *used]:
             use(path)
         experiment = toml.experiment(toml.flat(content))
-        print("\n".join(of_one(experiment, width(experiment.data), delta)))
+        print("\n".join(of_one(experiment, width(experiment.data), delta, colluding)))
 
 
 def width(data: Source) -> int:
     return data.load("train").width
 
 
-def of_one(experiment: Experiment, features: int, delta: float) -> list[str]:
+def of_one(experiment: Experiment, features: int, delta: float, colluding: int) -> list[str]:
     if experiment.baseline is not None:
         return ["privacy       none: a baseline learns from labels in one place, and nobody is protected."]
-    return ledger_of(experiment, features, delta).lines()
+    return ledger_of(experiment, features, delta, colluding).lines()
 
 
-def of_sweep(points: list[tuple[str, Experiment]], delta: float) -> Iterator[str]:
+def of_sweep(points: list[tuple[str, Experiment]], delta: float, colluding: int) -> Iterator[str]:
     """Each ledger once, below the names of the experiments that it is of. Of those that differ only in who is drawn to
     take part, it is that of the one whose busiest client is asked most often."""
     widths = {data: width(data) for data in dict.fromkeys(experiment.data for _, experiment in points)}
@@ -52,7 +52,7 @@ def of_sweep(points: list[tuple[str, Experiment]], delta: float) -> Iterator[str
     told: dict[str, list[str]] = {}
     for group in groups.values():
         worst = max((experiment for _, experiment in group), key=busiest)
-        block = "\n".join(of_one(worst, widths[worst.data], delta))
+        block = "\n".join(of_one(worst, widths[worst.data], delta, colluding))
         told.setdefault(block, []).extend(name for name, _ in group)
     for block, names in told.items():
         count = "1 experiment" if len(names) == 1 else f"{len(names):,} experiments"

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from foltr.kernels.twins import noise_twin
+from foltr.privacy.clipping import within
 from foltr.privacy.gamma_shares import GammaShares, gamma_share
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.laplace import Laplace
@@ -18,7 +19,7 @@ RARE = 1e-4  # a test that draws may fail so often by bad luck; its luck is fixe
 
 def sent(privacy, updates, n, t=0):
     """What many clients send, compiled (`tests/parity` compares with the plain definition)."""
-    kernel, settings = noise_twin(privacy)
+    kernel, settings = noise_twin(privacy, n)
     out = updates.astype(np.float32)
     kernel(settings, n, np.uint64(key(1, "privacy")), np.arange(len(out)), t, out)
     return out.astype(np.float64)
@@ -75,13 +76,41 @@ def test_gaussian_noise_by_place(where, share):
         assert stats.kstest(messages[:, j], stats.norm(kept[j], share).cdf).pvalue > RARE
 
 
-def test_no_message_is_longer_than_the_ledger_believes():
-    """Rounding in float32 must not lengthen what was clipped."""
-    updates = stream(9).normals(500 * 300).reshape(500, 300).astype(np.float32) * 1e3
-    quiet = Gaussian(noise=1e-30, clip=0.1)
-    lengths = np.sqrt((sent(quiet, updates, 5) ** 2).sum(axis=1))
-    assert lengths.max() <= 0.1 and lengths.min() > 0.1 * (1 - 2e-6)
-    assert np.abs(sent(Laplace(epsilon=1e30, clip=0.1), updates, 5)).sum(axis=1).max() <= 0.1
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e3, 1e37])
+def test_no_update_is_longer_than_the_ledger_believes(size):
+    """Rounding must not lengthen what was clipped."""
+    updates = (stream(9).normals(500 * 300).reshape(500, 300) * size).astype(np.float32)
+    for norms in (np.abs(updates).sum(axis=1, dtype=float), np.sqrt(np.square(updates, dtype=float).sum(axis=1))):
+        order = 1 if norms[0] > 50 * size else 2
+        kept = np.array([within(u, norm, 0.1) for u, norm in zip(updates, norms, strict=True)])
+        lengths = np.linalg.norm(kept, order, axis=1)
+        assert lengths.max() <= 0.1
+        assert size < 1e-3 or lengths.min() > 0.1 * (1 - 2e-6)
+    as_sent = sent(Gaussian(noise=1.0, clip=0.1, where="server"), updates, 5)
+    assert np.linalg.norm(as_sent, axis=1).max() <= 0.1
+
+
+@pytest.mark.parametrize("broken", [np.inf, np.nan])
+def test_an_update_that_is_not_finite_is_sent_as_zero(broken):
+    updates = np.array([[1.0, broken, 2.0]])
+    np.testing.assert_array_equal(sent(Gaussian(noise=1.0, clip=0.1, where="server"), updates, 5), np.zeros((1, 3)))
+    assert np.isfinite(sent(Laplace(epsilon=1.0, clip=0.1), updates, 5)).all()
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [Laplace(epsilon=1.0, clip=0.1), Laplace(epsilon=500.0, clip=0.1), Gaussian(noise=20.0, clip=0.1)],
+    ids=repr,
+)
+def test_every_message_can_come_from_every_update(privacy):
+    """Mironov (CCS 2012): in plain floating point the last bits exclude updates. On the grid they cannot."""
+    step = privacy.step(privacy.sent_sd(10)) if isinstance(privacy, Gaussian) else privacy.step
+    nothing, something = np.zeros((3000, 46)), np.tile(0.0999 * stream(3).uniforms(46) / 46, (3000, 1))
+    for updates in (nothing, something):
+        messages = sent(privacy, updates, 10) / step
+        np.testing.assert_array_equal(messages, np.rint(messages))
+        assert np.abs(messages).max() < 2**24  # float32 holds each exactly, so nothing is lost after the grid
+        assert set((messages.ravel() % 4).tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 
 def test_a_reward_is_told_as_often_as_stated():

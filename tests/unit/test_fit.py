@@ -29,6 +29,8 @@ class AllOrNothing:
 
     least: int = 20
 
+    hides_messages = False
+
     def fewest(self, asked):
         return self.least
 

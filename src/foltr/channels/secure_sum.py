@@ -1,7 +1,7 @@
 """Secure aggregation (Bonawitz et al., CCS 2017; Bell et al., CCS 2020): the server gets the sum, never an update.
 
 Against whom: a server that follows the protocol but looks at everything, together with fewer than `fewest` clients (a
-fifth of them beyond 128 clients). With `consistency` and node keys that all know, also a server that lies about who
+fifth of them beyond 128 clients). What is hidden is an update among those of the other honest clients in the sum. With `consistency` and node keys that all know, also a server that lies about who
 dropped out. Not hidden: who took part, and what the sum itself tells, which is for noise to hide. Not prevented: a
 server that invents clients where node keys are not known. The whole of it is in `foltr/secure_sum/__init__.py`.
 """
@@ -44,6 +44,10 @@ class SecureSum:
         require(0 <= self.fraction_bits <= 52, f"fraction_bits must be in 0 .. 52, got {self.fraction_bits}")
         there = not self.masks or find_spec("cryptography") is not None
         require(there, "SecureSum(masks=True) needs cryptography: pip install 'foltr[secure]', or leave masks out")
+
+    @property
+    def hides_messages(self) -> bool:
+        return True
 
     def fewest(self, asked: int) -> int:
         require(asked >= 2, f"a secure sum of {asked} client would be its update: ask at least 2 clients in a round")

@@ -75,7 +75,7 @@ class Local:
         return cohort, Observed(observed[:, 0], observed[:, 1])
 
     def _privatize(self, privacy: Privatizer, updates: Array, clients: Array, n: int, t: int) -> None:
-        compiled = noise_twin(privacy)
+        compiled = noise_twin(privacy, n)
         if compiled is not None:
             kernel, settings = compiled
             kernel(settings, n, self.keys[2], clients, t, updates)

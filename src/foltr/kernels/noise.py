@@ -47,35 +47,37 @@ def _norm(row, order):
 
 
 @kernel()
-def _clip(row, order, clip, slack):
+def _kept(row, order, most, kept):
+    """The twin of `within`."""
     norm = _norm(row, order)
-    if norm > clip * (1.0 - slack):
-        shrink = float32(clip * (1.0 - slack) / norm)
-        for j in range(row.shape[0]):
-            row[j] *= shrink
+    shrink = most / norm if norm > most else 1.0
+    for j in range(row.shape[0]):
+        kept[j] = np.float64(row[j]) * shrink if math.isfinite(norm) else 0.0
 
 
 @kernel()
 def clip_and_add_laplace(settings, n, key, clients, t, updates):
-    clip, slack, scale = settings
+    most, scale, step = settings
+    kept = np.empty(updates.shape[1])
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
-        _clip(updates[i], 1, clip, slack)
+        _kept(updates[i], 1, most, kept)
         for j in range(updates.shape[1]):
             u = uniform(own, uint64(j))
             noise = math.log(2.0 * u) if u < 0.5 else -math.log(2.0 * (1.0 - u))
-            updates[i, j] += float32(scale * noise)
+            updates[i, j] = float32(math.floor((kept[j] + scale * noise) / step + 0.5) * step)
 
 
 @kernel()
 def clip_and_add_gaussians(settings, n, key, clients, t, updates):
-    clip, slack, sd, shares = settings
+    most, sd, step = settings
     d = updates.shape[1]
-    u, r, noise = np.empty(d), np.empty(d), np.empty(d)
-    share = sd / math.sqrt(n) if shares > 0.0 else sd
+    u, r, noise, kept = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for i in range(clients.shape[0]):
-        _clip(updates[i], 2, clip, slack)
-        if sd > 0.0:
-            gaussians(below(below(key, uint64(clients[i])), uint64(t)), d, u, r, noise)
-            for j in range(d):
-                updates[i, j] += float32(share * noise[j])
+        _kept(updates[i], 2, most, kept)
+        if sd == 0.0:
+            updates[i] = kept
+            continue
+        gaussians(below(below(key, uint64(clients[i])), uint64(t)), d, u, r, noise)
+        for j in range(d):
+            updates[i, j] = float32(math.floor((kept[j] + sd * noise[j]) / step + 0.5) * step)

@@ -58,15 +58,15 @@ def learn_twin(learner: Learner, ranker: Ranker, features: int, privacy: Privati
     return None
 
 
-def noise_twin(privacy: Privatizer) -> tuple[Callable[..., None], tuple[float, ...]] | None:
+def noise_twin(privacy: Privatizer, n: int) -> tuple[Callable[..., None], tuple[float, ...]] | None:
     """(settings, n, key, clients, t, updates) -> what clients send, in place; its settings."""
     if type(privacy) is GammaShares:
         return add_gamma_shares, (privacy.scale, LEAST)
     if type(privacy) is Laplace:
-        return clip_and_add_laplace, (privacy.clip, SLACK, 2.0 * privacy.clip / privacy.epsilon)
+        return clip_and_add_laplace, (privacy.clip * (1.0 - SLACK), privacy.scale, privacy.step)
     if type(privacy) is Gaussian:
-        sd = 0.0 if privacy.where == "server" else privacy.noise * privacy.clip
-        return clip_and_add_gaussians, (privacy.clip, SLACK, sd, float(privacy.where == "shares"))
+        sd = 0.0 if privacy.where == "server" else privacy.sent_sd(n)
+        return clip_and_add_gaussians, (privacy.clip * (1.0 - SLACK), sd, privacy.step(sd))
     return None
 
 

@@ -1,16 +1,35 @@
-"""Updates made no longer than allowed."""
+"""Updates made no longer than allowed, and noisy ones put on a grid."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from foltr.core import Array
 
 SLACK = 1e-6  # what float32 may round up, so that no update is longer than the ledger believes
+BITS = 23  # of a message's numbers, besides the sign
 
 
-def within(payload: Array, norm: float, clip: float) -> Array:
-    """The update, scaled down if its norm is above `clip`. (A zero update is as long as any.)"""
-    if norm <= clip * (1.0 - SLACK):
-        return payload
-    return payload * np.float32(clip * (1.0 - SLACK) / norm)
+def within(update: Array, norm: float, clip: float) -> Array:
+    """The update in float64, scaled down if its norm is above `clip`. A zero update is as good as any; one that is not
+    finite is taken for zero."""
+    if not math.isfinite(norm):
+        return np.zeros(len(update))
+    most = clip * (1.0 - SLACK)
+    return update.astype(np.float64) * (most / norm if norm > most else 1.0)
+
+
+def grid_step(reach: float, bits: int = BITS) -> float:
+    """The power of two by which numbers up to `reach` need so many bits."""
+    return 2.0 ** (math.ceil(math.log2(reach)) - bits)
+
+
+def on_grid(values: Array, step: float) -> Array:
+    """Rounded to whole multiples of a step that does not depend on the data.
+
+    Noise in floating point leaves traces: which numbers a sum can take depends on the summand (Mironov, CCS 2012). On
+    the grid every message can come from every update. Rounding comes after the noise, so it can tell nothing new.
+    """
+    return np.floor(values / step + 0.5) * step

@@ -10,10 +10,12 @@ import numpy as np
 
 from foltr.core import Array, require
 from foltr.kinds import Untouched
-from foltr.privacy.clipping import within
+from foltr.privacy.clipping import BITS, grid_step, on_grid, within
 from foltr.privacy.events import Event, GaussianNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
+
+FARTHEST = 9.0  # standard deviations: 52 bits of a uniform draw reach no farther
 
 
 @privatizer
@@ -42,14 +44,22 @@ class Gaussian(Untouched):
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         kept = within(payload, math.sqrt(np.square(payload, dtype=np.float64).sum()), self.clip)
         if self.where == "server":
-            return kept
-        share = 1.0 if self.where == "client" else 1.0 / math.sqrt(n)
-        return kept + (share * self.noise * self.clip * rng.gaussians(len(payload))).astype(np.float32)
+            return kept.astype(np.float32)
+        sd = self.sent_sd(n)
+        return on_grid(kept + sd * rng.gaussians(len(payload)), self.step(sd)).astype(np.float32)
+
+    def sent_sd(self, n: int) -> float:
+        """Of the noise on each of a round's n messages."""
+        return self.noise * self.clip / (math.sqrt(n) if self.where == "shares" else 1.0)
+
+    def step(self, sd: float, bits: int = BITS) -> float:
+        return grid_step(self.clip + FARTHEST * sd, bits)
 
     def on_server(self, direction: Array, n: int, rng: Stream) -> Array:
         if self.where != "server":
             return direction
-        return direction + self.noise * self.clip / n * rng.gaussians(len(direction))
+        sd = self.noise * self.clip / n
+        return on_grid(direction + sd * rng.gaussians(len(direction)), self.step(sd, 2 * BITS))
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
         sd = self.noise * self.clip

@@ -8,10 +8,12 @@ import numpy as np
 
 from foltr.core import Array, require
 from foltr.kinds import Untouched
-from foltr.privacy.clipping import within
+from foltr.privacy.clipping import grid_step, on_grid, within
 from foltr.privacy.events import Event, LaplaceNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
+
+FARTHEST = 37.0  # scales: 52 bits of a uniform draw reach no farther
 
 
 @privatizer
@@ -36,11 +38,18 @@ class Laplace(Untouched):
         kept = within(payload, np.abs(payload).sum(dtype=np.float64), self.clip)
         u = rng.uniforms(len(payload))
         noise = np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
-        return kept + (2.0 * self.clip / self.epsilon * noise).astype(np.float32)
+        return on_grid(kept + self.scale * noise, self.step).astype(np.float32)
+
+    @property
+    def scale(self) -> float:
+        return 2.0 * self.clip / self.epsilon
+
+    @property
+    def step(self) -> float:
+        return grid_step(self.clip + FARTHEST * self.scale)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        scale = 2.0 * self.clip / self.epsilon
-        return (LaplaceNoise(scale=scale, l1=2.0 * self.clip, d=setting.d, seen="message"),)
+        return (LaplaceNoise(scale=self.scale, l1=2.0 * self.clip, d=setting.d, seen="message"),)
 
     def nominal(self) -> str:
         return f"epsilon = {self.epsilon:g} for a round, of each message by itself"

@@ -1,7 +1,8 @@
 """The ledger: what a run guarantees, for what, against whom, and who must be trusted for it.
 
-Two are looked at. The server sees what arrives: each message or, under a secure sum, their sum. Everybody else (other
-clients, readers of a published ranker) sees only the models, which are made of that. What may be learned is limited by
+Two are looked at. The server sees what arrives: each message or, under a secure sum, their sum. Who sees only models
+(readers of a published ranker, clients of other rounds) sees what is made of that. Clients of the same round know their
+own shares of noise: they count as colluding. What may be learned is limited by
 (epsilon, delta)-differential privacy with replacement: one interaction, one client's round, or all that one client does
 in the run becomes anything else.
 """
@@ -82,24 +83,30 @@ def _plain(view: View) -> dict[str, Any]:
 
 def ledger(
     privacy: Privatizer | None, setting: Setting, channel_is_secure: bool, seed_is_shared: bool, rounds: int,
-    times: int, participation: float, delta: float,
+    times: int, participation: float, delta: float, colluding: int = 0,
 ) -> Ledger:  # fmt: skip
-    """What holds over `rounds` rounds, of which the busiest client takes part in `times`.
+    """What holds over `rounds` rounds, of which the busiest client takes part in `times`, if so many of a round's other
+    clients are `colluding`: they know their shares of the noise.
 
     `participation` is the exact part of the clients in a round, cohort / clients. It counts only for noise that a
     trusted server adds, because the server itself knows who takes part.
     """
     require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
+    alone = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
+    require(0 <= colluding < setting.arriving, alone)
+    setting = replace(setting, arriving=setting.arriving - colluding)
     require(1 <= times <= rounds, f"a client cannot take part in {times} of {rounds} rounds")
     require(0.0 < participation <= 1.0, f"participation must be in (0, 1], got {participation}")
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     described = () if privacy is None else tuple(known(event) for event in privacy.events(setting))
     events = () if seed_is_shared else described
-    views = []
+    views, secretly = [], _by_the_server(events) if participation < 1.0 else None
     for who in TITLES:
         found = _guarantees(_seen(events, who, channel_is_secure, setting), described, times, delta)
-        if who == "models" and participation < 1.0 and (noise := _by_the_server(events)):
-            found = _amplified(found, noise, setting.cohort, participation, rounds, delta)
+        if secretly:
+            found = [replace(each, title="one client, whole run") if each.unit == "client" else each for each in found]
+        if who == "models" and secretly:
+            found = _amplified(found, secretly, setting.cohort, participation, rounds, delta)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
         views.append(View(who, _trusted(events, who, channel_is_secure) if holds else None, tuple(found)))
     total = views[-1].guarantees[-1].bound

@@ -68,7 +68,8 @@ def remarks(case: Case) -> Iterator[str]:
 
 def _composed(case: Case) -> str:
     added = case.times * sum(pure_epsilon(event) for event in case.events)
-    told = f"Every round tells more. A client's {case.times:,} rounds are put together {case.total.how}"
+    rounds = "All rounds" if "secret" in case.total.how else f"A client's {case.times:,} rounds"
+    told = f"Every round tells more. {rounds} are put together {case.total.how}"
     if case.total.delta == 0.0 or math.isinf(added):
         return f"{told}."
     return f"{told}, which is tighter than adding up their epsilons ({epsilon_told(added)}, without a delta)."
@@ -120,10 +121,10 @@ def _dropped(event: Event, case: Case) -> str:
         assert isinstance(event, GaussianNoise)
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    left = f"A round may be made of {k:,} of {n:,} messages, and those that are lost take their noise along"
+    left = f"The noise of {k:,} of {n:,} messages is sure to hide a client: what is lost, or colludes, takes its along"
     if math.isinf(now):
-        return f"{left}: with half of it or less, no epsilon holds."
-    return f"{left}: epsilon {epsilon_told(now)} a round instead of {epsilon_told(was)}."
+        return f"{left}: with half of it or less no epsilon holds without a delta, and with one we compute none."
+    return f"{left}: epsilon is at most {epsilon_told(now)} a round, instead of {epsilon_told(was)}."
 
 
 def _bare(event: Event, n: int, arriving: int) -> str:
@@ -145,8 +146,8 @@ def _bare(event: Event, n: int, arriving: int) -> str:
 
 def _masked(n: int) -> str:
     return (
-        "The server sees only the sum, if it follows the protocol. A client that colludes with it gives away its "
-        f"share of the noise, 1/{n:,} of all, as if it had dropped out."
+        "The server sees only the sum, if it follows the protocol. Clients who collude with it give away their shares "
+        f"of the noise, 1/{n:,} of all each, as if they had dropped out: --colluding counts some."
     )
 
 

@@ -43,9 +43,14 @@ class Client:
     """
 
     def __init__(
-        self, terms: Terms, index: int, node_key: bytes | None = None, known: Mapping[int, bytes] | None = None
-    ) -> None:
+        self, terms: Terms, index: int, node_key: bytes | None = None, known: Mapping[int, bytes] | None = None,
+        least: float | None = 0.5,
+    ) -> None:  # fmt: skip
+        """`least`: the part of the clients that must be behind a sum for this one to take part; None takes any terms,
+        also those that protect nobody."""
         require(0 <= index < terms.clients, f"client {index} is not among the {terms.clients} of this session")
+        if least is not None:
+            terms.check(least)
         self.terms, self.index = terms, index
         require(node_key is None or len(node_key) == PUBLIC, "a node key is an Ed25519 private key of 32 bytes")
         self._node_key, self._known = node_key, node_keys(known)

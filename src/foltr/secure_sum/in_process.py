@@ -12,7 +12,9 @@ from foltr.secure_sum.server import Server
 from foltr.secure_sum.terms import Terms
 
 
-def secure_sum(terms: Terms, words: Mapping[int, Array], leaving: Mapping[int, Kind] | None = None) -> Server:
+def secure_sum(
+    terms: Terms, words: Mapping[int, Array], leaving: Mapping[int, Kind] | None = None, least: float | None = 0.5
+) -> Server:
     """The server after its last step, with the sum (`total`) over its `survivors`; or Withheld.
 
     `leaving` says which message a client no longer sends; a client without words does not send MASKED.
@@ -20,7 +22,8 @@ def secure_sum(terms: Terms, words: Mapping[int, Array], leaving: Mapping[int, K
     leaving = leaving or {}
     nodes = {i: node_key() if terms.consistency else (None, b"") for i in range(terms.clients)}
     known = {i: public for i, (_, public) in nodes.items()} if terms.consistency else {}
-    server, clients = Server(terms, known), {i: Client(terms, i, nodes[i][0], known) for i in range(terms.clients)}
+    server = Server(terms, known)
+    clients = {i: Client(terms, i, nodes[i][0], known, least) for i in range(terms.clients)}
     post = dict.fromkeys(clients, b"")
     while (step := server.due) is not None:
         for i, message in post.items():

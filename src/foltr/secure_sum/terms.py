@@ -19,7 +19,7 @@ LAYOUT = struct.Struct("<16sIIIIIIQB?")
 @dataclass(frozen=True)
 class Terms:
     """The public terms of one sum. Their digest names the session in every message, signature and key, so parties with
-    other terms refuse each other. A device that is told terms refuses those that would protect nobody."""
+    other terms refuse each other. A device that is told terms calls `check` before it takes part."""
 
     id: bytes  # 16 fresh bytes
     round: int
@@ -58,6 +58,15 @@ class Terms:
         seed = secrets.randbits(64) if seed is None else seed
         fresh = secrets.token_bytes(16)
         return cls(fresh, round, clients, words, threshold, degree, quorum, seed, fraction_bits, consistency)
+
+    def check(self, least: float) -> None:
+        """Refuse terms that protect less than `graph.py` promises, or release sums of fewer than a part `least`."""
+        few = f"sums of {self.threshold} of {self.clients} clients are fewer than the part {least:g} that is wanted"
+        require(self.threshold >= least * self.clients - 1e-9, few)
+        degree, quorum = degree_and_quorum(self.clients, self.threshold, complete=self.consistency)
+        weak = f"{self.degree} neighbours and a quorum of {self.quorum} protect too little among {self.clients} clients"
+        enough = self.degree >= degree and self.quorum >= min(quorum, self.degree // 2 + 2)
+        require(enough, f"{weak}: {degree} and {quorum} are needed")
 
     def to_bytes(self) -> bytes:
         return LAYOUT.pack(

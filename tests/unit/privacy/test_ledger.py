@@ -123,7 +123,7 @@ def test_a_secure_sum_shows_the_server_what_everybody_sees():
         found = account(privacy, secure=True)
         assert epsilons(found, "server") == epsilons(found, "models") == epsilons(account(privacy), "models")
         assert set(trusted(found).values()) == {"enough other clients"}
-        assert any("colludes" in remark for remark in found.remarks)
+        assert any("collude" in remark for remark in found.remarks)
 
 
 def test_who_drops_out_takes_noise_along():
@@ -134,11 +134,22 @@ def test_who_drops_out_takes_noise_along():
     assert by_arriving == sorted(by_arriving) and by_arriving[-2:] == [math.inf, math.inf]
     assert by_arriving[3] < math.inf
     said = " ".join(account(GammaShares(1.2, 3.0), arriving=900, secure=True).remarks)
-    assert "900 of 1,000 messages" in said and "9.24 a round instead of 5.84" in said
+    assert "900 of 1,000 messages" in said and "at most 9.24 a round, instead of 5.84" in said
     lost = " ".join(account(GammaShares(1.2, 3.0), arriving=500, secure=True).remarks)
-    assert "no epsilon holds" in lost
+    assert "no epsilon holds without a delta" in lost
     full, left = (Gaussian(8.0, 1.0, "shares").events(Setting(D, 1000, k, 4, 0))[0].sd for k in (1000, 640))
     assert left == pytest.approx(0.8 * full)
+
+
+def test_colluding_clients_give_their_noise_away_as_if_they_had_dropped_out():
+    for privacy in (GammaShares(1.2, 3.0), Gaussian(8.0, 1.0, "shares")):
+        for who in ("server", "models"):
+            one = account(privacy, secure=True, colluding=100).promised(who, "round")
+            assert one == account(privacy, arriving=900, secure=True).promised(who, "round")
+    local = Laplace(1.0, 0.1)
+    assert account(local, colluding=100).promised("server", "round") == account(local).promised("server", "round")
+    with pytest.raises(Mistake, match="leave nobody to hide among"):
+        account(local, colluding=1000)
 
 
 def test_one_client_is_its_own_sum():

@@ -43,7 +43,8 @@ class Parties:
         self.terms, self.words = terms, some_words(terms) if words is None else words
         self.server = Server(terms, self.known)
         self.clients = {
-            i: Client(terms, i, self.node_keys.get(i), self.known if nodes else None) for i in range(terms.clients)
+            i: Client(terms, i, self.node_keys.get(i), self.known if nodes else None, least=None)
+            for i in range(terms.clients)
         }
         self.post, self.sent = dict.fromkeys(self.clients, b""), {}
 

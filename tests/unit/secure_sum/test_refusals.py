@@ -424,3 +424,15 @@ def changed(data, message, stop=None):
     if how == "cut":
         return message[: data.draw(st.integers(0, len(message) - 1))]
     return message + data.draw(st.binary(min_size=1)) if how == "grow" else data.draw(st.binary(max_size=200))
+
+
+def test_a_client_refuses_terms_that_protect_too_little():
+    """Two neighbours who collude would know all that masks a client between them."""
+    weak = ring_terms(1000, 667, 2, 3)
+    with pytest.raises(Mistake, match="2 neighbours and a quorum of 3 protect too little among 1000 clients"):
+        Client(weak, 0)
+    Client(weak, 0, least=None)
+    good = Terms.of(1000, 3, 667)
+    Client(good, 0)
+    with pytest.raises(Mistake, match=r"sums of 667 of 1000 clients are fewer than the part 0\.9"):
+        Client(good, 0, least=0.9)
