@@ -199,6 +199,11 @@ class Channel(Protocol):
         """Whether the server learns nothing of a single message but what their sum tells: the ledger relies on it."""
         ...
 
+    @property
+    def step(self) -> float:
+        """To which steps the numbers of a message (the weight times the update) are rounded; 0 for not at all."""
+        ...
+
     def fewest(self, asked: int) -> int:
         """Of the clients asked in a round, the fewest whose messages make a sum that is released."""
         ...

@@ -22,6 +22,7 @@ from foltr.core import (
     Update,
     User,
     Withheld,
+    require,
 )
 from foltr.errors import Mistake
 from foltr.seeds import Stream, stream
@@ -62,6 +63,7 @@ class Server:
         _fits(self.aggregator, direction, state.params)
         if self.privacy is not None:
             direction = self.privacy.on_server(direction, arrived or len(cohort), rng.at(PRIVACY))
+            _fits(self.privacy, direction, state.params)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)
         _fits(self.optimizer, params, state.params)
         if not np.abs(params).max() <= LARGEST:  # NaN is not
@@ -84,13 +86,35 @@ def client_step(
     """Everything that happens on one device in one round of n clients, simulated or real."""
     rng, noise = stream(seed, "ranking", client, t), stream(seed, "privacy", client, t)
 
+    told: set[int] = set()
+
     def tell(which: int, values: int, session: int) -> int:
-        return which if privacy is None else privacy.on_reward(which, values, noise.at(session))
+        """Of each session one reward, out of as many as the learner declared: the ledger counts on it."""
+        name = type(learner).__name__
+        require(values == learner.rewards, f"{name} tells one of {values} rewards, and declared {learner.rewards}")
+        require(0 <= which < values, f"{name} tells reward {which}, which is not in 0 .. {values - 1}")
+        once = 0 <= session < user.sessions and session not in told
+        require(once, f"{name} tells of session {session} twice, or of one that was not made")
+        told.add(session)
+        if privacy is None:
+            return which
+        other = privacy.on_reward(which, values, noise.at(session))
+        require(0 <= other < values, f"{type(privacy).__name__} tells reward {other}, not in 0 .. {values - 1}")
+        return other
 
     payload, weight, memory = learner.learn(ranker, params, memory, user, rng, t, tell)
     if privacy is not None:
-        payload = privacy.on_client(payload, n, noise)
+        payload = privatized(privacy, payload, n, noise)
     return Update(client, payload, weight), memory
+
+
+def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Array:
+    """What a client sends, surely as many numbers of the same kind."""
+    sent = privacy.on_client(payload, n, noise)
+    fits = isinstance(sent, np.ndarray) and sent.shape == payload.shape and sent.dtype == payload.dtype
+    told = f"{np.shape(sent)} of {getattr(sent, 'dtype', type(sent).__name__)}"
+    require(fits, f"{type(privacy).__name__}.on_client gave {told}, not {payload.shape} of {payload.dtype}")
+    return sent
 
 
 def cohort_size(clients: int, participation: float) -> int:
@@ -102,6 +126,15 @@ def participants(clients: int, participation: float, seed: int, t: int) -> Array
     if participation == 1.0:
         return np.arange(clients)
     return stream(seed, "participation", t).sample(clients, cohort_size(clients, participation))
+
+
+def _carried(channel: Channel, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
+    """What a channel gives, surely one row that can be used."""
+    got = channel.carry(cohort, asked, rng)
+    one = got.updates.shape == (1, cohort.updates.shape[1]) and np.shape(got.weights) == (1,)
+    require(one, f"{type(channel).__name__}.carry gave {got.updates.shape}, not one row, the weighted mean")
+    require(bool(got.weights[0] > 0.0), f"{type(channel).__name__}.carry gave a whole weight of {got.weights[0]}")
+    return got
 
 
 def federate(
@@ -128,7 +161,7 @@ def federate(
         try:
             if not len(arrived):
                 raise Withheld
-            got = arrived if channel is None else channel.carry(arrived, len(sent), keys.at(t))
+            got = arrived if channel is None else _carried(channel, arrived, len(sent), keys.at(t))
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)
         else:

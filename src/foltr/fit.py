@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foltr.core import require
-from foltr.privacy.events import Setting
+from foltr.core import Privatizer, require
+from foltr.privacy.accounting import known
+from foltr.privacy.events import Event, Setting
 
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
+
+FAR_BELOW = 1000.0
 
 
 def setting_of(e: Experiment, d: int) -> Setting:
@@ -18,6 +21,13 @@ def setting_of(e: Experiment, d: int) -> Setting:
     else:  # without a threshold, a round goes on with whoever is left
         arriving = 1 if e.channel is None else e.channel.fewest(e.cohort)
     return Setting(d, e.cohort, arriving, e.learner.sessions, e.learner.rewards)
+
+
+def events_of(privacy: Privatizer, setting: Setting) -> tuple[Event, ...]:
+    """What a privatizer describes, if the ledger knows it; nothing is ever guessed."""
+    found = privacy.events(setting)
+    require(isinstance(found, tuple), f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events")
+    return tuple(known(event) for event in found)
 
 
 def check_fit(e: Experiment) -> None:
@@ -43,7 +53,7 @@ def _privacy_fits(e: Experiment) -> None:
         no_updates = f"{privacy} privatizes updates, and {learner} sends rewards and a seed: use RandomizedReward"
         require(e.learner.rewards == 0, no_updates)
     e.device_learner  # noqa: B018  # refuses a ball that it cannot keep
-    for event in e.privacy.events(setting_of(e, 1)):
+    for event in events_of(e.privacy, setting_of(e, 1)):
         looks = f"{type(e.aggregator).__name__} looks at single updates"
         broken = f"{looks}, and the noise of {privacy} is made for their mean: use Mean(), or noise on each message"
         require(event.seen == "message" or e.aggregator.looks_at == "mean", broken)
@@ -57,6 +67,19 @@ def _channel_fits(e: Experiment) -> None:
     require(e.learner.rewards == 0, f"{seeds}: leave the channel out (RandomizedReward needs none)")
     rows = f"{type(e.aggregator).__name__} looks at single updates, which {channel} hides: use Mean()"
     require(e.aggregator.looks_at == "mean", rows)
+    _rounding_fits(e)
     fewest, left = e.channel.fewest(e.cohort), (1.0 - (e.dropout or 0.0)) * e.cohort
     few = f"about {left:.4g} of {e.cohort} messages arrive, and {channel} releases no sum of fewer than {fewest}"
-    require(left >= fewest, f"{few}: ask more clients, or lower dropout or the threshold")
+    require(left >= fewest - 1e-9, f"{few}: ask more clients, or lower dropout or the threshold")
+
+
+def _rounding_fits(e: Experiment) -> None:
+    """Shares of noise are rounded before they are added: what is rounded must be far below the noise of the sum."""
+    if e.privacy is None or e.channel is None:
+        return
+    for event in events_of(e.privacy, setting_of(e, 1)):
+        if event.seen == "sum":
+            off, noise = e.cohort * e.channel.step, event.size * e.learner.sessions
+            coarse = f"{type(e.channel).__name__} rounds {e.cohort} messages by up to {off:.3g} in all, and their noise"
+            fine = "give the channel a finer step (fraction_bits), or more noise"
+            require(off <= noise / FAR_BELOW, f"{coarse} is {noise:.3g}: too near for a promise, {fine}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from foltr.experiment import Experiment
@@ -10,7 +12,7 @@ from foltr.fit import setting_of
 from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
 
-COUNTED = 10**7  # draws of who takes part that are counted; beyond, everybody is taken to take part always
+COUNTED = 50_000  # rounds (of 500 clients) whose draws are counted; beyond, everybody is taken to take part always
 DELTA = 1e-5
 
 
@@ -27,9 +29,14 @@ def ledger_of(e: Experiment, features: int, delta: float = DELTA, colluding: int
 
 def busiest(e: Experiment) -> int:
     """In how many rounds the client that is asked most often takes part."""
-    if e.participation == 1.0 or e.clients * e.rounds > COUNTED:
+    if e.participation == 1.0 or e.rounds * (1.0 + e.clients / 500) > COUNTED:
         return e.rounds
-    asked = np.zeros(e.clients, np.int64)
-    for t in range(e.rounds):
-        asked[participants(e.clients, e.participation, e.seed, t)] += 1
+    return _busiest(e.clients, e.participation, e.seed, e.rounds)
+
+
+@cache
+def _busiest(clients: int, participation: float, seed: int, rounds: int) -> int:
+    asked = np.zeros(clients, np.int64)
+    for t in range(rounds):
+        asked[participants(clients, participation, seed, t)] += 1
     return int(asked.max())

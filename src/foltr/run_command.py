@@ -51,7 +51,7 @@ def summary(result: Result) -> str:
         *online,
         f"held-out queries {final['queries']:,}; {final['empty_queries']:,} with nothing relevant {EMPTY[e.empty]}",
         *(f"note: {note}" for note in final["notes"]),
-        *final.get("privacy", {}).get("lines", ()),
+        *(final["privacy"]["lines"] if "privacy" in final else ()),
         f"{'finished before, not repeated' if result.found else 'run'}: {result.folder}",
     ]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from foltr.claim import Claim
-from foltr.core import Array, Baseline, Cohort, Observed, require
+from foltr.core import Array, Baseline, Cohort, Observed, Ranked, require
 from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.environment import environment
@@ -80,6 +80,14 @@ class Result:
 def known(value: float) -> float | None:
     """JSON has no NaN."""
     return None if np.isnan(value) else value
+
+
+def scored_by(baseline: Baseline, ranked: Ranked, data: Dataset) -> Array:
+    scores = np.asarray(ranked.scores(data.features))
+    fits = scores.shape == (data.documents,) and scores.dtype.kind == "f"
+    given = f"{scores.shape} of kind {scores.dtype.kind!r}"
+    require(fits, f"the scores of {type(baseline).__name__} are {given}, not one real number per document")
+    return scores.astype(np.float32)
 
 
 class Run:
@@ -217,10 +225,11 @@ class Run:
         e, began, metrics = self.experiment, time.perf_counter(), Metrics()
         validation = e.data.load("vali") if "vali" in e.data.splits else None
         ranked = baseline.fit(self.train, validation, e.seed)
+        known_model = bool(ranked.model) if ranked.params is None else np.shape(ranked.params) == (self.train.width,)
+        require(known_model, f"{type(baseline).__name__} gave neither a model nor {self.train.width} parameters")
         params = np.frombuffer(ranked.model, np.uint8) if ranked.params is None else ranked.params
         queries, trained_on = (
-            self._evaluator(data).of_scores(np.asarray(ranked.scores(data.features), np.float32))
-            for data in (self.test, self.train)
+            self._evaluator(data).of_scores(scored_by(baseline, ranked, data)) for data in (self.test, self.train)
         )
         means = self._evaluator().means
         metrics.evaluate(0, means(queries))

@@ -216,7 +216,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
 
 
 def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
-    if type(None) in options and (value is None or (value == "none" and str not in options)):
+    if type(None) in options and (value is None or (value in ("none", "None") and str not in options)):
         return None  # files have no word of their own for it
     exact = [option for option in options if option is type(value)]
     messages = []

@@ -6,10 +6,11 @@ import json
 import tomllib
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
+from foltr.spec import coerce
 from foltr.user_files import files_behind
 
 
@@ -60,26 +61,48 @@ def overridden(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def experiment(values: dict[str, Any]) -> Experiment:
-    """From values by (dotted) name: whole components first, then fields of components."""
-    made = Experiment(**{name: value for name, value in values.items() if "." not in name})
+    """From values by (dotted) name: whole components first, then all fields of each at once, so that no combination is
+    judged before it is complete."""
+    made = {name: value for name, value in values.items() if "." not in name}
+    inner: dict[str, Any] = {}
     for name, value in values.items():
         if "." in name:
-            made = changed(made, name, value)
-    return made
+            here = inner
+            *path, last = name.split(".")
+            for part in path:
+                here = here.setdefault(part, {})
+            here[last] = value
+    defaults, hints = {field.name: field.default for field in fields(Experiment)}, get_type_hints(Experiment)
+    for name, table in inner.items():
+        if name not in defaults:
+            raise Mistake(f"{name}: Experiment has no field {name!r}: {did_you_mean(name, defaults)}")
+        whole = coerce(made[name], hints[name], f"Experiment.{name}") if name in made else defaults[name]
+        made[name] = _with(whole, table, name)
+    return Experiment(**made)
 
 
 def changed(made: Experiment, name: str, value: Any) -> Experiment:
     """The experiment with another value of a field by its dotted name."""
-    return _changed(made, name.split("."), value, name)
+    first, *rest = name.split(".")
+    for part in reversed(rest):
+        value = {part: value}
+    return replace(made, **{first: _with(getattr(made, first), value, first) if rest else value})
 
 
-def _changed(thing: Any, path: list[str], value: Any, name: str) -> Any:
-    first, *rest = path
+def _with(thing: Any, table: dict[str, Any], path: str) -> Any:
+    """A component with other values of some of its fields."""
     known = [field.name for field in fields(thing)] if is_dataclass(thing) else []
-    if first not in known:
-        kind = type(thing).__name__
-        raise Mistake(f"{name}: {kind} has no field {first!r}" + (f": {did_you_mean(first, known)}" if known else ""))
-    return replace(thing, **{first: _changed(getattr(thing, first), rest, value, name) if rest else value})
+    for name in table:
+        if thing is None:
+            raise Mistake(f"{path}.{name}: there is no {path} that could have one: give a whole one first")
+        if name not in known:
+            hint = f": {did_you_mean(name, known)}" if known else ""
+            raise Mistake(f"{path}.{name}: {type(thing).__name__} has no field {name!r}{hint}")
+    parts = {
+        name: _with(getattr(thing, name), value, f"{path}.{name}") if isinstance(value, dict) else value
+        for name, value in table.items()
+    }
+    return replace(thing, **parts)
 
 
 def used_files(content: dict[str, Any], path: Path | None) -> list[Path]:

@@ -38,7 +38,7 @@ def level(runs, kind, **fields):
 def test_noise_costs_little_with_many_clients_and_much_with_few(runs, kind):
     lost = {}
     for clients in (10, 100, 1000):
-        bare = level(runs, kind, clients=clients, learner="PDGD", privacy=None)
+        bare = level(runs, kind, clients=clients, privacy=None)
         for epsilon, sensitivity in PAIRS:
             private = {"privacy.epsilon": epsilon, "privacy.sensitivity": sensitivity}
             lost[clients, epsilon] = bare - level(runs, kind, clients=clients, **private)

@@ -8,9 +8,10 @@ import pytest
 from foltr import Experiment
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
-from foltr.kinds import Memoryless
+from foltr.kinds import Memoryless, SendsUpdates, Untouched
 from foltr.learners.es import ES, read_messages
-from foltr.spec import aggregators, channels
+from foltr.spec import aggregators, channels, learners, privatizers
+from foltr.toml import experiment
 
 SMALL = {"data": "Synthetic(queries=20)", "clients": 30, "rounds": 4, "evaluate_every": 4}
 
@@ -30,6 +31,7 @@ class AllOrNothing:
     least: int = 20
 
     hides_messages = False
+    step = 0.0
 
     def fewest(self, asked):
         return self.least
@@ -75,7 +77,7 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
         ({"baseline": "LeastSquares()", "privacy": GAMMA}, "sends nothing: leave out privacy"),
         ({"learner": "ES(sessions=3)"}, "even number of sessions, got 3"),
         ({"learner": "ES(sigma=0)"}, "sigma must be > 0"),
-        ({"learner": "ES(levels=1)"}, "levels must be >= 2"),
+        ({"learner": "ES(levels=1)"}, "levels must be in 2 .. 10^6, got 1"),
         ({"learner": "ES(objective='dcg', k=20)"}, "give k <= 16"),
         ({"learner": "ES(objective='mrr')"}, "'mrr' is none of"),
         ({"learner": "FOLtRES()"}, "it is ES"),
@@ -167,3 +169,111 @@ def test_messages_that_no_client_sends(payloads):
 def test_an_uneven_number_of_sessions_is_refused_where_a_partition_sets_it():
     with pytest.raises(Mistake, match="got 5"):
         ES().even(5)
+
+
+@dataclass(frozen=True)
+class Odd(Untouched):
+    """A privatizer that does one thing wrong."""
+
+    how: str = "fine"
+
+    def on_client(self, payload, n, rng):
+        wrong = {"scalar": np.float32(1), "one": payload[:1], "double": payload.astype(float), "rows": payload[None]}
+        return wrong.get(self.how, payload)
+
+    def on_server(self, direction, n, rng):
+        return np.ones(1) if self.how == "server" else direction
+
+    def events(self, setting):
+        return {"text": ("bla",), "nothing": None}.get(self.how, ())
+
+    def nominal(self):
+        return "nothing"
+
+
+@dataclass(frozen=True)
+class Twice(SendsUpdates):
+    """A learner that tells more than it declares."""
+
+    how: str = "often"
+    sessions: int = 2
+    rewards = 3
+
+    def learn(self, ranker, params, memory, user, rng, t, tell):
+        for s in range(user.sessions):
+            user.session(lambda docs: np.arange(min(10, len(docs))))
+            tell(7 if self.how == "range" else 0, 1000 if self.how == "many" else 3, s)
+            if self.how == "often":
+                tell(0, 3, s)
+        return np.zeros(len(params), np.float32), 2.0, memory
+
+
+@pytest.fixture
+def wrong_ones(registered):
+    privatizers.register(Odd), learners.register(Twice)
+    yield
+    privatizers.forget(__name__), learners.forget(__name__)
+
+
+@pytest.mark.parametrize("engine", ["local", "debug"])
+@pytest.mark.parametrize("how", ["scalar", "one", "double", "rows", "server"])
+def test_what_a_privatizer_gives_is_looked_at(wrong_ones, how, engine):
+    with pytest.raises(Mistake, match="Odd"):
+        Experiment(**SMALL, privacy=f"Odd(how={how!r})").run(engine=engine)
+
+
+@pytest.mark.parametrize("how", ["text", "nothing"])
+def test_events_that_nobody_knows_are_refused(wrong_ones, how):
+    with pytest.raises(Mistake):
+        Experiment(**SMALL, privacy=f"Odd(how={how!r})")
+
+
+@pytest.mark.parametrize(
+    "how, why", [("often", "twice"), ("many", "one of 1000 rewards, and declared 3"), ("range", "reward 7")]
+)
+def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
+    e = Experiment(**SMALL, learner=f"Twice(how={how!r})", privacy="RandomizedReward(p=0.6)")
+    with pytest.raises(Mistake, match=why):
+        e.run()
+
+
+def test_a_step_that_would_round_the_noise_away_is_refused():
+    fields = {**SMALL, "privacy": "Gaussian(noise=5, clip=0.2, where='shares')"}
+    with pytest.raises(Mistake, match="too near for a promise"):
+        Experiment(**fields, channel="SecureSum(fraction_bits=4)")
+    Experiment(**fields, channel="SecureSum()")
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        "Laplace(epsilon=1e-300, clip=1e10)",
+        "Gaussian(noise=1e200, clip=1e200)",
+        "Laplace(epsilon=1, clip=1e31)",
+        "GammaShares(epsilon=1e-31, sensitivity=3)",
+    ],
+)
+def test_noise_that_no_device_can_hold(privacy):
+    with pytest.raises(Mistake, match="to be held by a device"):
+        Experiment(**SMALL, privacy=privacy)
+
+
+def test_fields_of_a_component_are_judged_together():
+    made = experiment({"learner": "ES()", "learner.sessions": 3, "learner.antithetic": False})
+    assert made.learner == ES(sessions=3, antithetic=False)
+    made = experiment({"learner": "ES()", "privacy": "RandomizedReward(p=0.08)", "learner.k": 30})
+    assert made.learner.rewards == 31
+    made = experiment({"channel": "SecureSum()", "dropout": 0.4, "channel.threshold": 0.55})
+    assert made.channel.threshold == 0.55
+    with pytest.raises(Mistake, match="there is no privacy that could have one"):
+        experiment({"privacy.epsilon": 3})
+    with pytest.raises(Mistake, match="did you mean 'sessions'"):
+        experiment({"learner.sesions": 3})
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.2, 0.3, 0.32, 0.45])
+def test_a_threshold_that_is_just_met(dropout):
+    for clients in range(10, 400, 10):
+        left = round((1 - dropout) * clients, 6)
+        if left == int(left):
+            Experiment(**{**SMALL, "clients": clients}, channel=f"SecureSum(threshold={1 - dropout})", dropout=dropout)

@@ -1,9 +1,10 @@
 """Secure aggregation (Bonawitz et al., CCS 2017; Bell et al., CCS 2020): the server gets the sum, never an update.
 
 Against whom: a server that follows the protocol but looks at everything, together with fewer than `fewest` clients (a
-fifth of them beyond 128 clients). What is hidden is an update among those of the other honest clients in the sum. With `consistency` and node keys that all know, also a server that lies about who
-dropped out. Not hidden: who took part, and what the sum itself tells, which is for noise to hide. Not prevented: a
-server that invents clients where node keys are not known. The whole of it is in `foltr/secure_sum/__init__.py`.
+fifth of them beyond 128 clients): an update stays hidden among those of the other honest clients in the sum. With
+`consistency` and node keys that all know, also a server that lies about who dropped out. Not hidden: who took part, and
+what the sum itself tells, which is for noise to hide. Not prevented: a server that invents clients where node keys are
+not known. The whole of it is in `foltr/secure_sum/__init__.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,13 @@ class SecureSum:
     def hides_messages(self) -> bool:
         return True
 
+    @property
+    def step(self) -> float:
+        return 2.0**-self.fraction_bits
+
     def fewest(self, asked: int) -> int:
+        many = f"SecureSum(masks=True) takes at most a million clients in a round, not {asked}: leave masks out"
+        require(not self.masks or asked <= 10**6, many)
         require(asked >= 2, f"a secure sum of {asked} client would be its update: ask at least 2 clients in a round")
         return max(asked // 2 + 1, ceil(self.threshold * asked - 1e-9))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker
 from foltr.engines.debug import Debug
+from foltr.federation import privatized
 from foltr.kernels import frozen
 from foltr.kernels.twins import learn_twin, noise_twin
 from foltr.learners.es import PERTURBATION
@@ -81,4 +82,4 @@ class Local:
             kernel(settings, n, self.keys[2], clients, t, updates)
             return
         for i, client in enumerate(map(int, clients)):
-            updates[i] = privacy.on_client(updates[i], n, stream(self.seed, "privacy", client, t))
+            updates[i] = privatized(privacy, updates[i], n, stream(self.seed, "privacy", client, t))

@@ -52,7 +52,7 @@ class ES:
         require(1 <= self.k <= 100, f"k must be in 1 .. 100, got {self.k}")
         many = f"2^{self.k} rewards are too many to list: give k <= 16"
         require(self.objective != "dcg" or self.k <= 16, many)
-        require(self.levels is None or self.levels >= 2, f"levels must be >= 2, got {self.levels}")
+        require(self.levels is None or 2 <= self.levels <= 10**6, f"levels must be in 2 .. 10^6, got {self.levels}")
         self.even(self.sessions)
 
     def even(self, sessions: int) -> None:

@@ -79,6 +79,10 @@ def _added(parts: Parts) -> str:
     return "by itself" if sum(times for _, times in parts) == 1 else "added up"
 
 
+def _square(x: float) -> float:
+    return x * x  # infinite where x ** 2 would raise
+
+
 def known(event: Event) -> Event:
     """The event, if this file can account for it; nothing is ever guessed."""
     name = type(event).__name__
@@ -133,8 +137,8 @@ def renyi(event: Event, a: Array) -> Array:
         return np.maximum(np.logaddexp(up, down), 0.0) / (a - 1)
     if isinstance(event, GammaNoise):
         e = peak(event.shape, event.l2 / math.sqrt(event.d) / event.scale)
-        return np.minimum(a * event.d * e**2 / 2.0, event.d * e)
-    return a * (event.l2 / event.sd) ** 2 / 2.0
+        return np.minimum(a * event.d * e * e / 2.0, event.d * e)
+    return a * _square(event.l2 / event.sd) / 2.0
 
 
 def _response(p: float, values: int, a: Array) -> Array:
@@ -152,7 +156,7 @@ def _approximate(parts: Parts, delta: float) -> list[tuple[float, str]]:
     with np.errstate(invalid="ignore"):
         epsilons = total + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
     found = [(max(0.0, float(np.min(epsilons))), "by Renyi divergences")]
-    normal = [times * (event.l2 / event.sd) ** 2 for event, times in parts if isinstance(event, GaussianNoise)]
+    normal = [times * _square(event.l2 / event.sd) for event, times in parts if isinstance(event, GaussianNoise)]
     if len(normal) == len(parts):
         found.insert(0, (normal_epsilon(math.sqrt(sum(normal)), delta), "exactly, as normal noise"))
     if len({event for event, _ in parts}) == 1:

@@ -6,6 +6,7 @@ Participation is never hidden.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +34,11 @@ class RandomizedResponse:
     times: int
     seen: Seen = "message"
 
+    @property
+    def size(self) -> float:
+        """Of the noise: there is none on numbers."""
+        return math.inf
+
 
 @dataclass(frozen=True)
 class LaplaceNoise:
@@ -42,6 +48,10 @@ class LaplaceNoise:
     l1: float
     d: int
     seen: Seen
+
+    @property
+    def size(self) -> float:
+        return self.scale
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,10 @@ class GammaNoise:
     d: int
     seen: Seen
 
+    @property
+    def size(self) -> float:
+        return self.scale
+
 
 @dataclass(frozen=True)
 class GaussianNoise:
@@ -63,6 +77,10 @@ class GaussianNoise:
     sd: float
     l2: float
     seen: Seen
+
+    @property
+    def size(self) -> float:
+        return self.sd
 
 
 Event = RandomizedResponse | LaplaceNoise | GammaNoise | GaussianNoise

@@ -33,6 +33,8 @@ class Laplace(Untouched):
     def __post_init__(self) -> None:
         require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
         require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
+        held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
+        require(all(1e-30 <= size <= 1e30 for size in (self.clip, self.scale)), f"{held}, got {self!r}")
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         kept = within(payload, np.abs(payload).sum(dtype=np.float64), self.clip)

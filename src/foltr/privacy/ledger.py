@@ -92,13 +92,16 @@ def ledger(
     trusted server adds, because the server itself knows who takes part.
     """
     require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
-    alone = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
-    require(0 <= colluding < setting.arriving, alone)
-    setting = replace(setting, arriving=setting.arriving - colluding)
+    require(colluding >= 0, f"colluding must be >= 0, got {colluding}")
+    described = _described(privacy, setting)
+    if colluding and any(event.seen == "sum" for event in described):
+        alone = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
+        require(colluding < setting.arriving, alone)
+        setting = replace(setting, arriving=setting.arriving - colluding)
+        described = _described(privacy, setting)
     require(1 <= times <= rounds, f"a client cannot take part in {times} of {rounds} rounds")
     require(0.0 < participation <= 1.0, f"participation must be in (0, 1], got {participation}")
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    described = () if privacy is None else tuple(known(event) for event in privacy.events(setting))
     events = () if seed_is_shared else described
     views, secretly = [], _by_the_server(events) if participation < 1.0 else None
     for who in TITLES:
@@ -115,6 +118,10 @@ def ledger(
         return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
     mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")
     return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
+
+
+def _described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]:
+    return () if privacy is None else tuple(known(event) for event in privacy.events(setting))
 
 
 def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:
@@ -151,7 +158,7 @@ def _guarantees(seen: tuple[Event, ...], described: tuple[Event, ...], times: in
 def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
     """All noise as one, if it is the server's and normal: then it matters that the server hides who takes part."""
     noises = [event for event in events if isinstance(event, GaussianNoise) and event.seen == "model"]
-    moved = math.sqrt(sum((event.l2 / event.sd) ** 2 for event in noises))
+    moved = math.hypot(*(event.l2 / event.sd for event in noises))
     return GaussianNoise(sd=1.0, l2=moved, seen="model") if moved and len(noises) == len(events) else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
+from foltr.errors import Mistake
 from foltr.privacy.accounting import Bound, bound, pure_epsilon
 from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
 
@@ -41,6 +42,8 @@ def epsilon_told(epsilon: float) -> str:
     """Rounded up: a promise must not look better than it is."""
     if math.isinf(epsilon):
         return "no limit"
+    if epsilon >= 1e9:
+        return f"{epsilon:.1e}"
     digits = 2 if epsilon < 100.0 else 0
     return f"{math.ceil(epsilon * 10**digits - 1e-6) / 10**digits:,.{digits}f}"
 
@@ -117,8 +120,9 @@ def _dropped(event: Event, case: Case) -> str:
     k, n = case.setting.arriving, case.setting.cohort
     if isinstance(event, GammaNoise):
         full: Event = replace(event, shape=1.0)
+    elif not isinstance(event, GaussianNoise):
+        raise Mistake(f"the ledger does not know what is left of {type(event).__name__} when messages are lost")
     else:
-        assert isinstance(event, GaussianNoise)
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
     left = f"The noise of {k:,} of {n:,} messages is sure to hide a client: what is lost, or colludes, takes its along"

@@ -147,9 +147,11 @@ def test_colluding_clients_give_their_noise_away_as_if_they_had_dropped_out():
             one = account(privacy, secure=True, colluding=100).promised(who, "round")
             assert one == account(privacy, arriving=900, secure=True).promised(who, "round")
     local = Laplace(1.0, 0.1)
-    assert account(local, colluding=100).promised("server", "round") == account(local).promised("server", "round")
+    assert account(local, colluding=1000).promised("server", "round") == account(local).promised("server", "round")
     with pytest.raises(Mistake, match="leave nobody to hide among"):
-        account(local, colluding=1000)
+        account(GammaShares(1.2, 3.0), colluding=1000)
+    with pytest.raises(Mistake, match="colluding must be >= 0, got -1"):
+        account(local, colluding=-1)
 
 
 def test_one_client_is_its_own_sum():
