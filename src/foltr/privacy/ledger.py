@@ -103,9 +103,10 @@ def ledger(
     require(0.0 < participation <= 1.0, f"participation must be in (0, 1], got {participation}")
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     events = () if seed_is_shared else described
+    rewards = described if privacy is not None and privacy.acts_on == "rewards" else ()
     views, secretly = [], _by_the_server(events) if participation < 1.0 else None
     for who in TITLES:
-        found = _guarantees(_seen(events, who, channel_is_secure, setting), described, times, delta)
+        found = _guarantees(_seen(events, who, channel_is_secure, setting), rewards, times, delta)
         if secretly:
             found = [replace(each, title="one client, whole run") if each.unit == "client" else each for each in found]
         if who == "models" and secretly:
@@ -143,13 +144,14 @@ def share(event: Event, n: int) -> Event:
     return event
 
 
-def _guarantees(seen: tuple[Event, ...], described: tuple[Event, ...], times: int, delta: float) -> list[Guarantee]:
-    answers = tuple(event for event in described if isinstance(event, RandomizedResponse))
+def _guarantees(seen: tuple[Event, ...], rewards: tuple[Event, ...], times: int, delta: float) -> list[Guarantee]:
+    """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction has one of its own."""
+    answers = tuple(event for event in rewards if isinstance(event, RandomizedResponse))
     units: list[tuple[Unit, str, Parts]] = [
         ("round", "one client-round", tuple((event, 1) for event in seen)),
         ("client", f"one client, {counted(times, 'round')}", tuple((event, times) for event in seen)),
     ]
-    if answers and answers == described:
+    if answers and answers == rewards:
         single = tuple((replace(event, times=1), 1) for event in answers) if seen else ()
         units.insert(0, ("interaction", "one interaction", single))
     return [Guarantee(unit, title, bound(parts, delta) if parts else NONE) for unit, title, parts in units]
