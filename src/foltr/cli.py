@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from foltr.cli_audit import audit
 from foltr.cli_evidence import clean, report, status, sweep, watch
 from foltr.cli_privacy import privacy as privacy_ledger
 from foltr.cli_tools import plain, told, use_files
@@ -131,7 +132,7 @@ def show(
     print(f"\n{about}" if about else "")
 
 
-for command in (sweep, status, report, watch, clean):
+for command in (sweep, status, report, watch, clean, audit):
     app.command()(told(command))
 app.command("privacy")(told(privacy_ledger))
 

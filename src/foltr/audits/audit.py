@@ -1,0 +1,164 @@
+"""The audit of one experiment with its trained weights: attacks on what its server sees, beside what is promised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foltr.audits.games import Game, Reach, play, reach, worst_updates
+from foltr.audits.labels import Row, Tell, infer_labels
+from foltr.audits.membership import Membership, membership, real_round
+from foltr.audits.noise import View, events_in, message, summed
+from foltr.audits.rewards import Enumerated, worst_pair
+from foltr.audits.searches import searches, single
+from foltr.audits.two_queries import two_queries
+from foltr.core import Array, ClickModel, require
+from foltr.data.dataset import Dataset
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.fit import setting_of
+from foltr.learners.es import ES
+from foltr.privacy.ledger import Ledger
+from foltr.privacy.randomized_reward import RandomizedReward
+from foltr.privacy_account import DELTA, ledger_of
+from foltr.seeds import stream
+
+SUMS = (2, 5, 10, 100)  # clients behind one sum
+ROUNDS = (2, 10, 100)  # clients among whom one is sought
+LARGEST = 2000  # sum whose members' clicks are sought
+POOL, LEAST_POOL, SESSIONS = 2000, 200, 10**5  # clients whose real rounds are looked at, and their searches, about
+
+
+@dataclass(frozen=True)
+class Effort:
+    queries: int = 500  # at most
+    games: int = 20_000  # for each of two inputs, at most
+    trials: int = 1000  # of membership, with and without the client, at most
+    threads: int = 1
+
+
+NORMAL = Effort()
+
+
+@dataclass(frozen=True)
+class Audit:
+    experiment: Experiment
+    users: ClickModel
+    split: str
+    view: View  # what this experiment's server sees
+    ledger: Ledger
+    made: int  # searches
+    clicked: int  # of those, the ones with a click
+    labels: tuple[Row, ...]
+    reach: Reach | None
+    enumerated: Enumerated | None
+    games: tuple[Game, ...]
+    members: tuple[Membership, ...]
+
+    @property
+    def broken(self) -> bool:
+        """Whether something was shown to be worse than promised."""
+        found = self.reach is not None and self.reach.broken
+        return found or any(game.broken for game in (*self.games, *(each.game for each in self.members)))
+
+    def plain(self) -> dict[str, Any]:
+        exact = self.enumerated
+        return {
+            "experiment": self.experiment.config(), "users": repr(self.users), "split": self.split,
+            "server_sees": str(self.view), "ledger": self.ledger.plain(),
+            "searches": self.made, "with_clicks": self.clicked,
+            "labels": [row.plain() for row in self.labels],
+            "promises": _promises(self.labels),
+            "reach": None if self.reach is None else self.reach.plain(),
+            "reward": None if exact is None else {
+                "epsilon": _finite(exact.epsilon), "bound": _finite(exact.bound), "list": exact.depth},
+            "games": [game.plain() for game in self.games],
+            "membership": [each.plain() for each in self.members],
+            "broken": self.broken,
+        }  # fmt: skip
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None
+
+
+def _promises(rows: tuple[Row, ...]) -> dict[str, Any]:
+    """What holds for one client in one round against who sees a view."""
+    return {
+        str(row.view): {"epsilon": _finite(row.promised.epsilon), "delta": row.promised.delta, "how": row.promised.how}
+        for row in rows
+    }
+
+
+def audit(
+    e: Experiment, params: Array, users: ClickModel | None = None, effort: Effort = NORMAL, delta: float = DELTA,
+    tell: Tell = lambda what, done, of: None,
+) -> Audit:  # fmt: skip
+    """Attack the round after the last, made with the weights `params` (d,). `users` click instead of the experiment's
+    own, on its validation queries (on test queries where it has none)."""
+    require(e.baseline is None, "a baseline learns from labels and sends nothing: there is nothing to attack")
+    learner = single(e)
+    train, (split, data), users = e.data.load("train"), _held_out(e), users or e.users
+    params = _fitting(e, params.astype(np.float32), train)
+    tell("searching", 0, 1)
+    made = searches(e, params, users, data, effort.queries)
+    clicked = sum(bool(search.clicks.any()) for search in made)
+    require(clicked > 0, f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess")
+    seen = _seen_here(e, len(params))
+    views = [message(e.cohort), *map(summed, SUMS if len(made) > 1 else ())]
+    if seen not in views and seen.arriving <= LARGEST and len(made) > 1:
+        views.append(seen)
+    rows = tuple(infer_labels(e, params, made, tuple(views), delta, tell))
+    found, exact, furthest = [], None, None
+    members: tuple[Membership, ...] = ()
+    if isinstance(learner, ES):
+        tell("which of two queries", 0, 1)
+        queries = np.array([search.query for search in made])
+        args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
+        found.append(two_queries(*args))
+        p = e.privacy.p if isinstance(e.privacy, RandomizedReward) else 1.0
+        exact = worst_pair(learner, users, data.grades, p)
+    else:
+        pool = max(LEAST_POOL, min(POOL, SESSIONS // e.learner.sessions))
+        updates = real_round(e, params, users, train, pool, effort.threads)
+        furthest = reach(e.privacy, updates, e.cohort)
+        found = _games(e, params, furthest, effort, delta, tell)
+        members = tuple(membership(e, updates, ROUNDS, effort.trials, delta, tell))
+    ledger = ledger_of(e, train.width, delta)
+    return Audit(e, users, split, seen, ledger, len(made), clicked, rows, furthest, exact, tuple(found), members)
+
+
+def _held_out(e: Experiment) -> tuple[str, Dataset]:
+    """Validation queries, which nothing was chosen or measured by; test queries where there are none."""
+    try:
+        return "vali", e.data.load("vali")
+    except Mistake:
+        return "test", e.data.load("test")
+
+
+def _fitting(e: Experiment, params: Array, train: Dataset) -> Array:
+    wanted = e.ranker.init(train.width, stream(0)).shape
+    if params.shape != wanted:
+        raise Mistake(f"{params.shape[0]} weights are not those of a ranker of {wanted[0]}: other data, or another run")
+    return params
+
+
+def _seen_here(e: Experiment, d: int) -> View:
+    return message(e.cohort) if e.channel is None else summed(e.cohort, setting_of(e, d).arriving)
+
+
+def _games(e: Experiment, params: Array, furthest: Reach, effort: Effort, delta: float, tell: Tell) -> list[Game]:
+    pairs = {"two real updates": furthest.pair, **worst_updates(e.privacy, params, e.cohort)}
+    views, found = [message(e.cohort)], list[Game]()
+    if e.cohort > 1:
+        views.append(summed(e.cohort, setting_of(e, len(params)).arriving))
+    model = View("model", e.cohort, e.cohort)
+    if any(event.seen == "model" for event in events_in(e.privacy, model, len(params))):
+        views.append(model)
+    for view in views:
+        tell(f"telling updates apart, {view}", 0, 1)
+        found += play(pairs, e.privacy, view, effort.games, delta, e.seed)
+    return found

@@ -1,0 +1,138 @@
+"""Which of the shown documents were clicked, guessed from an update (seed 004, section 4.1, and beyond).
+
+One session of PDGD moves the weights by lr x sum of c_i x (gradient of the score of shown document i), with c_i > 0 for
+clicked documents and c_i <= 0 for others. A ball that the weights are scaled back into adds a multiple of the weights
+themselves. Whoever knows list and weights therefore solves for c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array, Ranker
+from foltr.seeds import Stream
+
+TOLERANCE = 1e-6  # of the largest coefficient: documents outside any pair have a true coefficient of 0
+ROBUST_TOLERANCE = 1e-3  # the same, where noise is spread thinly over coefficients
+ROUNDS = 30  # of reweighting
+DIRECT = 300  # rows or columns up to which a system is solved as it is
+RIDGE = 1e-10
+ENOUGH = 600
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the attacker of one client has; regressors and update may be those of a sum of clients."""
+
+    ranker: Ranker
+    params: Array  # (d,) float32, as broadcast
+    docs: Array  # (k, f) the client's list
+    regressors: Array  # (d, columns): gradients of the client's documents first, then of other clients'
+    update: Array  # (d,) float64: what arrived
+    luck: Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    clicked: Array  # (k,) bool
+    belief: Array  # (k,) the higher, the likelier
+
+
+Attack = Callable[[Seen], Guess]
+
+
+def at_random(count: int) -> Attack:
+    def attack(seen: Seen) -> Guess:
+        belief = seen.luck.uniforms(len(seen.docs))
+        return Guess(belief >= np.sort(belief)[-min(count, len(belief))], belief)
+
+    return attack
+
+
+def _scores(seen: Seen) -> tuple[Array, Array]:
+    """Before and after the client's update."""
+    docs, sent = seen.docs.astype(np.float32), (seen.params + seen.update).astype(np.float32)
+    before, after = seen.ranker.scores(seen.params, docs), seen.ranker.scores(sent, docs)
+    return before.astype(np.float64), after.astype(np.float64)
+
+
+def higher_score(seen: Seen) -> Guess:
+    before, after = _scores(seen)
+    return Guess(after > before, after - before)
+
+
+def higher_probability(seen: Seen) -> Guess:
+    """Of the list's softmax."""
+    before, after = (np.exp(s - np.logaddexp.reduce(s)) for s in _scores(seen))
+    return Guess(after > before, after - before)
+
+
+def higher_distance_count(seen: Seen) -> Guess:
+    """Further above more than half of the others than before (of ten: more than five)."""
+    before, after = _scores(seen)
+    gained = after - before
+    count = (gained[:, None] > gained).sum(axis=1)
+    return Guess(count > len(gained) // 2, count.astype(float))
+
+
+def least_squares(seen: Seen) -> Guess:
+    """The update as a sum of the documents' gradients; of the shortest solutions, where there are many."""
+    return _positive(solved(seen.regressors, seen.update)[: len(seen.docs)], TOLERANCE)
+
+
+def solved(a: Array, y: Array) -> Array:
+    """The shortest x that minimises |a x - y|; where `a` is large by the smaller of its two products, and only nearly
+    (ridge regression with next to no ridge)."""
+    if min(a.shape) <= DIRECT:
+        return np.linalg.lstsq(a, y, rcond=None)[0]
+    wide = len(a) <= a.shape[1]
+    product = a @ a.T if wide else a.T @ a
+    product[np.diag_indices_from(product)] += RIDGE * np.trace(product) / len(product)
+    return a.T @ np.linalg.solve(product, y) if wide else np.linalg.solve(product, a.T @ y)
+
+
+def with_weights(seen: Seen) -> Array:
+    """Regressors, and the broadcast weights as one more: scaling back into a ball subtracts a part of them."""
+    params = seen.params.astype(np.float64)
+    return np.column_stack([seen.regressors, params]) if params.any() else seen.regressors
+
+
+def least_squares_with_weights(seen: Seen) -> Guess:
+    return _positive(solved(with_weights(seen), seen.update)[: len(seen.docs)], TOLERANCE)
+
+
+def least_deviations(seen: Seen) -> Guess:
+    """Least absolute deviations, with the broadcast weights: hardly moved by noise that is large in a few numbers only,
+    such as that of one of many gamma shares. By reweighted least squares (Schlossmacher, JASA 68, 1973)."""
+    some = slice(None, None, max(1, len(seen.update) // ENOUGH))  # of the numbers, where there are many
+    a, y = with_weights(seen)[some], seen.update[some]
+    if a.shape[1] >= min(len(y), DIRECT):  # nothing deviates, or it would take too long
+        return least_squares_with_weights(seen)
+    q, r = np.linalg.qr(a)  # so that reweighting can go by products of few columns
+    least, weight, found = 1e-7 * float(np.abs(y).max() or 1.0), np.ones(len(y)), np.zeros(q.shape[1])
+    for _ in range(ROUNDS):
+        weighted = q * weight[:, None]
+        found = np.linalg.lstsq(weighted.T @ q, weighted.T @ y, rcond=None)[0]
+        weight = 1.0 / np.maximum(np.abs(y - q @ found), least)
+    return _positive(np.linalg.lstsq(r, found, rcond=None)[0][: len(seen.docs)], ROBUST_TOLERANCE)
+
+
+def _positive(coefficients: Array, tolerance: float) -> Guess:
+    return Guess(coefficients > tolerance * np.abs(coefficients).max(), coefficients)
+
+
+OF_THE_SEED: dict[str, Attack] = {
+    "random 3": at_random(3),
+    "random 4": at_random(4),
+    "higher score": higher_score,
+    "higher probability": higher_probability,
+    "higher distance count": higher_distance_count,
+    "least squares": least_squares,
+}
+BEYOND: dict[str, Attack] = {
+    "least squares, weights known": least_squares_with_weights,
+    "least deviations, weights known": least_deviations,
+}

@@ -1,0 +1,126 @@
+"""Membership: is a client whose update is known among those of this round? Participation is promised to nobody (the
+server asks clients by name); what this measures is how much of one update is left in what the server gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foltr.audits.games import Game, judged
+from foltr.audits.intervals import Estimate, area_interval
+from foltr.audits.labels import MANY_WEIGHTS, Tell
+from foltr.audits.noise import View, events_in, kept, log_density, message, promise, sent, summed
+from foltr.core import Array, ClickModel, Privatizer
+from foltr.data.dataset import Dataset
+from foltr.engines.local import Local
+from foltr.experiment import Experiment
+from foltr.privacy.accounting import Bound
+from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise
+from foltr.seeds import stream
+from foltr.simulation import iid
+from foltr.threads import Threads
+
+DRAWN = 10**7  # numbers in the messages of all trials of a size
+
+
+@dataclass(frozen=True)
+class Membership:
+    view: View
+    auc: Estimate
+    game: Game
+
+    def plain(self) -> dict[str, Any]:
+        return {"clients": self.view.arriving, "auc": self.auc.plain(), **self.game.plain()}
+
+
+def real_round(
+    e: Experiment, params: Array, users: ClickModel, train: Dataset, clients: int, threads: int
+) -> Array:  # fmt: skip
+    """The bare updates (clients, d) of a round after the last one."""
+    population = iid(train, users, clients, e.learner.sessions)
+    memory = np.tile(e.learner.remembered(params), (clients, 1))
+    engine = Local(e.device_learner, e.ranker, population, e.seed, memory, Threads(threads), None)
+    with engine.threads.running():
+        cohort, _ = engine.collect(params, e.rounds, np.arange(clients))
+    return cohort.updates
+
+
+def membership(
+    e: Experiment, updates: Array, sizes: tuple[int, ...], most: int, delta: float, tell: Tell
+) -> Iterator[Membership]:
+    """At most `most` trials with sizes[i] clients: the target and others, and another in its place."""
+    for n in sizes:
+        trials = max(100, min(most, DRAWN // (n * updates.shape[1])))
+        for view in (message(n), summed(n)):
+            tell(f"membership, {view} of a round of {n:,}", 0, 1)
+            ones, zeros = scores(e.privacy, updates, view, trials, e.seed)
+
+            def promised(at: float, view: View = view) -> Bound:
+                return promise(e.privacy, view, updates.shape[1], at)
+
+            game = judged("membership", str(view), "one client-round", ones, zeros, promised, delta)
+            yield Membership(view, area_interval(ones, zeros), game)
+
+
+def scores(privacy: Privatizer | None, updates: Array, view: View, trials: int, seed: int) -> tuple[Array, Array]:
+    """How much each trial looks like one with the target, in the world with it and in the one without."""
+    n, half = view.arriving, len(updates) // 2
+    known, fresh = updates[:half], updates[half:]  # the attacker knows the population by other clients than these
+    test = _Sum(privacy, known, view) if view.kind == "sum" else _Messages(privacy, view)
+    found = np.empty((2, trials))
+    for i in range(trials):
+        rng = stream(seed, "audit", "membership", view.asked, i)
+        members = fresh[np.argsort(rng.words(len(fresh)), kind="stable")[np.arange(n + 1) % len(fresh)]]
+        for world in (0, 1):
+            there = np.concatenate([members[[1 - world]], members[2:]])  # the target is members[0]
+            first = (2 * i + world) * n
+            messages = sent(privacy, there, view.asked, seed, view.asked + (view.kind == "sum") * 10**6, first)
+            found[world, i] = test(messages.astype(np.float64), members[0])
+    return found[1], found[0]
+
+
+class _Messages:
+    """Some message is what the target would have sent, but for noise."""
+
+    def __init__(self, privacy: Privatizer | None, view: View) -> None:
+        self.privacy, self.view = privacy, view
+
+    def __call__(self, messages: Array, target: Array) -> float:
+        bare = kept(self.privacy, target[None].astype(np.float64), self.view.asked)
+        return float(log_density(events_in(self.privacy, self.view, len(target)), self.view, messages - bare).max())
+
+
+class _Sum:
+    """The likelihood ratio of normal variables: others as the population has them, noise as the privatizer says."""
+
+    def __init__(self, privacy: Privatizer | None, known: Array, view: View) -> None:
+        self.privacy, self.view = privacy, view
+        bare = kept(privacy, known.astype(np.float64), view.asked)
+        d, n = bare.shape[1], view.arriving
+        self.mean = bare.mean(axis=0)
+        if d > MANY_WEIGHTS:  # each number by itself, which is quicker and worse
+            spread = n * bare.var(axis=0) + _variance(privacy, view, d)
+            self.weigh: Callable[[Array], Array] = lambda way: way / (spread + 1e-6 * spread.mean())
+        else:
+            full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * _variance(privacy, view, d)
+            inverse = np.linalg.pinv(full, rcond=1e-9, hermitian=True)
+            self.weigh = lambda way: inverse @ way
+
+    def __call__(self, messages: Array, target: Array) -> float:
+        way = kept(self.privacy, target[None].astype(np.float64), self.view.asked)[0] - self.mean
+        return float(self.weigh(way) @ (messages.sum(axis=0) - len(messages) * self.mean - way / 2.0))
+
+
+def _variance(privacy: Privatizer | None, view: View, d: int) -> float:
+    """Of a sum's noise, in each number."""
+    total = 0.0
+    for event in events_in(privacy, view, d):
+        times = view.arriving if event.seen == "message" else 1
+        if isinstance(event, GaussianNoise):
+            total += times * event.sd**2
+        elif isinstance(event, LaplaceNoise | GammaNoise):
+            total += times * 2.0 * event.scale**2 * (event.shape if isinstance(event, GammaNoise) else 1.0)
+    return total

@@ -1,0 +1,88 @@
+"""Which of two queries was searched? The adversary of seed 001, section 4, against messages of FOLtR-ES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from foltr.audits.games import Game, judged
+from foltr.audits.rewards import chances, click_tables, told
+from foltr.audits.searches import alone
+from foltr.core import Array, ClickModel, Privatizer, require
+from foltr.data.dataset import Dataset
+from foltr.engines.local import Local
+from foltr.experiment import Experiment
+from foltr.learners.es import ES, read_messages
+from foltr.privacy.accounting import NONE, Bound, bound
+from foltr.privacy.events import Setting
+from foltr.privacy.randomized_reward import RandomizedReward
+from foltr.threads import Threads
+
+FEW = 1000  # messages whose perturbations take long to draw
+
+
+def two_queries(
+    e: Experiment, learner: ES, params: Array, users: ClickModel, data: Dataset, queries: Array, times: int,
+    delta: float, threads: int, played: Privatizer | None = None,
+) -> Game:  # fmt: skip
+    """Of the `queries` it takes the two that differ most, lets clients search `times` for either, and decides by the
+    likelihoods of the reward told. `played`: what devices really do, if not what the experiment says."""
+    times = min(times, FEW) if learner.entropy == "shared" else times
+    lists = Lists(learner, users, data, e.privacy)
+    pair = lists.most_different(e, params, queries)
+    population = alone(data, users, np.repeat(pair, times))
+    clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
+    engine = Local(learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy)
+    with engine.threads.running():
+        cohort, _ = engine.collect(params, e.rounds, clients)
+    seeds, means = read_messages(cohort.updates)
+    values, _ = learner.reward_values()
+    which = np.abs(values[:, None] - means[:, 0].astype(np.float64)).argmin(axis=0)  # (2 times,)
+    steps = np.float32(learner.sigma) * learner.perturbations(seeds, len(params))
+    likelihoods = [lists.of_messages(e, params + steps, int(query))[clients, which] for query in pair]
+    zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
+    scores = one - zero
+    promised = _promise(e, learner)
+    return judged("two queries", "each message", "one interaction", scores[times:], scores[:times], promised,
+                  delta)  # fmt: skip
+
+
+def _promise(e: Experiment, learner: ES) -> Callable[[float], Bound]:
+    def promised(delta: float) -> Bound:
+        if e.privacy is None or learner.entropy == "shared":
+            return NONE
+        events = e.privacy.events(Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards))
+        return bound(tuple((event, 1) for event in events), delta)
+
+    return promised
+
+
+class Lists:
+    """What is told of a query's lists, by the labels of the documents shown."""
+
+    def __init__(self, learner: ES, users: ClickModel, data: Dataset, privacy: Privatizer | None) -> None:
+        self.learner, self.data = learner, data
+        self.click, self.stop = click_tables(users, data.grades, learner.k)
+        self.p = privacy.p if isinstance(privacy, RandomizedReward) else 1.0
+
+    def told(self, labels: Array) -> Array:
+        """(n, k) -> (n, V)"""
+        different, which = np.unique(labels, axis=0, return_inverse=True)
+        return told(chances(self.learner, self.click, self.stop, different), self.p)[which.ravel()]
+
+    def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
+        """P(each value | query) for the list that the weights (n, d) of each message make, (n, V); equal documents,
+        whose order the adversary cannot know, as they come."""
+        held = slice(self.data.offsets[query], self.data.offsets[query + 1])
+        scores = np.stack([e.ranker.scores(each, self.data.features[held]) for each in weights])
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.learner.k]
+        return self.told(self.data.labels[0, held][order])
+
+    def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
+        """The two whose unperturbed lists are told apart most surely by some value."""
+        require(len(queries) >= 2, "two queries with full lists are needed to tell them apart")
+        chance = np.concatenate([self.of_messages(e, params[None], int(query)) for query in queries])
+        log = np.log(np.maximum(chance, 1e-300))
+        value = int((log.max(axis=0) - log.min(axis=0)).argmax())
+        return queries[[int(log[:, value].argmin()), int(log[:, value].argmax())]]

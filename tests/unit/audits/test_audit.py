@@ -1,0 +1,157 @@
+"""The whole audit and its command, on small synthetic data."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import foltr
+from foltr.audits.audit import Effort, audit
+from foltr.audits.telling import lines
+from foltr.cli_audit import audit as command
+from foltr.cli_tools import told
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.toml import written
+
+SMALL = {"data": "Synthetic(queries=60)", "clients": 20, "rounds": 5, "evaluate_every": 5}
+QUICK = Effort(queries=12, games=400, trials=100)
+
+
+def audited(**fields):
+    e = Experiment(**{**SMALL, **fields})
+    return audit(e, e.run().params, None, QUICK)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"privacy": "Laplace(epsilon=1.2, clip=0.5)"},
+        {"privacy": "Gaussian(noise=1.0, clip=0.5, where='server')", "ranker": "MLP(hidden=2)"},
+        {"privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)", "channel": "SecureSum()", "dropout": 0.1},
+        {"privacy": "RandomizedReward(p=0.5)", "learner": "ES()", "optimizer": "Adam(lr=0.001)"},
+        {"learner": "ES(objective='ctr', antithetic=False)", "users": "PositionBased()"},
+    ],
+    ids=str,
+)
+def test_every_kind_of_experiment_is_audited_and_told(fields):
+    found = audited(**fields)
+    assert not found.broken and found.labels and found.games
+    plain = json.loads(json.dumps(found.plain(), allow_nan=False))
+    assert plain["ledger"]["mechanism"].split("(")[0] == str(fields.get("privacy", "none")).split("(")[0]
+    text = "\n".join(lines(found))
+    assert "Which documents were clicked?" in text and "promised" in text
+    assert ("Is a client whose update" in text) == ("ES" not in fields.get("learner", ""))
+    if "channel" in fields:
+        assert found.view.kind == "sum" and found.view.arriving == 14 and "what this server sees" in text
+        assert str(found.view) in plain["promises"]
+
+
+def test_the_same_audit_gives_the_same_numbers():
+    one, two = audited(privacy="Laplace(epsilon=2.0, clip=0.5)"), audited(privacy="Laplace(epsilon=2.0, clip=0.5)")
+    assert one.plain() == two.plain()
+
+
+def test_other_users_may_click():
+    e = Experiment(**SMALL)
+    noisy = Experiment(**SMALL, users="Cascade(kind='informational')").users
+    found = audit(e, e.run().params, noisy, QUICK)
+    assert found.users == noisy and found.clicked >= 11  # nearly everybody clicks
+
+
+def test_a_broken_promise_is_told_and_counts(monkeypatch):
+    """Laplace noise for epsilon 4 that says of itself that it is for 0.2."""
+    from foltr.privacy.events import LaplaceNoise
+    from foltr.privacy.laplace import Laplace
+
+    boast = (LaplaceNoise(scale=5.0, l1=1.0, d=1, seen="message"),)
+    monkeypatch.setattr(Laplace, "events", lambda self, setting: boast)
+    found = audited(privacy="Laplace(epsilon=4.0, clip=0.5)")
+    assert found.broken and found.plain()["broken"]
+    assert "BROKEN" in "\n".join(lines(found)) and "FAILED" in "\n".join(lines(found))
+
+
+def test_what_cannot_be_audited_is_refused(tmp_path):
+    e = Experiment(**SMALL, baseline="LeastSquares()")
+    with pytest.raises(Mistake, match="nothing to attack"):
+        audit(e, np.zeros(46))
+    e = Experiment(**SMALL)
+    with pytest.raises(Mistake, match="3 weights"):
+        audit(e, np.zeros(3))
+    with pytest.raises(Mistake, match="nobody clicked"):
+        audit(replace(e, users="Cascade(kind='custom', click=(0,0,0), stop=(0,0,0))"), np.zeros(46), None, QUICK)
+    (tmp_path / "mine.py").write_text(LEARNER)
+    foltr.use(tmp_path / "mine.py")
+    with pytest.raises(Mistake, match="does not know those of Quiet"):
+        audit(Experiment(**SMALL, learner="Quiet()"), np.zeros(46))
+
+
+LEARNER = """
+from dataclasses import dataclass
+from foltr.kinds import SendsUpdates
+from foltr.spec import learner
+
+@learner
+@dataclass(frozen=True)
+class Quiet(SendsUpdates):
+    sessions: int = 1
+    def learn(self, ranker, params, memory, user, rng, t, tell):
+        return 0 * params, 1.0, memory
+"""
+
+
+@pytest.fixture
+def call():
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(told(command))
+
+    def called(*words):
+        return CliRunner().invoke(app, [str(word) for word in words])
+
+    return called
+
+
+def test_a_file_is_run_and_audited_and_then_its_run_is(call, tmp_path):
+    file, few = tmp_path / "e.toml", ("--queries", 8, "--games", 300, "--json", "--quiet", "--out", tmp_path / "runs")
+    file.write_text(written(Experiment(**SMALL)))
+    first = call(file, *few)
+    assert first.exit_code == 0, first.output
+    (run,) = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    again = call(run, *few)
+    assert again.exit_code == 0 and json.loads(again.stdout.splitlines()[-1]) == json.loads(
+        first.stdout.splitlines()[-1]
+    )
+    assert len(again.stdout.splitlines()) == 1
+    other = call(run, *few, "--users", "Cascade(kind='informational')")
+    assert json.loads(other.stdout)["users"].startswith("Cascade(kind='informational'")
+    shown = call(run, "--queries", 8, "--games", 300)
+    assert "random 3" in shown.output and shown.exit_code == 0
+
+
+def test_bad_input_is_two(call, tmp_path):
+    file = tmp_path / "e.toml"
+    file.write_text(written(Experiment(**SMALL)))
+    assert call(tmp_path / "nowhere").exit_code == 2
+    assert call(tmp_path).exit_code == 2  # a folder, but of no run
+    assert call(file, "--users", "Cascde()", "--out", tmp_path / "runs").exit_code == 2
+    assert call(file, "--games", 3).exit_code == call(file, "--delta", 1).exit_code == 2
+    assert call(file, "--queries", 0).exit_code == call(file, "--threads", 0).exit_code == 2
+    unfinished = tmp_path / "run"
+    unfinished.mkdir()
+    (unfinished / "config.toml").write_text(file.read_text())
+    assert call(unfinished).exit_code == 2 and "not finished" in call(unfinished).output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_whose_data_has_changed_is_refused(call, tmp_path):
+    result = Experiment(**SMALL).run(tmp_path)
+    environment = result.folder / "environment.json"
+    about = json.loads(environment.read_text())
+    about["data"]["train"] = "other"
+    environment.write_text(json.dumps(about))
+    told = call(result.folder)
+    assert told.exit_code == 2  # its sum does not fit any more, or its data
