@@ -122,7 +122,7 @@ def _points(
 
 def _with(e: Experiment, seed: int, fold: int | None, user: Any) -> Experiment:
     made = replace(e, seed=seed, **({} if user is None else {"users": user}))
-    return made if fold is None else toml.changed(made, "data.fold", fold)
+    return made if fold is None else replace(made, data=toml.with_fields(made.data, {"fold": fold}, "data"))
 
 
 def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> tuple[str, ...]:

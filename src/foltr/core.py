@@ -43,7 +43,8 @@ class Cohort:
     clients: Array  # (n,)
     updates: Array  # (n, p)
     weights: Array  # (n,)
-    directions: Array | None = None  # (n, d) what the learner decodes `updates` to, where the engine knows it already
+    directions: Array | None = None  # (n, d) what the learner decodes `updates` to, where the engine knows it already;
+    # whoever changes messages must drop it: use `sending`
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -60,9 +61,13 @@ class Cohort:
         directions = None if self.directions is None else self.directions[rows]
         return Cohort(self.clients[rows], self.updates[rows], self.weights[rows], directions)
 
+    def sending(self, updates: Array) -> Cohort:
+        """The same clients with other messages; what the engine knew of the old ones is dropped."""
+        return Cohort(self.clients, updates, self.weights)
+
 
 class Withheld(RuntimeError):
-    """A round whose sum is not released, because too few messages arrived: the server learns nothing from it."""
+    """A round that the server learns nothing from, because too few messages arrived for the channel or the rule."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,9 @@ class Learner(Protocol):
         ...
 
     def decode(self, payloads: Array, params: Array) -> Array:
-        """What the payloads of a cohort (n, p) mean as directions (n, d); the server's work."""
+        """What the payloads of a cohort (n, p) mean as directions (n, d); the server's work.
+
+        Linear where `rewards` is 0, because a channel may give the mean of the payloads."""
         ...
 
     def in_ball(self, radius: float) -> Self:

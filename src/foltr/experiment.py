@@ -67,13 +67,19 @@ class Experiment:
         require(1 <= self.rounds <= 10**9, f"rounds must be in 1 .. 10^9, got {self.rounds}")
         require(self.evaluate_every >= 1, f"evaluate_every must be >= 1, got {self.evaluate_every}")
         require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
-        require(self.dropout is None or 0.0 <= self.dropout < 1.0, f"dropout must be in [0, 1), got {self.dropout}")
+        lost = f"dropout must be in (0, 1), or left out (none), got {self.dropout}"
+        require(self.dropout is None or 0.0 < self.dropout < 1.0, lost)
         check_fit(self)
 
     @property
     def cohort(self) -> int:
         """How many clients are asked in a round."""
         return cohort_size(self.clients, self.participation)
+
+    @property
+    def sessions(self) -> int:
+        """The most searches that a client makes in a round."""
+        return self.learner.sessions
 
     @property
     def device_learner(self) -> Learner:

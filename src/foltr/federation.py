@@ -28,7 +28,7 @@ from foltr.errors import Mistake
 from foltr.seeds import Stream, stream
 
 LARGEST = float(np.finfo(np.float32).max)  # that a device can hold
-PRIVACY = 0  # the address of noise below the server's round
+PRIVACY, AGGREGATOR = 0, 1  # addresses below the server's round
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Server:
         if decoded is None:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
         cohort = Cohort(cohort.clients, decoded, cohort.weights)
-        direction, aggregator = self.aggregator(cohort, state.aggregator, rng)
+        direction, aggregator = self.aggregator(cohort, state.aggregator, rng.at(AGGREGATOR))
         _fits(self.aggregator, direction, state.params)
         if self.privacy is not None:
             direction = self.privacy.on_server(direction, arrived or len(cohort), rng.at(PRIVACY))
@@ -86,12 +86,11 @@ def client_step(
     """Everything that happens on one device in one round of n clients, simulated or real."""
     rng, noise = stream(seed, "ranking", client, t), stream(seed, "privacy", client, t)
 
-    told: set[int] = set()
+    name, declared, told = type(learner).__name__, learner.rewards, set[int]()
 
     def tell(which: int, values: int, session: int) -> int:
         """Of each session one reward, out of as many as the learner declared: the ledger counts on it."""
-        name = type(learner).__name__
-        require(values == learner.rewards, f"{name} tells one of {values} rewards, and declared {learner.rewards}")
+        require(values == declared, f"{name} tells one of {values} rewards, and declared {declared}")
         require(0 <= which < values, f"{name} tells reward {which}, which is not in 0 .. {values - 1}")
         once = 0 <= session < user.sessions and session not in told
         require(once, f"{name} tells of session {session} twice, or of one that was not made")
@@ -162,9 +161,8 @@ def federate(
             if not len(arrived):
                 raise Withheld
             got = arrived if channel is None else _carried(channel, arrived, len(sent), keys.at(t))
+            state = server.step(state, got, draws.at(t), len(arrived))
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)
-        else:
-            state = server.step(state, got, draws.at(t), len(arrived))
         record(state, sent, observed)
     return state

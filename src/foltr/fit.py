@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foltr.core import Privatizer, require
-from foltr.privacy.accounting import known
-from foltr.privacy.events import Event, Setting
+from foltr.core import require
+from foltr.privacy.accounting import described
+from foltr.privacy.events import Setting
 
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
 
-FAR_BELOW = 1000.0
+FAR_BELOW = 1000.0  # rounding of a thousandth of the noise changes no digit of an epsilon that is shown
 
 
 def setting_of(e: Experiment, d: int) -> Setting:
@@ -20,14 +20,7 @@ def setting_of(e: Experiment, d: int) -> Setting:
         arriving = e.cohort
     else:  # without a threshold, a round goes on with whoever is left
         arriving = 1 if e.channel is None else e.channel.fewest(e.cohort)
-    return Setting(d, e.cohort, arriving, e.learner.sessions, e.learner.rewards)
-
-
-def events_of(privacy: Privatizer, setting: Setting) -> tuple[Event, ...]:
-    """What a privatizer describes, if the ledger knows it; nothing is ever guessed."""
-    found = privacy.events(setting)
-    require(isinstance(found, tuple), f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events")
-    return tuple(known(event) for event in found)
+    return Setting(d, e.cohort, arriving, e.sessions, e.learner.rewards)
 
 
 def check_fit(e: Experiment) -> None:
@@ -50,10 +43,10 @@ def _privacy_fits(e: Experiment) -> None:
         no_rewards = f"{privacy} privatizes rewards, and {learner} sends none: use it with ES, or another privatizer"
         require(e.learner.rewards > 0, no_rewards)
     else:
-        no_updates = f"{privacy} privatizes updates, and {learner} sends rewards and a seed: use RandomizedReward"
+        no_updates = f"{privacy} privatizes updates, and {learner} sends rewards: use RandomizedReward"
         require(e.learner.rewards == 0, no_updates)
     e.device_learner  # noqa: B018  # refuses a ball that it cannot keep
-    for event in events_of(e.privacy, setting_of(e, 1)):
+    for event in described(e.privacy, setting_of(e, 1)):
         looks = f"{type(e.aggregator).__name__} looks at single updates"
         broken = f"{looks}, and the noise of {privacy} is made for their mean: use Mean(), or noise on each message"
         require(event.seen == "message" or e.aggregator.looks_at == "mean", broken)
@@ -63,7 +56,7 @@ def _channel_fits(e: Experiment) -> None:
     if e.channel is None:
         return
     channel, learner = type(e.channel).__name__, type(e.learner).__name__
-    seeds = f"{channel} adds messages up, and those of {learner} are a seed and rewards, whose sum means nothing"
+    seeds = f"{channel} adds messages up, and those of {learner} are rewards, whose sum means nothing"
     require(e.learner.rewards == 0, f"{seeds}: leave the channel out (RandomizedReward needs none)")
     rows = f"{type(e.aggregator).__name__} looks at single updates, which {channel} hides: use Mean()"
     require(e.aggregator.looks_at == "mean", rows)
@@ -77,9 +70,9 @@ def _rounding_fits(e: Experiment) -> None:
     """Shares of noise are rounded before they are added: what is rounded must be far below the noise of the sum."""
     if e.privacy is None or e.channel is None:
         return
-    for event in events_of(e.privacy, setting_of(e, 1)):
+    for event in described(e.privacy, setting_of(e, 1)):
         if event.seen == "sum":
-            off, noise = e.cohort * e.channel.step, event.size * e.learner.sessions
+            off, noise = e.cohort * e.channel.step, event.size * e.sessions
             coarse = f"{type(e.channel).__name__} rounds {e.cohort} messages by up to {off:.3g} in all, and their noise"
             fine = "give the channel a finer step (fraction_bits), or more noise"
             require(off <= noise / FAR_BELOW, f"{coarse} is {noise:.3g}: too near for a promise, {fine}")

@@ -7,6 +7,7 @@ import numpy as np
 from foltr.core import require
 from foltr.data.dataset import Dataset
 from foltr.experiment import Experiment
+from foltr.learners.es import ES
 from foltr.optimizers.sgd import SGD
 
 
@@ -24,8 +25,8 @@ def agree(train: Dataset, test: Dataset, source: str) -> None:
 def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
     """What a reader of the results should know."""
     notes, size = [], float(np.abs(train.features[:2000]).max())
-    if e.baseline is None and e.learner.rewards and type(e.optimizer) is SGD:
-        adam = f"{type(e.learner).__name__} is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
+    if e.baseline is None and type(e.learner) is ES and type(e.optimizer) is SGD:
+        adam = f"ES is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
         notes.append(f"{adam}: its directions are long and noisy")
     if size > 10.0:
         notes.append(f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True")

@@ -23,7 +23,7 @@ def ledger_of(e: Experiment, features: int, delta: float = DELTA, colluding: int
     hidden = e.channel is not None and e.channel.hides_messages
     return ledger(
         e.privacy, setting_of(e, d), channel_is_secure=hidden, seed_is_shared=shared,
-        rounds=e.rounds, times=busiest(e), participation=e.cohort / e.clients, delta=delta, colluding=colluding,
+        rounds=e.rounds, times=busiest(e), clients=e.clients, delta=delta, colluding=colluding,
     )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ class Run:
         e = experiment
         self.train, self.test = e.data.load("train"), e.data.load("test")
         agree(self.train, self.test, type(e.data).__name__)
-        self.population: Population = iid(self.train, e.users, e.clients, e.learner.sessions)
+        self.population: Population = iid(self.train, e.users, e.clients, e.sessions)
         if e.privacy is not None and e.privacy.even:
             uneven = f"{type(e.privacy).__name__} needs equal weights: every client must search equally often"
             require(bool((self.population.sessions == self.population.sessions[0]).all()), uneven)
@@ -244,7 +244,7 @@ class Run:
 
     def _engine(self, params: Array) -> Any:
         e, p = self.experiment, self.population
-        start = e.learner.remembered(params.astype(np.float32))
+        start = e.device_learner.remembered(params.astype(np.float32))
         memory = np.tile(start, (e.clients, 1))  # (clients, numbers kept on each device)
         if self.engine_name == "debug":
             return Debug(e.device_learner, e.ranker, p, e.seed, memory, e.privacy)

@@ -73,7 +73,7 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
             unplanned.append((point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}", data))
             continue
         run = folder_name(e, identity(e, *data))
-        each_round = max(1, round(e.clients * e.participation)) * e.learner.sessions
+        each_round = e.cohort * e.sessions
         parts = (e.learner, e.aggregator, e.optimizer)
         kind = " ".join([brief(e.data), brief(e.ranker), *(type(part).__name__ for part in parts)])
         runs.append(Planned(run, point.method, float(each_round * e.rounds), kind, point.sets, point.label))

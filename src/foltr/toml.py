@@ -77,19 +77,11 @@ def experiment(values: dict[str, Any]) -> Experiment:
         if name not in defaults:
             raise Mistake(f"{name}: Experiment has no field {name!r}: {did_you_mean(name, defaults)}")
         whole = coerce(made[name], hints[name], f"Experiment.{name}") if name in made else defaults[name]
-        made[name] = _with(whole, table, name)
+        made[name] = with_fields(whole, table, name)
     return Experiment(**made)
 
 
-def changed(made: Experiment, name: str, value: Any) -> Experiment:
-    """The experiment with another value of a field by its dotted name."""
-    first, *rest = name.split(".")
-    for part in reversed(rest):
-        value = {part: value}
-    return replace(made, **{first: _with(getattr(made, first), value, first) if rest else value})
-
-
-def _with(thing: Any, table: dict[str, Any], path: str) -> Any:
+def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
     """A component with other values of some of its fields."""
     known = [field.name for field in fields(thing)] if is_dataclass(thing) else []
     for name in table:
@@ -99,7 +91,7 @@ def _with(thing: Any, table: dict[str, Any], path: str) -> Any:
             hint = f": {did_you_mean(name, known)}" if known else ""
             raise Mistake(f"{path}.{name}: {type(thing).__name__} has no field {name!r}{hint}")
     parts = {
-        name: _with(getattr(thing, name), value, f"{path}.{name}") if isinstance(value, dict) else value
+        name: with_fields(getattr(thing, name), value, f"{path}.{name}") if isinstance(value, dict) else value
         for name, value in table.items()
     }
     return replace(thing, **parts)

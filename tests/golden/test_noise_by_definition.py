@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 from foltr.kernels.twins import noise_twin
+from foltr.privacy.accounting import pure_epsilon
 from foltr.privacy.clipping import within
+from foltr.privacy.events import Setting
 from foltr.privacy.gamma_shares import GammaShares, gamma_share
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.laplace import Laplace
@@ -130,5 +132,7 @@ def test_the_mean_of_what_is_told():
 
 
 def test_epsilon_of_one_answer():
-    assert RandomizedReward(p=0.9).epsilon(11) == pytest.approx(math.log(0.9 * 10 / 0.1))
-    assert RandomizedReward(p=1.0).epsilon(11) == math.inf
+    """Seed 001, eq. 10."""
+    for p, epsilon in ((0.9, math.log(0.9 * 10 / 0.1)), (1.0, math.inf)):
+        (event,) = RandomizedReward(p=p).events(Setting(d=1, cohort=1, arriving=1, sessions=1, values=11))
+        assert pure_epsilon(event) == pytest.approx(epsilon)

@@ -56,7 +56,7 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
     "fields, why",
     [
         ({"privacy": "RandomizedReward(p=0.9)"}, "PDGD sends none"),
-        ({"privacy": GAMMA, "learner": "ES()"}, "ES sends rewards and a seed"),
+        ({"privacy": GAMMA, "learner": "ES()"}, "ES sends rewards"),
         ({"privacy": "RandomizedReward(p=0.09)", "learner": "ES()"}, "p must be above 1 / 11"),
         ({"privacy": "RandomizedReward(p=0.3)", "learner": "ES(levels=3)"}, "p must be above 1 / 3"),
         ({"privacy": "RandomizedReward(p=1.1)", "learner": "ES()"}, "p is a probability"),
@@ -168,7 +168,7 @@ def test_messages_that_no_client_sends(payloads):
 
 def test_an_uneven_number_of_sessions_is_refused_where_a_partition_sets_it():
     with pytest.raises(Mistake, match="got 5"):
-        ES().even(5)
+        ES().check_halves(5)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from foltr.audits.games import Game, Reach, play, reach, worst_updates
 from foltr.audits.labels import Row, Tell, infer_labels
 from foltr.audits.membership import Membership, membership, real_round
 from foltr.audits.noise import View, events_in, message, summed
-from foltr.audits.rewards import Enumerated, worst_pair
+from foltr.audits.rewards import Enumerated, chance_of_truth, worst_pair
 from foltr.audits.searches import searches, single
 from foltr.audits.two_queries import two_queries
 from foltr.core import Array, ClickModel, require
@@ -22,7 +22,6 @@ from foltr.experiment import Experiment
 from foltr.fit import setting_of
 from foltr.learners.es import ES
 from foltr.privacy.ledger import Ledger
-from foltr.privacy.randomized_reward import RandomizedReward
 from foltr.privacy_account import DELTA, ledger_of
 from foltr.seeds import stream
 
@@ -119,10 +118,9 @@ def audit(
         queries = np.array([search.query for search in made])
         args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
         found.append(two_queries(*args))
-        p = e.privacy.p if isinstance(e.privacy, RandomizedReward) else 1.0
-        exact = worst_pair(learner, users, data.grades, p)
+        exact = worst_pair(learner, users, data.grades, chance_of_truth(e.privacy))
     else:
-        pool = max(LEAST_POOL, min(POOL, SESSIONS // e.learner.sessions))
+        pool = max(LEAST_POOL, min(POOL, SESSIONS // e.sessions))
         updates = real_round(e, params, users, train, pool, effort.threads)
         furthest = reach(e.privacy, updates, e.cohort)
         found = _games(e, params, furthest, effort, delta, tell)

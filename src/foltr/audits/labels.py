@@ -12,13 +12,13 @@ from foltr.audits.guesses import BEYOND, OF_THE_SEED, Attack, Guess, Seen, least
 from foltr.audits.intervals import Estimate, area, mean_of
 from foltr.audits.noise import View, message, promise, sent
 from foltr.audits.pdgd_model import LONGEST, Model, click_sets
+from foltr.audits.rewards import chance_of_truth, promised
 from foltr.audits.searches import Search, single
-from foltr.core import Array, Learner
+from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
 from foltr.learners.es import ES, read_messages
 from foltr.learners.pdgd import PDGD
 from foltr.privacy.accounting import Bound
-from foltr.privacy.randomized_reward import RandomizedReward
 from foltr.seeds import stream
 
 ABSENT = "least squares, client not in it"  # what the sum says of anybody's clicks, because it teaches to rank
@@ -140,7 +140,7 @@ def _from_rewards(e: Experiment, learner: ES, made: list[Search], delta: float, 
         if search.clicks.any():
             guesses.append(_posterior(_told(e, learner, search, i), which, sets, learner, e.privacy))
             truths.append(search.clicks)
-    yield Row("what the reward tells", message(e.cohort), measured(guesses, truths), _of_reward(e, learner, delta))
+    yield Row("what the reward tells", message(e.cohort), measured(guesses, truths), promised(e, learner, delta))
 
 
 def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
@@ -153,19 +153,9 @@ def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
     return e.privacy.on_reward(true, len(values), stream(e.seed, "privacy", client, e.rounds).at(0))
 
 
-def _posterior(told: int, which: Array, sets: Array, learner: Learner, privacy: object) -> Guess:
-    p = privacy.p if isinstance(privacy, RandomizedReward) else 1.0
+def _posterior(told: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None) -> Guess:
+    p = chance_of_truth(privacy)
     chance = np.where(which == told, p, (1.0 - p) / (learner.rewards - 1))
     chance = chance * PRIOR ** sets.sum(axis=1) * (1.0 - PRIOR) ** (~sets).sum(axis=1)
     belief = chance @ sets / chance.sum()
     return Guess(belief > 0.5, belief)
-
-
-def _of_reward(e: Experiment, learner: ES, delta: float) -> Bound:
-    from foltr.privacy.accounting import NONE, bound
-    from foltr.privacy.events import Setting
-
-    if e.privacy is None:
-        return NONE
-    events = e.privacy.events(Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards))
-    return bound(tuple((event, 1) for event in events), delta)

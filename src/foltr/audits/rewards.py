@@ -9,11 +9,27 @@ from itertools import product
 
 import numpy as np
 
-from foltr.core import Array, ClickModel, require
+from foltr.core import Array, ClickModel, Privatizer, require
+from foltr.experiment import Experiment
 from foltr.learners.es import ES
+from foltr.privacy.accounting import NONE, Bound, bound, described
+from foltr.privacy.events import Setting
+from foltr.privacy.randomized_reward import RandomizedReward
 from foltr.simulation import checked_tables
 
 MOST_LISTS = 300_000  # that are written out
+
+
+def promised(e: Experiment, learner: ES, delta: float) -> Bound:
+    """Of one interaction, against whoever gets its message."""
+    if learner.entropy == "shared":
+        return NONE
+    events = described(e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards))
+    return bound(tuple((event, 1) for event in events), delta) if events else NONE
+
+
+def chance_of_truth(privacy: Privatizer | None) -> float:
+    return privacy.p if isinstance(privacy, RandomizedReward) else 1.0
 
 
 def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Array]:

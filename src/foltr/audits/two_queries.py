@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from foltr.audits.games import Game, judged
-from foltr.audits.rewards import chances, click_tables, told
+from foltr.audits.rewards import chance_of_truth, chances, click_tables, promised, told
 from foltr.audits.searches import alone
 from foltr.core import Array, ClickModel, Privatizer, require
 from foltr.data.dataset import Dataset
 from foltr.engines.local import Local
 from foltr.experiment import Experiment
 from foltr.learners.es import ES, read_messages
-from foltr.privacy.accounting import NONE, Bound, bound
-from foltr.privacy.events import Setting
-from foltr.privacy.randomized_reward import RandomizedReward
 from foltr.threads import Threads
 
 FEW = 1000  # messages whose perturbations take long to draw
@@ -43,19 +40,9 @@ def two_queries(
     likelihoods = [lists.of_messages(e, params + steps, int(query))[clients, which] for query in pair]
     zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
     scores = one - zero
-    promised = _promise(e, learner)
-    return judged("two queries", "each message", "one interaction", scores[times:], scores[:times], promised,
+    promise = partial(promised, e, learner)
+    return judged("two queries", "each message", "one interaction", scores[times:], scores[:times], promise,
                   delta)  # fmt: skip
-
-
-def _promise(e: Experiment, learner: ES) -> Callable[[float], Bound]:
-    def promised(delta: float) -> Bound:
-        if e.privacy is None or learner.entropy == "shared":
-            return NONE
-        events = e.privacy.events(Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards))
-        return bound(tuple((event, 1) for event in events), delta)
-
-    return promised
 
 
 class Lists:
@@ -64,7 +51,7 @@ class Lists:
     def __init__(self, learner: ES, users: ClickModel, data: Dataset, privacy: Privatizer | None) -> None:
         self.learner, self.data = learner, data
         self.click, self.stop = click_tables(users, data.grades, learner.k)
-        self.p = privacy.p if isinstance(privacy, RandomizedReward) else 1.0
+        self.p = chance_of_truth(privacy)
 
     def told(self, labels: Array) -> Array:
         """(n, k) -> (n, V)"""

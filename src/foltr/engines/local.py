@@ -12,7 +12,6 @@ from foltr.engines.debug import Debug
 from foltr.federation import privatized
 from foltr.kernels import frozen
 from foltr.kernels.twins import learn_twin, noise_twin
-from foltr.learners.es import PERTURBATION
 from foltr.metrics import DEPTH, discounts, gains
 from foltr.seeds import key, stream
 from foltr.simulation import Population
@@ -34,7 +33,7 @@ class Local:
 
     def __post_init__(self) -> None:
         p = self.population
-        self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy)
+        self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy, p.sessions)
         clicks = p.tables(self.learner.k) if self.twin else None  # type: ignore[attr-defined]
         if self.twin is None or clicks is None:
             parts = (self.learner, self.ranker, *p.click_models, *((self.privacy,) if self.privacy else ()))
@@ -42,8 +41,7 @@ class Local:
             self.notes = (f"runs plainly: there is no compiled twin for {names} together",)
             self.twin = None
             return
-        keys = [key(self.seed, name) for name in ("user", "ranking", "privacy")]
-        self.keys = np.array([*keys, PERTURBATION], np.uint64)
+        self.keys = np.array([key(self.seed, name) for name in ("user", "ranking", "privacy")], np.uint64)
         tables = (
             (p.data.storage, p.data.labels),
             (p.starts, p.stops, p.labelling, p.ideals),
@@ -58,21 +56,21 @@ class Local:
             plain = Debug(self.learner, self.ranker, self.population, self.seed, self.memory, self.privacy)
             return plain.collect(params, t, clients)
         twin, n, sessions = self.twin, len(clients), self.population.sessions[clients]
-        means, observed = np.empty((n, len(params)), np.float32), np.empty((n, 2))
-        sent = np.empty((n, twin.message), np.uint32) if twin.message else means
+        directions, observed = np.empty((n, len(params)), np.float32), np.empty((n, 2))
+        sent = np.empty((n, twin.message), np.uint32) if twin.message else directions
 
         def piece(first: int, last: int) -> None:
             part = slice(first, last)
-            filled = (sent[part], observed[part]) + ((means[part],) if twin.message else ())
+            filled = (sent[part], observed[part]) + ((directions[part],) if twin.message else ())
             failed = twin.kernel(*self.tables, *twin.settings, params, self.keys, t, clients[part], *filled)
             if failed >= 0:
                 raise FloatingPointError(f"client {clients[first + failed]}, round {t}: the scores are not finite")
-            if self.privacy is not None and not twin.message:
+            if self.privacy is not None and not twin.message:  # kernels of rewards have privatized them already
                 self._privatize(self.privacy, sent[part], clients[part], n, t)
 
         self.threads.share(n, piece, small=int(sessions.sum()) < ALONE)
         observed /= sessions[:, None]
-        cohort = Cohort(clients, sent, sessions.astype(np.float64), means if twin.message else None)
+        cohort = Cohort(clients, sent, sessions.astype(np.float64), directions if twin.message else None)
         return cohort, Observed(observed[:, 0], observed[:, 1])
 
     def _privatize(self, privacy: Privatizer, updates: Array, clients: Array, n: int, t: int) -> None:

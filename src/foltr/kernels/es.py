@@ -69,7 +69,7 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
     starts, stops, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
-    sigma, depth, antithetic, shared, looks_at, p = settings
+    sigma, depth, antithetic, shared, looks_at, p, origin = settings
     values, lookup = rewards
     hidden, _, activation = network
     width, d = X.shape[1], params.shape[0]
@@ -90,7 +90,7 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
             twister_normals(state, place, d, v)
             reseed(seed, state, place)
         else:
-            gaussians(below(keys[3], seed), d, u, r, v)
+            gaussians(below(origin, seed), d, u, r, v)
         for f in range(d):
             step[f] = float32(sigma) * v[f]
         half = sessions[c] // 2 if antithetic else sessions[c]
@@ -129,8 +129,8 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
         payloads[i, 0] = seed
         for j in range(payloads.shape[1] - 1):
             payloads[i, 1 + j] = words.view(np.uint32)[j]
-        gain_ = words[0] - words[1] if antithetic else words[0]
-        scale = gain_ / float32((2.0 if antithetic else 1.0) * sigma)
+        liked = words[0] - words[1] if antithetic else words[0]
+        scale = liked / float32((2.0 if antithetic else 1.0) * sigma)
         for f in range(d):
             directions[i, f] = v[f] * scale
     return -1

@@ -18,7 +18,7 @@ from foltr.kernels.hidden_layer import RELU, SIGMOID, TANH
 from foltr.kernels.noise import add_gamma_shares, clip_and_add_gaussians, clip_and_add_laplace
 from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
-from foltr.learners.es import ES
+from foltr.learners.es import ES, PERTURBATION
 from foltr.learners.pdgd import PDGD
 from foltr.privacy.clipping import SLACK
 from foltr.privacy.gamma_shares import LEAST, GammaShares
@@ -38,8 +38,10 @@ class Twin(NamedTuple):
     message: int = 0  # words of a message; 0 for as many as there are parameters, float32
 
 
-def learn_twin(learner: Learner, ranker: Ranker, features: int, privacy: Privatizer | None) -> Twin | None:
-    """The kernel of a round, or None."""
+def learn_twin(
+    learner: Learner, ranker: Ranker, features: int, privacy: Privatizer | None, sessions: Array
+) -> Twin | None:
+    """The kernel of a round, or None. `sessions` (clients,): what a kernel would not look at is looked at here."""
     if type(ranker) is not Linear and type(ranker) is not MLP:
         return None
     network = (ranker.hidden, features, ACTIVATIONS[ranker.activation]) if type(ranker) is MLP else (0, features, RELU)
@@ -50,10 +52,12 @@ def learn_twin(learner: Learner, ranker: Ranker, features: int, privacy: Privati
         )  # fmt: skip
         return Twin(learn_linear, (settings,)) if type(ranker) is Linear else Twin(learn_mlp, (settings, network))
     if type(learner) is ES and (privacy is None or type(privacy) is RandomizedReward):
+        for count in np.unique(sessions).tolist():
+            learner.check_halves(count)
         p = 1.0 if privacy is None else privacy.p
         looks_at, shared = LOOKS_AT[learner.objective], learner.entropy == "shared"
         rewards = tuple(frozen(part) for part in learner.reward_values())
-        how = (learner.sigma, learner.k, learner.antithetic, shared, looks_at, p)
+        how = (learner.sigma, learner.k, learner.antithetic, shared, looks_at, p, np.uint64(PERTURBATION))
         return Twin(learn_es, (how, rewards, network), 2 + learner.antithetic)
     return None
 

@@ -53,9 +53,9 @@ class ES:
         many = f"2^{self.k} rewards are too many to list: give k <= 16"
         require(self.objective != "dcg" or self.k <= 16, many)
         require(self.levels is None or 2 <= self.levels <= 10**6, f"levels must be in 2 .. 10^6, got {self.levels}")
-        self.even(self.sessions)
+        self.check_halves(self.sessions)
 
-    def even(self, sessions: int) -> None:
+    def check_halves(self, sessions: int) -> None:
         odd = f"antithetic halves need an even number of sessions, got {sessions}: or give antithetic=False"
         require(not self.antithetic or sessions % 2 == 0, odd)
 
@@ -75,7 +75,7 @@ class ES:
     def learn(
         self, ranker: Ranker, params: Array, memory: Array, user: User, rng: Stream, t: int, tell: Tell
     ) -> tuple[Array, float, Array]:
-        self.even(user.sessions)
+        self.check_halves(user.sessions)
         seed, half = seed_of(rng), user.sessions // 2 if self.antithetic else user.sessions
         step = np.float32(self.sigma) * self.perturbations(np.array([seed]), len(params))[0]
         values, coded = self.reward_values()

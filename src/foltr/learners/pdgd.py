@@ -72,8 +72,6 @@ class PDGD(SendsUpdates):
             local = local + np.float32(self.rate(t, s, user.sessions)) * gradient
             if self.update == "session" or s == user.sessions - 1:
                 local = self._in_ball(local)
-        if not user.sessions:
-            local = self._in_ball(local)  # where the server's weights are outside, no update would be none
         return local - params, float(user.sessions), memory
 
     def rate(self, t: int, s: int, sessions: int) -> float:

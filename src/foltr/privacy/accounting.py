@@ -32,9 +32,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array, Privatizer, require
 from foltr.errors import Mistake
-from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
+from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse, Setting
 
 ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)  # any order gives a bound that holds; so many, one that is nearly the best
 COUNTED = 10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
@@ -52,6 +52,7 @@ class Bound:
     epsilon: float  # infinite: nothing is promised
     delta: float
     how: str
+    secret: bool = False  # whether it counts on nobody knowing who takes part in which round
 
 
 NONE = Bound(math.inf, 0.0, "no finite epsilon holds")
@@ -81,6 +82,13 @@ def _added(parts: Parts) -> str:
 
 def _square(x: float) -> float:
     return x * x  # infinite where x ** 2 would raise
+
+
+def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]:
+    """What a privatizer does in a round, if it can be accounted for."""
+    found = () if privacy is None else privacy.events(setting)
+    require(isinstance(found, tuple), f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events")
+    return tuple(known(event) for event in found)
 
 
 def known(event: Event) -> Event:
@@ -230,4 +238,5 @@ def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta:
     accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
     noise = GaussianDpEvent(event.sd / event.l2)
     accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
-    return Bound(float(accountant.get_epsilon(delta)), delta, "by Renyi divergences, with who took part kept secret")
+    how = "by Renyi divergences, with who took part kept secret"
+    return Bound(float(accountant.get_epsilon(delta)), delta, how, secret=True)

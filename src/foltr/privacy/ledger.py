@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foltr.core import Privatizer, require
-from foltr.privacy.accounting import NONE, Bound, Parts, bound, known, sampled
+from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
 from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
 from foltr.privacy.wording import Case, block, counted, epsilon_told, remarks
 from foltr.spec import brief
@@ -83,46 +83,42 @@ def _plain(view: View) -> dict[str, Any]:
 
 def ledger(
     privacy: Privatizer | None, setting: Setting, channel_is_secure: bool, seed_is_shared: bool, rounds: int,
-    times: int, participation: float, delta: float, colluding: int = 0,
+    times: int, clients: int, delta: float, colluding: int = 0,
 ) -> Ledger:  # fmt: skip
     """What holds over `rounds` rounds, of which the busiest client takes part in `times`, if so many of a round's other
     clients are `colluding`: they know their shares of the noise.
 
-    `participation` is the exact part of the clients in a round, cohort / clients. It counts only for noise that a
-    trusted server adds, because the server itself knows who takes part.
+    That a round's cohort is drawn from more `clients` counts only for noise that a trusted server adds, because the
+    server itself knows who takes part.
     """
     require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
     require(colluding >= 0, f"colluding must be >= 0, got {colluding}")
-    described = _described(privacy, setting)
-    if colluding and any(event.seen == "sum" for event in described):
+    made = described(privacy, setting)
+    if colluding and any(event.seen == "sum" for event in made):
         alone = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
         require(colluding < setting.arriving, alone)
         setting = replace(setting, arriving=setting.arriving - colluding)
-        described = _described(privacy, setting)
+        made = described(privacy, setting)
     require(1 <= times <= rounds, f"a client cannot take part in {times} of {rounds} rounds")
-    require(0.0 < participation <= 1.0, f"participation must be in (0, 1], got {participation}")
+    require(setting.cohort <= clients, f"a round of {setting.cohort} cannot be drawn from {clients} clients")
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    events = () if seed_is_shared else described
-    rewards = described if privacy is not None and privacy.acts_on == "rewards" else ()
-    views, secretly = [], _by_the_server(events) if participation < 1.0 else None
+    events = () if seed_is_shared else made
+    rewards = made if privacy is not None and privacy.acts_on == "rewards" else ()
+    views, secretly = [], _by_the_server(events) if setting.cohort < clients else None
     for who in TITLES:
         found = _guarantees(_seen(events, who, channel_is_secure, setting), rewards, times, delta)
         if secretly:
             found = [replace(each, title="one client, whole run") if each.unit == "client" else each for each in found]
         if who == "models" and secretly:
-            found = _amplified(found, secretly, setting.cohort, participation, rounds, delta)
+            found = _amplified(found, secretly, setting.cohort, clients, rounds, delta)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
         views.append(View(who, _trusted(events, who, channel_is_secure) if holds else None, tuple(found)))
     total = views[-1].guarantees[-1].bound
-    case = Case(privacy is not None, described, setting, channel_is_secure, seed_is_shared, times, total, delta)
+    case = Case(privacy is not None, made, setting, channel_is_secure, seed_is_shared, times, total, delta)
     if privacy is None:
         return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
     mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")
     return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
-
-
-def _described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]:
-    return () if privacy is None else tuple(known(event) for event in privacy.events(setting))
 
 
 def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:
@@ -165,10 +161,9 @@ def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
 
 
 def _amplified(
-    found: list[Guarantee], noise: GaussianNoise, cohort: int, participation: float, rounds: int, delta: float
+    found: list[Guarantee], noise: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float
 ) -> list[Guarantee]:
     """The better of two: as if everybody knew who takes part, or with that kept secret."""
-    clients = round(cohort / participation)
     secret = [sampled(noise, cohort, clients, count, delta) for count in (1, rounds)]
     pairs = zip(found, secret, strict=True)
     return [replace(each, bound=min(each.bound, other, key=lambda one: one.epsilon)) for each, other in pairs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from foltr.core import require
@@ -29,10 +28,6 @@ class RandomizedReward(Untouched):
     def __post_init__(self) -> None:
         require(0.0 < self.p <= 1.0, f"p is a probability in (1 / V, 1], got {self.p}")
 
-    def fits(self, values: int) -> None:
-        least = f"p must be above 1 / {values}, one of the {values} values that a reward can take, got {self.p}"
-        require(self.p * values > 1.0, f"{least}: rewards would be told upside down")
-
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
         if rng.uniform() < self.p:
             return which
@@ -40,12 +35,10 @@ class RandomizedReward(Untouched):
         return other + (other >= which)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        self.fits(setting.values)
+        values = setting.values
+        least = f"p must be above 1 / {values}, one of the {values} values that a reward can take, got {self.p}"
+        require(self.p * values > 1.0, f"{least}: rewards would be told upside down")
         return (RandomizedResponse(p=self.p, values=setting.values, times=setting.sessions),)
 
     def nominal(self) -> str:
         return f"seed 001, eq. 10: epsilon = ln(p (V - 1) / (1 - p)) for one search, p = {self.p:g}"
-
-    def epsilon(self, values: int) -> float:
-        """ln(p (V - 1) / (1 - p)), of one search."""
-        return math.inf if self.p == 1.0 else math.log(self.p * (values - 1) / (1.0 - self.p))

@@ -64,14 +64,14 @@ def remarks(case: Case) -> Iterator[str]:
             yield from _of(event, case)
         if case.times > 1 and math.isfinite(case.total.epsilon):
             yield _composed(case)
-        if "secret" in case.total.how:
+        if case.total.secret:
             yield "It counts as secret who takes part in which round, which holds while the server tells nobody."
         yield SIMULATED
 
 
 def _composed(case: Case) -> str:
     added = case.times * sum(pure_epsilon(event) for event in case.events)
-    rounds = "All rounds" if "secret" in case.total.how else f"A client's {case.times:,} rounds"
+    rounds = "All rounds" if case.total.secret else f"A client's {case.times:,} rounds"
     told = f"Every round tells more. {rounds} are put together {case.total.how}"
     if case.total.delta == 0.0 or math.isinf(added):
         return f"{told}."

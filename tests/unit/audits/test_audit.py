@@ -138,8 +138,8 @@ def test_bad_input_is_two(call, tmp_path):
     assert call(tmp_path / "nowhere").exit_code == 2
     assert call(tmp_path).exit_code == 2  # a folder, but of no run
     assert call(file, "--users", "Cascde()", "--out", tmp_path / "runs").exit_code == 2
-    assert call(file, "--games", 3).exit_code == call(file, "--delta", 1).exit_code == 2
-    assert call(file, "--queries", 0).exit_code == call(file, "--threads", 0).exit_code == 2
+    for wrong in (("--games", 3), ("--delta", 1), ("--queries", 0), ("--threads", 0)):
+        assert call(file, *wrong, "--out", tmp_path / "runs").exit_code == 2
     unfinished = tmp_path / "run"
     unfinished.mkdir()
     (unfinished / "config.toml").write_text(file.read_text())

@@ -8,5 +8,5 @@ from foltr.results import Recorded
 
 
 def recorded(privacy):
-    found = ledger(privacy, Setting(46, 1000, 1000, 4, 0), False, False, 100, 100, 1.0, 1e-5)
+    found = ledger(privacy, Setting(46, 1000, 1000, 4, 0), False, False, 100, 100, 1000, 1e-5)
     return Recorded(Path("runs/x"), {}, {"privacy": found.plain()}, {})

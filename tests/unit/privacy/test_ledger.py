@@ -24,7 +24,7 @@ D = 46
 
 def account(privacy, cohort=1000, arriving=None, values=0, secure=False, shared=False, **more):
     setting = Setting(D, cohort, cohort if arriving is None else arriving, 4, values)
-    given = {"rounds": 100, "times": 100, "participation": 1.0, "delta": 1e-5, **more}
+    given = {"rounds": 100, "times": 100, "clients": cohort, "delta": 1e-5, **more}
     return ledger(privacy, setting, channel_is_secure=secure, seed_is_shared=shared, **given)
 
 
@@ -169,7 +169,7 @@ def test_a_server_that_adds_the_noise_must_be_trusted():
 
 def test_who_takes_part_counts_as_secret_only_for_noise_of_a_trusted_server():
     pytest.importorskip("dp_accounting")
-    part = {"cohort": 100, "times": 21, "participation": 0.1}
+    part = {"cohort": 100, "times": 21, "clients": 1000}
     known = account(Gaussian(8.0, 1.0, "server"), cohort=100, times=21)
     secret = account(Gaussian(8.0, 1.0, "server"), **part)
     assert secret.promised("models", "client").epsilon < known.promised("models", "client").epsilon
@@ -256,7 +256,7 @@ def test_shares_of_other_noise_are_not_guessed():
         ({"delta": 0.0}, "delta"),
         ({"times": 101}, "101 of 100"),
         ({"times": 0}, "0 of 100"),
-        ({"participation": 0.0}, "participation"),
+        ({"clients": 10}, "cannot be drawn from 10 clients"),
         ({"arriving": 1001}, "1001 of 1000"),
         ({"arriving": 0}, "0 of 1000"),
     ],
