@@ -201,9 +201,9 @@ class Privatizer(Protocol):
 class Channel(Protocol):
     """How updates reach the server, where not each in the clear."""
 
-    @property
-    def hides_messages(self) -> bool:
-        """Whether the server learns nothing of a single message but what their sum tells: the ledger relies on it."""
+    def withstands(self, asked: int) -> int | None:
+        """With how many of the clients asked a server can collude and still learn nothing of a single message but what
+        the sum tells; None where messages are not hidden. The ledger relies on it."""
         ...
 
     @property

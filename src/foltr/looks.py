@@ -27,7 +27,7 @@ def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
     notes, size = [], float(np.abs(train.features[:2000]).max())
     if e.baseline is None and type(e.learner) is ES and type(e.optimizer) is SGD:
         adam = f"ES is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
-        notes.append(f"{adam}: its directions are long and noisy")
+        notes.append(f"{adam}: add --optimizer 'Adam(lr=0.001)'")
     if size > 10.0:
         notes.append(f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True")
     if train.content == test.content:

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from foltr.core import require
 from foltr.experiment import Experiment
 from foltr.federation import participants
 from foltr.fit import setting_of
@@ -20,9 +21,14 @@ def ledger_of(e: Experiment, features: int, delta: float = DELTA, colluding: int
     """`colluding`: clients of a round who tell the adversary their shares of the noise."""
     d, users = len(e.ranker.init(features, stream(0))), stream(0, "users")
     shared = e.learner.luck(users, stream(0, "own")) is not users
-    hidden = e.channel is not None and e.channel.hides_messages
+    withstands = None if e.channel is None else e.channel.withstands(e.cohort)
+    if withstands is not None:
+        opened = (
+            f"{colluding:,} of {e.cohort:,} clients could open every message of {type(e.channel).__name__} together"
+        )
+        require(colluding <= withstands, f"{opened} (it withstands {withstands:,}): then nothing would be promised")
     return ledger(
-        e.privacy, setting_of(e, d), channel_is_secure=hidden, seed_is_shared=shared,
+        e.privacy, setting_of(e, d), channel_is_secure=withstands is not None, seed_is_shared=shared,
         rounds=e.rounds, times=busiest(e), clients=e.clients, delta=delta, colluding=colluding,
     )  # fmt: skip
 

@@ -78,7 +78,9 @@ class Registry:
         call = _parse(spec, self.family)
         name, members = call.func.id, self.members()  # type: ignore[attr-defined]
         if name not in members:
-            hint = OTHER_NAMES.get(name) or did_you_mean(name, members)
+            other = next((f for f in FAMILIES if f is not self and name in f.members()), None)
+            elsewhere = f"it is a {other.family}" if other else None
+            hint = OTHER_NAMES.get(name) or elsewhere or did_you_mean(name, members)
             raise Mistake(f"no {self.family} is called {name!r}: {hint}")
         values: dict[str, Any] = {}
         for keyword in call.keywords:

@@ -10,6 +10,7 @@ from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.kinds import Memoryless, SendsUpdates, Untouched
 from foltr.learners.es import ES, read_messages
+from foltr.privacy_account import ledger_of
 from foltr.spec import aggregators, channels, learners, privatizers
 from foltr.toml import experiment
 
@@ -30,8 +31,10 @@ class AllOrNothing:
 
     least: int = 20
 
-    hides_messages = False
     step = 0.0
+
+    def withstands(self, asked):
+        return None
 
     def fewest(self, asked):
         return self.least
@@ -277,3 +280,20 @@ def test_a_threshold_that_is_just_met(dropout):
         left = round((1 - dropout) * clients, 6)
         if left == int(left):
             Experiment(**{**SMALL, "clients": clients}, channel=f"SecureSum(threshold={1 - dropout})", dropout=dropout)
+
+
+@pytest.mark.parametrize("clients, channel, most", [
+    (10, "SecureSum()", 6), (128, "SecureSum()", 85), (1000, "SecureSum()", 200),
+    (1000, "SecureSum(consistency=True)", 666), (1000, "SecureSum(threshold=0.9)", 200),
+])  # fmt: skip
+def test_more_colluding_clients_than_a_channel_withstands_are_promised_nothing(clients, channel, most):
+    fields = {**SMALL, "clients": clients, "privacy": "Gaussian(noise=20, clip=0.1, where='shares')"}
+    e = Experiment(**fields, channel=channel)
+    assert ledger_of(e, 46, colluding=most).promised("server", "round").epsilon < 10.0
+    with pytest.raises(Mistake, match=f"it withstands {most}"):
+        ledger_of(e, 46, colluding=most + 1)
+
+
+def test_a_channel_that_hides_nothing_is_no_secure_sum():
+    e = Experiment(**SMALL, privacy=GAMMA, channel="AllOrNothing()")
+    assert ledger_of(e, 46).promised("server", "round").epsilon == float("inf")

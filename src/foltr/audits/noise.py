@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, Privatizer
+from foltr.errors import Mistake
 from foltr.privacy.accounting import NONE, Bound, bound
 from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.ledger import share
@@ -109,7 +110,8 @@ def _density(event: Event, x: Array) -> Array:
         return -np.abs(x).sum(axis=-1) / event.scale
     if isinstance(event, GaussianNoise):
         return -np.square(x).sum(axis=-1) / (2.0 * event.sd**2)
-    assert isinstance(event, GammaNoise)
+    if not isinstance(event, GammaNoise):
+        raise Mistake(f"the audit does not know how {type(event).__name__} changes an update: it cannot attack that")
     size = np.maximum(np.abs(x), ROUNDING) / event.scale
     return (np.interp(np.log(size), *_bessel(event.shape)) - size).sum(axis=-1)
 

@@ -81,7 +81,7 @@ def _games(audit: Audit) -> Iterator[str]:
         exact = audit.enumerated
         yield (
             f"  over all lists of {exact.depth}, exactly: epsilon {epsilon_told(exact.epsilon)} for one interaction of "
-            f"these users; of any users (seed 001, eq. 10): {epsilon_told(exact.bound)}"
+            f"these users; of any users (Kharitonov 2019, eq. 10): {epsilon_told(exact.bound)}"
         )
 
 
@@ -101,6 +101,13 @@ def _members(audit: Audit) -> Iterator[str]:
 
 
 def _verdict(audit: Audit) -> Iterator[str]:
+    here = [row for row in audit.labels if row.view == audit.view and not math.isnan(row.measures["AUC"].mean)]
+    if here:
+        best = max(here, key=lambda row: row.measures["AUC"].mean)
+        yield (
+            f"What this server sees tells clicks with an AUC of {best.measures['AUC'].mean:.2f} ({best.attack}); 0.5 "
+            f"is chance, 1 is every click. {promised(best.promised)[0].upper()}{promised(best.promised)[1:]}."
+        )
     if any(game.promised.delta for game in (*audit.games, *(each.game for each in audit.members))):
         yield f"* but for a chance of delta = {audit.ledger.delta:g}"
     if audit.broken:

@@ -17,7 +17,7 @@ import numpy as np
 
 from foltr.core import Array, Cohort, Withheld, require
 from foltr.secure_sum.fixed_point import mean, weighted, weighted_sum
-from foltr.secure_sum.graph import Graph, degree_and_quorum
+from foltr.secure_sum.graph import COLLUDING, COMPLETE, Graph, degree_and_quorum
 from foltr.seeds import Stream
 from foltr.spec import channel
 
@@ -25,7 +25,9 @@ from foltr.spec import channel
 @channel
 @dataclass(frozen=True)
 class SecureSum:
-    """sum_i w_i u_i / sum_i w_i, where the server learns both sums and no summand. Weights w_i and w_i u_i are rounded
+    """The server gets the sum of a round's messages, and no message.
+
+    sum_i w_i u_i / sum_i w_i, where the server learns both sums and no summand. Weights w_i and w_i u_i are rounded
     to steps of 2^-`fraction_bits` and added modulo 2^64.
 
     Fewer than `threshold` (a part, more than half) of the clients asked: nothing is revealed. Beyond 128 clients that
@@ -46,9 +48,9 @@ class SecureSum:
         there = not self.masks or find_spec("cryptography") is not None
         require(there, "SecureSum(masks=True) needs cryptography: pip install 'foltr[secure]', or leave masks out")
 
-    @property
-    def hides_messages(self) -> bool:
-        return True
+    def withstands(self, asked: int) -> int | None:
+        few = asked <= COMPLETE or self.consistency
+        return self.fewest(asked) - 1 if few else int(COLLUDING * asked)
 
     @property
     def step(self) -> float:

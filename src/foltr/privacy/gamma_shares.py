@@ -21,7 +21,9 @@ LEAST = -104.0  # ln of what float32 cannot tell from 0
 @privatizer
 @dataclass(frozen=True)
 class GammaShares(Untouched):
-    """Each of a round's n clients adds Gamma(1/n, s) - Gamma(1/n, s), s = sensitivity / epsilon, to every number that
+    """Noise in shares: only the sum of a round's messages carries all of it.
+
+    Each of n clients adds Gamma(1/n, s) - Gamma(1/n, s), s = sensitivity / epsilon, to every number that
     it sends; the sum of all shares is Laplace noise of scale s (Kotz, Kozubowski & Podgorski, 2001).
 
     The learner keeps its weights in an L2 ball: of radius sensitivity / 2 (clip='half', the thesis: two clients then
@@ -67,7 +69,7 @@ class GammaShares(Untouched):
         return (GammaNoise(shape=shape, scale=self.scale, l2=moved, d=setting.d, seen="sum"),)
 
     def nominal(self) -> str:
-        return f"thesis 3.2.1: epsilon = {self.epsilon:g} for a round, sensitivity {self.sensitivity:g}"
+        return f"Wang et al. (2021): epsilon = {self.epsilon:g} for a round, sensitivity {self.sensitivity:g}"
 
 
 def gamma_share(n: int, u: float, rng: Stream) -> float:

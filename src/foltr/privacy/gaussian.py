@@ -21,7 +21,9 @@ FARTHEST = 9.0  # standard deviations: 52 bits of a uniform draw reach no farthe
 @privatizer
 @dataclass(frozen=True)
 class Gaussian(Untouched):
-    """An update u is scaled to L2 norm at most `clip`; every number gets normal noise of standard deviation s = noise x
+    """Normal noise on clipped updates: on each message, in shares, or by the server.
+
+    An update u is scaled to L2 norm at most `clip`; every number gets normal noise of standard deviation s = noise x
     clip, at one of three places:
 
     `where='client'`: s on each message, which nobody needs to be trusted for. 'shares': s / sqrt(n) on each of a

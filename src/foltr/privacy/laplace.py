@@ -19,7 +19,9 @@ FARTHEST = 37.0  # scales: 52 bits of a uniform draw reach no farther
 @privatizer
 @dataclass(frozen=True)
 class Laplace(Untouched):
-    """An update u is scaled to L1 norm at most `clip`, u min(1, clip / |u|_1), and every number gets Laplace noise of
+    """Every message noisy enough by itself.
+
+    An update u is scaled to L1 norm at most `clip`, u min(1, clip / |u|_1), and every number gets Laplace noise of
     scale 2 clip / epsilon.
 
     Two updates differ by at most 2 clip, so a message is epsilon-private by itself: nobody needs to be trusted.

@@ -114,7 +114,9 @@ def ledger(
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
         views.append(View(who, _trusted(events, who, channel_is_secure) if holds else None, tuple(found)))
     total = views[-1].guarantees[-1].bound
-    case = Case(privacy is not None, made, setting, channel_is_secure, seed_is_shared, times, total, delta)
+    case = Case(
+        privacy is not None, bool(rewards), made, setting, channel_is_secure, seed_is_shared, times, total, delta
+    )
     if privacy is None:
         return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
     mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")

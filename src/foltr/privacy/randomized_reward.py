@@ -41,4 +41,4 @@ class RandomizedReward(Untouched):
         return (RandomizedResponse(p=self.p, values=setting.values, times=setting.sessions),)
 
     def nominal(self) -> str:
-        return f"seed 001, eq. 10: epsilon = ln(p (V - 1) / (1 - p)) for one search, p = {self.p:g}"
+        return f"Kharitonov (2019), eq. 10: epsilon = ln(p (V - 1) / (1 - p)) for one search, p = {self.p:g}"

@@ -12,6 +12,7 @@ from foltr.privacy.accounting import Bound, bound, pure_epsilon
 from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
 
 WIDTH = 100
+ADDED = "added up"
 BARE = 1e-9  # a number changed by less is as good as bare
 SIMULATED = (
     "This is a simulation: its noise comes from the experiment's seed and protects nobody. On devices it must come "
@@ -29,6 +30,7 @@ class Case:
     """What the words depend on."""
 
     privatized: bool
+    rewards: bool  # whether it is rewards that are privatized
     events: tuple[Event, ...]
     setting: Setting
     secure: bool
@@ -72,7 +74,7 @@ def remarks(case: Case) -> Iterator[str]:
 def _composed(case: Case) -> str:
     added = case.times * sum(pure_epsilon(event) for event in case.events)
     rounds = "All rounds" if case.total.secret else f"A client's {case.times:,} rounds"
-    told = f"Every round tells more. {rounds} are put together {case.total.how}"
+    told = f"Every round tells more. {rounds} are {'' if case.total.how == ADDED else 'put together '}{case.total.how}"
     if case.total.delta == 0.0 or math.isinf(added):
         return f"{told}."
     return f"{told}, which is tighter than adding up their epsilons ({epsilon_told(added)}, without a delta)."
@@ -81,7 +83,7 @@ def _composed(case: Case) -> str:
 def _of(event: Event, case: Case) -> Iterator[str]:
     n = case.setting.cohort
     if isinstance(event, RandomizedResponse):
-        yield from _answers(event)
+        yield from _answers(event, case.rewards)
     if isinstance(event, GammaNoise) and event.d > 1:
         yield _norms(event)
     if isinstance(event, GaussianNoise):
@@ -91,6 +93,8 @@ def _of(event: Event, case: Case) -> Iterator[str]:
         )
     if event.seen == "sum" and case.setting.arriving < n:
         yield _dropped(event, case)
+    if event.seen == "sum" and case.secure and case.setting.arriving == n:
+        yield f"All {n:,} messages are counted. Where some may be lost, say so (dropout): fewer carry less noise."
     if event.seen == "sum" and n > 1:
         yield _masked(n) if case.secure else _bare(event, n, case.setting.arriving)
     if event.seen == "model":
@@ -98,11 +102,13 @@ def _of(event: Event, case: Case) -> Iterator[str]:
         yield f"The server gets {gets} and adds the noise itself: against the server nothing holds."
 
 
-def _answers(event: RandomizedResponse) -> Iterator[str]:
+def _answers(event: RandomizedResponse, rewards: bool) -> Iterator[str]:
+    one = epsilon_told(pure_epsilon(event) / event.times)
     if event.p == 1.0:
-        yield "p = 1 tells every reward as it is: the bound of the paper is infinite there."
+        yield "p = 1 tells everything as it is: no epsilon holds there."
     elif event.times > 1:
-        yield f"The paper's epsilon is of one interaction; a message holds {event.times}, and they add up."
+        of = "one interaction" if rewards else "one answer"
+        yield f"Epsilon is {one} for {of}; a message holds {event.times:,}, and they add up."
 
 
 def _norms(event: GammaNoise) -> str:
@@ -112,7 +118,7 @@ def _norms(event: GammaNoise) -> str:
         f"The noise would give epsilon {event.l2 / event.scale:.3g} if all numbers of a message together changed by at "
         f"most {event.l2:.3g} (L1 norm). But it is their Euclidean length that is kept below that (L2 norm): spread "
         f"over {event.d:,} numbers, they change by sqrt({event.d}) = {math.sqrt(event.d):.1f} times as much. So "
-        f"epsilon is {epsilon_told(pure_epsilon(whole))} a round, or a little less but for a chance of delta."
+        f"epsilon is {epsilon_told(pure_epsilon(whole))} a round; what is less than that, above, holds but for delta."
     )
 
 
@@ -125,7 +131,7 @@ def _dropped(event: Event, case: Case) -> str:
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    left = f"The noise of {k:,} of {n:,} messages is sure to hide a client: what is lost, or colludes, takes its along"
+    left = f"The noise of {k:,} of {n:,} messages is counted on: those that are lost, or collude, take theirs along"
     if math.isinf(now):
         return f"{left}: with half of it or less no epsilon holds without a delta, and with one we compute none."
     return f"{left}: epsilon is at most {epsilon_told(now)} a round, instead of {epsilon_told(was)}."
