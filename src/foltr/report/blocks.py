@@ -79,7 +79,7 @@ def privacy_ledger(runs: Runs) -> Block | None:
         "What a run guarantees (differential privacy, one replaced by any other): what is seen changes the odds of any "
         "guess about what is protected at most exp(epsilon) times; with a delta, but for a chance of delta."
     )
-    columns = ("privatizer", "against", "protected", "epsilon", "if one trusts", "runs")
+    columns = ("privatizer", "against", "epsilon, for what is protected", "if one trusts", "runs")
     rows = [(*row, f"{n:,} of {len(runs):,}") for row, n in list(Counter(promises).items())[:SHOWN]]
     return Block("Privacy", text, (columns, *rows))
 
@@ -98,14 +98,15 @@ def privacy_remarks(runs: Runs) -> Block | None:
 
 
 def _promises(told: Any) -> list[tuple[str, ...]]:
-    """Of one run: privatizer, against whom, what is protected, epsilon, if one trusts whom."""
+    """Of one run: privatizer, against whom, the epsilon of each thing that is protected, if one trusts whom."""
     rows = []
     try:
         for view in told["views"]:
+            parts = []
             for each in view["guarantees"]:
                 delta = f" (delta {each['delta']:g})" if each["delta"] else ""
-                about = (told["mechanism"], view["title"], each["title"], f"{each['told']}{delta}")
-                rows.append((*map(str, about), str(view["trusted"] or "-")))
+                parts.append(f"{each['title']}: {each['told']}{delta}")
+            rows.append((str(told["mechanism"]), str(view["title"]), "; ".join(parts), str(view["trusted"] or "-")))
     except (KeyError, TypeError, ValueError):  # none there, or of another version of foltr
         return []
     return rows

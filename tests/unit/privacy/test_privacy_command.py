@@ -94,19 +94,13 @@ def test_a_page_tells_what_its_runs_guarantee():
         recorded(None),
     ]
     found = privacy_ledger(Runs(tuple(runs)))
-    assert found.rows[0] == ("privatizer", "against", "protected", "epsilon", "if one trusts", "runs")
+    assert found.rows[0] == ("privatizer", "against", "epsilon, for what is protected", "if one trusts", "runs")
     shares = "GammaShares(epsilon=1.2, sensitivity=3.0)"
-    assert (shares, "the server", "one client-round", "no limit", "-", "2 of 4") in found.rows
-    wanted = (
-        shares,
-        "who sees only models",
-        "one client-round",
-        "5.84 (delta 1e-05)",
-        "the server, for the sum",
-        "2 of 4",
-    )
-    assert wanted in found.rows
-    assert ("none", "the server", "one client-round", "no limit", "-", "1 of 4") in found.rows
+    nothing = "one client-round: no limit; one client, 100 rounds: no limit"
+    assert (shares, "the server", nothing, "-", "2 of 4") in found.rows
+    told = "one client-round: 5.84 (delta 1e-05); one client, 100 rounds: 128 (delta 1e-05)"
+    assert (shares, "who sees only models", told, "the server, for the sum", "2 of 4") in found.rows
+    assert ("none", "the server", nothing, "-", "1 of 4") in found.rows
     said = privacy_remarks(Runs(tuple(runs)))
     assert any("nearly bare" in remark for _, remark in said.rows) and len(set(said.rows)) == len(said.rows)
 
