@@ -78,8 +78,7 @@ class Registry:
         call = _parse(spec, self.family)
         name, members = call.func.id, self.members()  # type: ignore[attr-defined]
         if name not in members:
-            other = next((f for f in FAMILIES if f is not self and name in f.members()), None)
-            elsewhere = f"it is a {other.family}" if other else None
+            elsewhere = next((f"it is a {other.family}" for other in FAMILIES if name in other.members()), None)
             hint = OTHER_NAMES.get(name) or elsewhere or did_you_mean(name, members)
             raise Mistake(f"no {self.family} is called {name!r}: {hint}")
         values: dict[str, Any] = {}
@@ -120,9 +119,7 @@ optimizers = Registry("optimizer", "optimizers", core.Optimizer)
 privatizers = Registry("privatizer", "privacy", core.Privatizer)
 channels = Registry("channel", "channels", core.Channel)
 baselines = Registry("baseline", "baselines", core.Baseline)
-FAMILIES = (
-    sources, click_models, rankers, learners, aggregators, optimizers, privatizers, channels, baselines,
-)  # fmt: skip
+FAMILIES = (sources, click_models, rankers, learners, aggregators, optimizers, privatizers, channels, baselines)
 
 source, click_model, ranker = sources.register, click_models.register, rankers.register
 learner, aggregator, optimizer = learners.register, aggregators.register, optimizers.register

@@ -15,6 +15,7 @@ from foltr.cli_audit import audit as command
 from foltr.cli_tools import told
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.spec import learners
 from foltr.toml import written
 
 SMALL = {"data": "Synthetic(queries=60)", "clients": 20, "rounds": 5, "evaluate_every": 5}
@@ -86,8 +87,11 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
         audit(replace(e, users="Cascade(kind='custom', click=(0,0,0), stop=(0,0,0))"), np.zeros(46), None, QUICK)
     (tmp_path / "mine.py").write_text(LEARNER)
     foltr.use(tmp_path / "mine.py")
-    with pytest.raises(Mistake, match="does not know those of Quiet"):
-        audit(Experiment(**SMALL, learner="Quiet()"), np.zeros(46))
+    try:
+        with pytest.raises(Mistake, match="does not know those of Quiet"):
+            audit(Experiment(**SMALL, learner="Quiet()"), np.zeros(46))
+    finally:
+        learners.forget(learners.members()["Quiet"].__module__)  # others look at all that is registered
 
 
 LEARNER = """
