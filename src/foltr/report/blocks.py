@@ -99,7 +99,7 @@ def privacy_remarks(runs: Runs) -> Block | None:
 
 def _promises(told: Any) -> list[tuple[str, ...]]:
     """Of one run: privatizer, against whom, the epsilon of each thing that is protected, if one trusts whom."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     try:
         for view in told["views"]:
             parts = []
