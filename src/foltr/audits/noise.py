@@ -18,7 +18,7 @@ from foltr.errors import Mistake
 from foltr.privacy.accounting import NONE, Bound, bound
 from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.ledger import share
-from foltr.seeds import key, stream
+from foltr.seeds import stream
 
 ROUNDING = 1e-6  # of an update in float32
 WORK = 2 * 10**6  # numbers that are drawn at a time
@@ -127,21 +127,12 @@ def _bessel(shape: float) -> tuple[Array, Array]:
 
 
 def sent(privacy: Privatizer | None, updates: Array, n: int, seed: int, t: int, first: int = 0) -> Array:
-    """What clients first, first + 1, ... send for the updates (rows, d) in round t of n clients: the compiled twin, or
-    `on_client` for each."""
-    messages = np.array(updates, np.float32)
-    if privacy is None:
-        return messages
-    from foltr.kernels.twins import noise_twin
+    """What clients first, first + 1, ... send for the updates (rows, d) in round t of n clients."""
+    from foltr.engines.local import privatize
 
-    compiled = noise_twin(privacy, n)
-    clients = np.arange(first, first + len(messages))
-    if compiled is not None:
-        kernel, settings = compiled
-        kernel(settings, n, np.uint64(key(seed, "privacy")), clients, t, messages)
-        return messages
-    for row, client in zip(messages, clients.tolist(), strict=True):
-        row[:] = privacy.on_client(row.copy(), n, stream(seed, "privacy", client, t))
+    messages = np.array(updates, np.float32)
+    if privacy is not None:
+        privatize(privacy, messages, np.arange(first, first + len(messages)), n, seed, t)
     return messages
 
 

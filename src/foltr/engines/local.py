@@ -66,18 +66,20 @@ class Local:
             if failed >= 0:
                 raise FloatingPointError(f"client {clients[first + failed]}, round {t}: the scores are not finite")
             if self.privacy is not None and not twin.message:  # kernels of rewards have privatized them already
-                self._privatize(self.privacy, sent[part], clients[part], n, t)
+                privatize(self.privacy, sent[part], clients[part], n, self.seed, t)
 
         self.threads.share(n, piece, small=int(sessions.sum()) < ALONE)
         observed /= sessions[:, None]
         cohort = Cohort(clients, sent, sessions.astype(np.float64), directions if twin.message else None)
         return cohort, Observed(observed[:, 0], observed[:, 1])
 
-    def _privatize(self, privacy: Privatizer, updates: Array, clients: Array, n: int, t: int) -> None:
-        compiled = noise_twin(privacy, n)
-        if compiled is not None:
-            kernel, settings = compiled
-            kernel(settings, n, self.keys[2], clients, t, updates)
-            return
-        for i, client in enumerate(map(int, clients)):
-            updates[i] = privatized(privacy, updates[i], n, stream(self.seed, "privacy", client, t))
+
+def privatize(privacy: Privatizer, updates: Array, clients: Array, n: int, seed: int, t: int) -> None:
+    """Makes of updates (rows, d), in place, what these clients send in round t of n clients."""
+    compiled = noise_twin(privacy, n)
+    if compiled is not None:
+        kernel, settings = compiled
+        kernel(settings, n, np.uint64(key(seed, "privacy")), clients, t, updates)
+        return
+    for i, client in enumerate(clients.tolist()):
+        updates[i] = privatized(privacy, updates[i], n, stream(seed, "privacy", client, t))
