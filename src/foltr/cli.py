@@ -13,6 +13,7 @@ from foltr.cli_audit import audit
 from foltr.cli_evidence import clean, report, status, sweep, watch
 from foltr.cli_privacy import privacy as privacy_ledger
 from foltr.cli_tools import plain, told, use_files
+from foltr.cli_unlearn import unlearn
 from foltr.errors import Mistake, did_you_mean
 
 app = typer.Typer(
@@ -35,18 +36,25 @@ def field(metavar: str, meaning: str, default: str) -> Any:
 def run(
     file: Annotated[Path | None, typer.Argument(help="A TOML file with any of the fields below.")] = None,
     data: Annotated[str | None, field("SPEC", "Queries, documents and labels.", "Synthetic()")] = None,
+    partition: Annotated[str | None, field("SPEC", "Which client holds, judges and does what.", "IID()")] = None,
     users: Annotated[str | None, field("SPEC", "How they click.", "Cascade()")] = None,
     ranker: Annotated[str | None, field("SPEC", "What scores documents.", "Linear()")] = None,
     learner: Annotated[str | None, field("SPEC", "From clicks to an update.", "PDGD()")] = None,
+    attack: Annotated[str | None, field("SPEC", "What malicious clients do.", "none")] = None,
+    malicious: Annotated[str | None, field("INT", "How many of the clients are malicious.", "0")] = None,
+    roaming: Annotated[str | None, field("BOOL", "Draw the malicious anew in each round.", "false")] = None,
     aggregator: Annotated[str | None, field("SPEC", "From updates to a direction.", "Mean()")] = None,
     optimizer: Annotated[str | None, field("SPEC", "From a direction to a step.", "SGD()")] = None,
     privacy: Annotated[str | None, field("SPEC", "What is done so that messages tell less.", "none")] = None,
     channel: Annotated[str | None, field("SPEC", "How messages travel, if not in the clear.", "none")] = None,
     baseline: Annotated[str | None, field("SPEC", "Learn from labels instead, as a level.", "none")] = None,
+    unlearning: Annotated[str | None, field("SPEC", "How to forget those who leave.", "none")] = None,
+    leaving: Annotated[str | None, field("TEXT", "Who leaves, by groups: [[3], [7]], or malicious.", "nobody")] = None,
     clients: Annotated[str | None, field("INT", "Devices in the federation.", "100")] = None,
     participation: Annotated[str | None, field("FLOAT", "Part of the clients in each round.", "1.0")] = None,
     dropout: Annotated[str | None, field("FLOAT", "Chance that a message is lost.", "none")] = None,
     rounds: Annotated[str | None, field("INT", "How often the server updates.", "100")] = None,
+    history: Annotated[str | None, field("INT", "Rounds between updates that devices store.", "none")] = None,
     evaluate_every: Annotated[str | None, field("INT", "Rounds from one evaluation to the next.", "10")] = None,
     empty: Annotated[str | None, field("TEXT", "Queries without a relevant document: skip, zero, one.", "skip")] = None,
     seed: Annotated[str | None, field("INT", "Same seed, same bits.", "1")] = None,
@@ -64,9 +72,11 @@ def run(
     `foltr show PDGD` explains one.
     """
     given = {
-        "data": data, "users": users, "ranker": ranker, "learner": learner, "aggregator": aggregator,
-        "optimizer": optimizer, "privacy": privacy, "channel": channel, "baseline": baseline, "clients": clients,
-        "participation": participation, "dropout": dropout, "rounds": rounds,
+        "data": data, "partition": partition, "users": users, "ranker": ranker, "learner": learner,
+        "attack": attack, "malicious": malicious, "roaming": roaming, "aggregator": aggregator,
+        "optimizer": optimizer, "privacy": privacy, "channel": channel, "baseline": baseline,
+        "unlearning": unlearning, "leaving": leaving, "clients": clients,
+        "participation": participation, "dropout": dropout, "rounds": rounds, "history": history,
         "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
     }  # fmt: skip
     from foltr.run_command import run_command
@@ -132,7 +142,7 @@ def show(
     print(f"\n{about}" if about else "")
 
 
-for command in (sweep, status, report, watch, clean, audit):
+for command in (sweep, status, report, watch, clean, audit, unlearn):
     app.command()(told(command))
 app.command("privacy")(told(privacy_ledger))
 

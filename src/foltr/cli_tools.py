@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Callable
@@ -35,11 +36,15 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def plain(text: str) -> int | float | str:
-    """A number if it is one."""
+def plain(text: str) -> Any:
+    """A number, a truth or a list if it is one, as in a TOML file."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
+    if text in ("true", "false"):
+        return text == "true"
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        return ast.literal_eval(text) if text.startswith("[") else text
     return text
 
 

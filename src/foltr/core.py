@@ -17,7 +17,6 @@ import numpy as np
 from foltr.errors import Mistake
 
 if TYPE_CHECKING:
-    from foltr.data.dataset import Dataset
     from foltr.privacy.events import Event, Setting
     from foltr.seeds import Stream
 
@@ -45,6 +44,7 @@ class Cohort:
     weights: Array  # (n,)
     directions: Array | None = None  # (n, d) what the learner decodes `updates` to, where the engine knows it already;
     # whoever changes messages must drop it: use `sending`
+    trusted: Array | None = None  # (d,) the update of the server's own client, for rules that ask for one
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -59,11 +59,11 @@ class Cohort:
 
     def only(self, rows: Array) -> Cohort:
         directions = None if self.directions is None else self.directions[rows]
-        return Cohort(self.clients[rows], self.updates[rows], self.weights[rows], directions)
+        return Cohort(self.clients[rows], self.updates[rows], self.weights[rows], directions, self.trusted)
 
     def sending(self, updates: Array) -> Cohort:
         """The same clients with other messages; what the engine knew of the old ones is dropped."""
-        return Cohort(self.clients, updates, self.weights)
+        return Cohort(self.clients, updates, self.weights, trusted=self.trusted)
 
 
 class Withheld(RuntimeError):
@@ -118,6 +118,11 @@ class Ranker(Protocol):
         """sum_i dscores[i] x gradient of scores[i]: (m,) -> (d,), the vector-Jacobian product."""
         ...
 
+    @property
+    def head(self) -> int:
+        """How many of the last parameters are the output layer; 0 for a ranker that has no other layer."""
+        ...
+
 
 class Learner(Protocol):
     """From clicks to an update."""
@@ -133,8 +138,13 @@ class Learner(Protocol):
         updates of the parameters, whose messages can be added up."""
         ...
 
-    def remembered(self, params: Array) -> Array:
+    def remembered(self, ranker: Ranker, params: Array) -> Array:
         """What a device keeps between rounds, as it is before the first one (often nothing: shape (0,))."""
+        ...
+
+    def personal(self, params: Array, memory: Array) -> Array:
+        """The parameters that a client ranks with, made of the server's and of what its device keeps: (d,) -> (d,).
+        The server's own, where clients have no rankers of their own."""
         ...
 
     def learn(
@@ -228,6 +238,20 @@ class Aggregator(Protocol):
         """Whether the weighted mean of the updates is all it uses, or whether it looks at single ones."""
         ...
 
+    @property
+    def keeps_agreement(self) -> bool:
+        """Whether n equal updates give that update."""
+        ...
+
+    @property
+    def trusted(self) -> int:
+        """How many queries the server's own client must hold, whose update is `Cohort.trusted`; 0 for none."""
+        ...
+
+    def fits(self, n: int) -> tuple[str, ...]:
+        """Refuses n clients in a round where that leaves nothing to compute; else what a reader should know of it."""
+        ...
+
     def init(self, dim: int) -> Memory: ...
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...  # (d,) float64
 
@@ -237,29 +261,6 @@ class Optimizer(Protocol):
 
     def init(self, dim: int) -> Memory: ...
     def __call__(self, params: Array, direction: Array, memory: Memory) -> tuple[Array, Memory]: ...
-
-
-class Source(Protocol):
-    """Where ranked data comes from: a published collection, anyone's folder, or a synthetic one."""
-
-    @property
-    def splits(self) -> tuple[str, ...]: ...
-    def load(self, split: str) -> Dataset: ...
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A ranker that was trained on labels."""
-
-    scores: Callable[[Array], Array]  # (m, f) -> (m,)
-    params: Array | None  # (f,) of the linear ranker that it is, if it is one
-    model: bytes = b""  # else what its library writes and reads
-
-
-class Baseline(Protocol):
-    """A ranker trained on labels, which no device could see: a level to compare with."""
-
-    def fit(self, data: Dataset, validation: Dataset | None, seed: int) -> Ranked: ...
 
 
 class Engine(Protocol):

@@ -18,7 +18,7 @@ from foltr.experiment import Experiment
 from foltr.files import told, write_whole
 from foltr.kernels import COMPILING, nothing_compiled
 from foltr.learners.pdgd import PDGD
-from foltr.running import Progress, Result
+from foltr.outcome import Progress, Result
 from foltr.users.cascade import Cascade
 
 KINDS = ("perfect", "navigational", "informational")

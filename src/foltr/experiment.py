@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from foltr.aggregators.mean import Mean
 from foltr.core import (
     Aggregator,
-    Baseline,
     Channel,
     ClickModel,
     Learner,
     Optimizer,
     Privatizer,
     Ranker,
-    Source,
     require,
 )  # fmt: skip
 from foltr.data.synthetic import Synthetic
@@ -26,12 +24,14 @@ from foltr.fit import check_fit
 from foltr.learners.pdgd import PDGD
 from foltr.metrics import Empty
 from foltr.optimizers.sgd import SGD
+from foltr.partitions.iid import IID
 from foltr.rankers.linear import Linear
 from foltr.spec import checked, coerce
 from foltr.users.cascade import Cascade
+from foltr.worlds import Attack, Baseline, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
-    from foltr.running import Progress, Result
+    from foltr.outcome import Progress, Result
 
 
 @checked
@@ -40,23 +40,34 @@ class Experiment:
     """All parts of one run; its repr is its config. Two with equal fields give equal bits on one kind of CPU.
 
     Without `privacy` messages are as they are, without `channel` each reaches the server in the clear; `dropout` is the
-    probability that one is lost. A `baseline` learns from labels instead of clicks: of the other parts it uses data,
-    users (to measure expected MaxRR), empty and seed.
+    probability that one is lost. `malicious` of the clients follow the `attack`, always the same ones or, if `roaming`,
+    others in each round. Every `history` rounds each device stores what it sent, so that a client can be unlearned
+    (`foltr unlearn`). With `unlearning`, groups of clients are `leaving` one after another, as in ((3, 7), (5,)), or
+    all malicious ones: the run begins with the one that the last group leaves, and makes it if it is not there. A
+    `baseline` learns from labels instead of clicks: of the other parts it uses data, users (to measure expected MaxRR),
+    empty and seed.
     """
 
     data: Source = Synthetic()
+    partition: Partition = IID()
     users: ClickModel = Cascade()
     ranker: Ranker = Linear()
     learner: Learner = PDGD()
+    attack: Attack | None = None
+    malicious: int = 0
+    roaming: bool = False
     aggregator: Aggregator = Mean()
     optimizer: Optimizer = SGD()
     privacy: Privatizer | None = None
     channel: Channel | None = None
     baseline: Baseline | None = None
+    unlearning: Unlearner | None = None
+    leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ()
     clients: int = 100
     participation: float = 1.0
     dropout: float | None = None
     rounds: int = 100
+    history: int | None = None
     evaluate_every: int = 10
     empty: Empty = "skip"
     seed: int = 1
@@ -69,6 +80,7 @@ class Experiment:
         require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
         lost = f"dropout must be in (0, 1), or left out (none), got {self.dropout}"
         require(self.dropout is None or 0.0 < self.dropout < 1.0, lost)
+        require(self.history is None or self.history >= 1, f"history must be >= 1 rounds, got {self.history}")
         check_fit(self)
 
     @property
@@ -79,7 +91,7 @@ class Experiment:
     @property
     def sessions(self) -> int:
         """The most searches that a client makes in a round."""
-        return self.learner.sessions
+        return self.partition.most(self.learner.sessions)
 
     @property
     def device_learner(self) -> Learner:
@@ -88,9 +100,9 @@ class Experiment:
         return self.learner if ball is None else self.learner.in_ball(ball)
 
     def config(self) -> dict[str, Any]:
-        """Every field as a TOML value: components as their specs, tuples as lists, None not at all."""
+        """Every field as a TOML value: components as their specs, tuples as lists, nothing (None, ()) not at all."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _plain(value) for name, value in values.items() if value is not None}
+        return {name: _plain(value) for name, value in values.items() if value is not None and value != ()}
 
     def run(
         self,

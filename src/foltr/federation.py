@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -41,6 +42,11 @@ class State:
     t: int = 0  # rounds done
     withheld: int = 0  # of those, the ones that the server got nothing from
 
+    @cached_property
+    def on_devices(self) -> Array:
+        """The parameters as devices get them: (d,) float32"""
+        return self.params.astype(np.float32)
+
 
 @dataclass(frozen=True)
 class Server:
@@ -57,8 +63,9 @@ class Server:
         """One update of the parameters. `arrived` is how many clients are behind a cohort that is their sum."""
         decoded = cohort.directions
         if decoded is None:
-            decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
-        cohort = Cohort(cohort.clients, decoded, cohort.weights)
+            decoded = self.learner.decode(cohort.updates, state.on_devices)
+        if decoded is not cohort.updates:
+            cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
         direction, aggregator = self.aggregator(cohort, state.aggregator, rng.at(AGGREGATOR))
         _fits(self.aggregator, direction, state.params)
         if self.privacy is not None:
@@ -66,9 +73,9 @@ class Server:
             _fits(self.privacy, direction, state.params)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)
         _fits(self.optimizer, params, state.params)
-        if not np.abs(params).max() <= LARGEST:  # NaN is not
+        if not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST:  # NaN is not
             raise FloatingPointError(f"round {state.t}: the server's parameters are not finite on a device")
-        return replace(state, params=params, aggregator=aggregator, optimizer=optimizer, t=state.t + 1)
+        return State(params, aggregator, optimizer, state.t + 1, state.withheld)
 
 
 def _fits(component: object, given: Array, params: Array) -> None:
@@ -127,13 +134,51 @@ def participants(clients: int, participation: float, seed: int, t: int) -> Array
     return stream(seed, "participation", t).sample(clients, cohort_size(clients, participation))
 
 
-def _carried(channel: Channel, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
-    """What a channel gives, surely one row that can be used."""
-    got = channel.carry(cohort, asked, rng)
-    one = got.updates.shape == (1, cohort.updates.shape[1]) and np.shape(got.weights) == (1,)
-    require(one, f"{type(channel).__name__}.carry gave {got.updates.shape}, not one row, the weighted mean")
-    require(bool(got.weights[0] > 0.0), f"{type(channel).__name__}.carry gave a whole weight of {got.weights[0]}")
-    return got
+def nobody(t: int, clients: Array) -> Array:
+    """No client is malicious."""
+    return np.zeros(len(clients), bool)
+
+
+Rewrite = Callable[[Cohort, Array, int, Stream], Cohort]  # (to be sent, params (d,) float32, t, rng) -> is sent
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What becomes of a round's messages on their way to the server: some are other than an honest client would send,
+    each is lost with probability `dropout`, after its client searched and clicked, and a channel may add the rest up.
+    `host` is the server's own client, whose update is `Cohort.trusted`."""
+
+    rewrite: Rewrite | None = None
+    dropout: float | None = None
+    channel: Channel | None = None
+    host: int | None = None
+
+    def asked(self, clients: Array) -> Array:
+        return clients if self.host is None else np.append(clients, self.host)
+
+    def apart(self, cohort: Cohort, observed: Observed | None) -> tuple[Cohort, Observed | None]:
+        """The clients' messages, with that of the server's own client beside them."""
+        if self.host is None:
+            return cohort, observed
+        clients = replace(cohort.only(np.arange(len(cohort) - 1)), trusted=cohort.updates[-1])
+        return clients, None if observed is None else Observed(observed.ndcg[:-1], observed.max_rr[:-1])
+
+    def left(self, cohort: Cohort, rng: Stream) -> Cohort:
+        """What is not lost."""
+        return cohort.only(rng.uniforms(len(cohort)) >= self.dropout) if self.dropout else cohort
+
+    def carried(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
+        """What a channel gives, surely one row that can be used."""
+        if self.channel is None:
+            return cohort
+        got, name = self.channel.carry(cohort, asked, rng), type(self.channel).__name__
+        one = got.updates.shape == (1, cohort.updates.shape[1]) and np.shape(got.weights) == (1,)
+        require(one, f"{name}.carry gave {got.updates.shape}, not one row, the weighted mean")
+        require(bool(got.weights[0] > 0.0), f"{name}.carry gave a whole weight of {got.weights[0]}")
+        return got
+
+
+DIRECTLY = Delivery()
 
 
 def federate(
@@ -144,23 +189,22 @@ def federate(
     choose: Callable[[int], Array],
     seed: int,
     record: Callable[[State, Cohort, Observed | None], None],
-    channel: Channel | None = None,
-    dropout: float | None = None,
+    delivery: Delivery = DIRECTLY,
 ) -> State:
-    """Rounds state.t .. rounds - 1; `record` sees the server's state after each, and what was sent.
-
-    Each message is lost with probability `dropout`, after its client searched and clicked. A round whose sum is
-    withheld leaves the parameters as they are.
-    """
-    draws, lost, keys = stream(seed, "server"), stream(seed, "dropout"), stream(seed, "channel")
+    """Rounds state.t .. rounds - 1; `record` sees the server's state after each, and what was sent. A round that the
+    channel or the rule withholds leaves the parameters as they are."""
+    draws, changes = stream(seed, "server"), stream(seed, "attack")
+    lost, keys = stream(seed, "dropout"), stream(seed, "channel")
     while state.t < rounds:
-        t = state.t
-        sent, observed = engine.collect(state.params.astype(np.float32), t, choose(t))
-        arrived = sent.only(lost.at(t).uniforms(len(sent)) >= dropout) if dropout else sent
+        t, params = state.t, state.on_devices
+        sent, observed = delivery.apart(*engine.collect(params, t, delivery.asked(choose(t))))
+        if delivery.rewrite is not None:
+            sent = delivery.rewrite(sent, params, t, changes.at(t))
+        arrived = delivery.left(sent, lost.at(t))
         try:
             if not len(arrived):
                 raise Withheld
-            got = arrived if channel is None else _carried(channel, arrived, len(sent), keys.at(t))
+            got = delivery.carried(arrived, len(sent), keys.at(t))
             state = server.step(state, got, draws.at(t), len(arrived))
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from foltr.aggregators.mean import Mean
 from foltr.core import require
+from foltr.federation import cohort_size
+from foltr.leaving import groups_of, left_of, remaining_of
+from foltr.optimizers.sgd import SGD
 from foltr.privacy.accounting import described
 from foltr.privacy.events import Setting
 
@@ -25,14 +31,81 @@ def setting_of(e: Experiment, d: int) -> Setting:
 
 def check_fit(e: Experiment) -> None:
     _baseline_fits(e)
+    remarks(e)
+    _learner_fits(e)
     _privacy_fits(e)
     _channel_fits(e)
 
 
 def _baseline_fits(e: Experiment) -> None:
-    others = [name for name in ("privacy", "channel", "dropout") if getattr(e, name) is not None]
+    parts = ("privacy", "channel", "dropout", "attack", "history", "unlearning")
+    others = [name for name in parts if getattr(e, name) is not None]
     sent = f"{type(e.baseline).__name__} learns from labels and sends nothing: leave out {', '.join(others)}"
     require(e.baseline is None or not others, sent)
+
+
+def remarks(e: Experiment) -> tuple[str, ...]:
+    """What the rule and the attack have to say of so many clients; they refuse what cannot be computed."""
+    return e.aggregator.fits(e.cohort) + _attack_fits(e) + _unlearning_fits(e)
+
+
+def _attack_fits(e: Experiment) -> tuple[str, ...]:
+    if e.attack is None:
+        alone = f"malicious={e.malicious} clients need an attack, such as attack='DataPoisoning()'"
+        require(e.malicious == 0 and not e.roaming, alone)
+        return ()
+    name = type(e.attack).__name__
+    some = f"{name} needs 1 .. {e.clients - 1} of {e.clients} clients to be malicious, got malicious={e.malicious}"
+    require(0 < e.malicious < e.clients, some)
+    sends = f"{name} changes updates, and messages of {type(e.learner).__name__} are rewards: use DataPoisoning"
+    require(e.learner.rewards == 0 or not e.attack.rewrites, sends)
+    return e.attack.fits(e.cohort, max(1, round(e.malicious * e.cohort / e.clients)))
+
+
+def _unlearning_fits(e: Experiment) -> tuple[str, ...]:
+    if e.unlearning is None:
+        require(e.leaving == (), f"leaving={e.leaving!r} needs an unlearner, such as unlearning='FedEraser()'")
+        return ()
+    name = type(e.unlearning).__name__
+    groups_of(e)  # refuses who cannot leave
+    stored = f"{name} needs what devices stored, and this run stores no history: set history=10 (every 10 rounds)"
+    require(e.unlearning.stores == "nothing" or e.history is not None, f"{stored}, or use Retrain()")
+    private = f"{name} adds rounds that the ledger does not count: leave out {type(e.privacy).__name__}"
+    require(e.privacy is None, private)
+    remembers = len(e.learner.remembered(e.ranker, np.zeros(max(e.ranker.head, 1), np.float32))) > 0
+    kept = f"{name} goes on where training ended, and what devices keep for {type(e.learner).__name__} is not stored"
+    require(e.unlearning.restarts or not remembers, f"{kept}: use one that starts again, Retrain() or FedEraser()")
+    if e.unlearning.subtracts:
+        other = f"{e.aggregator!r}, {e.optimizer!r}" + (f", {e.channel!r}" if e.channel is not None else "")
+        means = f"{name} takes single contributions out of a sum of means: with {other} there is none"
+        plain = type(e.aggregator) is Mean and type(e.optimizer) is SGD and e.channel is None
+        require(plain, f"{means}: use FedEraser() or Retrain()")
+    return e.unlearning.fits(e.learner.sessions) + _remaining_fit(e)
+
+
+def _remaining_fit(e: Experiment) -> tuple[str, ...]:
+    """What the rule, the attack and the channel say of those who remain."""
+    remaining = remaining_of(e)
+    n = cohort_size(len(remaining), e.participation)
+    notes = e.aggregator.fits(n)
+    if e.attack is not None:
+        from foltr.staging import Malicious  # which knows experiments
+
+        drawn = Malicious(e.clients, e.malicious, e.roaming, e.seed).members(0)
+        still = e.malicious if e.roaming else len(np.setdiff1d(drawn, left_of(e)))
+        notes += e.attack.fits(n, max(1, round(still * n / len(remaining)))) if still else ()
+    if e.channel is not None:
+        few = f"{n} of those who remain are asked in a round, and {type(e.channel).__name__} releases no sum of so few"
+        require((1.0 - (e.dropout or 0.0)) * n >= e.channel.fewest(n) - 1e-9, few)
+    return notes
+
+
+def _learner_fits(e: Experiment) -> None:
+    e.learner.remembered(e.ranker, np.zeros(max(e.ranker.head, 1), np.float32))  # refuses a ranker without a head
+    rewards = f"{type(e.aggregator).__name__} needs a trusted update, and {type(e.learner).__name__} sends rewards"
+    require(e.aggregator.trusted == 0 or e.learner.rewards == 0, rewards)
+    kept = "history keeps updates, and messages of {} are rewards: leave history out"
+    require(e.history is None or e.learner.rewards == 0, kept.format(type(e.learner).__name__))
 
 
 def _privacy_fits(e: Experiment) -> None:

@@ -7,9 +7,11 @@ from typing import Literal, Self
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Memory
+from foltr.cohorts import in_order
+from foltr.core import Array, ClickModel, Cohort, Memory, Ranker, Withheld, require
 from foltr.errors import Mistake
 from foltr.seeds import Stream
+from foltr.worlds import Past, Phase
 
 
 class SendsUpdates:
@@ -17,8 +19,11 @@ class SendsUpdates:
 
     rewards = 0
 
-    def remembered(self, params: Array) -> Array:
+    def remembered(self, ranker: Ranker, params: Array) -> Array:
         return np.empty(0, np.float32)
+
+    def personal(self, params: Array, memory: Array) -> Array:
+        return params
 
     def decode(self, payloads: Array, params: Array) -> Array:
         return payloads
@@ -53,12 +58,27 @@ class Untouched:
         return direction
 
 
-class Memoryless(ABC):
-    """Of aggregators that forget each round: write `combine`, get the protocol."""
+class _Rule:
+    """What most aggregators say of themselves."""
 
     @property
     def looks_at(self) -> Literal["mean", "rows"]:
         return "rows"
+
+    @property
+    def keeps_agreement(self) -> bool:
+        return True
+
+    @property
+    def trusted(self) -> int:
+        return 0
+
+    def fits(self, n: int) -> tuple[str, ...]:
+        return ()
+
+
+class Memoryless(_Rule, ABC):
+    """Of aggregators that forget each round: write `combine`, get the protocol."""
 
     @abstractmethod
     def combine(self, cohort: Cohort) -> Array: ...
@@ -68,6 +88,58 @@ class Memoryless(ABC):
 
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
         return self.combine(cohort), memory
+
+
+class Remembering(_Rule, ABC):
+    """Of aggregators that carry something from round to round, or draw: write `init` and `__call__`."""
+
+    @abstractmethod
+    def init(self, dim: int) -> Memory: ...
+
+    @abstractmethod
+    def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...
+
+
+class NeedsMany(_Rule, ABC):
+    """Of aggregators that can do nothing with few updates, beside one of the above: write `fewest`, begin with
+    `arrived`, and write `notes` where a proof needs more. Too few clients are refused before anything runs; a round of
+    which too few messages arrive is withheld."""
+
+    @property
+    @abstractmethod
+    def fewest(self) -> tuple[int, str]:
+        """The fewest updates that it can work with, and the formula behind: (4, "n > m + 2")."""
+
+    def notes(self, n: int) -> tuple[str, ...]:
+        """What a reader should know of n clients in a round, one sentence each."""
+        return ()
+
+    def fits(self, n: int) -> tuple[str, ...]:
+        fewest, bound = self.fewest
+        require(n >= fewest, f"{self!r} needs {bound}, at least {fewest} clients in a round: here n = {n}")
+        return self.notes(n)
+
+    def arrived(self, cohort: Cohort) -> Cohort:
+        """The cohort in the order of client ids, if that is enough of them."""
+        if len(cohort) < self.fewest[0]:
+            raise Withheld(f"{self!r} got {len(cohort)} updates, and needs {self.fewest[0]}")
+        return in_order(cohort)
+
+
+class ChangesMessages(ABC):
+    """Of attacks whose users click honestly: write `craft`, and `fits` where there is something to say."""
+
+    rewrites = True
+
+    @property
+    def users(self) -> ClickModel | None:
+        return None
+
+    def fits(self, n: int, m: int) -> tuple[str, ...]:
+        return ()
+
+    @abstractmethod
+    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array: ...
 
 
 class Tabled(ABC):
@@ -87,3 +159,26 @@ class Tabled(ABC):
             elif rng.uniform() < stop[j, grade]:
                 break
         return clicked
+
+
+class Forgets(ABC):
+    """Of unlearners that go on from the final parameters and look at nothing stored: write `phases`."""
+
+    luck, subtracts, restarts = 0, False, False
+
+    @property
+    def handed(self) -> int:
+        return 0
+
+    @property
+    def stores(self) -> Literal["nothing", "norms", "updates"]:
+        return "nothing"
+
+    def fits(self, sessions: int) -> tuple[str, ...]:
+        return ()
+
+    def start(self, past: Past) -> Array:
+        return past.final
+
+    @abstractmethod
+    def phases(self, past: Past) -> tuple[Phase, ...]: ...

@@ -7,6 +7,7 @@ import numpy as np
 from foltr.core import require
 from foltr.data.dataset import Dataset
 from foltr.experiment import Experiment
+from foltr.fit import remarks
 from foltr.learners.es import ES
 from foltr.optimizers.sgd import SGD
 
@@ -24,7 +25,7 @@ def agree(train: Dataset, test: Dataset, source: str) -> None:
 
 def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
     """What a reader of the results should know."""
-    notes, size = [], float(np.abs(train.features[:2000]).max())
+    notes, size = list(remarks(e)), float(np.abs(train.features[:2000]).max())
     if e.baseline is None and type(e.learner) is ES and type(e.optimizer) is SGD:
         adam = f"ES is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
         notes.append(f"{adam}: add --optimizer 'Adam(lr=0.001)'")
@@ -35,5 +36,5 @@ def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
     if not test.labels[0].any():
         notes.append("no held-out query has a relevant document: nDCG and MRR are undefined")
     if len(train.labels) > 1:
-        notes.append(f"judged by the first of {len(train.labels)} labellings")
+        notes.append(f"judged by each of {len(train.labels)} labellings; merged: relevant in any of them")
     return tuple(notes)

@@ -7,14 +7,18 @@ from dataclasses import fields
 from pathlib import Path
 
 from foltr import toml
-from foltr.core import Source, require
+from foltr.core import require
 from foltr.experiment import Experiment
 from foltr.privacy_account import busiest, ledger_of
 from foltr.spec import shortened
 from foltr.sweep import read_sweep
 from foltr.user_files import use
+from foltr.worlds import Source
 
-APART = ("data", "users", "aggregator", "optimizer", "evaluate_every", "empty", "seed")  # no part of a promise
+APART = (
+    "data", "users", "attack", "malicious", "roaming", "aggregator", "optimizer", "history", "evaluate_every", "empty",
+    "seed",
+)  # no part of a promise  # fmt: skip
 
 
 def privacy_command(file: Path, delta: float, colluding: int, used: list[Path]) -> None:

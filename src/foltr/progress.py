@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from foltr.running import Progress
+from foltr.outcome import Progress
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -62,7 +62,7 @@ class Watcher:
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
-        if self.first is None:
+        if self.first is None or progress.t == progress.began + 1:  # the first of a run: there may be several
             self.first, self.shown = (now, progress.t), now
             for note in () if self.quiet else progress.notes:
                 self.console.print(Text(f"note: {note}"))
@@ -79,11 +79,11 @@ class Watcher:
         began, at = self.first or (now, progress.t)
         elapsed, rounds = max(now - began, 1e-9), max(progress.t - at, 1)
         made = sum(progress.metrics.online["interactions"][at:])
-        return made / elapsed, (progress.experiment.rounds - progress.t) * elapsed / rounds
+        return made / elapsed, (progress.rounds - progress.t) * elapsed / rounds
 
     def _line(self, progress: Progress, now: float) -> str:
         rate, left = self._rates(progress, now)
-        m, rounds = progress.metrics, progress.experiment.rounds
+        m, rounds = progress.metrics, progress.rounds
         return (
             f"round {progress.t}/{rounds}  {rate:,.0f} interactions/s  ndcg@10 {m.offline['ndcg@10'][-1]:.4f}  "
             f"online {m.online['online_ndcg@10'][-1]:.4f}  {duration(left)} left"
@@ -91,7 +91,7 @@ class Watcher:
 
     def _panel(self, progress: Progress, now: float) -> Group:
         rate, left = self._rates(progress, now)
-        m, rounds = progress.metrics, progress.experiment.rounds
+        m, rounds = progress.metrics, progress.rounds
         filled = round(30 * progress.t / rounds)
         table = Table.grid(padding=(0, 2))
         for _ in range(3):

@@ -56,10 +56,11 @@ class Metrics:
 
     def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
         """A round's online measures; NaN where nobody may know them (real clients)."""
-        unknown, n = float("nan"), 0 if observed is None else len(observed.ndcg)
-        self.online["online_ndcg@10"].append(unknown if observed is None else float(observed.ndcg.sum()) / n)
-        self.online["maxrr"].append(unknown if observed is None else float(observed.max_rr.sum()) / n)
-        self.online["interactions"].append(float(cohort.weights.sum()))
+        online, total = self.online, np.add.reduce
+        n = 0 if observed is None else len(observed.ndcg)
+        online["online_ndcg@10"].append(float("nan") if observed is None else float(total(observed.ndcg)) / n)
+        online["maxrr"].append(float("nan") if observed is None else float(total(observed.max_rr)) / n)
+        online["interactions"].append(float(total(cohort.weights)))
 
     def evaluate(self, t: int, measures: dict[str, float]) -> None:
         self.evaluated.append(t)

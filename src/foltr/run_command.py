@@ -8,8 +8,8 @@ from typing import Any
 
 from foltr import toml
 from foltr.metrics import EMPTY
+from foltr.outcome import Result
 from foltr.progress import Watcher, sparkline
-from foltr.running import Result
 from foltr.spec import brief
 from foltr.user_files import use
 

@@ -56,7 +56,7 @@ class Stream:
         self.drawn = 0
 
     def at(self, part: int) -> Stream:
-        return Stream(below(self.key, part))
+        return Below(self, part)
 
     def words(self, n: int) -> np.ndarray:
         """The next n 64-bit words."""  # (n,) uint64
@@ -98,6 +98,22 @@ class Stream:
     def sample(self, n: int, k: int) -> np.ndarray:
         """k of 0 .. n - 1 without replacement, in ascending order."""  # (k,) int64
         return np.sort(np.argsort(self.words(n), kind="stable")[:k])
+
+
+class Below(Stream):
+    """A stream at an address below another. Its key is made when it is first needed: most rules never draw."""
+
+    key: int
+
+    def __init__(self, above: Stream, part: int) -> None:
+        self.above, self.part = above, part
+        self.drawn = 0
+
+    def __getattr__(self, name: str) -> int:
+        if name != "key":
+            raise AttributeError(name)
+        self.key = below(self.above.key, self.part)
+        return self.key
 
 
 class SystemStream(Stream):

@@ -6,7 +6,8 @@ made here, nowhere else on the client side.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,10 +19,15 @@ from foltr.seeds import Stream
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Block b is the documents starts[b] .. stops[b], judged by row labelling[b] of the labels; client c draws from
-    blocks first[c] .. last[c] and clicks by one of `models[c]`, drawn anew each session if there are several."""
+    """Block b is the documents rows[starts[b] : stops[b]], judged by row labelling[b] of the labels. Client c draws
+    from blocks first[c] .. last[c] and clicks by one of `models[c]`, drawn anew each session if there are several.
+
+    The last `hosted` clients are the server's own: they hold data that the server has, and are asked by it alone. The
+    first of them learns alone for `warmup` rounds before the federation begins. Malicious users click by `deceit`.
+    """
 
     data: Dataset
+    rows: Array  # (documents of all blocks,) int32, of the data
     starts: Array  # (blocks,) int64
     stops: Array  # (blocks,) int64
     labelling: Array  # (blocks,) int64
@@ -31,14 +37,19 @@ class Population:
     click_models: tuple[ClickModel, ...]
     models: Array  # (clients, choices) int64, indices of click_models
     sessions: Array  # (clients,) int64 searches per round
+    hosted: int = 0
+    warmup: int = 0
+    deceit: int | None = None  # index of click_models
 
     def __post_init__(self) -> None:
         """Kernels read these tables without looking: what they say must exist."""
-        rows, blocks, models = self.data.documents, len(self.starts), len(self.click_models)
+        rows, blocks, models = len(self.rows), len(self.starts), len(self.click_models)
 
         def inside(table: Array, low: int, high: int) -> bool:
             return len(table) > 0 and bool(table.min() >= low and table.max() <= high)
 
+        there = inside(self.rows, 0, self.data.documents - 1)
+        require(there, f"every row must be one of the {self.data.documents} documents")
         held = inside(self.starts, 0, rows) and inside(self.stops, 0, rows) and bool((self.starts < self.stops).all())
         require(held, f"every block must hold at least one of the {rows} documents")
         judged = inside(self.labelling, 0, len(self.data.labels) - 1)
@@ -50,7 +61,8 @@ class Population:
 
     @property
     def clients(self) -> int:
-        return len(self.first)
+        """Without those that the server hosts."""
+        return len(self.first) - self.hosted
 
     @property
     def longest(self) -> int:
@@ -65,8 +77,25 @@ class Population:
         clicks, stops = zip(*(pair for pair in pairs if pair is not None), strict=True)
         return np.stack(clicks), np.stack(stops)
 
-    def user(self, client: int, rng: Stream) -> Simulated:
-        return Simulated(self, client, rng)
+    def held(self, client: int) -> tuple[Array, Array, Array]:
+        """The documents of a client's blocks, one block after the other, as this client judges them: rows of the data,
+        their labels, and where each block begins (blocks + 1,)."""
+        blocks = slice(self.first[client], self.last[client])
+        lengths = self.stops[blocks] - self.starts[blocks]
+        offsets = np.append(0, np.cumsum(lengths))
+        rows = self.rows[np.arange(offsets[-1]) + np.repeat(self.starts[blocks] - offsets[:-1], lengths)]
+        return rows, self.data.labels[np.repeat(self.labelling[blocks], lengths), rows], offsets
+
+    def user(self, client: int, rng: Stream, malicious: bool = False) -> Simulated:
+        return Simulated(self, client, rng, malicious)
+
+    def turned(self, malicious: Array) -> Array:
+        """`models` where some clients (indices) are malicious: (clients, choices)"""
+        if self.deceit is None or not len(malicious):
+            return self.models
+        models = self.models.copy()
+        models[malicious] = self.deceit
+        return models
 
 
 def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, Array] | None:
@@ -84,10 +113,11 @@ def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, A
 
 
 def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Population:
-    """Every client draws from all queries and clicks alike."""
+    """Every client draws from all queries, judges by the first labelling and clicks alike."""
     checked_tables(model, data.grades, 1)  # a model that does not fit the grades is refused here, not in round 1
     return Population(
         data=data,
+        rows=np.arange(data.documents, dtype=np.int32),
         starts=data.offsets[:-1].astype(np.int64),
         stops=data.offsets[1:].astype(np.int64),
         labelling=np.zeros(data.queries, np.int64),
@@ -100,14 +130,66 @@ def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Popula
     )
 
 
+def holding(data: Dataset, model: ClickModel, held: Sequence[Array], sessions: int) -> Population:
+    """Client c holds the documents held[c] (rows of the data, each once) and draws from the queries of which it holds
+    any; else as `iid`."""
+    clients, queries = len(held), np.repeat(np.arange(data.queries), np.diff(data.offsets))
+    for client, documents in enumerate(held):
+        require(len(documents) > 0, f"client {client} holds no document: take fewer clients, or more data")
+    rows = np.concatenate([np.sort(documents) for documents in held])
+    owner = np.repeat(np.arange(clients), [len(documents) for documents in held])
+    place = owner * data.queries + queries[rows]  # a number for each client and query, ascending
+    starts = np.append(0, np.flatnonzero(np.diff(place)) + 1)
+    return replace(
+        iid(data, model, clients, sessions),
+        rows=rows.astype(np.int32),
+        starts=starts,
+        stops=np.append(starts[1:], len(rows)),
+        labelling=np.zeros(len(starts), np.int64),
+        ideals=ideal_dcg(data.labels[0][rows], np.append(starts, len(rows))),
+        first=np.searchsorted(owner[starts], np.arange(clients)),
+        last=np.searchsorted(owner[starts], np.arange(clients), side="right"),
+    )
+
+
+def with_host(p: Population, queries: Array, model: ClickModel, sessions: int, warmup: int = 0) -> Population:
+    """The same with one more client, the server's own, that holds whole queries, judged by the first labelling."""
+    data, blocks = p.data, len(p.starts)
+    offsets, lengths = np.append(0, np.cumsum(np.diff(data.offsets)[queries])), np.diff(data.offsets)[queries]
+    rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1], dtype=np.int32) for q in queries])
+    same = p.click_models.index(model) if model in p.click_models else len(p.click_models)
+    return replace(
+        p,
+        rows=np.append(p.rows, rows),
+        starts=np.append(p.starts, len(p.rows) + offsets[:-1]),
+        stops=np.append(p.stops, len(p.rows) + offsets[:-1] + lengths),
+        labelling=np.append(p.labelling, np.zeros(len(queries), np.int64)),
+        ideals=np.append(p.ideals, ideal_dcg(data.labels[0][rows], offsets)),
+        first=np.append(p.first, blocks),
+        last=np.append(p.last, blocks + len(queries)),
+        click_models=p.click_models if same < len(p.click_models) else (*p.click_models, model),
+        models=np.append(p.models, np.full((1, p.models.shape[1]), same), axis=0),
+        sessions=np.append(p.sessions, sessions),
+        hosted=p.hosted + 1,
+        warmup=p.warmup or warmup,
+    )
+
+
+def with_deceit(p: Population, model: ClickModel) -> Population:
+    """The same with a click model for users who turn malicious."""
+    checked_tables(model, p.data.grades, 1)
+    return replace(p, click_models=(*p.click_models, model), deceit=len(p.click_models))
+
+
 class Simulated:
     """One client's user in one round; tallies what the recorder may know.
 
     Session s draws at address s: first the query, then the click model, then for each rank a click and a stop.
     """
 
-    def __init__(self, population: Population, client: int, rng: Stream) -> None:
+    def __init__(self, population: Population, client: int, rng: Stream, malicious: bool = False) -> None:
         self.population, self.client, self.rng = population, client, rng
+        self.turned = malicious and population.deceit is not None
         self.sessions = int(population.sessions[client])
         self.made = 0
         self.ndcg = self.max_rr = 0.0  # sums over the sessions made
@@ -115,9 +197,10 @@ class Simulated:
     def session(self, show: Show) -> tuple[Array, Array, Array]:
         p, c, draws = self.population, self.client, self.rng.at(self.made)
         block = p.first[c] + draws.integer(int(p.last[c] - p.first[c]))
-        model = p.click_models[p.models[c, draws.integer(p.models.shape[1])]]
-        held = slice(p.starts[block], p.stops[block])
-        docs = p.data.features[held]
+        drawn = p.models[c, draws.integer(p.models.shape[1])]
+        model = p.click_models[p.deceit if self.turned and p.deceit is not None else drawn]
+        held = p.rows[p.starts[block] : p.stops[block]]
+        docs = p.data.storage[held][:, : p.data.width]  # padded as they lie there: other strides round otherwise
         ranking = show(docs)
         shown = p.data.labels[p.labelling[block], held][ranking]
         clicks = np.asarray(model.clicks(shown, p.data.grades, draws), bool)

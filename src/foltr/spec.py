@@ -21,22 +21,11 @@ from pkgutil import iter_modules
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from foltr import core
+from foltr import core, worlds
 from foltr.errors import Mistake, did_you_mean
+from foltr.other_names import OTHER_NAMES
 
 T = TypeVar("T", bound=type)
-
-OTHER_NAMES = {  # what people of the field may type first
-    "FPDGD": "it is PDGD with more than one client",
-    "FedAvg": "it is Mean",
-    "FedProx": "it is PDGD with mu > 0",
-    "FedSGD": "it is PDGD with update='round'",
-    "FOLtR-ES": "it is ES",
-    "FOLtRES": "it is ES",
-    "MSE": "it is LeastSquares",
-    "SVMRank": "it is RankingSVM",
-    "SecAgg": "it is SecureSum",
-}
 
 
 class Registry:
@@ -110,18 +99,25 @@ def _load_installed() -> None:
             point.load()
 
 
-sources = Registry("data source", "data", core.Source)
+sources = Registry("data source", "data", worlds.Source)
+partitions = Registry("partition", "partitions", worlds.Partition)
 click_models = Registry("click model", "users", core.ClickModel)
 rankers = Registry("ranker", "rankers", core.Ranker)
 learners = Registry("learner", "learners", core.Learner)
+attacks = Registry("attack", "attacks", worlds.Attack)
 aggregators = Registry("aggregator", "aggregators", core.Aggregator)
 optimizers = Registry("optimizer", "optimizers", core.Optimizer)
 privatizers = Registry("privatizer", "privacy", core.Privatizer)
 channels = Registry("channel", "channels", core.Channel)
-baselines = Registry("baseline", "baselines", core.Baseline)
-FAMILIES = (sources, click_models, rankers, learners, aggregators, optimizers, privatizers, channels, baselines)
+unlearners = Registry("unlearner", "unlearning", worlds.Unlearner)
+baselines = Registry("baseline", "baselines", worlds.Baseline)
+FAMILIES = (
+    sources, partitions, click_models, rankers, learners, attacks, aggregators, optimizers, privatizers, channels,
+    unlearners, baselines,
+)  # fmt: skip
 
-source, click_model, ranker = sources.register, click_models.register, rankers.register
+source, partition, click_model = sources.register, partitions.register, click_models.register
+ranker, attack, unlearner = rankers.register, attacks.register, unlearners.register
 learner, aggregator, optimizer = learners.register, aggregators.register, optimizers.register
 privatizer, channel, baseline = privatizers.register, channels.register, baselines.register
 

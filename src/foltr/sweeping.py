@@ -85,7 +85,8 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
 def _bytes(e: Experiment, features: int) -> int:
     """About what a finished run takes on the disk, and its checkpoint before."""
     parameters = len(e.ranker.init(features, stream(e.seed, "init")))
-    return 16_000 + 8 * parameters + 90 * e.rounds
+    stored = 0 if e.history is None else -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
+    return 16_000 + 8 * parameters + 90 * e.rounds + stored
 
 
 def sweep(

@@ -13,7 +13,7 @@ from foltr.report import following as follow
 from foltr.report import watch
 from foltr.report.following import Following
 from foltr.results import load_runs
-from foltr.running import RESULTS
+from foltr.record import RESULTS
 
 expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser").expect
 uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn: `foltr watch` is NOT tested in a browser")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,20 +38,24 @@ def lengths_between(low: int, high: int, queries: int = 60) -> list[int]:
 
 def varied(data: Dataset, models: tuple[ClickModel, ...], clients: int) -> Population:
     """Every client with its own range of blocks, its own two click models and its own number of sessions; every query
-    is a block under each labelling, and its second half is one more block."""
+    is a block under each labelling, its second half is one more block, and some of its documents, in another order, are
+    one more."""
     rng = np.random.default_rng(5)
     queries, labellings = data.queries, len(data.labels)
     middles = (data.offsets[:-1] + data.offsets[1:]) // 2
-    starts = np.concatenate([np.tile(data.offsets[:-1], labellings), middles])
-    stops = np.concatenate([np.tile(data.offsets[1:], labellings), data.offsets[1:]])
-    labelling = np.concatenate([np.repeat(np.arange(labellings), queries), np.arange(queries) % labellings])
-    held = [data.labels[row, a:b] for row, a, b in zip(labelling, starts, stops, strict=True)]
+    some = [rng.permutation(np.arange(a, b))[: max(1, (b - a) // 2)] for a, b in pairwise(data.offsets)]
+    edges = data.documents + np.append(0, np.cumsum([len(rows) for rows in some]))
+    rows = np.concatenate([np.arange(data.documents), *some]).astype(np.int32)
+    starts = np.concatenate([np.tile(data.offsets[:-1], labellings), middles, edges[:-1]])
+    stops = np.concatenate([np.tile(data.offsets[1:], labellings), data.offsets[1:], edges[1:]])
+    labelling = np.concatenate([np.repeat(np.arange(labellings), queries), *[np.arange(queries) % labellings] * 2])
+    held = [data.labels[row, rows[a:b]] for row, a, b in zip(labelling, starts, stops, strict=True)]
     ideals = np.array([ideal_dcg(labels, np.array([0, len(labels)]))[0] for labels in held])
     first = rng.integers(0, len(starts) - 1, clients)
     last = rng.integers(first + 1, len(starts) + 1)
     return replace(
         iid(data, models[0], clients, 1),
-        starts=starts, stops=stops, labelling=labelling, ideals=ideals, first=first, last=last,
+        rows=rows, starts=starts, stops=stops, labelling=labelling, ideals=ideals, first=first, last=last,
         click_models=models, models=rng.integers(0, len(models), (clients, 2)), sessions=rng.integers(1, 6, clients),
     )  # fmt: skip
 

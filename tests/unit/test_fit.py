@@ -142,9 +142,9 @@ def test_all_messages_lost():
 
 
 def test_withheld_rounds_survive_a_resume(tmp_path, monkeypatch):
-    import foltr.running
+    import foltr.learning
 
-    monkeypatch.setattr(foltr.running, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
     e = Experiment(**{**SMALL, "rounds": 30}, channel="AllOrNothing(least=24)", dropout=0.2)
 
     class Killed(BaseException):

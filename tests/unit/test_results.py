@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import foltr
-import foltr.running
+import foltr.learning
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.record import Folder

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import foltr.running
+import foltr.learning
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.interruptions import Stopped
@@ -53,7 +53,7 @@ def test_threads_do_not_change_a_bit(experiment):
 
 
 def test_a_killed_run_resumes_to_the_same_bits(experiment, tmp_path, monkeypatch):
-    monkeypatch.setattr(foltr.running, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
     whole = bits(experiment.run())
     for t in (1, 7, 8, 20, 29):
         with pytest.raises(Killed):
@@ -128,8 +128,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
 def test_kill_9_at_any_moment(tmp_path):
     """A real process, really killed, several times; what it leaves is resumed to the bits of an undisturbed run."""
     e = replace(SMALL, rounds=3000, evaluate_every=10)
-    code = f"""import sys, foltr, foltr.running
-foltr.running.CHECKPOINT_SECONDS = 0.0
+    code = f"""import sys, foltr, foltr.learning
+foltr.learning.CHECKPOINT_SECONDS = 0.0
 foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
     for wait in (0.05, 0.2, 0.35):
         process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])

@@ -41,7 +41,7 @@ def real_round(
 ) -> Array:  # fmt: skip
     """The bare updates (clients, d) of a round after the last one."""
     population = iid(train, users, clients, e.sessions)
-    memory = np.tile(e.device_learner.remembered(params), (clients, 1))
+    memory = np.tile(e.device_learner.remembered(e.ranker, params), (clients, 1))
     engine = Local(e.device_learner, e.ranker, population, e.seed, memory, Threads(threads), None)
     with engine.threads.running():
         cohort, _ = engine.collect(params, e.rounds, np.arange(clients))

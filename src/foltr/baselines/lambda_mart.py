@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Ranked, require
+from foltr.core import Array, require
 from foltr.data.dataset import Dataset
 from foltr.errors import Mistake
 from foltr.metrics import gains
 from foltr.spec import baseline
+from foltr.worlds import Ranked
 
 MOST_DOCUMENTS = 10_000  # of a query, for LightGBM
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Ranked, require
+from foltr.core import require
 from foltr.data.dataset import Dataset
 from foltr.spec import baseline
+from foltr.worlds import Ranked
 
 
 @baseline

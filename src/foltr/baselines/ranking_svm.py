@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from foltr.core import Array, Ranked, require
+from foltr.core import Array, require
 from foltr.data.dataset import Dataset
 from foltr.spec import baseline
+from foltr.worlds import Ranked
 
 STEPS = 200  # about 20 are needed
 GAP = 1e-8  # between the objective and a lower bound of it, as a part of the objective

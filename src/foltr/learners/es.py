@@ -63,7 +63,10 @@ class ES:
     def rewards(self) -> int:
         return len(self.reward_values()[0])
 
-    def remembered(self, params: Array) -> Array:
+    def personal(self, params: Array, memory: Array) -> Array:
+        return params
+
+    def remembered(self, ranker: Ranker, params: Array) -> Array:
         return np.empty(0, np.float32)
 
     def in_ball(self, radius: float) -> Self:

@@ -16,6 +16,8 @@ from foltr.spec import ranker
 class Linear:
     """score = w . x, without bias (a constant does not change a ranking), from zero."""
 
+    head = 0
+
     def init(self, features: int, rng: Stream) -> Array:
         return np.zeros(features, np.float32)
 

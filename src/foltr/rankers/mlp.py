@@ -30,6 +30,10 @@ class MLP:
         require(1 <= self.hidden <= 10**5, f"hidden must be in 1 .. 10^5, got {self.hidden}")
         require(self.scale is None or self.scale >= 0.0, f"scale must be >= 0, got {self.scale}")
 
+    @property
+    def head(self) -> int:
+        return self.hidden
+
     def init(self, features: int, rng: Stream) -> Array:
         first, last = (1.0 / features, 1.0 / self.hidden) if self.scale is None else (self.scale, self.scale)
         sd = np.repeat([first, first, last], [features * self.hidden, self.hidden, self.hidden])

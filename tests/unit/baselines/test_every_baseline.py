@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from labelled import ONE_GRADE, collection, noisy
 
-from foltr.core import Ranked
 from foltr.errors import Mistake
 from foltr.metrics import measure_queries
 from foltr.rankers.linear import Linear
 from foltr.seeds import stream
 from foltr.spec import baselines
+from foltr.worlds import Ranked
 
 NEEDS = {"LambdaMART": "lightgbm"}  # beside what every installation has
 

@@ -1,0 +1,110 @@
+"""What devices keep of their past so that a client can be unlearned: the update that each sent, every few rounds.
+
+In a simulation it lies in the run's folder, as two arrays that are written in place as the run goes on; a run that is
+resumed writes the same rows again. On real devices each row stays on its device.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from foltr.core import Array, Cohort, require
+from foltr.errors import Mistake
+from foltr.files import told
+
+CLIENTS, UPDATES = "history-clients.npy", "history-updates.npy"
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Rounds 0, every, 2 every, ... of `rounds`."""
+
+    every: int
+    rounds: int
+    clients: Array  # (stored, n) int32 who took part; NOBODY where fewer than n did
+    updates: Array  # (stored, n, d) float32 what each of them sent
+
+    @classmethod
+    def of(cls, folder: Path | None, every: int, rounds: int, n: int, d: int) -> History:
+        """A place for a run's history, or what an interrupted run has written of it so far."""
+        stored = -(-rounds // every)
+        clients, updates = (stored, n), (stored, n, d)
+        if folder is None:
+            return cls(every, rounds, np.full(clients, NOBODY, np.int32), np.zeros(updates, np.float32))
+        places = _place(folder / CLIENTS, clients, np.int32), _place(folder / UPDATES, updates, np.float32)
+        return cls(every, rounds, *places)
+
+    @classmethod
+    def read(cls, folder: Path, every: int, rounds: int, d: int) -> History:
+        """What a finished run of so many rounds stored."""
+        try:
+            clients, updates = (np.load(folder / name, mmap_mode="r") for name in (CLIENTS, UPDATES))
+            if clients.ndim != 2 or len(clients) != -(-rounds // every) or updates.shape != (*clients.shape, d):
+                raise ValueError(f"shapes {clients.shape} and {updates.shape}")
+        except (OSError, ValueError, EOFError) as error:
+            lost = f"the history of {folder} cannot be read ({error})"
+            raise Mistake(f"{lost}: delete the folder, and make the run again") from None
+        return cls(every, rounds, clients, updates)
+
+    def keep(self, t: int, sent: Cohort) -> None:
+        if t % self.every == 0:
+            row, n = t // self.every, len(sent)
+            self.clients[row, :n], self.clients[row, n:] = sent.clients, NOBODY
+            self.updates[row, :n] = sent.updates
+
+    def flush(self) -> None:
+        for part in (self.clients, self.updates):
+            if isinstance(part, np.memmap):
+                part.flush()
+
+    @property
+    def stand_for(self) -> Array:
+        """How many rounds each stored one stands for: (stored,), `every` but for the last one."""
+        return np.minimum(self.every, self.rounds - self.every * np.arange(len(self.clients)))
+
+    def with_any(self, clients: Array) -> Array:
+        """The stored rounds in which any of these clients took part."""
+        return np.flatnonzero(np.isin(self.clients, clients).any(axis=1))
+
+    def took_part(self, row: int, clients: Array) -> Array:
+        """Those of `clients` who took part in a stored round, in ascending order."""
+        return np.intersect1d(self.clients[row], clients)
+
+    def sent(self, row: int, clients: Array) -> Array:
+        """What clients, all of whom took part in a stored round, sent in it: (n, d) float64"""
+        order = np.argsort(self.clients[row], kind="stable")
+        place = order[np.searchsorted(self.clients[row], clients, sorter=order)]
+        return self.updates[row][place].astype(np.float64)
+
+
+def norms(updates: Array) -> Array:
+    """L2 norms of the rows, by sums in one order: (n, d) -> (n,) float64"""
+    return np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
+
+
+def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
+    with told(file):
+        there = _fitting(file, shape, kind)
+        if there is not None:
+            return there
+        begun = f"{file} is gone or damaged, and the run was begun with it"
+        require(not (file.parent / "checkpoint.npz").exists(), f"{begun}: delete {file.parent} to start again")
+        made = np.lib.format.open_memmap(file, mode="w+", dtype=kind, shape=shape)
+        if sys.platform == "linux":
+            with open(file, "r+b") as whole:  # a full disk is an error now, and would be a crash in some round
+                os.posix_fallocate(whole.fileno(), 0, file.stat().st_size)
+        return made
+
+
+def _fitting(file: Path, shape: tuple[int, ...], kind: type) -> Array | None:
+    try:
+        there = np.load(file, mmap_mode="r+")
+    except (FileNotFoundError, ValueError, EOFError):
+        return None
+    return there if there.shape == shape and there.dtype == kind else None

@@ -1,0 +1,1 @@
+"""Every file in this folder adds partitions; `foltr.spec` finds them."""

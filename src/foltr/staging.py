@@ -1,0 +1,118 @@
+"""From an experiment to what a federation is made of: its people, who of them lies, what becomes of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from foltr.aggregators.mean import Mean
+from foltr.core import Array, Cohort, require
+from foltr.data.dataset import Dataset
+from foltr.engines.debug import Debug
+from foltr.experiment import Experiment
+from foltr.federation import Delivery, Server, federate, nobody
+from foltr.seeds import Stream, stream
+from foltr.simulation import Population, with_deceit, with_host
+from foltr.threads import Threads
+from foltr.worlds import Attack
+
+HOSTS = 2  # at most so many clients, after all others, are the server's own: never malicious
+
+
+@dataclass(frozen=True)
+class Malicious:
+    """Which clients are malicious: one set for good, or in each round another (`roaming`)."""
+
+    clients: int
+    count: int
+    roaming: bool
+    seed: int
+
+    def __call__(self, t: int, clients: Array) -> Array:
+        return (self._mask(t) if self.roaming else self._for_good)[clients]
+
+    def members(self, t: int) -> Array:
+        address = ("malicious", t) if self.roaming else ("malicious",)
+        return stream(self.seed, *address).sample(self.clients, self.count)
+
+    @cached_property
+    def _for_good(self) -> Array:
+        return self._mask(0)
+
+    def _mask(self, t: int) -> Array:
+        mask = np.zeros(self.clients + HOSTS, bool)
+        mask[self.members(t)] = True
+        return mask
+
+
+def population_of(e: Experiment, data: Dataset) -> Population:
+    """Who searches in the experiment's data, or in another split of it."""
+    p = e.partition.population(data, e.users, e.clients, e.learner.sessions, e.seed)
+    if e.privacy is not None and e.privacy.even:
+        uneven = f"{type(e.privacy).__name__} needs equal weights: every client must search equally often"
+        require(bool((p.sessions == p.sessions[0]).all()), uneven)
+    if e.aggregator.trusted:
+        rule = type(e.aggregator).__name__
+        many = f"{rule} wants {e.aggregator.trusted} trusted queries, and there are {data.queries}: take fewer"
+        require(e.aggregator.trusted < data.queries, many)
+        queries = stream(e.seed, "trusted").sample(data.queries, e.aggregator.trusted)
+        p = with_host(p, queries, e.users, e.learner.sessions)
+    return p if e.attack is None or e.attack.users is None else with_deceit(p, e.attack.users)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A round's messages after malicious clients have put theirs in the place of honest ones."""
+
+    attack: Attack
+    malicious: Callable[[int, Array], Array]
+
+    def __call__(self, cohort: Cohort, params: Array, t: int, rng: Stream) -> Cohort:
+        malicious = self.malicious(t, cohort.clients)
+        if not malicious.any():
+            return cohort
+        crafted = self.attack.craft(cohort, malicious, params, rng)
+        rows, name = (int(malicious.sum()), cohort.updates.shape[1]), type(self.attack).__name__
+        given = f"{name}.craft gave {np.shape(crafted)}, not one row per malicious client, {rows}"
+        require(np.shape(crafted) == rows, given)
+        if not np.isfinite(crafted).all():
+            raise FloatingPointError(f"round {t}: a message of {name} is not finite")
+        updates = cohort.updates.copy()
+        updates[malicious] = crafted
+        return cohort.sending(updates)
+
+
+def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
+    return nobody if e.attack is None else Malicious(e.clients, e.malicious, e.roaming, e.seed)
+
+
+def delivery_of(e: Experiment, p: Population) -> Delivery:
+    rewrite = Attacked(e.attack, malicious_of(e)) if e.attack is not None and e.attack.rewrites else None
+    return Delivery(rewrite, e.dropout, e.channel, len(p.first) - 1 if e.aggregator.trusted else None)
+
+
+def engine_of(
+    e: Experiment, p: Population, params: Array, threads: Threads, kind: str, seed: int | None = None
+) -> Any:
+    """`seed` is that of the rounds' luck, if not the experiment's own."""
+    kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
+    memory = np.tile(kept, (len(p.first), 1))  # (clients, numbers kept on each device)
+    malicious, parts = malicious_of(e), (e.device_learner, e.ranker, p, e.seed if seed is None else seed, memory)
+    if kind == "debug":
+        return Debug(*parts, privacy=e.privacy, malicious=malicious)
+    from foltr.engines.local import Local
+
+    return Local(*parts, threads, privacy=e.privacy, malicious=malicious)
+
+
+def warmed(e: Experiment, p: Population, engine: Any, params: Array) -> Array:
+    """The first parameters, after the server's own client has learned alone, where a partition gives it data."""
+    if not p.warmup:
+        return params
+    host, server = np.array([p.clients]), Server(e.device_learner, Mean(), e.optimizer)
+    done = federate(server, engine, server.init(params), p.warmup, lambda t: host, e.seed, lambda *seen: None)
+    return done.params
