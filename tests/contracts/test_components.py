@@ -7,6 +7,7 @@ import pytest
 
 from foltr.core import Cohort, Withheld
 from foltr.data.synthetic import Synthetic
+from foltr.errors import Mistake
 from foltr.privacy.events import Setting
 from foltr.seeds import stream
 from foltr.spec import (
@@ -30,6 +31,7 @@ NEEDS = {  # fields without a default
     "GammaShares": {"epsilon": 1.2, "sensitivity": 3.0},
     "Laplace": {"epsilon": 1.0, "clip": 2.0},
     "Gaussian": {"noise": 1.0, "clip": 2.0},
+    "Tailored": {"rule": "Mean()"},
 }
 
 
@@ -62,8 +64,9 @@ def test_is_frozen_and_explained(family, name):
     assert all(kind and default for _, kind, default in described(type(thing)))
 
 
-def cohort(n=7, d=5):
-    return Cohort(np.arange(n), stream(0, "test", n, d).normals(n * d).reshape(n, d).astype(np.float32), np.ones(n))
+def cohort(n=11, d=5):
+    updates = stream(0, "test", n, d).normals((n + 1) * d).reshape(n + 1, d).astype(np.float32)
+    return Cohort(np.arange(n), updates[:n], np.ones(n), trusted=updates[n])
 
 
 def combined(rule, c):
@@ -72,29 +75,63 @@ def combined(rule, c):
 
 @each(aggregators)
 def test_an_aggregator_gives_one_direction(thing):
+    assert thing.looks_at in ("mean", "rows") and thing.trusted >= 0
     direction = combined(thing, cohort())
     assert direction.shape == (5,) and direction.dtype == np.float64
 
 
 @each(aggregators)
-def test_the_order_of_clients_does_not_matter(thing):
-    c, order = cohort(), [3, 0, 6, 2, 5, 1, 4]
-    shuffled = Cohort(c.clients[order], c.updates[order], c.weights[order])
-    np.testing.assert_allclose(combined(thing, c), combined(thing, shuffled), rtol=1e-12)
+def test_an_aggregator_says_how_many_clients_it_needs(thing):
+    """What `fits` lets pass can be computed; of what it refuses, a round in which fewer arrive is withheld."""
+    for n in range(1, 12):
+        try:
+            notes = thing.fits(n)
+        except Mistake as mistake:
+            assert str(n) in str(mistake)
+            with pytest.raises(Withheld):
+                combined(thing, cohort(n))
+        else:
+            assert isinstance(notes, tuple) and all(isinstance(note, str) and note for note in notes)
+            assert np.isfinite(combined(thing, cohort(n))).all()
 
 
 @each(aggregators)
-def test_agreement_is_kept(thing):
-    same = np.tile(np.arange(5, dtype=np.float32), (7, 1))
-    np.testing.assert_allclose(combined(thing, Cohort(np.arange(7), same, np.ones(7))), np.arange(5.0), rtol=1e-12)
+def test_the_order_of_clients_does_not_matter(thing):
+    c, order = cohort(), [3, 0, 6, 2, 10, 5, 8, 1, 9, 4, 7]
+    np.testing.assert_allclose(combined(thing, c), combined(thing, c.only(order)), rtol=1e-12)
+
+
+@each(aggregators)
+def test_agreement_is_kept_or_the_rule_says_otherwise(thing):
+    same = np.tile(np.arange(5, dtype=np.float32), (11, 1))
+    direction = combined(thing, cohort().sending(same))
+    if thing.keeps_agreement:
+        np.testing.assert_allclose(direction, np.arange(5.0), rtol=1e-12)
+    else:
+        assert not np.allclose(direction, np.arange(5.0))
+
+
+@each(aggregators)
+def test_an_aggregator_carries_arrays_and_nothing_else(thing):
+    """Two rounds from the same memory are one and the same, and memory keeps its shape: checkpoints rely on it."""
+    c, memory = cohort(), thing.init(5)
+    direction, after = thing(c, memory, stream(0, "rule"))
+    for before, now in zip(memory, after, strict=True):
+        assert isinstance(now, np.ndarray) and now.shape == before.shape and now.dtype == before.dtype
+    for part in after:
+        part.setflags(write=False)
+    once, _ = thing(c, after, stream(1, "rule"))
+    again, _ = thing(c, after, stream(1, "rule"))
+    np.testing.assert_array_equal(once, again)
+    np.testing.assert_array_equal(direction, combined(thing, c))
 
 
 @each(aggregators)
 def test_the_cohort_is_not_written(thing):
     c = cohort()
     before = c.updates.copy()
-    c.updates.setflags(write=False)
-    c.weights.setflags(write=False)
+    for part in (c.clients, c.updates, c.weights, c.trusted):
+        part.setflags(write=False)
     combined(thing, c)
     np.testing.assert_array_equal(c.updates, before)
 
@@ -139,7 +176,7 @@ def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
 def test_a_learner_knows_how_often_it_learns(thing):
     assert thing.sessions >= 1
     assert thing.rewards >= 0
-    assert thing.remembered(np.zeros(3, np.float32)).ndim == 1
+    assert thing.remembered(rankers.build("Linear()"), np.zeros(3, np.float32)).ndim == 1
     users, own = stream(1, "users"), stream(1, "own")
     assert thing.luck(users, own) is users  # what is published otherwise must be asked for
 

@@ -1,0 +1,281 @@
+"""Distances between the updates of a round, and what robust rules choose by them: twins of `foltr.cohorts`.
+
+No matrix product: |x|^2 + |y|^2 - 2 x.y loses everything for two long updates that lie close together, and BLAS gives
+other bits for other numbers of threads. Clients go through in lanes and parameters one after the other, so that the
+distance of two updates has the same bits wherever they stand in the cohort. Arrays are filled by loops: an assigned
+slice takes numba a second to compile.
+"""
+
+import math
+
+import numpy as np
+
+from foltr.kernels import SUMS, kernel
+
+LANES = 32  # clients whose distances to one other are summed side by side
+STEP = 4  # parameters at a time
+SAMPLE, FEW = 7, 16  # values that a pivot is chosen from; as many as this are sorted plainly
+
+
+@kernel(fastmath={"contract"})
+def distances(updates, squared, out):
+    """out[i, j] = |updates[i] - updates[j]|, or its square; infinite where an update is no number."""
+    n, d = updates.shape
+    blocks, width = (n + LANES - 1) // LANES, (d + STEP - 1) // STEP * STEP
+    lanes, pair, sums = np.zeros((blocks, width, LANES), updates.dtype), np.zeros((2, width)), np.empty((2, LANES))
+    for i in range(n):
+        for f in range(d):
+            lanes[i // LANES, f, i % LANES] = updates[i, f]
+    for block in range(blocks):
+        others, first, last = lanes[block], block * LANES, min(n, (block + 1) * LANES)
+        for i in range(0, last, 2):  # two at a time: what is read serves both
+            for r in range(2):
+                for f in range(d):
+                    pair[r, f] = updates[min(i + r, n - 1), f]
+                for j in range(LANES):
+                    sums[r, j] = 0.0
+            for f in range(0, width, STEP):
+                x0, x1, x2, x3 = pair[0, f], pair[0, f + 1], pair[0, f + 2], pair[0, f + 3]
+                z0, z1, z2, z3 = pair[1, f], pair[1, f + 1], pair[1, f + 2], pair[1, f + 3]
+                for j in range(LANES):
+                    y0, y1, y2, y3 = others[f, j], others[f + 1, j], others[f + 2, j], others[f + 3, j]
+                    e0, e1, e2, e3 = x0 - y0, x1 - y1, x2 - y2, x3 - y3
+                    sums[0, j] = sums[0, j] + e0 * e0 + e1 * e1 + e2 * e2 + e3 * e3
+                    e0, e1, e2, e3 = z0 - y0, z1 - y1, z2 - y2, z3 - y3
+                    sums[1, j] = sums[1, j] + e0 * e0 + e1 * e1 + e2 * e2 + e3 * e3
+            for r in range(min(2, n - i)):
+                for j in range(first, last):
+                    apart = sums[r, j - first] if squared else math.sqrt(sums[r, j - first])
+                    out[i + r, j] = apart if apart <= np.inf else np.inf  # NaN is not
+                if i + r < first:  # pairs of one block come twice, all others once
+                    for j in range(first, last):
+                        out[j, i + r] = out[i + r, j]
+    for i in range(n):
+        out[i, i] = 0.0
+
+
+@kernel()
+def _sort(v, low, high):
+    for i in range(low + 1, high):
+        x, j = v[i], i
+        while j > low and v[j - 1] > x:
+            v[j] = v[j - 1]
+            j -= 1
+        v[j] = x
+
+
+@kernel()
+def smallest_first(v, n, k, sample):
+    """Brings the k smallest of v[:n] to the front, k < n: Hoare's selection, partitions without branches."""
+    low, high = 0, n
+    while high - low > FEW:
+        for s in range(SAMPLE):
+            sample[s] = v[low + s * ((high - low) // SAMPLE)]
+        _sort(sample, 0, SAMPLE)
+        pivot, less = sample[(k - low) * SAMPLE // (high - low)], low
+        for j in range(low, high):
+            x = v[j]
+            v[j], v[less] = v[less], x
+            less += x < pivot
+        if k < less:
+            high = less
+            continue
+        low = less
+        for j in range(less, high):  # and those equal to it, or many equal values would take quadratic time
+            x = v[j]
+            v[j], v[low] = v[low], x
+            low += x == pivot
+        if k < low:
+            return
+    _sort(v, low, high)
+
+
+@kernel(fastmath=SUMS)
+def _sum(v, n):
+    total = 0.0
+    for i in range(n):
+        total += v[i]
+    return total
+
+
+@kernel()
+def krum_scores(apart, nearest, squared, scores):
+    """For each row of `apart` (n, n) the sum of its `nearest` smallest entries beside the 0 on the diagonal."""
+    n = apart.shape[0]
+    v, sample = np.empty(n), np.empty(SAMPLE)
+    for i in range(n):
+        for j in range(n):
+            v[j] = apart[i, j] * apart[i, j] if squared else apart[i, j]
+        if nearest + 1 < n:
+            smallest_first(v, n, nearest + 1, sample)
+        scores[i] = _sum(v, nearest + 1)
+
+
+@kernel()
+def krum_scores_of(updates, nearest, squared, scores):
+    """The same from the updates (n, d)."""
+    n = updates.shape[0]
+    apart = np.empty((n, n))
+    distances(updates, squared, apart)
+    krum_scores(apart, nearest, False, scores)
+
+
+@kernel()
+def _nearest_left(apart, order, left, i, most):
+    """The sum of row i's distances to its `most` nearest others that are left, and where in its order they end."""
+    total, found, end = 0.0, 0, 0
+    while found < most and end < order.shape[1]:
+        j = order[i, end]
+        if left[j] and j != i:
+            total += apart[i, j]
+            found += 1
+        end += 1
+    return total, end
+
+
+@kernel()
+def bulyan_rows(apart, order, malicious, chosen):
+    """Krum again and again, each time without those chosen before. `order` (n, n) sorts each row of `apart` once; then
+    a row's nearest are a piece of it, whose end only moves back."""
+    n = apart.shape[0]
+    left, place = np.ones(n, np.bool_), np.empty((n, n), np.int32)
+    sums, whole, end = np.empty(n), np.empty(n), np.empty(n, np.int64)
+    nearest = max(1, n - malicious - 2)
+    for i in range(n):
+        for at in range(n):
+            place[order[i, at], i] = at
+        sums[i], end[i] = _nearest_left(apart, order, left, i, nearest)
+        whole[i] = sums[i]
+    for step in range(chosen.shape[0]):
+        best = -1
+        for i in range(n):
+            if left[i] and (best < 0 or sums[i] < sums[best]):
+                best = i
+        chosen[step], left[best] = best, False
+        before, nearest = nearest, max(1, n - step - 1 - malicious - 2)
+        if step == chosen.shape[0] - 1:
+            return
+        for i in range(n):
+            if not left[i]:
+                continue
+            gone = best if place[best, i] < end[i] else -1
+            if before == nearest and gone < 0:
+                continue
+            while gone < 0:  # one fewer counts, and the one chosen did not: leave out the farthest
+                end[i] -= 1
+                if left[order[i, end[i]]] and order[i, end[i]] != i:
+                    gone = order[i, end[i]]
+            sums[i] -= apart[i, gone]
+            # what was subtracted leaves its rounding behind (NaN, if infinite): sum anew before that matters
+            if before == nearest or nearest <= FEW or not sums[i] > whole[i] / FEW:
+                sums[i], end[i] = _nearest_left(apart, order, left, i, nearest)
+                whole[i] = sums[i]
+
+
+@kernel()
+def mean_around_median(ordered, count, out):
+    """Of each sorted column the mean of the `count` values nearest to its median; of two equally near, the lower."""
+    n, half = ordered.shape[0], ordered.shape[0] // 2
+    for j in range(ordered.shape[1]):
+        middle = np.float64(ordered[half, j])
+        if n % 2 == 0:
+            middle = (ordered[half - 1, j] + middle) / 2.0
+        first = 0
+        while first + count < n and ordered[first + count, j] - middle < middle - ordered[first, j]:
+            first += 1
+        total = 0.0
+        for i in range(first, first + count):
+            total += ordered[i, j]
+        out[j] = total / count
+
+
+@kernel(fastmath=SUMS)
+def _apart(row, z):
+    total = 0.0
+    for f in range(z.shape[0]):
+        e = row[f] - z[f]
+        total += e * e
+    return math.sqrt(total)
+
+
+@kernel()
+def weiszfeld(updates, weights, smoothing, iterations, z):
+    """Moves z (d,) to the geometric median, until a step is no longer than `smoothing`."""
+    after = np.empty(z.shape[0])
+    for _ in range(iterations):
+        total = 0.0
+        for f in range(z.shape[0]):
+            after[f] = 0.0
+        for i in range(updates.shape[0]):
+            apart = _apart(updates[i], z)
+            if apart < np.inf:  # NaN is not
+                pull = weights[i] / max(smoothing, apart)
+                total += pull
+                for f in range(z.shape[0]):
+                    after[f] += pull * updates[i, f]
+        for f in range(z.shape[0]):
+            after[f] /= total
+        moved = _apart(after, z)
+        for f in range(z.shape[0]):
+            z[f] = after[f]
+        if moved <= smoothing:
+            return
+
+
+@kernel(fastmath=SUMS)
+def _dot(row, z):
+    total = 0.0
+    for f in range(z.shape[0]):
+        total += row[f] * z[f]
+    return total
+
+
+@kernel()
+def outlier_scores(centred, start, iterations, scores):
+    """Squared projections of the rows on their top right singular vector, found by power iteration from `start`."""
+    n, d = centred.shape
+    direction, after = np.empty(d), np.empty(d)
+    for f in range(d):
+        direction[f] = start[f]
+    for _ in range(iterations):
+        for f in range(d):
+            after[f] = 0.0
+        for i in range(n):
+            along = _dot(centred[i], direction)
+            for f in range(d):
+                after[f] += along * centred[i, f]
+        length = math.sqrt(_dot(after, after))
+        if length == 0.0:  # all rows are equal
+            break
+        for f in range(d):
+            direction[f] = after[f] / length
+    for i in range(n):
+        scores[i] = _dot(centred[i], direction) ** 2
+
+
+@kernel()
+def means_of_nearest(updates, weights, keep, out):
+    """out[i] = the weighted mean of the `keep` updates nearest to updates[i], itself among them; of equally far ones
+    the earlier."""
+    n, d = updates.shape
+    apart, v, sample, sums = np.empty((n, n)), np.empty(n), np.empty(SAMPLE), np.empty(d)
+    distances(updates, True, apart)
+    for i in range(n):
+        for j in range(n):
+            v[j] = apart[i, j]
+        smallest_first(v, n, keep - 1, sample)
+        edge, ties = v[keep - 1], keep
+        for j in range(n):
+            ties -= apart[i, j] < edge
+        total = 0.0
+        for f in range(d):
+            sums[f] = 0.0
+        for j in range(n):
+            at_edge = apart[i, j] == edge
+            if apart[i, j] < edge or (at_edge and ties > 0):
+                ties -= at_edge
+                total += weights[j]
+                for f in range(d):
+                    sums[f] += weights[j] * updates[j, f]
+        for f in range(d):
+            out[i, f] = sums[f] / total
