@@ -1,0 +1,1 @@
+"""Every file in this folder adds attacks; `foltr.spec` finds them."""

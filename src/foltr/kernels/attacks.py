@@ -1,0 +1,92 @@
+"""The search of attacks on Krum for a message that the rule picks: the twin of `foltr.crafting.by_definition`.
+
+Only the crafted message moves during the search: distances between the other updates are computed and sorted once, and
+|u_i - lambda s|^2 = |u_i|^2 - 2 lambda u_i.s + lambda^2 |s|^2 costs a few operations for each further lambda.
+"""
+
+import math
+
+import numpy as np
+
+from foltr.kernels import SUMS, kernel
+from foltr.kernels.cohorts import distances
+
+
+@kernel(fastmath=SUMS)
+def _products(row, signs):
+    """|u|^2 and u.s"""
+    square, along = 0.0, 0.0
+    for j in range(row.shape[0]):
+        x = np.float64(row[j])
+        square += x * x
+        along += x * signs[j]
+    return square, along
+
+
+@kernel()
+def _sums_of_nearest(updates, squared, apart, sums):
+    """Each row's distances to others in ascending order, and sums[i, k], the sum of its k smallest."""
+    b = updates.shape[0]
+    distances(updates, squared, apart)
+    for i in range(b):
+        apart[i, i] = np.inf
+        apart[i].sort()
+        sums[i, 0] = 0.0
+        for k in range(b - 1):
+            sums[i, k + 1] = sums[i, k] + apart[i, k]
+
+
+@kernel()
+def _is_picked(apart, sums, far, order, copies, nearest, kept):
+    """Whether `copies` equal messages at the distances `far` from the others are among the `kept` best scores,
+    whoever wins ties."""
+    b = apart.shape[0]
+    order[:] = far
+    order.sort()
+    crafted, better = 0.0, 0
+    for k in range(nearest - (copies - 1)):
+        crafted += order[k]
+    for i in range(b):
+        closer = 0
+        while closer < min(nearest, b - 1) and apart[i, closer] <= far[i]:
+            closer += 1
+        take = min(nearest - closer, copies)
+        better += sums[i, nearest - take] + take * far[i] <= crafted
+    return better <= max(0, kept - copies)
+
+
+@kernel()
+def _bound(sums, squares, nearest, copies, squared, d):
+    """Beyond which no lambda lets the crafted messages be picked by Krum."""
+    least, longest, beyond = np.inf, 0.0, nearest - (copies - 1)
+    for i in range(sums.shape[0]):
+        least, longest = min(least, sums[i, nearest]), max(longest, squares[i])
+    radius = math.sqrt(least / beyond) if squared else least / beyond
+    return (radius + math.sqrt(longest)) / math.sqrt(d)
+
+
+@kernel()
+def picked(updates, signs, fewest, most, nearest, kept, squared, start, least):
+    """(lambda, copies): see `foltr.crafting.picked`."""
+    b, d = updates.shape
+    apart, sums = np.empty((b, b)), np.empty((b, b))
+    squares, along, far, order = np.empty(b), np.empty(b), np.empty(b), np.empty(b)
+    _sums_of_nearest(updates, squared, apart, sums)
+    for i in range(b):
+        squares[i], along[i] = _products(updates[i], signs)
+    signed = 0.0  # |s|^2
+    for j in range(d):
+        signed += signs[j] * signs[j]
+    if start < 0.0:
+        start = _bound(sums, squares, nearest, fewest, squared, d)
+    scale = start
+    for copies in range(fewest, most + 1):
+        scale = start
+        while scale >= least:
+            for i in range(b):
+                away = max(0.0, squares[i] - 2.0 * scale * along[i] + scale * scale * signed)
+                far[i] = away if squared else math.sqrt(away)
+            if _is_picked(apart, sums, far, order, copies, nearest, kept):
+                return scale, copies
+            scale *= 0.5
+    return scale, 0

@@ -1,0 +1,56 @@
+"""Min-Max and Min-Sum keep to their limits, and go right up to them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foltr.attacks.min_max import MinMax
+from foltr.attacks.min_sum import MinSum
+from foltr.cohorts import by_definition
+from foltr.core import Cohort
+from foltr.crafting import away
+from foltr.seeds import stream
+
+ROUNDS = {
+    "seed": st.integers(0, 2**40),
+    "m": st.integers(1, 5),
+    "honest": st.integers(2, 8),
+    "d": st.integers(1, 20),
+    "shift": st.floats(-2.0, 2.0),
+    "direction": st.sampled_from(["std", "unit", "sign"]),
+    "knowledge": st.sampled_from(["own", "all"]),
+}
+
+
+def farthest(x, known):
+    """What Min-Max limits: the largest distance to a known update, and that of two known ones."""
+    return np.sqrt(np.square(known - x).sum(axis=1)).max(), by_definition.distances(known).max()
+
+
+def in_all(x, known):
+    """What Min-Sum limits."""
+    return np.square(known - x).sum(), np.square(by_definition.distances(known)).sum(axis=1).max()
+
+
+@pytest.mark.parametrize(("attack", "limited"), [(MinMax, farthest), (MinSum, in_all)])
+@given(**ROUNDS)
+@settings(max_examples=100, deadline=None)
+def test_the_largest_step_within_the_limit(attack, limited, seed, m, honest, d, shift, direction, knowledge):
+    n = m + honest
+    updates = (stream(seed, "updates").normals(n * d).reshape(n, d) + shift).astype(np.float32)
+    malicious = np.arange(n) < m
+    sent = attack(direction=direction, knowledge=knowledge).craft(
+        Cohort(np.arange(n), updates, np.ones(n)), malicious, np.zeros(d, np.float32), stream(1, "attack")
+    )
+    assert (sent == sent[0]).all()
+    known = updates[malicious if knowledge == "own" else ~malicious].astype(float)
+    mu, x = known.mean(axis=0), sent[0].astype(float)
+    reached, limit = limited(x, known)
+    assert reached == pytest.approx(limit, rel=1e-5, abs=1e-5)
+    p = away(known, mu, direction)
+    if len(known) > 1:
+        gamma = (x - mu) @ p / (p @ p)
+        np.testing.assert_allclose(x, mu + gamma * p, atol=1e-5 * (1.0 + np.abs(x).max()))
+        assert gamma > 0.0
+        assert limited(mu + 1.001 * gamma * p, known)[0] > limit
