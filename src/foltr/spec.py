@@ -14,7 +14,7 @@ import operator
 import types
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -257,6 +257,7 @@ class Opened(NamedTuple):
     fields: dict[str, Any]  # literals; a component inside as its spec
 
 
+@lru_cache(10_000)
 def opened(spec: Any) -> Opened:
     """A spec taken apart as text. A value that is no spec has no fields."""
     try:

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from learning_runs import run_of
 
-from foltr.record import Folder
+from foltr.record import RESULTS, Folder
 from foltr.report import following as follow
 from foltr.report import watch
 from foltr.report.following import Following
 from foltr.results import load_runs
-from foltr.record import RESULTS
 
 expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser").expect
 uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn: `foltr watch` is NOT tested in a browser")

@@ -1,16 +1,17 @@
-"""Blocks of the page that components contribute: what a reader must know of the runs beyond their numbers.
+"""Blocks of the page: what a reader must know of the runs beyond the comparison of methods.
 
     @block
     def privacy_ledger(runs: Runs) -> Block | None:
         ...
 
-The page shows every block that is not None, in the order of their registration.
+A contribution looks at the runs and returns a block, several, or None where it has nothing to say. Blocks of a chapter
+are results and stand under its heading, before the curves; the others are notes, below the comparison.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +21,27 @@ SHOWN = 50  # rows of a kind that are named; the others are counted
 
 
 @dataclass(frozen=True)
+class Cell:
+    """An entry of a table that is more than text."""
+
+    text: str
+    aside: str = ""  # smaller, behind it
+    below: str = ""  # smaller, in a line of its own
+    mark: str = ""  # of a test, as in `entries`
+    best: bool = False  # highest of those it is compared with
+    shade: int = 0  # 1 .. 4: how bad it is
+
+
+@dataclass(frozen=True)
 class Block:
     title: str
     text: str  # a sentence or two
-    rows: tuple[tuple[str, ...], ...] = ()  # the first names the columns
+    rows: tuple[tuple[str | Cell, ...], ...] = ()  # the first names the columns
+    chapter: str = ""  # of the results; none for a note
+    folded: bool = False  # shown when it is opened
 
 
-Contribution = Callable[[Runs], Block | None]
+Contribution = Callable[[Runs], Block | Sequence[Block] | None]
 _contributions: list[Contribution] = []
 
 
@@ -37,8 +52,10 @@ def block(contribution: Contribution) -> Contribution:
 
 
 def blocks(runs: Runs) -> list[Block]:
+    """All that there is to say, in the order of registration."""
     found = [contribution(runs) for contribution in _contributions]
-    return [each for each in found if each is not None]
+    several = [[each] if isinstance(each, Block) else each or () for each in found]
+    return [block for each in several for block in each]
 
 
 @block

@@ -36,5 +36,7 @@ def option(field: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As the command line reads it: a number by its repr, which loses nothing."""
+    """As the command line reads it: a number by its repr, which loses nothing; yes or no as in a file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)

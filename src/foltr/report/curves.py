@@ -18,6 +18,8 @@ CURVES = {
     "ndcg@10": "offline nDCG@10",
     "mrr@10": "offline MRR@10",
     "expected_maxrr": "offline expected MaxRR",
+    "merged_ndcg@10": "offline nDCG@10 by merged labellings",
+    "merged_mrr@10": "offline MRR@10 by merged labellings",
     "online": "online performance so far",
     "online_ndcg@10": "online nDCG@10",
     "maxrr": "online MaxRR",

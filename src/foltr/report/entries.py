@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
+from foltr.report.numbers import decimals_of
 from foltr.report.statistics import PairedT
 from foltr.report.study import Study
 
@@ -48,10 +48,8 @@ class Matrix:
 
     @cached_property
     def decimals(self) -> int:
-        """How many a table shows: three, as is usual for measures up to 1; fewer for large means, more for tiny."""
-        largest = max(abs(entry.mean) for entry in self.entries.values())
-        exponent = math.floor(math.log10(largest)) if largest > 0.0 else 0
-        return max(0, 3 - exponent) if exponent >= 0 else min(3 - exponent - 1, 9)
+        """How many a table shows."""
+        return decimals_of(entry.mean for entry in self.entries.values())
 
     @cached_property
     def usual(self) -> int:

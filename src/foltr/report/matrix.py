@@ -13,7 +13,9 @@ quite independent: their training queries overlap).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -31,33 +33,35 @@ __all__ = ["MEASURES", "Entry", "Matrix", "matrix", "measured"]
 
 Place = tuple[int, int]  # method, condition
 Known = dict[Place, dict[Pair, float]]  # the values of each cell's runs
+ALPHA = 0.05
 
 
-def matrix(study: Study, measure: str, alpha: float = 0.05) -> Matrix:
+def matrix(study: Study, measure: str, alpha: float = ALPHA) -> Matrix:
     """The means of a measure, and whether they differ from the baseline's."""
     if measure not in MEASURES:
         raise Mistake(f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
     if not 0.0 < alpha < 1.0:
         raise Mistake(f"alpha must be in (0, 1), got {alpha}")
-    known = {place: _known(cell, measure) for place, cell in study.cells.items()}
+    known = {place: known_of(cell, partial(value, measure=measure)) for place, cell in study.cells.items()}
     known = {place: values for place, values in sorted(known.items()) if values}
     if not known:
         raise Mistake(f"no run has a value of {measure!r}: choose one of {', '.join(measured(study)) or 'none'}")
     family = (len(study.methods) - 1) * len(study.conditions)
-    entries = {place: _entry(study, measure, known, place, family, alpha) for place in known}
+    entries = {place: entry_of(study, measure, known, place, family, alpha) for place in known}
     best = _best(study, measure, known, entries)
     entries = {place: replace(entry, best=place in best) for place, entry in entries.items()}
     pairs = {place: set(values) for place, values in known.items()}
     return Matrix(measure, study, alpha, family, entries, told(study, measure, entries, pairs, family, alpha))
 
 
-def _known(cell: dict[Pair, Recorded], measure: str) -> dict[Pair, float]:
+def known_of(cell: dict[Pair, Recorded], of: Callable[[Recorded], float | None]) -> dict[Pair, float]:
     """The values of a cell's runs, in an order of their own; a run without one counts as missing."""
-    numbers = {pair: value(cell[pair], measure) for pair in in_order(cell.keys())}
+    numbers = {pair: of(cell[pair]) for pair in in_order(cell.keys())}
     return {pair: number for pair, number in numbers.items() if number is not None}
 
 
-def _entry(study: Study, measure: str, known: Known, place: Place, family: int, alpha: float) -> Entry:
+def entry_of(study: Study, measure: str, known: Known, place: Place, family: int, alpha: float) -> Entry:
+    """One cell, tested against the study's baseline."""
     method, condition = place
     own, base = known[place], known.get((study.baseline, condition), {})
     values = np.array(list(own.values()))

@@ -14,14 +14,20 @@ MEASURES = {  # higher is better in each
     "ndcg@10": "offline nDCG@10",
     "mrr@10": "offline MRR@10",
     "expected_maxrr": "offline expected MaxRR",
+    "merged_ndcg@10": "offline nDCG@10 by merged labellings",
+    "merged_mrr@10": "offline MRR@10 by merged labellings",
     "train_expected_maxrr": "expected MaxRR on the training queries",
     "train_ndcg@10": "nDCG@10 on the training queries",
+    "own_ndcg@10": "offline nDCG@10 of the shared ranker on each client's own queries, by its own judgements",
+    "personal_ndcg@10": "offline nDCG@10 of the clients' own rankers on all queries",
+    "personal_own_ndcg@10": "offline nDCG@10 of the clients' own rankers on their own queries, by their own judgements",
     "online": "online performance (discounted sum of nDCG@10)",
     "online_ndcg@10": "online nDCG@10 (mean of the last 5 % of rounds)",
     "maxrr": "online MaxRR (mean of the last 5 % of rounds)",
 }
 LATE_MEANS = ("online_ndcg@10", "maxrr")
-LEAVES_OUT = ("ndcg@10", "mrr@10")  # undefined for queries without a relevant document: an experiment's `empty` decides
+# undefined for queries without a relevant document: an experiment's `empty` decides
+LEAVES_OUT = ("ndcg@10", "mrr@10", "merged_ndcg@10", "merged_mrr@10")
 
 
 def measured(study: Study) -> list[str]:

@@ -7,8 +7,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from foltr.report import tables
-from foltr.report.blocks import blocks
+from foltr.report import forgetting, robustness, skew, tables  # noqa: F401  # the first three register blocks
+from foltr.report.blocks import Block, Cell, blocks
 from foltr.report.commands import COMMAND, arguments
 from foltr.report.entries import Entry, Matrix
 from foltr.report.matrix import matrix
@@ -46,9 +46,7 @@ def without_curves(study: Study, made: datetime | None = None) -> dict[str, Any]
         "runs": _runs(study, [each.measure for each in matrices]),
         "matrices": [_matrix(each) for each in matrices],
         "glance": _glance(study, matrices),
-        "blocks": [
-            {"title": b.title, "text": b.text, "rows": [list(row) for row in b.rows]} for b in blocks(study.runs)
-        ],
+        "blocks": [_block(each) for each in blocks(study.runs)],
         "provenance": [[label, list(lines)] for label, lines in provenance(study, made)],
         "downloads": _downloads(study.runs, matrices),
     }
@@ -130,6 +128,16 @@ def _test(test: PairedT) -> dict[str, Any]:
     numbers = {"difference": test.difference, "t": test.t, "p": test.p, "effect": test.effect}
     told: dict[str, Any] = {name: _finite(each) for name, each in numbers.items()}
     return {"n": test.n, **told, "interval": [_finite(end) for end in test.interval]}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    rows = [[_told_of(cell) for cell in row] for row in block.rows]
+    more = {name: each for name, each in (("chapter", block.chapter), ("folded", block.folded)) if each}
+    return {"title": block.title, "text": block.text, "rows": rows, **more}
+
+
+def _told_of(cell: str | Cell) -> str | dict[str, Any]:
+    return cell if isinstance(cell, str) else {name: each for name, each in vars(cell).items() if each}
 
 
 def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:

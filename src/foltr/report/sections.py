@@ -9,7 +9,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from foltr.report.entries import BETTER, BETTER_HERE, SAID, WORSE, WORSE_HERE
+from foltr.report.boxes import KIND, box, results, sign
+from foltr.report.entries import BETTER, BETTER_HERE, SAID, WORSE
+from foltr.report.numbers import MINUS, NONE
 
 Model = dict[str, Any]
 GLANCED = 12  # conditions whose highest mean is told at a glance
@@ -20,8 +22,7 @@ SIGNIFICANT = {
     BETTER_HERE: "significant on these splits, not on other queries ",
     "": "not significant",
 }  # of the highest mean, which is never worse
-NONE, TIMES, MINUS = "\u2013", "\u00d7", "\u2212"  # a dash, x, -
-KIND = {BETTER: "up", WORSE: "down", BETTER_HERE: "up", WORSE_HERE: "down"}
+TIMES = "\u00d7"
 
 
 def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
@@ -29,8 +30,10 @@ def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
     return {
         "head": _head(model),
         "glance": _glance(model),
+        "results": results(model["blocks"]),
         "matrix": _matrices(model, spelt),
-        "notes": "".join(_block(block) for block in model["blocks"]) or _nothing("No run had anything to say."),
+        "notes": "".join(box(block) for block in model["blocks"] if "chapter" not in block)
+        or _nothing("No run had anything to say."),
         "provenance": _provenance(model["provenance"]),
     }
 
@@ -38,7 +41,7 @@ def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
 def waiting(title: str, message: str) -> dict[str, str]:
     """The sections before there is anything to show."""
     empty = dict.fromkeys(("glance", "matrix", "notes", "provenance"), _nothing("Nothing yet."))
-    return {"head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>", **empty}
+    return {"head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>", "results": "", **empty}
 
 
 def _swatch(model: Model, method: int) -> str:
@@ -118,7 +121,7 @@ def _winner(model: Model, best: Model, row: Model) -> str:
     elif "test" in row:
         difference, mark = row["test"]["difference"], row.get("mark", "")
         told = f"{'+' if difference >= 0 else MINUS}{abs(difference):.{d}f} against the baseline"
-        against = f"{told}, {SIGNIFICANT.get(mark, SIGNIFICANT[''])}{_mark(row)}"
+        against = f"{told}, {SIGNIFICANT.get(mark, SIGNIFICANT[''])}{sign(row)}"
     else:
         against = "not tested against the baseline"
     return (
@@ -136,13 +139,6 @@ def _brief(name: str) -> str:
 
 def _spread(entry: Model, decimals: int) -> str:
     return "" if entry.get("sd") is None else f" <small>± {shown(entry['sd'], decimals)}</small>"
-
-
-def _mark(entry: Model) -> str:
-    if "mark" not in entry:
-        return ""
-    kind, said = KIND[entry["mark"]], SAID[entry["mark"]]
-    return f'<span class={kind} role=img aria-label="{said}" title="{said}">{entry["mark"]}</span>'
 
 
 def _matrices(model: Model, spelt: int | None) -> str:
@@ -200,7 +196,7 @@ def _cell(each: Model, place: str) -> str:
     refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
     return (
         f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
-        f"{value}{_spread(entry, d)}{odd}{_mark(entry)}{refused}</button></td>"
+        f"{value}{_spread(entry, d)}{odd}{sign(entry)}{refused}</button></td>"
     )
 
 
@@ -228,16 +224,6 @@ def _legend(each: Model) -> str:
 def _letter(number: int) -> str:
     """a .. z, aa, ab ..."""
     return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
-
-
-def _block(block: Model) -> str:
-    names, *rows = block["rows"] or [[]]
-    head = "".join(f"<th scope=col>{escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row)}</tr>" for row in rows)
-    label = escape(block["title"])
-    table = f"<table class=plain><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-    box = f'<div class=scroll role=region aria-label="{label}" tabindex=0>{table}</div>' if table else ""
-    return f"<article class=block><h3>{label}</h3><p>{escape(block['text'])}</p>{box}</article>"
 
 
 def _provenance(rows: list[list[Any]]) -> str:

@@ -8,14 +8,14 @@ methods are compared. All others make the methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
+from foltr.report.naming import opened
 from foltr.results import Recorded, Runs
-from foltr.spec import opened
 
 PAIRS = ("data.fold", "data.seed", "seed")
 COLUMNS = ("users", "data")
@@ -43,6 +43,14 @@ class Study:
 
     def cell(self, method: int, condition: int) -> dict[Pair, Recorded]:
         return self.cells.get((method, condition), {})
+
+    @cached_property
+    def configs(self) -> tuple[dict[str, Any], ...]:
+        """Of a run of each method."""
+        first: dict[int, Recorded] = {}
+        for (method, _), cell in self.cells.items():
+            first.setdefault(method, next(iter(cell.values())))
+        return tuple(first[method].config for method in range(len(self.methods)))
 
     @cached_property
     def paired_by(self) -> tuple[str, ...]:
@@ -87,6 +95,13 @@ def study(
         cell[pair] = run
     rows = methods.groups()
     return Study(runs, rows, conditions.groups(), pairs, cells, _chosen(rows, baseline))
+
+
+def unnamed(runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COLUMNS) -> Study:
+    """Some of the runs as a study of their fields alone, whatever the methods of a sweep are called and set."""
+    plain = tuple(replace(run, method=None, sets=()) for run in chosen)
+    known = {name for run in plain for name in run.config}
+    return study(replace(runs, recorded=plain), columns=[name for name in columns if name in known])
 
 
 def _why_none(runs: Runs) -> str:
@@ -169,9 +184,13 @@ class _Groups:
 
     def _labels(self) -> list[str]:
         labels: list[str] = []
-        for fields, name in zip(self.tables, self.names, strict=True):
-            rivals = [other for other, its in zip(self.tables, self.names, strict=True) if name is None or its == name]
-            label = ", ".join([*([name] if name else []), *_told(fields, rivals)]) or "all runs"
+        named = list(zip(self.tables, self.names, strict=True))
+        rivals = {
+            name: _Rivals([other for other, its in named if name is None or its == name])
+            for name in dict.fromkeys(self.names)
+        }
+        for fields, name in named:
+            label = ", ".join([*([name] if name else []), *_told(fields, rivals[name])]) or "all runs"
             again = sum(known == label or known.startswith(f"{label} #") for known in labels)
             labels.append(f"{label} #{again + 1}" if again else label)  # as of x=1 and x='1'
         return labels
@@ -183,13 +202,28 @@ def _differing(tables: list[dict[str, Any]]) -> set[str]:
     return {name for name in names if len({repr(table.get(name, names)) for table in tables}) > 1}
 
 
-def _told(fields: dict[str, Any], rivals: list[dict[str, Any]]) -> list[str]:
+class _Rivals:
+    """Groups that labels must tell apart. There may be hundreds: what they differ in is found once."""
+
+    def __init__(self, tables: list[dict[str, Any]]) -> None:
+        self.tables, self.differing = tables, _differing(tables)
+        self._alike: dict[tuple[str, str], set[str]] = {}
+
+    def alike(self, name: str, value: Any) -> set[str]:
+        """The fields in which those that share a field's value differ."""
+        key = name, repr(value)
+        if key not in self._alike:
+            self._alike[key] = _differing([table for table in self.tables if table.get(name) == value])
+        return self._alike[key]
+
+
+def _told(fields: dict[str, Any], rivals: _Rivals) -> list[str]:
     """What tells `fields` from its rivals: "perfect", "clients=10", "MLP(hidden=64)"."""
-    told, differing = [], _differing(rivals)
+    told, differing = [], rivals.differing
     for name in dict.fromkeys(field.split(".")[0] for field in fields):
         value, inside = fields.get(name), [other for other in fields if other.startswith(f"{name}.")]
         if name in fields and name in differing:
-            alike = _differing([rival for rival in rivals if rival.get(name) == value])
+            alike = rivals.alike(name, value)
             inner = [f"{other.split('.', 1)[1]}={fields[other]!r}" for other in inside if other in alike]
             component = inside or str(value)[:1].isupper()
             told.append(f"{value}({', '.join(inner)})" if inner else str(value) if component else f"{name}={value}")

@@ -19,7 +19,7 @@ from foltr.report.statistics import half_width
 from foltr.report.study import Pair, Study
 from foltr.results import Recorded
 
-SHOWN = ("ndcg@10", "online_ndcg@10", "mrr@10", "expected_maxrr", "maxrr")
+SHOWN = ("ndcg@10", "merged_ndcg@10", "online_ndcg@10", "mrr@10", "merged_mrr@10", "expected_maxrr", "maxrr")
 SMOOTHED = ("online_ndcg@10", "maxrr")
 WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 BUDGET = 200_000  # bytes of all curves of a page

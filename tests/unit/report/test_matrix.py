@@ -383,5 +383,7 @@ def test_measures():
         of(runs, "ndgc@10")
     with pytest.raises(Mistake, match=r"alpha must be in \(0, 1\), got 5"):
         of(runs, "online", alpha=5)
-    online = {"online", "maxrr", "online_ndcg@10"}
-    assert online | {"ndcg@10", "mrr@10", "expected_maxrr", "train_expected_maxrr", "train_ndcg@10"} == set(MEASURES)
+    online, merged = {"online", "maxrr", "online_ndcg@10"}, {"merged_ndcg@10", "merged_mrr@10"}
+    offline = {"ndcg@10", "mrr@10", "expected_maxrr", "train_expected_maxrr", "train_ndcg@10"}
+    of_clients = {"own_ndcg@10", "personal_ndcg@10", "personal_own_ndcg@10"}
+    assert online | merged | offline | of_clients == set(MEASURES)

@@ -18,7 +18,7 @@ from made_runs import grid, made_run, made_runs
 
 from foltr.experiment import Experiment
 from foltr.report import blocks as contributed
-from foltr.report.blocks import Block
+from foltr.report.blocks import Block, Cell
 from foltr.report.commands import command, quoted
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
@@ -343,3 +343,43 @@ def test_a_component_can_contribute_a_block(monkeypatch):
     assert model(study(made_runs([made_run()])), MADE)["blocks"] == [
         {"title": "Privacy", "text": "of 1 runs", "rows": [["mechanism", "epsilon"], ["none", "inf"]]}
     ]
+
+
+def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
+    monkeypatch.setattr(contributed, "_contributions", [])
+
+    @contributed.block
+    def results(runs):
+        cell = Cell("0.5", "(<b>)", "m & m", mark="▼", best=True, shade=3)
+        one = Block("One", "open", (("rule", "value"), ("Krum(malicious=2)", cell)), chapter="Attacks <1>")
+        return [one, replace(one, title="Two", folded=True)]
+
+    @contributed.block
+    def note(runs):
+        return Block("Three", "a note", (("a", "b"), ("c", "d")))
+
+    @contributed.block
+    def nothing(runs):
+        return []
+
+    told = model(study(made_runs([made_run()])), MADE)
+    assert [(each["title"], each.get("chapter"), each.get("folded")) for each in told["blocks"]] == [
+        ("One", "Attacks <1>", None),
+        ("Two", "Attacks <1>", True),
+        ("Three", None, None),
+    ]
+    json.dumps(told, allow_nan=False)
+    parts = sections(told)
+    assert parts["notes"].count("<h3>") == 1 and "<table class=plain>" in parts["notes"]
+    assert parts["results"].count("<h2") == 1 and "Attacks &lt;1&gt;</h2>" in parts["results"]
+    assert '<details class=block id="fold-0.1"><summary><h3>Two</h3></summary>' in parts["results"]
+    entry = (
+        '<td class=h3><b>0.5</b><span class=down role=img aria-label="significantly worse" title="significantly worse">'
+        "▼</span> <small>(&lt;b&gt;)</small> <small class=below>m &amp; m</small></td>"
+    )
+    assert f"<tr><th scope=row>Krum(<wbr>malicious=2)</th>{entry}</tr>" in parts["results"]
+    assert parts["results"].count("<div class=scroll role=region") == 2  # wide tables scroll in their own box
+
+
+def test_no_chapter_no_heading():
+    assert sections(model(study(made_runs(grid())), MADE))["results"] == ""

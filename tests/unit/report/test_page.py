@@ -238,3 +238,32 @@ def test_contrast(theme):
     for i in range(8):
         assert contrast(colours[f"c{i}"], colours["card"]) >= 3.0 <= contrast(colours[f"c{i}"], colours["bg"]), i
     assert contrast(colours["faint"], colours["card"]) >= 3.0
+
+
+def mixed(colour, ground, part):
+    """color-mix(in srgb, colour part%, ground)"""
+    parts = [(int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for i in (1, 3, 5) for a, b in [(colour, ground)]]
+    return "#" + "".join(f"{round(part * one + (1 - part) * other):02x}" for one, other in parts)
+
+
+@pytest.mark.parametrize("theme", [":root", ':root[data-theme="dark"]'])
+def test_contrast_of_shades(theme):
+    colours = themes()[theme]
+    shades = re.findall(
+        r"\.h(\d) \{ background: color-mix\(in srgb, var\(--down\) (\d+)%, var\(--card\)\)", asset("page.css")
+    )
+    assert [int(number) for number, _ in shades] == [1, 2, 3, 4]
+    grounds = [mixed(colours["down"], colours["card"], int(part) / 100) for _, part in shades]
+    for ground in grounds:
+        assert contrast(colours["ink"], ground) >= 4.5
+    light = [luminance(ground) for ground in (colours["card"], *grounds)]
+    assert light == sorted(light, reverse=theme == ":root")  # each is further from the paper than the one before
+
+
+def test_hostile_words_of_grids_are_only_words():
+    word = HOSTILE[1]
+    runs = [made_run(0.5, aggregator=rule, attack=word, malicious=m) for rule in ("Mean()", word) for m in (1, 2)]
+    text = page(study(made_runs(runs)), MADE)
+    read = Read(text)
+    assert not any(tag == "img" for tag, _ in read.tags) and sum(tag == "script" for tag, _ in read.tags) == 2
+    assert any(word in said.replace("(<wbr>", "(") for said in read.within["th"])

@@ -230,7 +230,7 @@ def test_page_and_model(ask):
     page, model = ask("/"), ask("/model")
     assert page.status == model.status == 200 and page.headers["content-type"].startswith("text/html")
     assert page.text.startswith("<!doctype html>") and json.loads(model.text)["title"] == "A sweep"
-    assert set(json.loads(model.text)["sections"]) == {"head", "glance", "matrix", "notes", "provenance"}
+    assert set(json.loads(model.text)["sections"]) == {"head", "glance", "results", "matrix", "notes", "provenance"}
     for answer in (page, model):
         assert answer.headers["cache-control"] == "no-store" and answer.headers["x-content-type-options"] == "nosniff"
         assert not [name for name in answer.headers if name.startswith("access-control")]

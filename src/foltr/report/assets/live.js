@@ -35,10 +35,12 @@ async function refetch() {
 /** New sections and data in place of the old; scroll, focus, choices and an open cell stay. */
 function renew(told) {
   const at = scrollY, focus = keyOfFocus();
+  const open = new Set($$("details.block[open]").map((fold) => fold.id));
   for (const [name, html] of Object.entries(told.sections)) {
     const place = $(`[data-section="${name}"]`);
     if (place.dataset.html !== html) place.innerHTML = place.dataset.html = html; // made by the server, all text escaped
   }
+  for (const fold of $$("details.block")) fold.open = open.has(fold.id);
   document.title = told.title;
   if (told.data) show(told.data);
   if (latest) showProgress(latest);
