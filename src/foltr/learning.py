@@ -133,7 +133,7 @@ def follow(
 
 
 def of_clients(run: Run, params: Array, memory: Array, clients: Array) -> dict[str, float | None]:
-    """The final ranker judged by each client on the queries that it holds, and, where clients have rankers of their own,
+    """The final ranker judged by each client on the queries it holds, and, where clients have rankers of their own,
     each of those by its own client and on all held-out queries: means over clients."""
     e, evaluate, shared, people = run.experiment, run.evaluator(), params.astype(np.float32), run.population
     if e.partition == IID() and not memory.shape[1]:

@@ -13,6 +13,7 @@ from foltr.aggregators.mean import Mean
 from foltr.core import Array, Cohort, require
 from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
+from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate, nobody
 from foltr.seeds import Stream, stream
@@ -73,16 +74,16 @@ class Attacked:
 
     def __call__(self, cohort: Cohort, params: Array, t: int, rng: Stream) -> Cohort:
         malicious = self.malicious(t, cohort.clients)
-        if not malicious.any():
+        count = np.count_nonzero(malicious)
+        if not count:
             return cohort
         crafted = self.attack.craft(cohort, malicious, params, rng)
-        rows, name = (int(malicious.sum()), cohort.updates.shape[1]), type(self.attack).__name__
-        given = f"{name}.craft gave {np.shape(crafted)}, not one row per malicious client, {rows}"
-        require(np.shape(crafted) == rows, given)
-        if not np.isfinite(crafted).all():
-            raise FloatingPointError(f"round {t}: a message of {name} is not finite")
+        if np.shape(crafted) != (count, cohort.updates.shape[1]):
+            raise Mistake(f"{type(self.attack).__name__}.craft gave {np.shape(crafted)} for {count} malicious clients")
         updates = cohort.updates.copy()
         updates[malicious] = crafted
+        if not np.isfinite(np.vdot(crafted, crafted)) and not np.isfinite(updates).all():
+            raise FloatingPointError(f"round {t}: a message of {type(self.attack).__name__} is not finite")
         return cohort.sending(updates)
 
 
@@ -95,9 +96,7 @@ def delivery_of(e: Experiment, p: Population) -> Delivery:
     return Delivery(rewrite, e.dropout, e.channel, len(p.first) - 1 if e.aggregator.trusted else None)
 
 
-def engine_of(
-    e: Experiment, p: Population, params: Array, threads: Threads, kind: str, seed: int | None = None
-) -> Any:
+def engine_of(e: Experiment, p: Population, params: Array, threads: Threads, kind: str, seed: int | None = None) -> Any:
     """`seed` is that of the rounds' luck, if not the experiment's own."""
     kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
     memory = np.tile(kept, (len(p.first), 1))  # (clients, numbers kept on each device)

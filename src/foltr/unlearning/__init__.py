@@ -1,0 +1,1 @@
+"""Every file in this folder adds unlearners; `foltr.spec` finds them."""
