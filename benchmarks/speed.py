@@ -3,7 +3,9 @@
 Run: python benchmarks/speed.py [SHAPE ...]. One thread but where it says two. Ends with one line of JSON:
 interactions_per_s of the local engine; over_debug, that over the debug engine's; of_limit, that over a pass that only
 reads the same query blocks; round_adds, what aggregation, recording and evaluation every 10 rounds add to it;
-privacy_adds, what noise shares of 1000 clients add to the collecting of a round.
+privacy_adds, what noise shares of 1000 clients add to the collecting of a round. And for 10, 100 and 1000 clients with
+5 sessions each: rounds per second, and what whole rounds (collect, aggregate, step, record) keep of the bare kernel's
+speed, with Mean and with Krum.
 """
 
 import os
@@ -20,6 +22,7 @@ from dataclasses import replace
 import numba
 import numpy as np
 
+from foltr.aggregators.krum import Krum
 from foltr.aggregators.mean import Mean
 from foltr.data.dataset import Dataset, padded
 from foltr.engines.debug import Debug
@@ -152,6 +155,37 @@ def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.n
     return (round_ + evaluation / 10) / bare
 
 
+def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
+    """Whole rounds beside the kernel alone; a hundred in a row, because what Python does in between costs more when the
+    kernel has emptied the caches."""
+    learner, ranker, everybody, some = PDGD(sessions=5), Linear(), np.arange(clients), max(5, 1000 // clients)
+    data = made(shape, SHAPES[shape][2])
+    people = iid(data, Cascade(kind="navigational"), clients, 5)
+    params = (0.3 * stream(4).normals(data.width)).astype(np.float32)
+    local = Local(learner, ranker, people, 1, np.empty((clients, 0), np.float32), Threads(1))
+    updates, seen = np.empty((clients, data.width), np.float32), np.empty((3, clients))
+
+    def bare(t: int) -> None:
+        for round_ in range(some * t, some * (t + 1)):
+            local.twin.kernel(
+                *local.honest, params, local.keys, round_, everybody, 0, clients, local.memory, updates, seen
+            )
+
+    def whole(rule: Mean | Krum) -> Callable[[int], object]:
+        server, metrics = Server(learner, rule, SGD(lr=1e-3)), Metrics()
+        start = server.init(params)
+        record = lambda state, sent, observed: metrics.add_round(sent, observed)  # noqa: E731
+        begin = lambda t: replace(start, t=some * t)  # noqa: E731
+        return lambda t: federate(server, local, begin(t), some * (t + 1), lambda t: everybody, 1, record)
+
+    averaged, chosen = whole(Mean()), whole(Krum(malicious=clients // 5))
+    bare(0), averaged(0), chosen(0)
+    alone, mean, krum = best(bare, averaged, chosen, repeats=25)
+    return {
+        "rounds_per_s": round(some / mean), "mean_keeps": round(alone / mean, 3), "krum_keeps": round(alone / krum, 3)
+    }  # fmt: skip
+
+
 def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> float:
     """Wall time of one thread over that of two."""
     pair = Local(local.learner, local.ranker, local.population, 1, NOTHING, Threads(2))
@@ -172,6 +206,10 @@ def main() -> None:
             rows[shape][name] = measured(shape, learner, ranker)
             told = ", ".join(f"{what} {value:,}" for what, value in rows[shape][name].items())
             print(f"{shape:9} {name:9} {told}", flush=True)
+        for clients in (10, 100, 1000):
+            rows[shape][f"{clients} x 5"] = beside_the_kernel(shape, clients)
+            told = ", ".join(f"{what} {value:,}" for what, value in rows[shape][f"{clients} x 5"].items())
+            print(f"{shape:9} {clients:>4} x 5  {told}", flush=True)
     print(json.dumps(rows))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -42,11 +41,6 @@ class State:
     t: int = 0  # rounds done
     withheld: int = 0  # of those, the ones that the server got nothing from
 
-    @cached_property
-    def on_devices(self) -> Array:
-        """The parameters as devices get them: (d,) float32"""
-        return self.params.astype(np.float32)
-
 
 @dataclass(frozen=True)
 class Server:
@@ -63,7 +57,7 @@ class Server:
         """One update of the parameters. `arrived` is how many clients are behind a cohort that is their sum."""
         decoded = cohort.directions
         if decoded is None:
-            decoded = self.learner.decode(cohort.updates, state.on_devices)
+            decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
         if decoded is not cohort.updates:
             cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
         direction, aggregator = self.aggregator(cohort, state.aggregator, rng.at(AGGREGATOR))
@@ -165,7 +159,7 @@ class Delivery:
 
     def left(self, cohort: Cohort, rng: Stream) -> Cohort:
         """What is not lost."""
-        return cohort.only(rng.uniforms(len(cohort)) >= self.dropout) if self.dropout else cohort
+        return cohort if not self.dropout else cohort.only(rng.uniforms(len(cohort)) >= self.dropout)
 
     def carried(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
         """What a channel gives, surely one row that can be used."""
@@ -196,7 +190,7 @@ def federate(
     draws, changes = stream(seed, "server"), stream(seed, "attack")
     lost, keys = stream(seed, "dropout"), stream(seed, "channel")
     while state.t < rounds:
-        t, params = state.t, state.on_devices
+        t, params = state.t, state.params.astype(np.float32)
         sent, observed = delivery.apart(*engine.collect(params, t, delivery.asked(choose(t))))
         if delivery.rewrite is not None:
             sent = delivery.rewrite(sent, params, t, changes.at(t))

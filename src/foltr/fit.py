@@ -104,6 +104,8 @@ def _learner_fits(e: Experiment) -> None:
     e.learner.remembered(e.ranker, np.zeros(max(e.ranker.head, 1), np.float32))  # refuses a ranker without a head
     rewards = f"{type(e.aggregator).__name__} needs a trusted update, and {type(e.learner).__name__} sends rewards"
     require(e.aggregator.trusted == 0 or e.learner.rewards == 0, rewards)
+    noisy = f"{type(e.aggregator).__name__} compares with the server's own update, which {type(e.privacy).__name__}"
+    require(e.aggregator.trusted == 0 or e.privacy is None, f"{noisy} would disturb: leave privacy out")
     kept = "history keeps updates, and messages of {} are rewards: leave history out"
     require(e.history is None or e.learner.rewards == 0, kept.format(type(e.learner).__name__))
 

@@ -136,14 +136,13 @@ def interval(e: Experiment, rounds: int) -> int:
 def past_of(run: Run, history: History | None, final: Array) -> Past:
     e, p = run.experiment, run.population
     params = e.ranker.init(run.train.width, stream(e.seed, "init")).astype(np.float64)
-    engine = engine_of(e, p, params, run.threads, run.engine_name)
     leaving = np.array(groups_of(e)[-1], np.int64)
     if history is not None and unlearner_of(e).stores == "updates":
         absent = [client for client in leaving.tolist() if not (history.clients == client).any()]
         rare = f"client {absent and absent[0]} took part in no round that was stored"
         require(not absent, f"{rare}: store more of them (history={history.every} now), or use FedEraser or Retrain")
     return Past(
-        initial=warmed(e, p, engine, params),
+        initial=warmed(e, p, params, run.threads, run.engine_name),
         final=final,
         rounds=e.rounds,
         sessions=e.learner.sessions,

@@ -56,7 +56,13 @@ def learn(run: Run, interruptions: Interruptions, claim: Claim | None) -> Result
         history = History.of(place, e.history, e.rounds, e.cohort, len(params))
     run.history = history
     state, metrics, seconds = follow(
-        run, stages, lambda: warmed(e, run.population, engine, params), e.seed, interruptions, claim, history
+        run,
+        stages,
+        lambda: warmed(e, run.population, params, run.threads, run.engine_name),
+        e.seed,
+        interruptions,
+        claim,
+        history,
     )
     return concluded(run, state, metrics, seconds, engine, np.arange(e.clients), {"privacy": promised})
 

@@ -16,6 +16,11 @@ OTHER_NAMES = {
     "IPM": "it is InnerProduct",
     "DataSharing": "it is Sharing, a partition around another",
     "Ditto": "it is Personal",
+    "PGA": "it is GradientAscent",
     "RFA": "it is GeometricMedian",
     "CClip": "it is CenteredClipping",
+    "TrMean": "it is TrimmedMean",
+    "CWMed": "it is Median",
+    "Resampling": "it is Bucketing",
+    "DivideAndConquer": "it is DnC",
 }

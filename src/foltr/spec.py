@@ -257,11 +257,15 @@ class Opened(NamedTuple):
     fields: dict[str, Any]  # literals; a component inside as its spec
 
 
-@lru_cache(10_000)
 def opened(spec: Any) -> Opened:
     """A spec taken apart as text. A value that is no spec has no fields."""
+    return _opened(spec) if isinstance(spec, str) else Opened(str(spec), {})
+
+
+@lru_cache(10_000)
+def _opened(spec: str) -> Opened:
     try:
-        call = _parse(spec, "component") if isinstance(spec, str) and spec.endswith(")") else None
+        call = _parse(spec, "component") if spec.endswith(")") else None
         fields = {} if call is None else {str(word.arg): _value(word.value, spec) for word in call.keywords}
     except Mistake:
         call, fields = None, {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -55,7 +55,7 @@ def population_of(e: Experiment, data: Dataset) -> Population:
     p = e.partition.population(data, e.users, e.clients, e.learner.sessions, e.seed)
     if e.privacy is not None and e.privacy.even:
         uneven = f"{type(e.privacy).__name__} needs equal weights: every client must search equally often"
-        require(bool((p.sessions == p.sessions[0]).all()), uneven)
+        require(bool((p.sessions[: p.clients] == p.sessions[0]).all()), uneven)
     if e.aggregator.trusted:
         rule = type(e.aggregator).__name__
         many = f"{rule} wants {e.aggregator.trusted} trusted queries, and there are {data.queries}: take fewer"
@@ -108,10 +108,12 @@ def engine_of(e: Experiment, p: Population, params: Array, threads: Threads, kin
     return Local(*parts, threads, privacy=e.privacy, malicious=malicious)
 
 
-def warmed(e: Experiment, p: Population, engine: Any, params: Array) -> Array:
-    """The first parameters, after the server's own client has learned alone, where a partition gives it data."""
+def warmed(e: Experiment, p: Population, params: Array, threads: Threads, kind: str) -> Array:
+    """The first parameters, after the server's own client has learned alone, where a partition gives it data. Nobody
+    is to be protected from the server by noise on the server's own data."""
     if not p.warmup:
         return params
+    engine = engine_of(replace(e, privacy=None, learner=e.device_learner), p, params, threads, kind)
     host, server = np.array([p.clients]), Server(e.device_learner, Mean(), e.optimizer)
     done = federate(server, engine, server.init(params), p.warmup, lambda t: host, e.seed, lambda *seen: None)
     return done.params

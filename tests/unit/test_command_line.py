@@ -44,7 +44,8 @@ def test_help_is_instant(tmp_path):
 def test_help_tells_the_defaults(tmp_path):
     told = re.sub(r"[\s│]+", " ", foltr("run", "--help", cwd=tmp_path).stdout)
     for field in fields(Experiment):
-        default = brief(field.default) if is_dataclass(field.default) else str(field.default).replace("None", "none")
+        plain = {"None": "none", "False": "false", "()": "nobody"}.get(str(field.default), str(field.default))
+        default = brief(field.default) if is_dataclass(field.default) else plain
         assert f"--{field.name.replace('_', '-')} " in told and f"Default: {default}" in told
 
 

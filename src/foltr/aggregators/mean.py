@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from foltr.cohorts import weighted_mean
 from foltr.core import Array, Cohort
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
@@ -22,4 +21,4 @@ class Mean(Memoryless):
     looks_at = "mean"
 
     def combine(self, cohort: Cohort) -> Array:
-        return np.einsum("n,nd->d", cohort.weights, cohort.updates) / cohort.weights.sum()
+        return weighted_mean(cohort.updates, cohort.weights)

@@ -22,4 +22,4 @@ class SGD:
         return ()
 
     def __call__(self, params: Array, direction: Array, memory: Memory) -> tuple[Array, Memory]:
-        return params + self.lr * direction, memory
+        return params + (direction if self.lr == 1.0 else self.lr * direction), memory
