@@ -176,7 +176,10 @@ def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
 def test_a_learner_knows_how_often_it_learns(thing):
     assert thing.sessions >= 1
     assert thing.rewards >= 0
-    assert thing.remembered(rankers.build("Linear()"), np.zeros(3, np.float32)).ndim == 1
+    ranker = rankers.build("MLP(hidden=2)")
+    params = ranker.init(3, stream(1, "init"))
+    kept = thing.remembered(ranker, params)
+    assert kept.ndim == 1 and thing.personal(params, kept).shape == params.shape
     users, own = stream(1, "users"), stream(1, "own")
     assert thing.luck(users, own) is users  # what is published otherwise must be asked for
 

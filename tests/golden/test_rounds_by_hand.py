@@ -131,8 +131,8 @@ class Witnessed:
     def __init__(self, population) -> None:
         self.population, self.seen = population, []
 
-    def user(self, client, rng):
-        user = self.population.user(client, rng)
+    def user(self, client, rng, malicious=False):
+        user = self.population.user(client, rng, malicious)
         session = user.session
 
         def told(show):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from populations import FEATURES, dataset, lengths_between, varied, with_score_range
@@ -13,11 +14,15 @@ from foltr.core import Array, ClickModel
 from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
+from foltr.federation import nobody
+from foltr.learners.fed_per import FedPer
 from foltr.learners.pdgd import PDGD
+from foltr.learners.personal import Personal
+from foltr.metrics import ideal_dcg
 from foltr.rankers.linear import Linear
 from foltr.rankers.mlp import MLP
 from foltr.seeds import stream
-from foltr.simulation import Population, iid
+from foltr.simulation import Population, iid, with_deceit
 from foltr.threads import Threads
 from foltr.users.cascade import Cascade
 from foltr.users.position_based import PositionBased
@@ -32,9 +37,20 @@ INFORMATIONAL = Cascade(kind="informational")
 class Case:
     population: Population
     params: Array
-    learner: PDGD = field(default_factory=lambda: PDGD(sessions=1))
+    learner: PDGD | FedPer | Personal = field(default_factory=lambda: PDGD(sessions=1))
     ranker: Linear | MLP = field(default_factory=Linear)
     t: int = 0
+    malicious: Callable[[int, Array], Array] = nobody
+
+    @property
+    def inner(self) -> PDGD:
+        return self.learner if isinstance(self.learner, PDGD) else self.learner.learner
+
+    def memory(self) -> Array:
+        """What the devices keep: something else on each of them."""
+        kept = self.learner.remembered(self.ranker, self.params)
+        draws = np.random.default_rng(7).normal(size=(len(self.population.first), len(kept)))
+        return (0.5 * draws).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -88,6 +104,46 @@ def unlike_clients(ranker: Linear | MLP) -> Case:
     return Case(varied(data, models, SESSIONS // 3), params, PDGD(k=7), ranker, t=3)
 
 
+def scattered(data: Dataset, clients: int, model: ClickModel = INFORMATIONAL) -> Population:
+    """Blocks of any documents in any order: half of each query's, shuffled, mixed with some of the next query's; every
+    third block is a whole query, in its own order."""
+    rng, offsets = np.random.default_rng(6), data.offsets
+    queries = [np.arange(a, b) for a, b in pairwise(offsets)]
+    held = []
+    for q, own in enumerate(queries):
+        mixed = np.append(own[rng.random(len(own)) < 0.5], queries[q - 1][:3])
+        held.append(own if q % 3 == 0 else rng.permutation(mixed))
+    rows, ends = np.concatenate(held), np.cumsum([len(block) for block in held])
+    return replace(
+        iid(data, model, clients, 1),
+        rows=rows.astype(np.int32), starts=np.append(0, ends[:-1]), stops=ends,
+        ideals=ideal_dcg(data.labels[0][rows], np.append(0, ends)), sessions=rng.integers(1, 4, clients),
+    )  # fmt: skip
+
+
+def every_third(t: int, clients: Array) -> Array:
+    return (clients + t) % 3 == 0
+
+
+def some_lie(ranker: Linear | MLP) -> Case:
+    honest = iid(usual(), Cascade(), SESSIONS // 2, 2)
+    params = weights() if ranker == Linear() else ranker.init(FEATURES, stream(3, "init"))
+    population = with_deceit(honest, Cascade(kind="poison"))
+    return Case(population, params, PDGD(sessions=2), ranker, t=1, malicious=every_third)
+
+
+def on_scattered(ranker: Linear | MLP) -> Case:
+    params = weights() if ranker == Linear() else ranker.init(FEATURES, stream(3, "init"))
+    return Case(scattered(usual(), SESSIONS // 2), params, PDGD(), ranker)
+
+
+def remembering(learner: FedPer | Personal, ranker: Linear | MLP, t: int = 1) -> Case:
+    params = weights() if ranker == Linear() else np.float32(5.0) * ranker.init(FEATURES, stream(3, "init"))
+    population = iid(usual(), INFORMATIONAL, SESSIONS // learner.sessions, learner.sessions)
+    return Case(population, params, learner, ranker, t)
+
+
+FOUR, PULLED = PDGD(sessions=4), PDGD(sessions=4, mu=2.0, max_norm=3.0, decay=0.9)
 CUSTOM = Cascade(kind="custom", click=(0.15, 0.3, 0.45, 0.9), stop=(0.0, 0.1, 0.9, 1.0))
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -142,6 +198,18 @@ CASES: dict[str, Callable[[], Case]] = {
     "network, mu": lambda: network(MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, mu=2.0)),
     "network, one step per round": lambda: network(MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, update="round")),
     "network, unlike clients": lambda: unlike_clients(MLP(hidden=8)),
+    "scattered documents": lambda: on_scattered(Linear()),
+    "network, scattered documents": lambda: on_scattered(MLP(hidden=7)),
+    "some users lie": lambda: some_lie(Linear()),
+    "network, some users lie": lambda: some_lie(MLP(hidden=8)),
+    "personal": lambda: remembering(Personal(learner=FOUR, pull=0.2), Linear()),
+    "personal, all at once": lambda: remembering(Personal(learner=PULLED, pull=0.5), Linear()),
+    "network, personal": lambda: remembering(Personal(learner=FOUR, pull=0.2), MLP(hidden=7)),
+    "network, one personal step": lambda: remembering(
+        Personal(learner=PDGD(sessions=4, update="round")), MLP(hidden=16, activation="tanh")
+    ),
+    "personal heads": lambda: remembering(FedPer(learner=FOUR), MLP(hidden=16)),
+    "personal heads, all at once": lambda: remembering(FedPer(learner=PULLED), MLP(hidden=5, activation="relu")),
 }
 
 
@@ -152,15 +220,17 @@ def rounding(case: Case) -> Array:
     largest parameter. A score is a sum of terms of total size S, known to about 2 S eps on each side; document
     weights and slopes follow scores with a factor of at most a few, and a kernel's e^x is good to 2 eps.
     """
-    learner, ranker, features = case.learner, case.ranker, case.population.data.features
+    learner, ranker, features = case.inner, case.ranker, case.population.data.features
     sessions = case.population.sessions.astype(float)
-    largest = np.abs(case.params).max() + learner.lr
+    own = np.abs(case.memory()).max(axis=0)
+    params = np.abs(case.params) + np.append(np.zeros(len(case.params) - len(own), np.float32), own)
+    largest = params.max() + learner.lr
     if isinstance(ranker, MLP):
-        w, b, v = ranker._split(np.abs(case.params))
+        w, b, v = ranker._split(params)
         inner = (features @ w.T + b).max()
         size, reach = v.sum() * max(1.0, inner), max(1.0, v.max(), inner if ranker.activation == "relu" else 0.0)
     else:
-        size, reach = (features @ np.abs(case.params)).max(), 1.0
+        size, reach = (features @ params).max(), 1.0
     return EPS * sessions * ((learner.k + 3) / 2 * largest + learner.lr * reach * (8 + 8 * size))
 
 
@@ -169,14 +239,23 @@ def compared(name: str) -> Comparison:
     return compare(case := CASES[name](), case.learner)
 
 
-def compare(case: Case, plainly: PDGD) -> Comparison:
+def engines(case: Case, plainly: PDGD | FedPer | Personal) -> tuple[Debug, Local]:
+    parts = case.ranker, case.population, SEED
+    debug = Debug(plainly, *parts, case.memory(), malicious=case.malicious)
+    local = Local(case.learner, *parts, case.memory(), Threads(1), malicious=case.malicious)
+    assert not local.notes  # it is compiled
+    return debug, local
+
+
+def compare(case: Case, plainly: PDGD | FedPer | Personal) -> Comparison:
     """The compiled engine on a case, the plain one with a learner that should be the same."""
-    clients, memory = np.arange(case.population.clients), np.empty((case.population.clients, 0), np.float32)
-    parts = case.ranker, case.population, SEED, memory
-    plain, seen = Debug(plainly, *parts).collect(case.params, case.t, clients)
-    fast, also_seen = Local(case.learner, *parts, Threads(1)).collect(case.params, case.t, clients)
+    clients, (debug, local) = np.arange(case.population.clients), engines(case, plainly)
+    plain, seen = debug.collect(case.params, case.t, clients)
+    fast, also_seen = local.collect(case.params, case.t, clients)
     assert (plain.clients == fast.clients).all() and (plain.weights == fast.weights).all()
     apart = np.abs(plain.updates - fast.updates).max(axis=1) / rounding(case)
+    kept = np.abs(debug.memory - local.memory).max(axis=1, initial=0.0) / rounding(case)
+    apart = np.maximum(apart, kept)
     observed = np.stack([seen.ndcg - also_seen.ndcg, seen.max_rr - also_seen.max_rr])
     differs = (apart > 1.0) | (np.abs(observed) > 1e-9).any(axis=0)
     sessions, moved = case.population.sessions, (plain.updates != 0.0).any(axis=1)

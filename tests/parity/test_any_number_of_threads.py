@@ -11,7 +11,9 @@ from foltr.engines.local import ALONE, Local
 from foltr.evaluation import Evaluator
 from foltr.federation import Server, federate
 from foltr.kernels.evaluation import CHUNK
+from foltr.learners.fed_per import FedPer
 from foltr.learners.pdgd import PDGD
+from foltr.learners.personal import Personal
 from foltr.optimizers.adam import Adam
 from foltr.rankers.linear import Linear
 from foltr.rankers.mlp import MLP
@@ -84,3 +86,17 @@ def test_whole_federations(ranker):
             end = federate(server, local, state, 5, lambda t: np.arange(t, CLIENTS), SEED, lambda *seen: None)
             ends.append(end.params.tobytes())
     assert ends[0] == ends[1] == ends[2] != server.init(start(ranker)).params.tobytes()
+
+
+@pytest.mark.parametrize("learner", [FedPer(), Personal()], ids=repr)
+def test_what_devices_keep(learner):
+    ranker, population, kept = MLP(hidden=7), varied(usual(), MODELS, CLIENTS), []
+    for number in (1, 2, 3):
+        memory = np.tile(learner.remembered(ranker, start(ranker)), (CLIENTS, 1))
+        with Threads(number).running() as threads:
+            local = Local(learner, ranker, population, SEED, memory, threads)
+            for t in range(3):
+                local.collect(start(ranker), t, np.arange(t, CLIENTS))
+        kept.append(memory.tobytes())
+    assert kept[0] == kept[1] == kept[2]
+    assert memory.any(axis=1).mean() > 0.9

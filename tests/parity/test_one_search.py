@@ -14,6 +14,7 @@ from foltr.simulation import iid
 from foltr.users.cascade import Cascade
 
 MODEL, GRADES = Cascade(kind="informational"), 3
+NO_ROWS = np.empty(0, np.int32)  # of a block of consecutive documents
 
 
 def searched(scores, labels, depth, explore, pairs, i):
@@ -25,7 +26,7 @@ def searched(scores, labels, depth, explore, pairs, i):
     measured = ideal, gains(np.arange(GRADES)), discounts(10)
     click, stop = MODEL.tables(GRADES, depth)
     last = interact(
-        scores, n, k, explore, pairs == "shown", *addresses, labels, 0, click, stop, *measured, scratch, tally
+        scores, n, k, explore, pairs == "shown", *addresses, labels, NO_ROWS, 0, click, stop, *measured, scratch, tally
     )
     return scratch[3][:k], scratch[6][:k], scratch[7][:k], tally, last
 

@@ -1,16 +1,17 @@
 """What must stay on a device: a learner gets it and returns it, the engine keeps it, a checkpoint holds it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
-import foltr.running
+import foltr.learning
 from foltr.experiment import Experiment
 from foltr.kinds import SendsUpdates
 from foltr.learners.pdgd import PDGD
-from foltr.running import Run
 from foltr.spec import learners
+from foltr.staging import engine_of, population_of
+from foltr.threads import Threads
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Momentum(SendsUpdates):
     def sessions(self):
         return self.inner.sessions
 
-    def remembered(self, params):
+    def remembered(self, ranker, params):
         return np.zeros(len(params), np.float32)
 
     def learn(self, ranker, params, memory, user, rng, t, tell):
@@ -43,13 +44,17 @@ class Killed(BaseException):
     pass
 
 
-def test_memory_is_each_clients_own_and_survives_a_kill(experiment, tmp_path, monkeypatch):
-    monkeypatch.setattr(foltr.running, "CHECKPOINT_SECONDS", 0.0)
+def kill(progress):
+    if progress.t == 5:
+        raise Killed
 
-    def kill(progress):
-        if progress.t == 5:
-            raise Killed
 
+@pytest.fixture
+def saves_often(monkeypatch):
+    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
+
+
+def test_memory_is_each_clients_own_and_survives_a_kill(experiment, tmp_path, saves_often):
     whole = experiment.run()
     with pytest.raises(Killed):
         experiment.run(tmp_path, watch=kill)
@@ -58,15 +63,30 @@ def test_memory_is_each_clients_own_and_survives_a_kill(experiment, tmp_path, mo
     assert resumed.final["notes"] == ["runs plainly: there is no compiled twin for Momentum, Linear, Cascade together"]
 
 
+@pytest.mark.parametrize("learner", ["FedPer()", "Personal(pull=0.1)"])
+def test_compiled_memory_survives_a_kill(learner, tmp_path, saves_often):
+    fields = dict(data="Synthetic(queries=20)", clients=5, participation=0.6, rounds=9, ranker="MLP(hidden=4)")
+    experiment = Experiment(learner=learner, **fields)
+    whole, forgetful = experiment.run(), Experiment(**fields).run()
+    with pytest.raises(Killed):
+        experiment.run(tmp_path, watch=kill)
+    resumed = experiment.run(tmp_path)
+    assert resumed.params.tobytes() == whole.params.tobytes() != forgetful.params.tobytes()
+    assert not any("plainly" in note for note in resumed.final["notes"])
+
+
 def test_memory_matters(experiment):
-    """Else the test above would pass with memory thrown away."""
+    """Else the first test above would pass with memory thrown away."""
     plain = Experiment(data="Synthetic(queries=20)", clients=5, participation=0.6, rounds=9)
     assert not np.allclose(plain.run().params, experiment.run().params, atol=1e-3)
 
 
-def test_who_does_not_take_part_keeps_what_it_had(experiment):
-    run = Run(experiment, None, 1, "local", lambda progress: None)
-    engine = run._engine(np.zeros(46))
+@pytest.mark.parametrize("learner", [None, "Personal()"])
+def test_who_does_not_take_part_keeps_what_it_had(experiment, learner):
+    if learner is not None:
+        experiment = replace(experiment, learner=learner)
+    population = population_of(experiment, experiment.data.load("train"))
+    engine = engine_of(experiment, population, np.zeros(46), Threads(1), "local")
     engine.collect(np.zeros(46, np.float32), 0, np.array([1, 3]))
     moved = np.abs(engine.memory).sum(axis=1) > 0
     assert moved.tolist() == [False, True, False, True, False]

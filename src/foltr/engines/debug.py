@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker, Update, require
-from foltr.federation import client_step
+from foltr.federation import client_step, nobody
 from foltr.seeds import stream
 from foltr.simulation import Population
 
@@ -21,14 +22,16 @@ class Debug:
     memory: Array  # (clients, numbers) what each device keeps between rounds
     privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
+    malicious: Callable[[int, Array], Array] = nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
         params = params.view()
         params.flags.writeable = False  # what one client did to them, all later ones would get
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
+        turned = self.malicious(t, clients)
         for i, client in enumerate(map(int, clients)):
             users, own = stream(self.seed, "user", client, t), stream(self.seed, "ranking", client, t)
-            user = self.population.user(client, self.learner.luck(users, own))
+            user = self.population.user(client, self.learner.luck(users, own), bool(turned[i]))
             where = f"client {client}, round {t}"
             try:
                 update, kept = client_step(

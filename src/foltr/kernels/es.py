@@ -10,7 +10,7 @@ from foltr.kernels import kernel
 from foltr.kernels.draws import below, uniform, word
 from foltr.kernels.gaussians import gaussians
 from foltr.kernels.hidden_layer import activate, head, layer_of, products
-from foltr.kernels.interaction import choose, judge, reciprocal_rank, scan, session_keys
+from foltr.kernels.interaction import choose, judge, reciprocal_rank, report, scan, session_keys
 from foltr.kernels.lists import best_first, dots, finite
 from foltr.kernels.twister import (
     WORDS,
@@ -61,12 +61,12 @@ def perturb(params, step, sign, network, width, w):
 
 
 @kernel()
-def learn_es(data, blocks, people, tables, settings, rewards, network, params, keys, t, clients, payloads, observed,
-             directions):  # fmt: skip
-    """Fills payloads (n, 2 or 3), directions (n, d) and observed (n, 2: sums of nDCG and MaxRR); returns the row that
-    failed, or -1. A linear ranker is a network without a hidden layer."""
+def learn_es(data, blocks, people, tables, settings, rewards, network, params, keys, t, clients, begin, end, payloads,
+             directions, seen):  # fmt: skip
+    """Fills payloads (n, 2 or 3), directions (n, d) and seen (3, n), for clients begin .. end of the round; returns the
+    row that failed, or -1. A linear ranker is a network without a hidden layer."""
     X, labels, longest = data
-    starts, stops, labelling, ideals = blocks
+    starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
     sigma, depth, antithetic, shared, looks_at, p, origin = settings
@@ -80,8 +80,8 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
     u, r = np.empty(d), np.empty(d)
     ranking, grades, clicked = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.bool_)
     state, place = np.empty(WORDS, np.uint32), np.empty(1, np.int64)
-    sums, words = np.empty(2), np.empty(2, np.float32)
-    for i in range(clients.shape[0]):
+    sums, words, tally = np.empty(2), np.empty(2, np.float32), np.empty(2)
+    for i in range(begin, end):
         c = clients[i]
         own = below(below(keys[1], uint64(c)), uint64(t))
         seed = word(below(own, _LAST_ADDRESS), uint64(0)) >> uint64(32)
@@ -94,7 +94,7 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
         for f in range(d):
             step[f] = float32(sigma) * v[f]
         half = sessions[c] // 2 if antithetic else sessions[c]
-        observed[i, :] = 0.0
+        tally[:] = 0.0
         sums[:] = 0.0
         for session in range(sessions[c]):
             side = 1 if session >= half else 0
@@ -106,23 +106,23 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
                 model = models[c, twister_integer(state, place, models.shape[1])]
             else:
                 block, model = choose(user_key, first[c], last[c], models[c])
-            start, n = starts[block], stops[block] - starts[block]
+            start, n = starts[block], lengths[block]
             k = min(depth, n)
             if hidden == 0:
-                dots(X, start, n, w, s)
+                dots(X, rows, start, n, w, s)
             else:
-                products(X, start, n, w[:split].reshape(hidden, width), Z)
+                products(X, rows, start, n, w[:split].reshape(hidden, width), Z)
                 activate(Z, n, w[split : split + hidden], activation, A, bits)
                 head(A, n, w[split + hidden :], s)
             if not finite(s, n):
                 return i
             best_first(s, n, k, rank_key, ranking)
-            judge(ranking, k, labels[labelling[block]], start, ideals[block], gain, discount, grades, observed[i])
+            judge(ranking, k, labels[labelling[block]], rows, start, ideals[block], gain, discount, grades, tally)
             if shared:
                 twister_scan(grades, k, click[model], stop[model], state, place, clicked)
             else:
                 scan(grades, k, click[model], stop[model], user_key, clicked)
-            observed[i, 1] += reciprocal_rank(clicked, min(k, discount.shape[0]))
+            tally[1] += reciprocal_rank(clicked, min(k, discount.shape[0]))
             noise = below(below(below(keys[2], uint64(c)), uint64(t)), uint64(session))
             sums[side] += values[told(lookup[code_of(clicked, k, looks_at)], values.shape[0], p, noise)]
         words[0], words[1] = sums[0] / half, sums[1] / half
@@ -133,4 +133,5 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
         scale = liked / float32((2.0 if antithetic else 1.0) * sigma)
         for f in range(d):
             directions[i, f] = v[f] * scale
+        report(seen, i, tally, sessions[c])
     return -1

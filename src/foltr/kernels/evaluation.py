@@ -16,7 +16,7 @@ CHUNK = 256  # documents whose hidden layer is held at once
 def score_linear(X, first, last, params, scores):
     w = np.zeros(X.shape[1], np.float32)
     w[: params.shape[0]] = params
-    dots(X, first, last - first, w, scores[first:])
+    dots(X, np.empty(0, np.int32), first, last - first, w, scores[first:])
 
 
 @kernel()
@@ -26,10 +26,10 @@ def score_mlp(X, first, last, network, params, scores):
     split = hidden * width
     w = np.empty(split + 2 * hidden, np.float32)
     spread(params, hidden, features, width, w)
-    Z, A, bits = layer_of(CHUNK, hidden)
+    (Z, A, bits), every = layer_of(CHUNK, hidden), np.empty(0, np.int32)
     for start in range(first, last, CHUNK):
         n = min(CHUNK, last - start)
-        products(X, start, n, w[:split].reshape(hidden, width), Z)
+        products(X, every, start, n, w[:split].reshape(hidden, width), Z)
         activate(Z, n, w[split : split + hidden], activation, A, bits)
         head(A, n, w[split + hidden :], scores[start:])
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import float32
 
 from foltr.kernels import SUMS, kernel
-from foltr.kernels.lists import exponentials
+from foltr.kernels.lists import exponentials, row_of
 
 SIGMOID, RELU, TANH = 0, 1, 2
 _ONE, _TWO, _ZERO, _MOST = np.float32(1), np.float32(2), np.float32(0), np.float32(80)
@@ -22,13 +22,14 @@ def layer_of(documents, hidden):
 
 
 @kernel(fastmath=SUMS)
-def products(X, start, n, W, Z):
-    """Z[:n] = X[start : start + n] W'"""  # (n, w) x (h, w) -> (n, h)
+def products(X, rows, start, n, W, Z):
+    """Z[:n] = X W' for the n documents of a block"""  # (n, w) x (h, w) -> (n, h)
     hidden, width = W.shape
     even = hidden - hidden % 2
     for i in range(0, n, 4):  # the last rows again where four are not left: equal documents must get equal scores
         i1, i2, i3 = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
-        r0, r1, r2, r3 = start + i, start + i1, start + i2, start + i3
+        r0, r1 = row_of(rows, start, i), row_of(rows, start, i1)
+        r2, r3 = row_of(rows, start, i2), row_of(rows, start, i3)
         for h in range(0, even, 2):
             a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = float32(0)
             for f in range(width):
@@ -45,9 +46,9 @@ def products(X, start, n, W, Z):
             Z[i, h], Z[i1, h], Z[i2, h], Z[i3, h] = a0, a1, a2, a3
             Z[i, h + 1], Z[i1, h + 1], Z[i2, h + 1], Z[i3, h + 1] = b0, b1, b2, b3
     for i in range(n if even < hidden else 0):
-        total = float32(0)
+        total, row = float32(0), row_of(rows, start, i)
         for f in range(width):
-            total += X[start + i, f] * W[even, f]
+            total += X[row, f] * W[even, f]
         Z[i, even] = total
 
 
@@ -81,14 +82,14 @@ def head(A, n, v, s):
 
 
 @kernel(fastmath=SUMS)
-def slopes_into(A, ranking, k, weights, rate, v, activation, G, rows):
+def slopes_into(A, ranking, k, weights, rate, v, activation, G, ranks):
     """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns how many there are."""
     m = 0
     for j in range(k):
         if weights[j] == 0.0:
             continue
         c, i = float32(rate * weights[j]), ranking[j]
-        rows[m] = j
+        ranks[m] = j
         for h in range(v.shape[0]):
             a = A[i, h]
             if activation == SIGMOID:
@@ -103,22 +104,22 @@ def slopes_into(A, ranking, k, weights, rate, v, activation, G, rows):
 
 
 @kernel(fastmath=SUMS)
-def step(X, start, A, ranking, k, weights, rate, v_used, activation, W, b, v, G, rows):
+def step(X, rows, start, A, ranking, k, weights, rate, v_used, activation, W, b, v, G, ranks):
     """Add rate x pullback(weights) to W, b and v; `v_used` is the head that made the scores."""
-    m = slopes_into(A, ranking, k, weights, rate, v_used, activation, G, rows)
+    m = slopes_into(A, ranking, k, weights, rate, v_used, activation, G, ranks)
     hidden, width = W.shape
     for q in range(m, m + 3):  # up to a multiple of four, with rows of no weight
-        rows[q] = rows[0]
+        ranks[q] = ranks[0]
         G[q, :] = _ZERO
     for q in range(0, m, 4):
-        r0, r1 = start + ranking[rows[q]], start + ranking[rows[q + 1]]
-        r2, r3 = start + ranking[rows[q + 2]], start + ranking[rows[q + 3]]
+        r0, r1 = row_of(rows, start, ranking[ranks[q]]), row_of(rows, start, ranking[ranks[q + 1]])
+        r2, r3 = row_of(rows, start, ranking[ranks[q + 2]]), row_of(rows, start, ranking[ranks[q + 3]])
         for h in range(hidden):
             g0, g1, g2, g3 = G[q, h], G[q + 1, h], G[q + 2, h], G[q + 3, h]
             b[h] += g0 + g1 + g2 + g3
             for f in range(width):
                 W[h, f] += g0 * X[r0, f] + g1 * X[r1, f] + g2 * X[r2, f] + g3 * X[r3, f]
     for q in range(m):
-        c, i = float32(rate * weights[rows[q]]), ranking[rows[q]]
+        c, i = float32(rate * weights[ranks[q]]), ranking[ranks[q]]
         for h in range(hidden):
             v[h] += c * A[i, h]

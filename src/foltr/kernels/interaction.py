@@ -10,7 +10,7 @@ from numba import float32, uint64
 
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.draws import below, uniform
-from foltr.kernels.lists import best_first, exponentials, extremes, finite, sample_narrow, sample_wide
+from foltr.kernels.lists import best_first, exponentials, extremes, finite, row_of, sample_narrow, sample_wide
 from foltr.policies import WIDE
 
 NO_CLICK, NOT_FINITE = -1, -2
@@ -39,11 +39,11 @@ def scan(grades, k, click, stop, user_key, clicked):
 
 
 @kernel()
-def judge(ranking, k, labels, start, ideal, gain, discount, grades, tally):
+def judge(ranking, k, labels, rows, start, ideal, gain, discount, grades, tally):
     """The grades of the documents shown; adds their nDCG to `tally`."""
     dcg = 0.0
     for j in range(k):
-        grades[j] = labels[start + ranking[j]]
+        grades[j] = labels[row_of(rows, start, ranking[j])]
     for j in range(min(k, discount.shape[0])):
         dcg += gain[grades[j]] * discount[j]
     if ideal > 0.0:
@@ -60,8 +60,8 @@ def reciprocal_rank(clicked, k):
 
 
 @kernel()
-def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, click, stop, ideal, gain, discount,
-             scratch, tally):  # fmt: skip
+def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, rows, start, click, stop, ideal, gain,
+             discount, scratch, tally):  # fmt: skip
     """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to `tally`; returns the
     rank of the last click, NO_CLICK, or NOT_FINITE."""
     mass, bits, cdf, ranking, taken, grades, clicked, weights = scratch
@@ -76,7 +76,7 @@ def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, start, c
         sample_wide(s, n, k, rank_key, ranking, cdf)
     else:
         best_first(s, n, k, rank_key, ranking)
-    judge(ranking, k, labels, start, ideal, gain, discount, grades, tally)
+    judge(ranking, k, labels, rows, start, ideal, gain, discount, grades, tally)
     last = scan(grades, k, click, stop, user_key, clicked)
     if last == NO_CLICK:
         return NO_CLICK
@@ -166,6 +166,12 @@ def scratch_of(longest, k):
         np.empty(longest, np.float32), np.empty(longest, np.int32), np.empty(max(longest, k)),
         np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k),
     )  # fmt: skip
+
+
+@kernel()
+def report(seen, i, tally, sessions):
+    """A client's column of what is known of a round: mean nDCG, mean MaxRR, sessions."""
+    seen[0, i], seen[1, i], seen[2, i] = tally[0] / sessions, tally[1] / sessions, sessions
 
 
 @kernel()

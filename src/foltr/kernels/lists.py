@@ -125,11 +125,17 @@ def _before(s, i, other, key):
     return word(key, uint64(i)) < word(key, uint64(other))
 
 
+@kernel()
+def row_of(rows, start, i):
+    """Document i of a block: of consecutive ones from `start`, or, if that is negative, of rows from ~start."""
+    return start + i if start >= 0 else np.int64(rows[~start + i])
+
+
 @kernel(fastmath=SUMS)
-def dots(X, start, n, w, s):
-    """s[:n] = X[start : start + n] . w"""
+def dots(X, rows, start, n, w, s):
+    """s[i] = x . w for the n documents of a block"""
     for i in range(n):
-        total = float32(0)
+        total, row = float32(0), row_of(rows, start, i)
         for f in range(w.shape[0]):
-            total += X[start + i, f] * w[f]
+            total += X[row, f] * w[f]
         s[i] = total

@@ -6,15 +6,15 @@ import numpy as np
 from numba import float32
 
 from foltr.kernels import SUMS, kernel
-from foltr.kernels.interaction import NOT_FINITE, choose, interact, scratch_of, session_keys
-from foltr.kernels.lists import dots
+from foltr.kernels.interaction import NOT_FINITE, choose, interact, report, scratch_of, session_keys
+from foltr.kernels.lists import dots, row_of
 
 
 @kernel(fastmath=SUMS)
-def add_rows(X, start, ranking, k, weights, rate, w):
+def add_rows(X, rows, start, ranking, k, weights, rate, w):
     for j in range(k):
         if weights[j] != 0.0:
-            c, row = float32(rate * weights[j]), start + ranking[j]
+            c, row = float32(rate * weights[j]), row_of(rows, start, ranking[j])
             for f in range(w.shape[0]):
                 w[f] += c * X[row, f]
 
@@ -39,41 +39,68 @@ def keep_in_ball(w, radius):
 
 
 @kernel()
-def learn_linear(data, blocks, people, tables, settings, params, keys, t, clients, updates, observed):
-    """Fills updates (n, d) and observed (n, 2: sums of nDCG and MaxRR); returns the row that failed, or -1."""
+def start_from(params, memory, client, start):
+    """start[:d] = params, what the client keeps added to the last of them: the twin of `Residual.personal`."""
+    d, kept = params.shape[0], memory.shape[1]
+    for f in range(d - kept):
+        start[f] = params[f]
+    for f in range(kept):
+        start[d - kept + f] = params[d - kept + f] + memory[client, f]
+
+
+@kernel()
+def keep_apart(memory, client, send, keep, updates, i):
+    """Splits the end of an update between the device and the server: the twin of the end of `Residual.learn`."""
+    shared = updates.shape[1] - memory.shape[1]
+    for f in range(memory.shape[1]):
+        own = updates[i, shared + f]
+        memory[client, f] = float32(keep) * (memory[client, f] + own)
+        updates[i, shared + f] = float32(send) * own
+
+
+@kernel()
+def learn_linear(data, blocks, people, tables, settings, params, keys, t, clients, begin, end, memory, updates, seen):
+    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept), for clients
+    begin .. end of the round; returns the row that failed, or -1."""
     X, labels, longest = data
-    starts, stops, labelling, ideals = blocks
+    starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
-    lr, decay, depth, shown_pairs, explore, radius, mu, each_session = settings
+    lr, decay, depth, shown_pairs, explore, radius, mu, each_session, send, keep = settings
     width, d = X.shape[1], params.shape[0]
     base, w, s, scratch = np.zeros(width, np.float32), np.empty(width, np.float32), np.empty(longest, np.float32), \
         scratch_of(longest, depth)  # fmt: skip
     base[:d] = params
-    ranking, weights = scratch[3], scratch[7]
-    for i in range(clients.shape[0]):
+    ranking, weights, tally = scratch[3], scratch[7], np.empty(2)
+    for i in range(begin, end):
         c = clients[i]
+        if memory.shape[1] > 0:
+            start_from(params, memory, c, base)
         w[:] = base
         used = w if each_session else base
         rate = lr * decay ** (t * sessions[c])
-        observed[i, :] = 0.0
+        tally[:] = 0.0
         for b in range(sessions[c]):
             ukey, rkey = session_keys(keys, c, t, b)
             block, model = choose(ukey, first[c], last[c], models[c])
-            start, n = starts[block], stops[block] - starts[block]
+            start, n = starts[block], lengths[block]
             k = min(depth, n)
-            dots(X, start, n, used, s)
-            end = interact(s, n, k, explore, shown_pairs, rkey, ukey, labels[labelling[block]], start, click[model],
-                           stop[model], ideals[block], gain, discount, scratch, observed[i])  # fmt: skip
-            if end == NOT_FINITE:
+            dots(X, rows, start, n, used, s)
+            last_click = interact(
+                s, n, k, explore, shown_pairs, rkey, ukey, labels[labelling[block]], rows, start, click[model],
+                stop[model], ideals[block], gain, discount, scratch, tally,
+            )  # fmt: skip
+            if last_click == NOT_FINITE:
                 return i
             if mu > 0.0:
                 pull_back(w, base, rate * mu)
-            if end >= 0:
-                add_rows(X, start, ranking, k, weights, rate, w)
+            if last_click >= 0:
+                add_rows(X, rows, start, ranking, k, weights, rate, w)
             if radius < np.inf and (each_session or b == sessions[c] - 1):
                 keep_in_ball(w, radius)
             rate *= decay
         for f in range(d):
             updates[i, f] = w[f] - base[f]
+        keep_apart(memory, c, send, keep, updates, i)
+        report(seen, i, tally, sessions[c])
     return -1

@@ -19,7 +19,9 @@ from foltr.kernels.noise import add_gamma_shares, clip_and_add_gaussians, clip_a
 from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
 from foltr.learners.es import ES, PERTURBATION
+from foltr.learners.fed_per import FedPer
 from foltr.learners.pdgd import PDGD
+from foltr.learners.personal import Personal
 from foltr.privacy.clipping import SLACK
 from foltr.privacy.gamma_shares import LEAST, GammaShares
 from foltr.privacy.gaussian import Gaussian
@@ -45,10 +47,14 @@ def learn_twin(
     if type(ranker) is not Linear and type(ranker) is not MLP:
         return None
     network = (ranker.hidden, features, ACTIVATIONS[ranker.activation]) if type(ranker) is MLP else (0, features, RELU)
+    send, keep = 1.0, 1.0
+    if type(learner) is FedPer or type(learner) is Personal:
+        send, keep, learner = learner.send, learner.keep, learner.learner
     if type(learner) is PDGD:
         settings = (
             learner.lr, learner.decay, learner.k, learner.pairs == "shown", learner.explore,
             np.inf if learner.max_norm is None else learner.max_norm, learner.mu, learner.update == "session",
+            send, keep,
         )  # fmt: skip
         return Twin(learn_linear, (settings,)) if type(ranker) is Linear else Twin(learn_mlp, (settings, network))
     if type(learner) is ES and (privacy is None or type(privacy) is RandomizedReward):

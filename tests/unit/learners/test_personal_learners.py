@@ -1,0 +1,141 @@
+"""Learners that keep a part of the ranker on the device: what they refuse, what they promise, and that they are
+compiled."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from foltr.aggregators.mean import Mean
+from foltr.data.synthetic import Synthetic
+from foltr.engines.debug import Debug
+from foltr.engines.local import Local
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.federation import Server, federate
+from foltr.learners.es import ES
+from foltr.learners.fed_per import FedPer
+from foltr.learners.pdgd import PDGD
+from foltr.learners.personal import Personal
+from foltr.optimizers.adam import Adam
+from foltr.optimizers.sgd import SGD
+from foltr.privacy.gamma_shares import GammaShares
+from foltr.rankers.linear import Linear
+from foltr.rankers.mlp import MLP
+from foltr.seeds import stream
+from foltr.simulation import iid
+from foltr.spec import learners
+from foltr.threads import Threads
+from foltr.users.cascade import Cascade
+
+BOTH = [FedPer, Personal]
+CLIENTS = 12
+NETWORK = MLP(hidden=6)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_spec_holds_a_spec(kind):
+    made = learners.build(f"{kind.__name__}(learner=PDGD(sessions=5, mu=0.1))")
+    assert made == kind(learner=PDGD(sessions=5, mu=0.1)) and made.sessions == 5 and made.k == 10
+    assert learners.build(repr(made)) == made
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_rewards_are_refused(kind):
+    with pytest.raises(Mistake, match="ES sends rewards: use PDGD"):
+        kind(learner=ES())
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("inner", BOTH)
+def test_one_around_the_other_is_refused(kind, inner):
+    with pytest.raises(Mistake, match=f"{inner.__name__} keeps numbers on the device already"):
+        Experiment(learner=kind(learner=inner()), ranker=NETWORK)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_privatizers_ball_is_refused(kind):
+    with pytest.raises(Mistake, match=f"{kind.__name__} starts from weights of the client's own"):
+        Experiment(learner=kind(), ranker=NETWORK, privacy=GammaShares(epsilon=1.2, sensitivity=3.0))
+
+
+def test_a_linear_ranker_has_no_head():
+    with pytest.raises(Mistake, match=r"Linear has no layer beside it.*use MLP\(\)"):
+        Experiment(learner="FedPer()")
+
+
+@pytest.mark.parametrize("pull", [-0.1, 1.1, float("nan")])
+def test_a_pull_is_a_share(pull):
+    with pytest.raises(Mistake, match="pull"):
+        Personal(pull=pull)
+
+
+def people():
+    return iid(Synthetic(queries=30).load("train"), Cascade(kind="informational"), CLIENTS, 4)
+
+
+def begun(learner, ranker, population):
+    params = ranker.init(population.data.width, stream(1, "init"))
+    return params, np.tile(learner.remembered(ranker, params), (CLIENTS, 1))
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=repr)
+def test_the_servers_head_never_changes(optimizer):
+    learner, population = FedPer(), people()
+    params, memory = begun(learner, NETWORK, population)
+    local, server = Local(learner, NETWORK, population, 3, memory, Threads(1)), Server(learner, Mean(), optimizer)
+    sent = []
+    end = federate(
+        server, local, server.init(params), 6, lambda t: np.arange(t, CLIENTS), 3,
+        lambda state, cohort, observed: sent.append(cohort.updates),
+    )  # fmt: skip
+    assert not any(updates[:, -6:].any() for updates in sent)
+    assert (end.params[-6:] == params[-6:]).all() and (end.params[:-6] != params[:-6]).any()
+    assert local.memory.any(axis=1).all()
+    assert len(np.unique(local.memory, axis=0)) == CLIENTS  # everybody has another one
+
+
+@pytest.mark.parametrize("learner", [FedPer(), Personal()], ids=repr)
+def test_clients_rank_with_what_is_theirs(learner):
+    """A client with the server's parameters and its memory does what one without memory does with both added up."""
+    population = people()
+    params, memory = begun(learner, NETWORK, population)
+    memory[:] = 0.3 * stream(2).normals(memory.size).reshape(memory.shape)
+    own = [learner.personal(params, kept) for kept in memory]
+    parts, threads = (NETWORK, population, 3), Threads(1)
+    shared = Local(learner, *parts, memory, threads).collect(params, 1, np.arange(CLIENTS))[0].updates
+    nothing = np.empty((CLIENTS, 0), np.float32)
+    for c in range(CLIENTS):
+        alone = Local(PDGD(), *parts, nothing, threads).collect(own[c], 1, np.array([c]))[0].updates[0]
+        shared_part = len(params) - (memory.shape[1] if isinstance(learner, FedPer) else 0)
+        assert alone[:shared_part].tobytes() == shared[c, :shared_part].tobytes()
+
+
+@dataclass(frozen=True)
+class Mine(PDGD):
+    """Somebody's own, which may learn otherwise."""
+
+    def learn(self, *args):
+        update, weight, memory = PDGD.learn(self, *args)
+        return 2 * update, weight, memory
+
+
+@pytest.fixture
+def registered():
+    learners.register(Mine)
+    yield
+    learners.forget(__name__)
+
+
+@pytest.mark.parametrize("engine", [Debug, Local])
+def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
+    learner, population = Personal(learner=Mine()), people()
+    params, memory = begun(learner, Linear(), population)
+    made = engine(learner, Linear(), population, 3, memory, *(() if engine is Debug else (Threads(1),)))
+    cohort, _ = made.collect(params, 0, np.arange(3))
+    plain, _ = Debug(Mine(), Linear(), population, 3, np.empty((CLIENTS, 0), np.float32)).collect(
+        params, 0, np.arange(3)
+    )
+    assert cohort.updates.tobytes() == plain.updates.tobytes()
+    if engine is Local:
+        assert made.notes == ("runs plainly: there is no compiled twin for Personal, Linear, Cascade together",)
