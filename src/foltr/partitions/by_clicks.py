@@ -25,7 +25,9 @@ class ByClicks:
 
     `models` is 'cascades' (perfect, navigational and informational ones), 'positions' (position bias eta 0, 0.5, 1, 1.5
     and 2), or a tuple of click models. The users of the experiment are not used: leave them out. With `iid`, the twin,
-    each session draws one of the models. Thesis 4.5.1: three clients for cascades, five for positions.
+    each session draws one of the models, all with equal chances: where clients are no multiple of the models, some of
+    these have a larger share without `iid`. The server's own client (Sharing, FLTrust) clicks by the
+    experiment's users. Thesis 4.5.1: three clients for cascades, five for positions.
     """
 
     models: str | tuple[ClickModel, ...] = "cascades"

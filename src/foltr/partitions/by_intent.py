@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -20,10 +21,12 @@ class ByIntent:
     """The same queries and documents, judged by each client for an intent of its own: one client per labelling.
 
     Which client has which intent is drawn for every query: client c judges query q by labelling p_q(c), where p_q is a
-    random permutation. (Some intents have many more relevant documents than others.) With `iid`, the twin, all clients
-    judge alike: a document is as relevant as it is for any of the intents. Thesis 4.3.
+    random permutation. (Some intents have many more relevant documents than others.) With `dealt='for good'` client c
+    has intent c in all queries. With `iid`, the twin, all clients judge alike: a document is as relevant as it is for
+    any of the intents. Thesis 4.3.
     """
 
+    dealt: Literal["per query", "for good"] = "per query"
     iid: bool = False
 
     def population(self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int) -> Population:
@@ -40,6 +43,8 @@ class ByIntent:
         p = iid(data, users, clients, sessions)
         draws = stream(seed, "intents").words(data.queries * intents).reshape(data.queries, intents)
         dealt = np.argsort(draws, axis=1, kind="stable")  # (q, clients)
+        if self.dealt == "for good":
+            dealt = np.tile(np.arange(intents), (data.queries, 1))
         ideals = np.stack([ideal_dcg(labels, data.offsets) for labels in data.labels])  # (intents, q)
         return replace(
             p,

@@ -62,6 +62,15 @@ def test_seeds_matter_and_repeat():
     assert (one == same).all() and (one != other).any()
 
 
+@given(tiny(labellings=(2, 4)), SEEDS)
+def test_dealt_for_good_a_client_keeps_its_intent(data, seed):
+    intents = len(data.labels)
+    p = ByIntent(dealt="for good").population(data, Cascade(), intents, 5, seed)
+    np.testing.assert_array_equal(p.labelling, np.repeat(np.arange(intents), data.queries))
+    for c in range(intents):
+        np.testing.assert_array_equal(p.ideals[p.first[c] : p.last[c]], ideal_dcg(data.labels[c], data.offsets))
+
+
 def test_what_has_no_intents_is_refused():
     data = made(np.eye(4, 8), [4, 4], 2)
     for iid in (False, True):
