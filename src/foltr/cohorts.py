@@ -14,7 +14,7 @@ import numpy as np
 from foltr.core import Array, Cohort, require
 from foltr.seeds import Stream
 
-POWER = 32  # iterations from a random direction to the top singular one
+STEPS = 1000  # at most, from a random direction to the top singular one
 
 
 @cache
@@ -45,10 +45,10 @@ def ranked(scores: Array) -> Array:
     return np.argsort(scores, kind="stable")
 
 
-def weighted_mean(cohort: Cohort, chosen: Array) -> Array:
-    """Of the rows `chosen`, as FedAvg would: (d,) float64."""
-    weights = cohort.weights[chosen]
-    return np.einsum("n,nd->d", weights, cohort.updates[chosen]) / weights.sum()
+def weighted_mean(updates: Array, weights: Array) -> Array:
+    """sum_i weights[i] updates[i] / sum_i weights[i], as FedAvg takes it: (n, d), (n,) -> (d,) float64."""
+    mean: Array = compiled().weighted_mean(updates, weights)
+    return mean
 
 
 def sorted_columns(updates: Array) -> Array:
@@ -96,9 +96,9 @@ def mean_around_median(updates: Array, count: int) -> Array:
 
 
 def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
-    """z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the coordinate-wise
-    median, until a step is no longer than `smoothing` or for so many `iterations`: (d,)."""
-    z = middle(updates)
+    """z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the weighted median of
+    each coordinate, until a step is no longer than a thousandth of `smoothing` or for so many `iterations`: (d,)."""
+    z = weighted_middle(updates, weights)
     compiled().weiszfeld(rows(updates), rows(weights), smoothing, iterations, z)
     return z
 
@@ -109,12 +109,32 @@ def middle(updates: Array) -> Array:
     return (ordered[(n - 1) // 2].astype(np.float64) + ordered[n // 2]) / 2.0
 
 
+def weighted_middle(updates: Array, weights: Array) -> Array:
+    """The weighted median of each coordinate: the lowest value x with at least half of the weight on values <= x; where
+    that is exactly half, the mean of x and the next value. With equal weights it is `middle`. (d,) float64."""
+    if (weights == weights[0]).all():
+        return middle(updates)
+    (n, d), ordered, half = updates.shape, sorted_columns(updates), weights.sum() / 2.0
+    every, first, last = np.arange(d), np.zeros(d, np.int64), np.full(d, n - 1)
+    while (first < last).any():  # bisections take less time than sorting with weights
+        at = (first + last) // 2
+        enough = np.einsum("n,nd->d", weights, updates <= ordered[at, every]) >= half
+        first, last = np.where(enough, first, np.minimum(at + 1, last)), np.where(enough, at, last)
+    low = ordered[first, every]
+    upto = updates <= low
+    following = ordered[np.minimum(upto.sum(axis=0), n - 1), every]
+    high = np.where(np.einsum("n,nd->d", weights, upto) > half, low, following)
+    return (low.astype(np.float64) + high) / 2.0
+
+
 def outlier_scores(updates: Array, rng: Stream) -> Array:
     """<u_i - c, v>^2 with the mean c and the direction v in which the updates vary most: (n,). No LAPACK: its bits may
     depend on the number of threads."""
+    from foltr.kernels.outliers import outlier_scores as compiled_scores
+
     centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
     start = rng.uniforms(updates.shape[1]) - 0.5
-    compiled().outlier_scores(rows(centred), start, POWER, scores)
+    compiled_scores(rows(centred), start, STEPS, scores)
     return scores
 
 
@@ -124,6 +144,10 @@ def means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
     means = np.empty(updates.shape)
     compiled().means_of_nearest(rows(updates), rows(weights), keep, means)
     return means
+
+
+def _weighted_mean(updates: Array, weights: Array) -> Array:
+    return np.einsum("n,nd->d", weights, updates) / weights.sum()
 
 
 def _squares(updates: Array) -> Array:
@@ -159,8 +183,8 @@ def _mean_around_median(updates: Array, count: int) -> Array:
 
 
 def _weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
-    z, before = middle(updates), None
-    while iterations and (before is None or np.linalg.norm(z - before) > smoothing):
+    z, before = weighted_middle(updates, weights), None
+    while iterations and (before is None or np.linalg.norm(z - before) > 1e-3 * smoothing):
         pull = weights / np.maximum(smoothing, np.linalg.norm(updates - z, axis=1))
         z, before, iterations = (pull[:, None] * updates).sum(axis=0) / pull.sum(), z, iterations - 1
     return z
@@ -177,6 +201,7 @@ def _means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
 
 
 by_definition = SimpleNamespace(
+    weighted_mean=_weighted_mean,
     distances=_distances, krum_scores=_krum_scores, bulyan_rows=_bulyan_rows, mean_around_median=_mean_around_median,
     weiszfeld=_weiszfeld, outlier_scores=_outlier_scores, means_of_nearest=_means_of_nearest,
 )  # fmt: skip

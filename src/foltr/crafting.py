@@ -44,6 +44,11 @@ def lengths(updates: Array) -> Array:
     return np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
 
 
+def length(signs: Array) -> float:
+    """|s|, the root of how many s_j are not 0; 1 for s = 0, so that one can divide by it."""
+    return sqrt(int(np.count_nonzero(signs)) or 1)
+
+
 def alike(message: Array, m: int) -> Array:
     """The same message (d,) from each of m clients: (m, d) float32."""
     sent = np.empty((m, len(message)), np.float32)
@@ -71,7 +76,7 @@ def picked(
     for which there is one. Copies win no ties. Without any, the first lambda below 1e-5, and 0.
 
     A score is the sum of the `nearest` <= b smallest distances to others, or of their squares. `start=None`
-    is the bound beyond which Krum (kept = 1) picks none of `fewest` copies, r / sqrt(d) + max_i |u_i| / sqrt(d), where
+    is the bound beyond which Krum (kept = 1) picks none of `fewest` copies, (r + max_i |u_i|) / |signs|, where
     (nearest + 1 - fewest) r is the smallest score among `updates` alone, or with squares (nearest + 1 - fewest) r^2.
     """
     found: tuple[float, int] = compiled().picked(
@@ -84,10 +89,10 @@ def _picked(
     updates: Array, signs: Array, fewest: int, most: int, nearest: int, kept: int, squared: bool, start: float | None
 ) -> tuple[float, int]:
     apart, scored = cohorts.by_definition.distances, cohorts.by_definition.krum_scores
-    b, d = updates.shape
+    b = len(updates)
     if start is None:
         r = scored(apart(updates), nearest, squared).min() / (nearest + 1 - fewest)
-        start = float(((sqrt(r) if squared else r) + lengths(updates).max()) / sqrt(d))
+        start = float(((sqrt(r) if squared else r) + lengths(updates).max()) / length(signs))
     scale = start
     for copies in range(fewest, most + 1):
         scale = start
@@ -110,7 +115,7 @@ def against_krum(
         signs = -np.sign(mean(cohort.updates))
         return signs, picked(others(cohort, malicious), signs, m, m, n - m - 2, n - m if multi else 1, squared, None)[0]
     signs, nearest = -np.sign(mean(own)), max(1, m - 2)
-    first = start * float(lengths(own).mean()) / sqrt(own.shape[1])
+    first = start * float(lengths(own).mean()) / length(signs)
     return signs, picked(own, signs, 1, nearest + 1, nearest, m if multi else 1, squared, first)[0]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from foltr.aggregators.mean import Mean
 from foltr.core import require
+from foltr.errors import Mistake
 from foltr.federation import cohort_size
 from foltr.leaving import groups_of, left_of, remaining_of
 from foltr.optimizers.sgd import SGD
@@ -46,12 +47,25 @@ def _baseline_fits(e: Experiment) -> None:
 
 def remarks(e: Experiment) -> tuple[str, ...]:
     """What the rule and the attack have to say of so many clients; they refuse what cannot be computed."""
+    _enough_arrive(e)
     return e.aggregator.fits(e.cohort) + _attack_fits(e) + _unlearning_fits(e)
+
+
+def _enough_arrive(e: Experiment) -> None:
+    """Refuses a rule for which too few messages are left, on average, in a round."""
+    if not e.dropout:
+        return
+    left = max(1, round((1.0 - e.dropout) * e.cohort))
+    try:
+        e.aggregator.fits(left)
+    except Mistake as mistake:
+        lost = f"about {left} of {e.cohort} messages arrive in a round, and that is too few ({mistake})"
+        raise Mistake(f"{lost}: ask more clients, or lower dropout") from None
 
 
 def _attack_fits(e: Experiment) -> tuple[str, ...]:
     if e.attack is None:
-        alone = f"malicious={e.malicious} clients need an attack, such as attack='DataPoisoning()'"
+        alone = f"malicious={e.malicious}, roaming={e.roaming}: that needs an attack, such as attack='DataPoisoning()'"
         require(e.malicious == 0 and not e.roaming, alone)
         return ()
     name = type(e.attack).__name__
@@ -78,7 +92,8 @@ def _unlearning_fits(e: Experiment) -> tuple[str, ...]:
     if e.unlearning.subtracts:
         other = f"{e.aggregator!r}, {e.optimizer!r}" + (f", {e.channel!r}" if e.channel is not None else "")
         means = f"{name} takes single contributions out of a sum of means: with {other} there is none"
-        plain = type(e.aggregator) is Mean and type(e.optimizer) is SGD and e.channel is None
+        other += ", lost messages" if e.dropout else ""
+        plain = type(e.aggregator) is Mean and type(e.optimizer) is SGD and e.channel is None and not e.dropout
         require(plain, f"{means}: use FedEraser() or Retrain()")
     return e.unlearning.fits(e.learner.sessions) + _remaining_fit(e)
 

@@ -95,11 +95,18 @@ def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
             return there
         begun = f"{file} is gone or damaged, and the run was begun with it"
         require(not (file.parent / "checkpoint.npz").exists(), f"{begun}: delete {file.parent} to start again")
-        made = np.lib.format.open_memmap(file, mode="w+", dtype=kind, shape=shape)
-        if sys.platform == "linux":
-            with open(file, "r+b") as whole:  # a full disk is an error now, and would be a crash in some round
-                os.posix_fallocate(whole.fileno(), 0, file.stat().st_size)
-        return made
+        aside = file.with_suffix(".new")
+        try:
+            mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=kind, shape=shape)
+            if sys.platform == "linux":
+                with open(aside, "r+b") as whole:  # a full disk is an error now, and would be a crash in some round
+                    os.posix_fallocate(whole.fileno(), 0, aside.stat().st_size)
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
+        del mapped  # some systems move no file that is mapped
+        aside.replace(file)
+        return np.load(file, mmap_mode="r+")
 
 
 def _fitting(file: Path, shape: tuple[int, ...], kind: type) -> Array | None:

@@ -16,6 +16,8 @@ from foltr.data.dataset import Dataset
 from foltr.metrics import DEPTH, dcg, ideal_dcg, max_rr
 from foltr.seeds import Stream
 
+HOSTS = 2  # clients of the server's own, at most: one that warms up, and one that is trusted
+
 
 @dataclass(frozen=True, eq=False)
 class Population:
@@ -44,6 +46,16 @@ class Population:
     def __post_init__(self) -> None:
         """Kernels read these tables without looking: what they say must exist."""
         rows, blocks, models = len(self.rows), len(self.starts), len(self.click_models)
+        for tables in (("starts", "stops", "labelling", "ideals"), ("first", "last", "models", "sessions"), ("rows",)):
+            for name in tables:
+                table = getattr(self, name)
+                shape = np.shape(table)[:1] == np.shape(getattr(self, tables[0]))[:1]
+                kind = isinstance(table, np.ndarray) and table.dtype.kind == ("f" if name == "ideals" else "i")
+                flat = np.ndim(table) == 1 + (name == "models")
+                require(kind and flat and shape, f"the table {name} of a population has the wrong kind or shape")
+        require(bool(np.isfinite(self.ideals).all()), "the ideals of a population are not finite")
+        hosts = f"a population hosts 0 .. {HOSTS} clients, and a warm-up needs one: got {self.hosted}"
+        require(0 <= self.hosted <= HOSTS and (self.hosted > 0 or not self.warmup), hosts)
 
         def inside(table: Array, low: int, high: int) -> bool:
             return len(table) > 0 and bool(table.min() >= low and table.max() <= high)
@@ -56,7 +68,9 @@ class Population:
         require(judged, f"every block must be judged by one of {len(self.data.labels)} labellings")
         drawn = inside(self.first, 0, blocks) and inside(self.last, 0, blocks) and bool((self.first < self.last).all())
         require(drawn, f"every client must draw from at least one of the {blocks} blocks")
-        require(inside(self.models, 0, models - 1), f"every client must click by one of {models} click models")
+        known = self.deceit is None or 0 <= self.deceit < models
+        clicked = inside(self.models, 0, models - 1) and known
+        require(clicked, f"every client must click by one of {models} click models")
         require(bool((self.sessions >= 1).all()), "every client must search at least once a round")
 
     @property

@@ -17,11 +17,9 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate, nobody
 from foltr.seeds import Stream, stream
-from foltr.simulation import Population, with_deceit, with_host
+from foltr.simulation import HOSTS, Population, with_deceit, with_host
 from foltr.threads import Threads
 from foltr.worlds import Attack
-
-HOSTS = 2  # at most so many clients, after all others, are the server's own: never malicious
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Malicious:
         return self._mask(0)
 
     def _mask(self, t: int) -> Array:
-        mask = np.zeros(self.clients + HOSTS, bool)
+        mask = np.zeros(self.clients + HOSTS, bool)  # the server's own are never malicious
         mask[self.members(t)] = True
         return mask
 
@@ -53,6 +51,11 @@ class Malicious:
 def population_of(e: Experiment, data: Dataset) -> Population:
     """Who searches in the experiment's data, or in another split of it."""
     p = e.partition.population(data, e.users, e.clients, e.learner.sessions, e.seed)
+    name = type(e.partition).__name__
+    require(isinstance(p, Population), f"{name}.population gave no Population, but {type(p).__name__}")
+    require(p.clients == e.clients, f"{name} made {p.clients} clients, and the experiment has {e.clients}")
+    often = f"{name}.most says {e.sessions} searches in a round, and a client makes {p.sessions[: p.clients].max()}"
+    require(bool((p.sessions[: p.clients] <= e.sessions).all()), often)
     if e.privacy is not None and e.privacy.even:
         uneven = f"{type(e.privacy).__name__} needs equal weights: every client must search equally often"
         require(bool((p.sessions[: p.clients] == p.sessions[0]).all()), uneven)
@@ -77,13 +80,15 @@ class Attacked:
         count = np.count_nonzero(malicious)
         if not count:
             return cohort
-        crafted = self.attack.craft(cohort, malicious, params, rng)
-        if np.shape(crafted) != (count, cohort.updates.shape[1]):
-            raise Mistake(f"{type(self.attack).__name__}.craft gave {np.shape(crafted)} for {count} malicious clients")
-        updates = cohort.updates.copy()
-        updates[malicious] = crafted
-        if not np.isfinite(np.vdot(crafted, crafted)) and not np.isfinite(updates).all():
-            raise FloatingPointError(f"round {t}: a message of {type(self.attack).__name__} is not finite")
+        updates, name = cohort.updates.copy(), type(self.attack).__name__
+        crafted = np.asarray(self.attack.craft(cohort, malicious.copy(), params, rng))
+        if crafted.shape != (count, cohort.updates.shape[1]) or crafted.dtype.kind != "f":
+            given = f"{name}.craft gave {crafted.shape} of kind {crafted.dtype.kind!r}"
+            raise Mistake(f"{given} for {count} malicious clients, not {count} rows of {updates.shape[1]} real numbers")
+        with np.errstate(over="ignore"):  # is looked for next
+            updates[malicious] = crafted
+        if not np.isfinite(np.vdot(updates, updates)) and not np.isfinite(updates).all():
+            raise FloatingPointError(f"round {t}: a message of {name} is not finite: what it sends grew too large")
         return cohort.sending(updates)
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from foltr.aggregators.krum import Krum
 from foltr.attacks.compromised_model import CompromisedModel
 from foltr.attacks.data_poisoning import DataPoisoning
 from foltr.attacks.fang_krum import FangKrum
@@ -112,11 +113,25 @@ def test_fang_against_multi_krum():
     assert krum_scores(crafted, HONEST, 2).tolist() == [8, 8, 9, 6, 7, 11]
 
 
-def test_fang_in_two_dimensions_goes_nowhere_where_the_mean_is_zero():
-    """The second number is 0 for all: s = (-1, 0), and the bound is 12 / sqrt(2) = 8.485. There a copy scores 4.485 and
-    the best honest model 6: picked at once."""
+def test_a_number_that_nobody_changes_changes_nothing():
+    """s = (-1, 0) with |s| = 1: the bound stays 12. (12 / sqrt(2) = 8.49 is none: at 9.9 a copy scores 5.9, the best
+    honest model 6.) At the bound none is picked, at 6 a copy is."""
     crafted = sent(FangKrum(knowledge="all"), [(x, 0) for x in OWN], [(x, 0) for x in HONEST], params=[5.0, 7.0])
-    assert crafted == pytest.approx(np.array([[-12 / math.sqrt(2), 0.0]] * 2))
+    assert crafted == pytest.approx(np.array([[-6.0, 0.0]] * 2))
+    assert krum_scores([[-9.9]] * 2, HONEST, 2).tolist() == pytest.approx([5.9, 5.9, 8.9, 6, 7, 11])
+
+
+def test_fang_against_krum_goes_against_the_mean_of_all():
+    """Own -10, -10: the mean of all six is -17 / 6, that of the honest is 3 / 4. So s = +1. At 12 a copy scores 6, as
+    the honest -1 does; at 6 it scores 0, as the honest 6 beside it does; at 3 it scores 1, and the honest 2 has 2."""
+    assert sent(FangKrum(knowledge="all"), [-10, -10], HONEST) == every(3, 2)
+
+
+def test_the_start_of_own_knowledge_is_as_long_as_own_updates():
+    """(2, -2, 2, 2) is 4 long, s is 2 long: lambda = 2. (2, 0, -2, 1) is 3 long, s is sqrt(3) long."""
+    assert sent(FangKrum(), [(2, -2, 2, 2)], [(9,) * 4] * 9).tolist() == [[-2, 2, -2, -2]]
+    crafted = sent(FangKrum(start=2.0), [(2, 0, -2, 1)], [(9,) * 4] * 9)
+    assert crafted == pytest.approx(2 * math.sqrt(3) * np.array([[-1, 0, 1, -1]]))
 
 
 def test_fang_gives_up_below_a_hundred_thousandth():
@@ -182,6 +197,15 @@ def test_fang_against_trimmed_mean_with_full_knowledge(theta, honest, s, models,
 def test_fang_against_trimmed_mean_with_another_b():
     crafted = sent(FangTrimmed(knowledge="all", b=10.0), [-1.0] * 200, [-3, -1, 1])
     assert crafted.min() >= 1 and 9.5 < crafted.max() <= 10
+
+
+def test_fang_against_trimmed_mean_looks_at_all_for_the_side_and_at_the_honest_for_the_edge():
+    """Malicious -20 and 50 before the attack: the mean of all is above 0, that of the honest -1. So s = -1, and the
+    edge is the lowest honest -3. The second number has the mean 0 of all (and honest ones around it): theta stays."""
+    honest = [(-3, 1), (-1, -1), (1, 0)]
+    crafted = sent(FangTrimmed(knowledge="all"), [(-20, 0), (50, 0)] * 100, honest, [0.0, 7.0])
+    assert -6 <= crafted[:, 0].min() < -5.9 and -3.1 < crafted[:, 0].max() <= -3
+    assert not crafted[:, 1].any()
 
 
 def test_fang_against_trimmed_mean_with_own_knowledge():
@@ -260,3 +284,17 @@ def test_tailored_to_krum_goes_as_far_as_it_is_picked():
     assert sent(Tailored(rule="Krum(malicious=2)"), OWN, HONEST) == every(-9.75, 2)
     # with a reach of 20 the last tried are 20 / 16 = 1.25 and 1.25 + 1.25 x (1/2 + 1/8) = 2.03125
     assert sent(Tailored(rule="Krum(malicious=2)", reach=20.0), OWN, HONEST) == every(0.75 - 5.25 * 2.03125, 2)
+
+
+@pytest.mark.parametrize("direction", ["std", "unit", "sign"])
+def test_tailored_to_krum_does_not_take_an_honest_choice_for_its_own(direction):
+    """Honest 5 e_1, ..., 5 e_5: mu = (1, ..., 1), each is sqrt(20) away, across p = -2 (1, ..., 1). Three nearest: a
+    single crafted 1 - 2 gamma is sqrt(20 (1 + gamma^2)) from all, and picked if these are less than the sqrt(50)
+    between honest ones: gamma < sqrt(1.5) = 1.2247. Else an honest one is, sqrt(20) from mu but not along p: 0. With a
+    reach of 12, 12 / 16 = .75 is best, then 1.125 and 1.21875; of 16, 1, then 1.125 and 1.1875."""
+    honest = 5.0 * np.eye(5)
+    for reach, gamma in ((12.0, 1.21875), (16.0, 1.1875)):
+        crafted = sent(Tailored(rule=Krum(malicious=1), direction=direction, reach=reach), [np.zeros(5)], honest)
+        assert crafted == pytest.approx(np.full((1, 5), 1 - 2 * gamma), rel=1e-6)
+        seen = Cohort(np.arange(6), np.concatenate([crafted, honest.astype(np.float32)]), np.ones(6))
+        np.testing.assert_array_equal(Krum(malicious=1).combine(seen), crafted[0])

@@ -67,6 +67,13 @@ def test_multi_krum_averages_the_best():
     gives(MultiKrum(malicious=1), along(0, 1, 2, 4, 50, weights=[1, 2, 1, 1, 9]), [3 * 8 / 5, 4 * 8 / 5])
 
 
+def test_multi_krum_by_squares():
+    """The two nearest of t = 0, 1, 4, 8, 9 sum up to 5, 4, 7, 5, 6, their squares to 17, 10, 25, 17, 26: without them
+    4 is left out, with them 9."""
+    gives(MultiKrum(malicious=1), along(0, 1, 4, 8, 9), [3 * 18 / 4, 4 * 18 / 4])
+    gives(MultiKrum(malicious=1, squared=True), along(0, 1, 4, 8, 9), [3 * 13 / 4, 4 * 13 / 4])
+
+
 COLUMNS = [[1.0, 8.0], [2.0, -90.0], [4.0, 6.0], [90.0, 7.0], [3.0, 9.0]]  # sorted: 1 2 3 4 90 and -90 6 7 8 9
 
 
@@ -117,6 +124,28 @@ def test_geometric_median_on_a_line_is_the_weighted_median():
     """Weights 1, 1, 3: beyond half of the whole lies at t = 10."""
     direction = GeometricMedian(iterations=500).combine(along(0, 1, 10, weights=[1, 1, 3]))
     np.testing.assert_allclose(direction, [30.0, 40.0], atol=1e-5)
+
+
+def test_geometric_median_does_not_stay_at_many_equal_updates():
+    """0, 0, 0, 1, 5 with weights 1, 1, 1, 3, 1: to the right of 0 lie 4 of 7. From the middle one of them, 0, the first
+    steps are as short as the smoothing."""
+    c = cohort([[0], [0], [0], [1], [5]], weights=[1, 1, 1, 3, 1])
+    np.testing.assert_allclose(GeometricMedian().combine(c), [1.0], atol=1e-5)
+
+
+def test_geometric_median_leaves_an_update_that_it_begins_at():
+    """Three at 0, two each at 5 e_1, 5 e_2, 5 e_3: 0 is the median of each coordinate. The six pull by 2 sqrt(3) > 3,
+    but steps away from 0 begin as short as the smoothing. At (x, x, x) the sum is 3 sqrt(3) x + 6 sqrt((5 - x)^2 +
+    2 x^2), least where 27 x^2 - 90 x + 25 = 0."""
+    c = cohort([*np.zeros((3, 3)), *5.0 * np.eye(3), *5.0 * np.eye(3)])
+    direction = GeometricMedian(iterations=1000).combine(c)
+    np.testing.assert_allclose(direction, (15 - 5 * np.sqrt(6)) / 9, atol=1e-6)
+
+
+def test_geometric_median_counts_weight_and_not_attackers():
+    """Three of weight 2 at t = -1, 0, 1 and four of weight 1 at a million: half of 10 is reached at t = 1."""
+    c = along(*[1e6] * 4, -1, 0, 1, weights=[1, 1, 1, 1, 2, 2, 2])
+    np.testing.assert_allclose(GeometricMedian().combine(c), [3.0, 4.0], atol=1e-4)
 
 
 def test_centred_clipping_moves_from_the_last_direction():

@@ -120,8 +120,33 @@ def test_weiszfeld(n, d, kind):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-5 if kind == "shouting" else 1e-8)
 
 
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 6)), min_size=1, max_size=30))
+def test_weighted_medians(pairs):
+    """A weight of w is w times weight 1."""
+    values, weights = np.array(pairs).T
+    columns = np.stack([values, -values, values % 3], axis=1).astype(np.float32)
+    expected = np.median(np.repeat(columns.astype(float), weights, axis=0), axis=0)
+    assert cohorts.weighted_middle(columns, weights.astype(float)).tolist() == expected.tolist()
+    assert cohorts.weighted_middle(columns, np.full(len(values), 0.1)).tolist() == cohorts.middle(columns).tolist()
+
+
+def test_a_weighted_median_of_what_is_no_number():
+    columns = np.array([[np.nan, np.inf], [1, -np.inf], [2, 5]])
+    assert cohorts.weighted_middle(columns, np.array([2.0, 1.0, 2.0])).tolist() == [2, 5]
+
+
+@pytest.mark.parametrize(("n", "d"), [(10, 46), (10, 136), (100, 136), (200, 20)])
+def test_who_stands_out_among_equals(n, d):
+    """Where no direction stands out the first one is found late: the search must not stop before."""
+    for i in range(40):
+        u = 0.1 * stream(i, "gaussian", n, d).normals(n * d).reshape(n, d).astype(np.float32)
+        got, expected = cohorts.outlier_scores(u, stream(i)), by_definition.outlier_scores(u, stream(i))
+        assert got.argmax() == expected.argmax()
+        np.testing.assert_allclose(got, expected, atol=1e-3 * expected.max())
+
+
 @pytest.mark.parametrize(("n", "d"), [(3, 2), (10, 46), (50, 7)])
-def test_outliers_by_power_iteration_and_by_singular_values(n, d):
+def test_outliers_by_conjugate_gradients_and_by_singular_values(n, d):
     u = drawn(n, d, dtype=np.float64)
     u += 30.0 * stream(9).normals(n)[:, None] * stream(8).normals(d)  # one direction stands out
     got, expected = cohorts.outlier_scores(u, stream(3)), by_definition.outlier_scores(u, stream(3))

@@ -57,7 +57,7 @@ def test_an_attack_changes_the_messages_of_the_malicious_alone():
 
 
 def test_rows_that_do_not_fit_are_refused():
-    with pytest.raises(Mistake, match=r"Sends.craft gave \(2, 2\) for 1 malicious clients"):
+    with pytest.raises(Mistake, match=r"Sends.craft gave \(2, 2\) of kind 'f' for 1 malicious clients"):
         Attacked(Sends(np.zeros((2, 2))), SECOND)(COHORT, np.zeros(2, np.float32), 0, stream(1))
     with pytest.raises(FloatingPointError, match="round 5: a message of Sends is not finite"):
         Attacked(Sends(np.array([[np.inf, 0]])), SECOND)(COHORT, np.zeros(2, np.float32), 5, stream(1))
@@ -105,8 +105,8 @@ def test_equal_weights_are_those_of_clients_not_of_the_server():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"malicious": 2}, "malicious=2 clients need an attack"),
-        ({"roaming": True}, "need an attack"),
+        ({"malicious": 2}, "malicious=2, roaming=False: that needs an attack"),
+        ({"roaming": True}, "roaming=True: that needs an attack"),
         ({"attack": "DataPoisoning()"}, "needs 1 .. 5 of 6 clients to be malicious, got malicious=0"),
         ({"attack": "DataPoisoning()", "malicious": 6}, "got malicious=6"),
         ({"attack": "InnerProduct()", "malicious": 1, "learner": "ES()"}, "messages of ES are rewards"),

@@ -21,8 +21,8 @@ class DnC(NeedsMany, Remembering):
 
     Each of `iterations` times: draw at most `coordinates` of the parameters, take there the top right singular vector v
     of the updates minus their mean c, and drop the ceil(`strictness` x m) clients with the largest <u_i - c, v>^2. Who
-    is never dropped is averaged. `malicious` = m is how many attackers are assumed. v comes by power iteration from a
-    random start. An update that is no number is dropped beforehand.
+    is never dropped is averaged. `malicious` = m is how many attackers are assumed. v is found by
+    conjugate gradients from a random start. An update that is no number is dropped beforehand.
     """
 
     malicious: int = 1
@@ -63,4 +63,4 @@ class DnC(NeedsMany, Remembering):
             kept[ranked(scores)[max(0, n - self.dropped) :]] = False
         if not kept.any():
             raise Withheld(f"{self!r} kept none of {n} updates")
-        return weighted_mean(cohort, np.flatnonzero(kept)), memory
+        return weighted_mean(cohort.updates[kept], cohort.weights[kept]), memory

@@ -16,9 +16,10 @@ class GeometricMedian(Memoryless):
     """The point of the least weighted distance to all updates.
 
     argmin_z sum_i n_i |u_i - z|, with the weights n_i of the clients, as in that paper. Smoothed Weiszfeld: z <-
-    sum_i b_i u_i / sum_i b_i with b_i = n_i / max(`smoothing`, |u_i - z|), from the coordinate-wise median,
-    `iterations` times or until a step is no longer than `smoothing`. (The paper starts at the mean, which an attacker
-    can put anywhere.) Less than half of the weight cannot move it without bound.
+    sum_i b_i u_i / sum_i b_i with b_i = n_i / max(`smoothing`, |u_i - z|), from the weighted median of each
+    coordinate, `iterations` times or until a step is no longer than `smoothing` / 1000 (steps away from an update that
+    is not the median begin small). The paper starts at the mean, which an attacker can put anywhere. Less than half of
+    the weight cannot move it without bound.
     """
 
     iterations: int = 100

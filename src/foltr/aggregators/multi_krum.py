@@ -17,8 +17,8 @@ class MultiKrum(NeedsMany, Memoryless):
 
     sum_{i in S} n_i u_i / sum_{i in S} n_i, where S are the n - m updates with the lowest Krum scores and n_i their
     weights; `malicious` = m is how many attackers are assumed. Scores as in Krum: sums of the n - m - 2 shortest
-    distances, or of their squares (`squared`, the original paper). |S| = n - m as in the thesis (5.3.1). Equal scores
-    go to the lower client id.
+    distances, or of their squares (`squared`, the original paper). |S| = n - m as in the thesis (5.3.1), which
+    averages them without weights: the same where these are equal. Equal scores go to the lower client id.
     """
 
     malicious: int = 1
@@ -39,4 +39,5 @@ class MultiKrum(NeedsMany, Memoryless):
     def combine(self, cohort: Cohort) -> Array:
         cohort, m = self.arrived(cohort), self.malicious
         scores = krum_scores_of(cohort.updates, len(cohort) - m - 2, self.squared)
-        return weighted_mean(cohort, ranked(scores)[: len(cohort) - m])
+        best = ranked(scores)[: len(cohort) - m]
+        return weighted_mean(cohort.updates[best], cohort.weights[best])

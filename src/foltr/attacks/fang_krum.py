@@ -22,8 +22,10 @@ class FangKrum(ChangesMessages):
     whoever wins ties, or until it is below 1e-5 and sent all the same.
 
     `knowledge='all'`: mu of all n models, and Krum on n - m honest models and m crafted ones. The start is the bound
-    r / sqrt(d) + max |theta_i - theta| / sqrt(d) over honest i, where (n - 2m - 1) r is the smallest sum of distances
-    from an honest model to its n - m - 2 nearest honest ones; with squares (n - 2m - 1) r^2. Beyond it none is picked.
+    r / |s| + max |theta_i - theta| / |s| over honest i, where (n - 2m - 1) r is the smallest sum of distances from an
+    honest model to its n - m - 2 nearest honest ones; with squares (n - 2m - 1) r^2. Beyond it none is picked. (The
+    paper writes sqrt(d), which is |s| where no s_j is 0. Where some are it is no bound: a column that nobody changes
+    would shorten the attack.)
 
     `knowledge='own'`: mu of the m own models, and Krum on these and 1, 2, ... crafted copies, until there are enough
     for some lambda. Of m + c models, c of them crafted, it sums m - 2 distances (at least one), so that m - 1 copies

@@ -21,12 +21,16 @@ STAND_INS, RULE = 0, 1  # addresses below the round's
 @attack
 @dataclass(frozen=True)
 class Tailored(ChangesMessages):
-    """Every malicious client sends mu + gamma p, with the gamma that moves the known `rule` farthest from mu.
+    """Every malicious client sends mu + gamma p, with the gamma that moves the known `rule` farthest along p.
 
-    It maximises |mu - rule(m copies of mu + gamma p, and the n - m honest updates)|, with mu the mean of these updates
-    and p as in `MinMax`, but as long as the longest u_i - mu (as mu, if they agree). gamma is one of reach, reach / 2,
-    ..., reach / 2^9; then the best one is enlarged by four bisections towards its double, because a rule follows until
-    it notices.
+    It maximises <rule(m copies of mu + gamma p, and the n - m honest updates) - mu, p>, with mu the mean of these
+    updates and p as in `MinMax`, but as long as the longest u_i - mu (as mu, if they agree). gamma is one of reach,
+    reach / 2, ..., reach / 2^9; then the best one is enlarged by four bisections towards its double, because a rule
+    follows until it notices.
+
+    The paper takes the largest gamma with which a rule is deceived, and says for each rule what that is: Krum must
+    select a crafted update. Here one measure serves all rules. Not |rule - mu|: with that, an honest update that Krum
+    selects far from mu would count as success.
 
     The rule is called as in its first round: `rule.init(d)` is its memory, and the mean of the known updates stands for
     the server's trusted one. With `knowledge='own'` mu is the mean of the m own updates before the attack, and honest
@@ -66,7 +70,7 @@ class Tailored(ChangesMessages):
                 direction, _ = self.rule(seen, self.rule.init(len(mu)), rng.at(RULE))
             except Withheld:
                 return 0.0
-            return float(np.square(direction - mu).sum())
+            return float(((direction - mu) * step).sum())
 
         return alike(mu + _farthest(moved, self.reach) * step, len(own))
 

@@ -56,13 +56,13 @@ def _is_picked(apart, sums, far, order, copies, nearest, kept):
 
 
 @kernel()
-def _bound(sums, squares, nearest, copies, squared, d):
+def _bound(sums, squares, nearest, copies, squared, signed):
     """Beyond which no lambda lets the crafted messages be picked by Krum."""
     least, longest, beyond = np.inf, 0.0, nearest - (copies - 1)
     for i in range(sums.shape[0]):
         least, longest = min(least, sums[i, nearest]), max(longest, squares[i])
     radius = math.sqrt(least / beyond) if squared else least / beyond
-    return (radius + math.sqrt(longest)) / math.sqrt(d)
+    return (radius + math.sqrt(longest)) / math.sqrt(max(1.0, signed))
 
 
 @kernel()
@@ -78,7 +78,7 @@ def picked(updates, signs, fewest, most, nearest, kept, squared, start, least):
     for j in range(d):
         signed += signs[j] * signs[j]
     if start < 0.0:
-        start = _bound(sums, squares, nearest, fewest, squared, d)
+        start = _bound(sums, squares, nearest, fewest, squared, signed)
     scale = start
     for copies in range(fewest, most + 1):
         scale = start

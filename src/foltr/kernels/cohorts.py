@@ -17,6 +17,19 @@ STEP = 4  # parameters at a time
 SAMPLE, FEW = 7, 16  # values that a pivot is chosen from; as many as this are sorted plainly
 
 
+@kernel()
+def weighted_mean(updates, weights):
+    """sum_i weights[i] updates[i] / sum_i weights[i], client after client."""
+    mean, whole = np.zeros(updates.shape[1]), 0.0
+    for i in range(updates.shape[0]):
+        whole += weights[i]
+        for f in range(updates.shape[1]):
+            mean[f] += weights[i] * np.float64(updates[i, f])
+    for f in range(updates.shape[1]):
+        mean[f] /= whole
+    return mean
+
+
 @kernel(fastmath={"contract"})
 def distances(updates, squared, out):
     """out[i, j] = |updates[i] - updates[j]|, or its square; infinite where an update is no number."""
@@ -200,7 +213,7 @@ def _apart(row, z):
 
 @kernel()
 def weiszfeld(updates, weights, smoothing, iterations, z):
-    """Moves z (d,) to the geometric median, until a step is no longer than `smoothing`."""
+    """Moves z (d,) to the geometric median, until a step is no longer than a thousandth of `smoothing`."""
     after = np.empty(z.shape[0])
     for _ in range(iterations):
         total = 0.0
@@ -218,39 +231,8 @@ def weiszfeld(updates, weights, smoothing, iterations, z):
         moved = _apart(after, z)
         for f in range(z.shape[0]):
             z[f] = after[f]
-        if moved <= smoothing:
+        if moved <= 1e-3 * smoothing:
             return
-
-
-@kernel(fastmath=SUMS)
-def _dot(row, z):
-    total = 0.0
-    for f in range(z.shape[0]):
-        total += row[f] * z[f]
-    return total
-
-
-@kernel()
-def outlier_scores(centred, start, iterations, scores):
-    """Squared projections of the rows on their top right singular vector, found by power iteration from `start`."""
-    n, d = centred.shape
-    direction, after = np.empty(d), np.empty(d)
-    for f in range(d):
-        direction[f] = start[f]
-    for _ in range(iterations):
-        for f in range(d):
-            after[f] = 0.0
-        for i in range(n):
-            along = _dot(centred[i], direction)
-            for f in range(d):
-                after[f] += along * centred[i, f]
-        length = math.sqrt(_dot(after, after))
-        if length == 0.0:  # all rows are equal
-            break
-        for f in range(d):
-            direction[f] = after[f] / length
-    for i in range(n):
-        scores[i] = _dot(centred[i], direction) ** 2
 
 
 @kernel()

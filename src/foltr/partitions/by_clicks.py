@@ -24,10 +24,10 @@ class ByClicks:
     """All clients hold everything and click differently: client c by model c (modulo their number).
 
     `models` is 'cascades' (perfect, navigational and informational ones), 'positions' (position bias eta 0, 0.5, 1, 1.5
-    and 2), or a tuple of click models. The users of the experiment are not used: leave them out. With `iid`, the twin,
-    each session draws one of the models, all with equal chances: where clients are no multiple of the models, some of
-    these have a larger share without `iid`. The server's own client (Sharing, FLTrust) clicks by the
-    experiment's users. Thesis 4.5.1: three clients for cascades, five for positions.
+    and 2), or a tuple of click models. The users of the experiment are for the server's own client alone (Sharing,
+    FLTrust): leave them out. With `iid`, the twin, each session draws one of the models, all with equal chances; where
+    clients are no multiple of the models, some of these have a larger share without `iid`. Thesis 4.5.1: three clients
+    for cascades, five for positions.
     """
 
     models: str | tuple[ClickModel, ...] = "cascades"

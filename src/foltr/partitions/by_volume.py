@@ -31,8 +31,8 @@ class ByVolume:
     iid: bool = False
 
     def __post_init__(self) -> None:
-        some = len(self.sessions) > 0 and min(self.sessions) >= 1
-        require(some, f"every client must search at least once a round, got sessions={self.sessions}")
+        some = len(self.sessions) > 0 and min(self.sessions) >= 1 and max(self.sessions) <= 10**9
+        require(some, f"every client must search 1 .. 10^9 times a round, got sessions={self.sessions}")
         total, number = sum(self.sessions), len(self.sessions)
         uneven = f"the mean of sessions={self.sessions} is {total / number:.4g}, which nobody can search"
         require(not self.iid or total % number == 0, f"{uneven}: the twin (iid=True) needs a whole number")

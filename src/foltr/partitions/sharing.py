@@ -35,7 +35,7 @@ class Sharing:
 
     def __post_init__(self) -> None:
         require(0.0 < self.share <= 1.0, f"share must be in (0, 1], got {self.share}")
-        require(self.warmup >= 0, f"warmup must be >= 0 rounds, got {self.warmup}")
+        require(0 <= self.warmup <= 10**9, f"warmup must be in 0 .. 10^9 rounds, got {self.warmup}")
 
     def population(self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int) -> Population:
         differ = (

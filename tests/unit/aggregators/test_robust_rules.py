@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize
 
 from foltr.aggregators.bucketing import Bucketing
 from foltr.aggregators.bulyan import Bulyan
@@ -154,6 +155,19 @@ def test_the_geometric_median_is_one():
     away = updates - z
     gradient = (weights[:, None] * away / np.linalg.norm(away, axis=1)[:, None]).sum(axis=0)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-8 * weights.sum())
+
+
+def test_the_geometric_median_of_heavy_clients_against_many_attackers():
+    """Four of weight 1 at a million, three of weight 2 around 0. From there the distance to the former is a constant
+    minus <z, e>, e the direction to them: what is left is minimised by SciPy."""
+    ours, e = (0.1 * normals(3, 5, "heavy")).astype(float), np.full(5, 5**-0.5)
+    c = cohort([*np.full((4, 5), 1e6), *ours], weights=[1, 1, 1, 1, 2, 2, 2])
+
+    def left(z):
+        return 2.0 * np.sqrt(np.square(ours - z).sum(axis=1) + 1e-14).sum() - 4.0 * (z @ e)
+
+    best = min((minimize(left, start, method="BFGS") for start in (*ours, ours.mean(axis=0))), key=lambda r: r.fun)
+    np.testing.assert_allclose(direction_of(GeometricMedian(), c), best.x, atol=1e-4)
 
 
 def test_dnc_draws_coordinates_by_address_and_drops_more_with_more_iterations():

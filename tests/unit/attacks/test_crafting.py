@@ -56,17 +56,23 @@ def test_own_knowledge_finds_what_the_definition_finds(squared, seed, m, d, shif
 
 
 @squares
-@given(seed=SEEDS, m=st.integers(1, 4), d=st.integers(1, 20), factor=st.floats(1.001, 100.0))
+@given(
+    seed=SEEDS, m=st.integers(1, 4), d=st.integers(1, 20), untouched=st.integers(0, 20), factor=st.floats(1.001, 100.0)
+)
 @settings(max_examples=60, deadline=None)
-def test_beyond_the_bound_nothing_is_picked(squared, seed, m, d, factor):
-    """The theorem of Fang et al. for Krum, and its twin for squares: r from (n - 2m - 1) r^2."""
+def test_beyond_the_bound_nothing_is_picked(squared, seed, m, d, untouched, factor):
+    """The theorem of Fang et al. for Krum, and its twin for squares: r from (n - 2m - 1) r^2. Columns that nobody
+    changes, where s_j = 0, do not count."""
     n = 10
-    honest = normals(seed, n - m, d)
+    honest = np.concatenate([normals(seed, n - m, d), np.zeros((n - m, untouched), np.float32)], axis=1)
     signs, scored = signs_of(honest), plain.krum_scores
+    assert np.count_nonzero(signs) == d
     r = scored(plain.distances(honest), n - m - 2, squared).min() / (n - 2 * m - 1)
-    bound = ((math.sqrt(r) if squared else r) + np.sqrt(np.square(honest, dtype=float).sum(axis=1)).max()) / math.sqrt(
-        d
-    )
+    longest = np.sqrt(np.square(honest, dtype=float).sum(axis=1)).max()
+    bound = ((math.sqrt(r) if squared else r) + longest) / math.sqrt(d)
+    for search in (picked, by_definition.picked):  # begin there
+        halvings = math.log2(bound / search(honest, signs, m, m, n - m - 2, 1, squared, None)[0])
+        assert halvings == pytest.approx(round(halvings), abs=1e-6) and halvings > -1e-6
     crafted = np.tile(factor * bound * signs, (m, 1))
     scores = scored(plain.distances(np.concatenate([honest, crafted])), n - m - 2, squared)
     assert scores[: n - m].min() < scores[n - m]
