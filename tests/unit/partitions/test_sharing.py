@@ -56,7 +56,7 @@ def test_what_is_wrong_is_refused():
     for share in (0.0, 1.1):
         with pytest.raises(Mistake, match=r"share must be in \(0, 1\]"):
             Sharing(share=share)
-    with pytest.raises(Mistake, match="warmup must be >= 0"):
+    with pytest.raises(Mistake, match="warmup must be in 0"):
         Sharing(warmup=-1)
     data = made([np.arange(30) % 3], [10] * 3, 3)
     with pytest.raises(Mistake, match="shares queries already"):
