@@ -96,6 +96,8 @@ def test_splits_must_fit_together(change, message):
 class Short:
     """A ranker whose scores are too few."""
 
+    head = 0
+
     def init(self, features, rng):
         return np.zeros(features, np.float32)
 

@@ -18,6 +18,7 @@ from foltr.spec import aggregator
 MEAN = Mean()
 OWN = 4  # arrays of memory, before those of the fallback
 FEW = 0.05  # of a cohort can be left out without calling it an attack
+SMALL = 5  # clients: of fewer, the majority is two or three
 
 
 @aggregator
@@ -37,9 +38,10 @@ class Gated(Remembering):
     each coordinate, then over everybody who is not suspected with that.
 
     Left out of a round are suspects, equal updates of several clients (but 0), and updates more than `longest` times as
-    long as the median one. Who is left out goes on being looked at, and comes back when it is like the others again. No
-    number of attackers is assumed, but a majority must be honest. If more than a twentieth is left out, the fallback
-    combines the rest: a robust rule is safer where attackers may go unnoticed, the mean is better where they do not.
+    long as the median one (in this round, or usually, if that is longer). Who is left out goes on being looked at, and
+    comes back when it is like the others again. No number of attackers is assumed, but a majority must be honest. If
+    more than a twentieth is left out, the fallback combines the rest, or their mean if they are too few for it: a
+    robust rule is safer where attackers may go unnoticed, the mean is better where they do not.
 
     Against clients that attack in turns (`roaming`) memory is of no use: only equal and long updates are left out then.
     Where honest clients differ much, the odd one out is taken for an attacker. `suspects` tells whom it suspects.
@@ -63,10 +65,12 @@ class Gated(Remembering):
 
     def fits(self, n: int) -> tuple[str, ...]:
         notes, half = self.fallback.fits(n), n // 2 + 1
+        if n < SMALL:
+            notes = (*notes, f"Gated goes by the majority: of {n} clients that is {half}, which tells little")
         try:
             self.fallback.fits(half)
         except Mistake as mistake:
-            notes = (*notes, f"Gated withholds rounds in which it trusts too few of {n} clients: {mistake}")
+            notes = (*notes, f"Gated takes the mean where it trusts too few of {n} clients for its fallback: {mistake}")
         return notes
 
     def init(self, dim: int) -> Memory:
@@ -87,7 +91,10 @@ class Gated(Remembering):
         trusted = cohort if whole else cohort.only(kept)
         if whole or len(trusted) >= (1.0 - FEW) * len(cohort):
             return MEAN.combine(trusted), (*own, *theirs)
-        direction, theirs = self.fallback(trusted, theirs, rng)
+        try:
+            direction, theirs = self.fallback(trusted, theirs, rng)
+        except Withheld:
+            direction = MEAN.combine(trusted)
         return direction, (*own, *theirs)
 
     def _judged(self, cohort: Cohort, memory: Memory) -> tuple[Array, Memory]:
