@@ -65,6 +65,12 @@ class Cohort:
         """The same clients with other messages; what the engine knew of the old ones is dropped."""
         return Cohort(self.clients, updates, self.weights, trusted=self.trusted)
 
+    def sealed(self) -> Cohort:
+        """Itself, now read-only: what one component gets is still to be seen by others."""
+        for part in (self.clients, self.updates, self.weights):
+            part.flags.writeable = False
+        return self
+
 
 class Withheld(RuntimeError):
     """A round that the server learns nothing from, because too few messages arrived for the channel or the rule."""
@@ -246,6 +252,11 @@ class Aggregator(Protocol):
     @property
     def trusted(self) -> int:
         """How many queries the server's own client must hold, whose update is `Cohort.trusted`; 0 for none."""
+        ...
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether it remembers single clients: then rows must be what these clients sent."""
         ...
 
     def fits(self, n: int) -> tuple[str, ...]:

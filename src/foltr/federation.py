@@ -51,7 +51,10 @@ class Server:
 
     def init(self, params: Array) -> State:
         d = len(params)
-        return State(params.astype(np.float64), self.aggregator.init(d), self.optimizer.init(d))
+        aggregator, optimizer = self.aggregator.init(d), self.optimizer.init(d)
+        _remembered(self.aggregator, aggregator)
+        _remembered(self.optimizer, optimizer)
+        return State(params.astype(np.float64), aggregator, optimizer)
 
     def step(self, state: State, cohort: Cohort, rng: Stream, arrived: int | None = None) -> State:
         """One update of the parameters. `arrived` is how many clients are behind a cohort that is their sum."""
@@ -60,8 +63,9 @@ class Server:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
         if decoded is not cohort.updates:
             cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
-        direction, aggregator = self.aggregator(cohort, state.aggregator, rng.at(AGGREGATOR))
+        direction, aggregator = self.aggregator(cohort.sealed(), state.aggregator, rng.at(AGGREGATOR))
         _fits(self.aggregator, direction, state.params)
+        _remembered(self.aggregator, aggregator)
         if self.privacy is not None:
             direction = self.privacy.on_server(direction, arrived or len(cohort), rng.at(PRIVACY))
             _fits(self.privacy, direction, state.params)
@@ -78,6 +82,12 @@ def _fits(component: object, given: Array, params: Array) -> None:
         return
     shape, kind = np.shape(given), np.asarray(given).dtype.kind
     raise Mistake(f"{type(component).__name__} gave {shape} of kind {kind!r}, not {params.shape} real numbers")
+
+
+def _remembered(component: object, memory: Memory) -> None:
+    """What goes into a checkpoint: arrays."""
+    if type(memory) is not tuple or not all(isinstance(part, np.ndarray) for part in memory):
+        raise Mistake(f"{type(component).__name__} remembers {memory!r}, not a tuple of arrays")
 
 
 def client_step(

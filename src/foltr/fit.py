@@ -48,7 +48,14 @@ def _baseline_fits(e: Experiment) -> None:
 def remarks(e: Experiment) -> tuple[str, ...]:
     """What the rule and the attack have to say of so many clients; they refuse what cannot be computed."""
     _enough_arrive(e)
-    return e.aggregator.fits(e.cohort) + _attack_fits(e) + _unlearning_fits(e)
+    return _said(e.aggregator, e.aggregator.fits(e.cohort)) + _attack_fits(e) + _unlearning_fits(e)
+
+
+def _said(component: object, notes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a component has to say, surely sentences."""
+    sentences = isinstance(notes, tuple) and all(isinstance(note, str) for note in notes)
+    require(sentences, f"{type(component).__name__}.fits gave {notes!r}, not a tuple of sentences")
+    return notes
 
 
 def _enough_arrive(e: Experiment) -> None:
@@ -73,7 +80,7 @@ def _attack_fits(e: Experiment) -> tuple[str, ...]:
     require(0 < e.malicious < e.clients, some)
     sends = f"{name} changes updates, and messages of {type(e.learner).__name__} are rewards: use DataPoisoning"
     require(e.learner.rewards == 0 or not e.attack.rewrites, sends)
-    return e.attack.fits(e.cohort, max(1, round(e.malicious * e.cohort / e.clients)))
+    return _said(e.attack, e.attack.fits(e.cohort, max(1, round(e.malicious * e.cohort / e.clients))))
 
 
 def _unlearning_fits(e: Experiment) -> tuple[str, ...]:
@@ -91,11 +98,11 @@ def _unlearning_fits(e: Experiment) -> tuple[str, ...]:
     require(e.unlearning.restarts or not remembers, f"{kept}: use one that starts again, Retrain() or FedEraser()")
     if e.unlearning.subtracts:
         other = f"{e.aggregator!r}, {e.optimizer!r}" + (f", {e.channel!r}" if e.channel is not None else "")
-        means = f"{name} takes single contributions out of a sum of means: with {other} there is none"
         other += ", lost messages" if e.dropout else ""
+        means = f"{name} takes single contributions out of a sum of means: with {other} there is none"
         plain = type(e.aggregator) is Mean and type(e.optimizer) is SGD and e.channel is None and not e.dropout
         require(plain, f"{means}: use FedEraser() or Retrain()")
-    return e.unlearning.fits(e.learner.sessions) + _remaining_fit(e)
+    return _said(e.unlearning, e.unlearning.fits(e.learner.sessions)) + _remaining_fit(e)
 
 
 def _remaining_fit(e: Experiment) -> tuple[str, ...]:

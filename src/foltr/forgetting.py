@@ -43,8 +43,7 @@ class Corrected:
         updates = np.asarray(self.send(sent.updates, sent.clients, t - self.first))
         given = f"{self.name} sends {updates.shape} instead of {sent.updates.shape}"
         require(updates.shape == sent.updates.shape, given)
-        if not np.isfinite(updates).all():
-            raise FloatingPointError(f"round {t}: a message of {self.name} is not finite")
+        require(bool(np.isfinite(updates).all()), f"round {t}: {self.name} sends what is not finite")
         return sent.sending(updates.astype(np.float32, copy=False))
 
 
@@ -68,7 +67,7 @@ def forget(run: Run, interruptions: Interruptions, claim: Claim | None) -> Resul
     e, unlearner = run.experiment, unlearner_of(run.experiment)
     base, before = run.base
     past = past_of(run, history_of(base, before) if unlearner.stores != "nothing" else None, before.params)
-    phases = tuple(phase for phase in unlearner.phases(past) if phase.rounds)
+    phases = tuple(phase for phase in _sound(unlearner, past) if phase.rounds)
     stages = stages_of(run, past, phases)
     engine, rounds = stages[-1].engine, stages[-1].until
     if unlearner.restarts and e.history is not None and rounds:
@@ -124,7 +123,8 @@ def history_of(run: Run, result: Result) -> History:
         return history_of(*run.base)
     assert run.folder is not None and e.history is not None  # else it was made here, or refused
     rounds = int(result.final["rounds"])
-    return History.read(run.folder.path, interval(e, rounds), rounds, len(result.params))
+    written = result.final.get("history", "")
+    return History.read(run.folder.path, interval(e, rounds), rounds, len(result.params), written)
 
 
 def interval(e: Experiment, rounds: int) -> int:
@@ -198,12 +198,27 @@ def most(e: Experiment, past: Past, phase: Phase) -> int:
     return len(past.leaving) if phase.who == "leaving" else cohort_size(len(past.remaining), e.participation)
 
 
+def _sound(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
+    """Its phases, surely such as can be made."""
+    phases, name = unlearner.phases(past), type(unlearner).__name__
+    made = isinstance(phases, tuple) and all(isinstance(phase, Phase) for phase in phases)
+    require(made, f"{name}.phases gave {phases!r}, not a tuple of Phase")
+    for phase in phases:
+        require(phase.rounds >= 0 and phase.sessions >= 1, f"{name}: no phase has rounds < 0 or sessions < 1: {phase}")
+        kinds = ("remaining", "leaving", "stored")
+        require(phase.who in kinds, f"{name}: who must be one of {', '.join(kinds)}, got {phase.who!r}")
+        stored = phase.who != "stored" or past.history is not None
+        require(stored, f"{name} asks for stored rounds, and says that it stores nothing (`stores`)")
+    return phases
+
+
 def _started(unlearner: Unlearner, past: Past) -> Array:
     params = np.asarray(unlearner.start(past), np.float64)
     name, shapes = type(unlearner).__name__, f"{params.shape}, not {past.final.shape}"
     require(params.shape == past.final.shape, f"{name}.start gave {shapes}")
-    if not np.isfinite(params.astype(np.float32)).all():
-        raise FloatingPointError(f"{name} starts with parameters that are not finite on a device")
+    with np.errstate(over="ignore"):
+        finite = bool(np.isfinite(params.astype(np.float32)).all())
+    require(finite, f"{name} starts with parameters that are not finite on a device")
     return params
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -41,16 +42,27 @@ class History:
         return cls(every, rounds, *places)
 
     @classmethod
-    def read(cls, folder: Path, every: int, rounds: int, d: int) -> History:
-        """What a finished run of so many rounds stored."""
+    def read(cls, folder: Path, every: int, rounds: int, d: int, written: str) -> History:
+        """What a finished run of so many rounds stored, whose `sum` was `written`."""
         try:
             clients, updates = (np.load(folder / name, mmap_mode="r") for name in (CLIENTS, UPDATES))
             if clients.ndim != 2 or len(clients) != -(-rounds // every) or updates.shape != (*clients.shape, d):
                 raise ValueError(f"shapes {clients.shape} and {updates.shape}")
+            found = cls(every, rounds, clients, updates)
+            if found.sum() != written:
+                raise ValueError("it is not as it was written")
         except (OSError, ValueError, EOFError) as error:
             lost = f"the history of {folder} cannot be read ({error})"
             raise Mistake(f"{lost}: delete the folder, and make the run again") from None
-        return cls(every, rounds, clients, updates)
+        return found
+
+    def sum(self) -> str:
+        """Of all that is stored: damage shows."""
+        told = blake2b(digest_size=8)
+        for part in (self.clients, self.updates):
+            for row in part:
+                told.update(row.tobytes())
+        return told.hexdigest()
 
     def keep(self, t: int, sent: Cohort) -> None:
         if t % self.every == 0:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 import numpy as np
 
 from foltr.cohorts import in_order
-from foltr.core import Array, ClickModel, Cohort, Memory, Ranker, Withheld, require
+from foltr.core import Aggregator, Array, ClickModel, Cohort, Memory, Ranker, Withheld, require
 from foltr.errors import Mistake
 from foltr.seeds import Stream
 from foltr.worlds import Past, Phase
@@ -73,6 +73,10 @@ class _Rule:
     def trusted(self) -> int:
         return 0
 
+    @property
+    def knows_clients(self) -> bool:
+        return False
+
     def fits(self, n: int) -> tuple[str, ...]:
         return ()
 
@@ -98,6 +102,27 @@ class Remembering(_Rule, ABC):
 
     @abstractmethod
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...
+
+
+class InFront(Remembering):
+    """Of aggregators that change the rows before another `rule` looks at them: write `__call__`, and `fits`."""
+
+    rule: Aggregator
+
+    def __post_init__(self) -> None:
+        single = f"{self.rule!r} remembers single clients, and {type(self).__name__} mixes them first"
+        require(not self.rule.knows_clients, f"{single}: put it outside, as in Gated(fallback=...)")
+
+    @property
+    def keeps_agreement(self) -> bool:
+        return self.rule.keeps_agreement
+
+    @property
+    def trusted(self) -> int:
+        return self.rule.trusted
+
+    def init(self, dim: int) -> Memory:
+        return self.rule.init(dim)
 
 
 class NeedsMany(_Rule, ABC):

@@ -79,6 +79,8 @@ def concluded(
     final |= {f"train_{name}": known(value) for name, value in run.evaluator(run.train)(state.params).items()}
     final |= of_clients(run, state.params, engine.memory, clients)
     final |= told
+    if run.history is not None:
+        final["history"] = run.history.sum()
     if run.folder is not None and run.per_query:
         run.keep_queries(state.params)
     return run.finished(state.params, metrics, final)

@@ -34,7 +34,8 @@ def _checked(groups: Groups, clients: int) -> None:
     require(len(groups) > 0 and all(groups), f"{nobody}; got {groups!r}")
     seen: set[int] = set()
     for group in groups:
-        require(list(group) == sorted(group), f"clients of a group are told in ascending order, got {group!r}")
+        ascending = tuple(sorted(group))
+        require(group == ascending, f"clients of a group are told in ascending order: {ascending}, not {group!r}")
         for client in group:
             require(0 <= client < clients, f"there is no client {client}: they are 0 .. {clients - 1}")
             require(client not in seen, f"client {client} leaves twice")

@@ -81,14 +81,14 @@ class Attacked:
         if not count:
             return cohort
         updates, name = cohort.updates.copy(), type(self.attack).__name__
-        crafted = np.asarray(self.attack.craft(cohort, malicious.copy(), params, rng))
+        crafted = np.asarray(self.attack.craft(cohort.sealed(), malicious.copy(), params, rng))
         if crafted.shape != (count, cohort.updates.shape[1]) or crafted.dtype.kind != "f":
             given = f"{name}.craft gave {crafted.shape} of kind {crafted.dtype.kind!r}"
             raise Mistake(f"{given} for {count} malicious clients, not {count} rows of {updates.shape[1]} real numbers")
         with np.errstate(over="ignore"):  # is looked for next
             updates[malicious] = crafted
         if not np.isfinite(np.vdot(updates, updates)) and not np.isfinite(updates).all():
-            raise FloatingPointError(f"round {t}: a message of {name} is not finite: what it sends grew too large")
+            raise Mistake(f"round {t}: {name} sends what is not finite: what it makes of updates grew too large")
         return cohort.sending(updates)
 
 

@@ -10,14 +10,14 @@ from foltr.aggregators.median import Median
 from foltr.cohorts import in_order
 from foltr.core import Aggregator, Array, Cohort, Memory, require
 from foltr.errors import Mistake
-from foltr.kinds import Remembering
+from foltr.kinds import InFront
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class Bucketing(Remembering):
+class Bucketing(InFront):
     """`rule` on weighted means of clients that are thrown together at random.
 
     Buckets hold `size` clients each, the last one perhaps fewer, and weigh as much as their clients. Means of clients
@@ -29,6 +29,7 @@ class Bucketing(Remembering):
     size: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.size >= 1, f"size must be >= 1, got {self.size}")
 
     def fits(self, n: int) -> tuple[str, ...]:
@@ -39,17 +40,6 @@ class Bucketing(Remembering):
         except Mistake as mistake:
             raise Mistake(f"{told}: {mistake}") from None
         return tuple(f"{told}: {note}" for note in notes)
-
-    @property
-    def keeps_agreement(self) -> bool:
-        return self.rule.keeps_agreement
-
-    @property
-    def trusted(self) -> int:
-        return self.rule.trusted
-
-    def init(self, dim: int) -> Memory:
-        return self.rule.init(dim)
 
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
         cohort = in_order(cohort)

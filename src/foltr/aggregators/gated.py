@@ -63,6 +63,10 @@ class Gated(Remembering):
     def trusted(self) -> int:
         return self.fallback.trusted
 
+    @property
+    def knows_clients(self) -> bool:
+        return True
+
     def fits(self, n: int) -> tuple[str, ...]:
         notes, half = self.fallback.fits(n), n // 2 + 1
         if n < SMALL:

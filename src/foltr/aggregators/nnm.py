@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from foltr.aggregators.trimmed_mean import TrimmedMean
 from foltr.cohorts import means_of_nearest
 from foltr.core import Aggregator, Array, Cohort, Memory, require
-from foltr.kinds import NeedsMany, Remembering
+from foltr.kinds import InFront, NeedsMany
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class NNM(NeedsMany, Remembering):
+class NNM(NeedsMany, InFront):
     """`rule` on updates that are first mixed with their nearest neighbours.
 
     Each update is replaced by the weighted mean of the n - m nearest to it, itself among them; `malicious` = m is how
@@ -26,6 +26,7 @@ class NNM(NeedsMany, Remembering):
     malicious: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
 
     @property
@@ -36,17 +37,6 @@ class NNM(NeedsMany, Remembering):
         m = self.malicious
         proof = f"NNM's proof needs n > 2m = {2 * m}: here n = {n}, m = {m}"
         return (*((proof,) if n <= 2 * m else ()), *self.rule.fits(n))
-
-    @property
-    def keeps_agreement(self) -> bool:
-        return self.rule.keeps_agreement
-
-    @property
-    def trusted(self) -> int:
-        return self.rule.trusted
-
-    def init(self, dim: int) -> Memory:
-        return self.rule.init(dim)
 
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
         cohort = self.arrived(cohort)

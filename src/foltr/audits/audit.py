@@ -21,9 +21,11 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.fit import setting_of
 from foltr.learners.es import ES
+from foltr.partitions.iid import IID
 from foltr.privacy.ledger import Ledger
 from foltr.privacy_account import DELTA, ledger_of
 from foltr.seeds import stream
+from foltr.spec import brief
 
 SUMS = (2, 5, 10, 100)  # clients behind one sum
 ROUNDS = (2, 10, 100)  # clients among whom one is sought
@@ -63,11 +65,18 @@ class Audit:
         found = self.reach is not None and self.reach.broken
         return found or any(game.broken for game in (*self.games, *(each.game for each in self.members)))
 
+    @property
+    def left_out(self) -> list[str]:
+        """Parts of the experiment that are not audited: its searches are made by clients who are alike and honest."""
+        e = self.experiment
+        parts = (e.partition if e.partition != IID() else None, e.attack, e.unlearning)
+        return [brief(part) for part in parts if part is not None]
+
     def plain(self) -> dict[str, Any]:
         exact = self.enumerated
         return {
             "experiment": self.experiment.config(), "users": repr(self.users), "split": self.split,
-            "server_sees": str(self.view), "ledger": self.ledger.plain(),
+            "left_out": self.left_out, "server_sees": str(self.view), "ledger": self.ledger.plain(),
             "searches": self.made, "with_clicks": self.clicked,
             "labels": [row.plain() for row in self.labels],
             "promises": _promises(self.labels),

@@ -18,6 +18,8 @@ from foltr.spec import brief
 def lines(audit: Audit) -> Iterator[str]:
     e = audit.experiment
     yield f"{brief(e.learner)}  {brief(e.ranker)}, {e.cohort:,} clients in a round; the server sees {audit.view}"
+    if audit.left_out:
+        yield f"audited are searches of clients who are alike and honest: {', '.join(audit.left_out)} left out"
     yield ""
     yield from audit.ledger.lines()
     yield ""

@@ -20,7 +20,7 @@ from foltr.experiment import Experiment
 from foltr.federation import Server, federate, participants
 from foltr.learners.pdgd import PDGD
 from foltr.seeds import stream
-from foltr.spec import attacks
+from foltr.spec import aggregators, attacks
 from foltr.staging import Malicious, delivery_of, engine_of, population_of
 from foltr.threads import Threads
 
@@ -246,3 +246,10 @@ def test_in_a_federation_the_suspects_are_the_malicious(attack):
     malicious = set(Malicious(e.clients, 3, False, e.seed).members(0).tolist())
     assert left_out[-1] == malicious
     assert all(suspects <= malicious for suspects in left_out)
+
+
+@pytest.mark.parametrize("around", ["NNM(rule=Gated())", "Bucketing(rule=Gated(), size=2)"])
+def test_it_must_see_clients_and_no_mixtures_of_them(around):
+    with pytest.raises(Mistake, match=r"Gated.* remembers single clients, and \w+ mixes them first: put it outside"):
+        aggregators.build(around)
+    assert aggregators.build("Gated(fallback=NNM(rule=Median()))").knows_clients

@@ -50,7 +50,7 @@ def test_malicious_clients_draw_for_themselves(knowledge):
         ("FangKrum(start=0)", "start must be > 0, got 0.0"),
         ("Tailored(rule=Mean(), reach=0)", "reach must be > 0, got 0.0"),
         ("LittleIsEnough(knowledge='some')", "'some' is none of 'own', 'all'"),
-        ("DataPoisoning(clicks=Mean())", "no click model is called 'Mean': it is a aggregator"),
+        ("DataPoisoning(clicks=Mean())", "no click model is called 'Mean': it is an aggregator"),
         ("LIE()", "it is LittleIsEnough"),
         ("IPM()", "it is InnerProduct"),
     ],

@@ -52,6 +52,13 @@ def test_every_kind_of_experiment_is_audited_and_told(fields):
         assert str(found.view) in plain["promises"]
 
 
+def test_what_is_not_audited_is_said():
+    assert audited().left_out == [] and "left out" not in "\n".join(lines(audited()))
+    found = audited(partition="ByLabel(labels=1)", clients=12, attack="LittleIsEnough()", malicious=2)
+    assert found.left_out == ["ByLabel()", "LittleIsEnough()"] == found.plain()["left_out"]
+    assert "alike and honest: ByLabel(), LittleIsEnough() left out" in "\n".join(lines(found))
+
+
 def test_the_same_audit_gives_the_same_numbers():
     one, two = audited(privacy="Laplace(epsilon=2.0, clip=0.5)"), audited(privacy="Laplace(epsilon=2.0, clip=0.5)")
     assert one.plain() == two.plain()

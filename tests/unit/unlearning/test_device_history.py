@@ -47,24 +47,29 @@ def test_it_is_written_in_place_and_read_back(tmp_path):
     again.keep(2, cohort([1, 2]))
     again.keep(4, cohort([2, 3]))
     again.flush()
-    read = History.read(tmp_path, 2, 5, 3)
+    read = History.read(tmp_path, 2, 5, 3, again.sum())
     assert read.clients.tolist() == [[0, 1], [1, 2], [2, 3]]
     with pytest.raises(ValueError, match="read-only"):
         read.updates[0, 0, 0] = 1.0
 
 
-@pytest.mark.parametrize("damage", ["gone", "short", "other"])
+@pytest.mark.parametrize("damage", ["gone", "short", "other", "one bit"])
 def test_what_is_not_whole_is_told(tmp_path, damage):
-    History.of(tmp_path, 2, 5, 2, 3).flush()
-    file = tmp_path / UPDATES
+    history = History.of(tmp_path, 2, 5, 2, 3)
+    history.flush()
+    file, written = tmp_path / UPDATES, history.sum()
     if damage == "gone":
         file.unlink()
     elif damage == "short":
         file.write_bytes(file.read_bytes()[:40])
+    elif damage == "one bit":
+        content = bytearray(file.read_bytes())
+        content[-5] ^= 1
+        file.write_bytes(content)
     else:
         np.save(tmp_path / CLIENTS, np.zeros((9, 9), np.int32))
     with pytest.raises(Mistake, match=r"history of .* cannot be read .*make the run again"):
-        History.read(tmp_path, 2, 5, 3)
+        History.read(tmp_path, 2, 5, 3, written)
 
 
 def test_a_run_that_was_begun_does_not_go_on_with_another_history(tmp_path):

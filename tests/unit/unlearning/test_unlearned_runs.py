@@ -256,7 +256,8 @@ def test_killed_for_good_and_resumed(tmp_path):
             process.kill()
             process.wait()
     assert bits(e.run(tmp_path)) == bits(e.run())
-    kept = History.read(Run(base_of(e), tmp_path, 1).folder.path, 20, 400, len(e.run(tmp_path).params))
+    left = Run(base_of(e), tmp_path, 1)
+    kept = history_of(left, left.result())
     assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(axis=2).any(axis=1).all()
 
 
