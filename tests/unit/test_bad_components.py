@@ -1,4 +1,4 @@
-"""A component that gives what it should not, or writes where it should not, is told by name, and nothing else is hurt."""
+"""A component that gives what it should not, or writes where it should not, is told by name; nothing else is hurt."""
 
 from dataclasses import dataclass, replace
 
@@ -59,7 +59,7 @@ def test_a_memory_that_no_checkpoint_can_hold(memory):
         def __call__(self, cohort, memory, rng):
             return cohort.updates.mean(axis=0, dtype=float), memory
 
-    with pytest.raises(Mistake, match="Keeps remembers .* not a tuple of arrays"):
+    with pytest.raises(Mistake, match=r"Keeps remembers .* not a tuple of arrays"):
         replace(SMALL, aggregator=made(aggregators, Keeps)).run()
 
 

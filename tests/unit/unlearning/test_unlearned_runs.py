@@ -15,7 +15,6 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import cohort_size
 from foltr.forgetting import history_of, interval, luck_of, with_sessions
-from foltr.history import History
 from foltr.leaving import base_of
 from foltr.pools import Pool
 from foltr.results import load_runs
