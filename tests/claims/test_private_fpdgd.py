@@ -1,29 +1,17 @@
 """Figures 3.6 and 3.8 of the thesis in kind: FPDGD with its noise shares, beside FOLtR-ES at equal interactions, on
 MQ2008, from the file in reproduce/."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from foltr.pools import Pool
-from foltr.results import load_runs
-from foltr.sweep import read_sweep
-from foltr.sweeping import sweep
-
 pytestmark = pytest.mark.claims
-FILE = Path(__file__).resolve().parents[2] / "reproduce" / "thesis-3.6.toml"
 KINDS = ("perfect", "navigational", "informational")
 PAIRS = ((1.2, 3.0), (2.3, 3.0), (4.5, 5.0), (10.0, 5.0))
 
 
 @pytest.fixture(scope="module")
-def runs(real_data, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FOLTR_DATA", str(real_data))
-        swept = sweep(read_sweep(FILE).points, tmp_path_factory.mktemp("thesis"), "part", pool=Pool(2))
-    assert not swept.failed
-    return load_runs(swept.record.path)
+def runs(made):
+    return made("thesis-3.6")
 
 
 def level(runs, kind, **fields):

@@ -1,18 +1,10 @@
 """FOLtR-ES as published: Table 3 and Figures 1 and 3 of seed 001, and the ECIR 2021 study, on MQ2008, from the files in
 reproduce/; the figures are means of five folds."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from foltr.pools import Pool
-from foltr.results import load_runs
-from foltr.sweep import read_sweep
-from foltr.sweeping import sweep
-
 pytestmark = pytest.mark.claims
-REPRODUCE = Path(__file__).resolve().parents[2] / "reproduce"
 KINDS = ("navigational", "informational", "perfect")
 TABLE_3 = {  # of MQ2008: train, test
     "least squares": ((0.457, 0.730, 0.408), (0.450, 0.726, 0.400)),
@@ -24,16 +16,6 @@ ECIR_21 = {  # online MaxRR, mean of the last 5 % of rounds, 2000 clients: p -> 
     0.9: {"linear": (0.4641, 0.7219, 0.4142), "two-layer": (0.4713, 0.7298, 0.4239)},
     1.0: {"linear": (0.4642, 0.7199, 0.4136), "two-layer": (0.4701, 0.7322, 0.4215)},
 }
-
-
-def made(file, real_data, folder, chosen=lambda point: True):
-    """The runs of a sweep's chosen points."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FOLTR_DATA", str(real_data))
-        points = [point for point in read_sweep(REPRODUCE / file).points if chosen(point)]
-        swept = sweep(points, folder, "part", pool=Pool(2))
-    assert not swept.failed
-    return load_runs(swept.record.path)
 
 
 def late(run, measure):
@@ -48,8 +30,8 @@ def mean_of_folds(runs, told, **conditions):
 
 
 @pytest.fixture(scope="module")
-def table(real_data, tmp_path_factory):
-    return made("seed001-table3.toml", real_data, tmp_path_factory.mktemp("table3"))
+def table(made):
+    return made("seed001-table3")
 
 
 def expected(table, method, kind, train, p=0.9):
@@ -102,10 +84,9 @@ def test_online_maxrr_of_the_reproducibility_study(table, kind, p):
 
 
 @pytest.fixture(scope="module")
-def figures(real_data, tmp_path_factory):
+def figures(made):
     wanted = ("B = 4, p = 1", "without antithetic variates", "p = 0.5", "p = 0.15")
-    chosen = lambda point: point.method in wanted  # noqa: E731
-    return made("seed001-figures.toml", real_data, tmp_path_factory.mktemp("figures"), chosen)
+    return made("seed001-figures", lambda point: point.method in wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)

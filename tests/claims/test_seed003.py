@@ -1,29 +1,17 @@
 """Table 3 of seed 003 (Wang, Liu & Zuccon, ECIR 2024; thesis, Table 6.2) in kind, on MQ2008, from the file in
 reproduce/: one of ten clients sends -2 times its local model, and is unlearned."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from foltr.pools import Pool
-from foltr.results import load_runs
-from foltr.sweep import read_sweep
-from foltr.sweeping import sweep
-
 pytestmark = pytest.mark.claims
-FILE = Path(__file__).resolve().parents[2] / "reproduce" / "seed003-table3.toml"
 KINDS = ("perfect", "navigational", "informational")
 SESSIONS, STORED = (4, 3, 2, 1), (5, 10, 20)
 
 
 @pytest.fixture(scope="module")
-def runs(real_data, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FOLTR_DATA", str(real_data))
-        swept = sweep(read_sweep(FILE).points, tmp_path_factory.mktemp("seed003"), "part", pool=Pool(2))
-    assert not swept.failed
-    return load_runs(swept.record.path)
+def runs(made):
+    return made("seed003-table3")
 
 
 @pytest.fixture(scope="module")

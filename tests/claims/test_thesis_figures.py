@@ -1,32 +1,24 @@
 """Figures 3.8 and 3.9 of the thesis in kind: what it finds there holds on MQ2008, from the file in reproduce/."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from foltr.pools import Pool
 from foltr.report.curves import curves
 from foltr.report.study import study
-from foltr.results import load_runs
-from foltr.sweep import read_sweep
-from foltr.sweeping import sweep
 
 pytestmark = pytest.mark.claims
-FILE = Path(__file__).resolve().parents[2] / "reproduce" / "thesis-3.8-3.9.toml"
 
 
 @pytest.fixture(scope="module")
-def levels(real_data, tmp_path_factory):
+def levels(made):
     """Mean offline nDCG@10 over all evaluations, by method and clicks: the linear part, two of five seeds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FOLTR_DATA", str(real_data))
-        whole = read_sweep(FILE)
-        chosen = [p for p in whole.points if p.experiment.seed <= 2 and type(p.experiment.ranker).__name__ == "Linear"]
-        assert len(chosen) == 6 * 5 * 3 * 2
-        swept = sweep(chosen, tmp_path_factory.mktemp("thesis"), "part", pool=Pool(2))
-    assert not swept.failed
-    found = study(load_runs(swept.record.path))
+
+    def linear(point):
+        return point.experiment.seed <= 2 and type(point.experiment.ranker).__name__ == "Linear"
+
+    runs = made("thesis-3.8-3.9", linear)
+    assert len(runs) == 6 * 5 * 3 * 2
+    found = study(runs)
     means = {place: float(np.mean(curve.mean)) for place, curve in curves(found, "ndcg@10").items()}
     by_name = {
         (found.methods[i].label, found.conditions[j].label): round(mean, 4) for (i, j), mean in sorted(means.items())
