@@ -8,6 +8,7 @@ import pytest
 from foltr.aggregators.krum import Krum
 from foltr.attacks.compromised_model import CompromisedModel
 from foltr.attacks.data_poisoning import DataPoisoning
+from foltr.attacks.disguised import Disguised
 from foltr.attacks.fang_krum import FangKrum
 from foltr.attacks.fang_multi_krum import FangMultiKrum
 from foltr.attacks.fang_trimmed import FangTrimmed
@@ -19,6 +20,7 @@ from foltr.attacks.min_sum import MinSum
 from foltr.attacks.tailored import Tailored
 from foltr.cohorts import by_definition
 from foltr.core import Cohort
+from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.users.cascade import Cascade
 
@@ -298,3 +300,17 @@ def test_tailored_to_krum_does_not_take_an_honest_choice_for_its_own(direction):
         assert crafted == pytest.approx(np.full((1, 5), 1 - 2 * gamma), rel=1e-6)
         seen = Cohort(np.arange(6), np.concatenate([crafted, honest.astype(np.float32)]), np.ones(6))
         np.testing.assert_array_equal(Krum(malicious=1).combine(seen), crafted[0])
+
+
+# The honest mean is 2, so each would send -1; their own updates 1 and 5 lie 2 below and above their mean.
+@pytest.mark.parametrize(("share", "messages"), [(1.0, [-3.0, 1.0]), (0.5, [-2.0, 0.0])])
+def test_a_disguise_scatters_messages_as_honest_updates_do(share, messages):
+    found = sent(Disguised(attack=InnerProduct(scale=0.5), share=share), [1.0, 5.0], [1.0, 2.0, 3.0])
+    assert found[:, 0].tolist() == pytest.approx(messages)
+
+
+def test_a_disguise_needs_something_to_hide():
+    with pytest.raises(Mistake, match="DataPoisoning changes no messages: it needs no disguise"):
+        Disguised(attack="DataPoisoning()")
+    (note,) = Disguised(attack=InnerProduct()).fits(10, 1)
+    assert "a single malicious client" in note
