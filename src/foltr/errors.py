@@ -17,6 +17,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
+def with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def explained(error: BaseException) -> str:
     """An error as a message to the user: what failed, and the way out where there is one."""
     if isinstance(error, FloatingPointError):

@@ -22,7 +22,7 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foltr import core, worlds
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, with_article
 from foltr.other_names import OTHER_NAMES
 
 T = TypeVar("T", bound=type)
@@ -67,8 +67,8 @@ class Registry:
         call = _parse(spec, self.family)
         name, members = call.func.id, self.members()  # type: ignore[attr-defined]
         if name not in members:
-            elsewhere = next((f"it is {article(other.family)}" for other in FAMILIES if name in other.members()), None)
-            hint = OTHER_NAMES.get(name) or elsewhere or did_you_mean(name, members)
+            others = [with_article(other.family) for other in FAMILIES if name in other.members()]
+            hint = OTHER_NAMES.get(name) or (f"it is {others[0]}" if others else "") or did_you_mean(name, members)
             raise Mistake(f"no {self.family} is called {name!r}: {hint}")
         values: dict[str, Any] = {}
         for keyword in call.keywords:
@@ -159,10 +159,6 @@ class _Call(str):
         return str(self)  # unlike text, it has no quotes
 
 
-def article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
 def _parse(spec: str, family: str) -> ast.Call:
     why = "write Name(field=value, ...)"
     try:
@@ -174,7 +170,7 @@ def _parse(spec: str, family: str) -> ast.Call:
     if isinstance(call, ast.Name):
         call = ast.Call(call, [], [])
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-        raise Mistake(f"not {article(family)}: {shortened(spec)!r} ({why})")
+        raise Mistake(f"not {with_article(family)}: {shortened(spec)!r} ({why})")
     if call.args:
         raise Mistake(f"{spec}: give fields by name, as in {call.func.id}(field=value)")
     return call
@@ -210,7 +206,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
             built = family.build(value) if isinstance(value, str) else value
             if family.holds(built):
                 return built
-            raise Mistake(f"{where}: expected {article(family.family)}, got {value!r}")
+            raise Mistake(f"{where}: expected {with_article(family.family)}, got {value!r}")
     return _scalar(value, hint, where)
 
 
