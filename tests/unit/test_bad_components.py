@@ -8,7 +8,9 @@ import pytest
 import foltr
 from foltr.errors import Mistake
 from foltr.kinds import ChangesMessages, Forgets, Memoryless, Remembering
-from foltr.spec import FAMILIES, aggregators, attacks, unlearners
+from foltr.simulation import iid
+from foltr.spec import FAMILIES, aggregators, attacks, partitions, unlearners
+from foltr.staging import population_of
 from foltr.worlds import Phase
 
 SMALL = foltr.Experiment(data="Synthetic(queries=30)", clients=5, rounds=4, learner="PDGD(sessions=2)")
@@ -102,3 +104,33 @@ def test_phases_that_cannot_be_made(which, tmp_path):
     with pytest.raises(Mistake, match=f"Unsound.*{says}"):
         replace(SMALL, unlearning=made(unlearners, Unsound), leaving=((1,),)).run()
     assert (before.folder / "result.json").read_bytes() == result
+
+
+TABLES = {
+    "a document that is not there": ({"rows": lambda p: p.rows + 10**6}, "every row must be one of"),
+    "an empty block": ({"stops": lambda p: p.starts}, "every block must hold at least one"),
+    "a block beyond the documents": ({"stops": lambda p: p.stops + len(p.rows)}, "every block must hold at least one"),
+    "a judge who is not there": ({"labelling": lambda p: p.labelling + 9}, "every block must be judged by one of"),
+    "a client without queries": ({"last": lambda p: p.first}, "every client must draw from at least one"),
+    "users who do not click": ({"models": lambda p: p.models + 5}, "every client must click by one of"),
+    "nobody searches": ({"sessions": lambda p: p.sessions * 0}, "every client must search at least once"),
+    "another kind": ({"first": lambda p: p.first.astype(float)}, "the table first .* wrong kind or shape"),
+    "no number": ({"ideals": lambda p: p.ideals * np.nan}, "ideals .* not finite"),
+}
+
+
+@pytest.mark.parametrize("which", TABLES)
+def test_tables_that_a_kernel_could_not_trust(which):
+    (change, says), data = TABLES[which], SMALL.data.load("train")
+
+    @dataclass(frozen=True)
+    class Wrong:
+        def population(self, data, users, clients, sessions, seed):
+            p = iid(data, users, clients, sessions)
+            return replace(p, **{name: of(p) for name, of in change.items()})
+
+        def most(self, sessions):
+            return sessions
+
+    with pytest.raises(Mistake, match=says):
+        population_of(replace(SMALL, partition=made(partitions, Wrong)), data)

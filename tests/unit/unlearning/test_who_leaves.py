@@ -68,6 +68,7 @@ def test_who_cannot_leave(leaving, message):
             {"unlearning": "FedRemove()", "optimizer": "Adam(lr=0.1)"},
             "takes single contributions out of a sum of means",
         ),
+        ({"unlearning": "FedRemove()", "dropout": 0.2}, r"with Mean\(\), SGD\(lr=1.0\), lost messages there is none"),
         ({"unlearning": "GradientAscent()", "channel": "SecureSum(threshold=0.5)"}, "SecureSum"),
         ({"unlearning": "Retrain()", "baseline": "LeastSquares()", "history": None}, "leave out unlearning"),
         ({"attack": "CompromisedModel()", "malicious": 2, "roaming": True, "leaving": "malicious"}, "not roaming"),
