@@ -67,8 +67,9 @@ class Cohort:
 
     def sealed(self) -> Cohort:
         """Itself, now read-only: what one component gets is still to be seen by others."""
-        for part in (self.clients, self.updates, self.weights):
-            part.flags.writeable = False
+        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted):
+            if part is not None:
+                part.flags.writeable = False
         return self
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from foltr.claim import Claim
 from foltr.core import Array, Cohort, Memory, Optimizer, require
+from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Rewrite, Server, cohort_size, participants
 from foltr.history import History
@@ -70,7 +71,7 @@ def forget(run: Run, interruptions: Interruptions, claim: Claim | None) -> Resul
     phases = tuple(phase for phase in _sound(unlearner, past) if phase.rounds)
     stages = stages_of(run, past, phases)
     engine, rounds = stages[-1].engine, stages[-1].until
-    if unlearner.restarts and e.history is not None and rounds:
+    if _stores(e) and rounds:
         place, every = None if run.folder is None else run.folder.path, interval(e, rounds)
         n = max(most(e, past, phase) for phase in phases)
         run.history = History.of(place, every, rounds, n, len(past.final))
@@ -111,26 +112,34 @@ def took_part(e: Experiment) -> None:
         if not waiting:
             return
     absent = ", ".join(map(str, sorted(waiting)))
-    require(False, f"client {absent} never took part in the {e.rounds:,} rounds: there is nothing to unlearn")
+    raise Mistake(f"client {absent} never took part in the {e.rounds:,} rounds: there is nothing to unlearn")
 
 
 def history_of(run: Run, result: Result) -> History:
-    """What the devices of a finished run have stored: in its own rounds if it began anew, else in those before."""
-    e = run.experiment
-    if run.history is not None:
-        return run.history
-    if e.unlearning is not None and not e.unlearning.restarts:
-        return history_of(*run.base)
-    assert run.folder is not None and e.history is not None  # else it was made here, or refused
-    rounds = int(result.final["rounds"])
-    written = result.final.get("history", "")
-    return History.read(run.folder.path, interval(e, rounds), rounds, len(result.params), written)
+    """What the devices of a finished run have stored: in its own rounds, and in those before if it went on from them."""
+    e, own, rounds = run.experiment, run.history, int(result.final["rounds"])
+    if own is None and rounds and _stores(e):
+        assert run.folder is not None  # else it was made here
+        written = result.final.get("history", "")
+        own = History.read(run.folder.path, interval(e, rounds), rounds, len(result.params), written)
+    if e.unlearning is None or e.unlearning.restarts:
+        assert own is not None  # training and retraining have rounds
+        return own
+    before = history_of(*run.base)
+    return before if own is None else before.then(own)
+
+
+def _stores(e: Experiment) -> bool:
+    """Whether devices store what they send: in training, and while some are unlearned for those who may leave later."""
+    return e.history is not None and (e.unlearning is None or e.unlearning.restarts or e.unlearning.stores != "nothing")
 
 
 def interval(e: Experiment, rounds: int) -> int:
-    """Rounds from one that is stored to the next, in a run of other length than training: about as many are stored."""
+    """Rounds from one that is stored to the next: of a run that begins anew about as many are stored as in training,
+    however long it is."""
     assert e.history is not None
-    return max(1, round(e.history * rounds / e.rounds))
+    anew = e.unlearning is None or e.unlearning.restarts
+    return max(1, round(e.history * rounds / e.rounds)) if anew else e.history
 
 
 def past_of(run: Run, history: History | None, final: Array) -> Past:

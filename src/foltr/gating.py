@@ -12,9 +12,8 @@ from foltr.cohorts import middle, rows
 from foltr.core import Array
 
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
-FLOOR = (
-    0.01  # of the mean square of all coordinates, added to that of each: a coordinate hardly ever used weighs little
-)
+# Of the mean square of all coordinates, added to that of each: a coordinate hardly ever used weighs little.
+FLOOR = 0.01
 
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
 
@@ -28,16 +27,17 @@ def compiled() -> ModuleType:
 
 
 def copies(updates: Array) -> Array:
-    """Rows that are sent more than once, other than 0: (n,) bool. None, where that is half of the rows: then it is the
-    majority that agrees."""
-    first: dict[bytes, int] = {}
-    again = [(i, first.setdefault(row.tobytes(), i)) for i, row in enumerate(updates)]
+    """Rows that are sent more than once, other than 0: (n,) bool. None, where more than half of the rows are one and
+    the same: then it is the majority that agrees."""
+    sent: dict[bytes, list[int]] = {}
+    for i, row in enumerate(updates):
+        sent.setdefault(row.tobytes(), []).append(i)
     found = np.zeros(len(updates), bool)
-    if len(first) < len(updates):
-        for i, earlier in again:
-            if i != earlier and updates[i].any():
-                found[i] = found[earlier] = True
-    return found if 2 * found.sum() < len(updates) else np.zeros(len(updates), bool)
+    if len(sent) < len(updates):
+        groups = [rows for rows in sent.values() if len(rows) > 1 and updates[rows[0]].any()]
+        if all(2 * len(rows) <= len(updates) for rows in groups):
+            found[[i for rows in groups for i in rows]] = True
+    return found
 
 
 def look(updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array) -> Array:

@@ -30,6 +30,7 @@ class History:
     rounds: int
     clients: Array  # (stored, n) int32 who took part; NOBODY where fewer than n did
     updates: Array  # (stored, n, d) float32 what each of them sent
+    stands: Array | None = None  # (stored,) see `stand_for`, where one history follows another
 
     @classmethod
     def of(cls, folder: Path | None, every: int, rounds: int, n: int, d: int) -> History:
@@ -78,7 +79,18 @@ class History:
     @property
     def stand_for(self) -> Array:
         """How many rounds each stored one stands for: (stored,), `every` but for the last one."""
+        if self.stands is not None:
+            return self.stands
         return np.minimum(self.every, self.rounds - self.every * np.arange(len(self.clients)))
+
+    def then(self, later: History) -> History:
+        """This history, and what was stored after it."""
+        parts, n = (self, later), max(self.clients.shape[1], later.clients.shape[1])
+        clients = [np.pad(p.clients, ((0, 0), (0, n - p.clients.shape[1])), constant_values=NOBODY) for p in parts]
+        updates = [np.pad(p.updates, ((0, 0), (0, n - p.updates.shape[1]), (0, 0))) for p in parts]
+        stands = np.concatenate([p.stand_for for p in parts])
+        rounds = self.rounds + later.rounds
+        return History(self.every, rounds, np.concatenate(clients), np.concatenate(updates), stands)
 
     def with_any(self, clients: Array) -> Array:
         """The stored rounds in which any of these clients took part."""

@@ -16,6 +16,7 @@ from foltr.engines.debug import Debug
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate, nobody
+from foltr.residuals import Residual
 from foltr.seeds import Stream, stream
 from foltr.simulation import HOSTS, Population, with_deceit, with_host
 from foltr.threads import Threads
@@ -81,7 +82,8 @@ class Attacked:
         if not count:
             return cohort
         updates, name = cohort.updates.copy(), type(self.attack).__name__
-        crafted = np.asarray(self.attack.craft(cohort.sealed(), malicious.copy(), params, rng))
+        known = Cohort(cohort.clients, cohort.updates, cohort.weights).sealed()  # nobody knows the server's own update
+        crafted = np.asarray(self.attack.craft(known, malicious.copy(), params, rng))
         if crafted.shape != (count, cohort.updates.shape[1]) or crafted.dtype.kind != "f":
             given = f"{name}.craft gave {crafted.shape} of kind {crafted.dtype.kind!r}"
             raise Mistake(f"{given} for {count} malicious clients, not {count} rows of {updates.shape[1]} real numbers")
@@ -118,7 +120,9 @@ def warmed(e: Experiment, p: Population, params: Array, threads: Threads, kind: 
     is to be protected from the server by noise on the server's own data."""
     if not p.warmup:
         return params
-    engine = engine_of(replace(e, privacy=None, learner=e.device_learner), p, params, threads, kind)
-    host, server = np.array([p.clients]), Server(e.device_learner, Mean(), e.optimizer)
+    own = e.device_learner
+    learner = own.learner if isinstance(own, Residual) else own  # what a device keeps to itself, nobody would get
+    engine = engine_of(replace(e, privacy=None, learner=learner), p, params, threads, kind)
+    host, server = np.array([p.clients]), Server(learner, Mean(), e.optimizer)
     done = federate(server, engine, server.init(params), p.warmup, lambda t: host, e.seed, lambda *seen: None)
     return done.params

@@ -103,10 +103,11 @@ def without(e: Experiment, group: Leaving, method: Any, path: Path) -> Experimen
 
 
 def retrained(e: Experiment, count: int) -> list[Experiment]:
-    """Retrainings without all who have left, of another luck than the run itself, if that is one."""
+    """Retrainings without all who have left, of another luck than the run itself and than each other."""
     leaving = e.leaving if isinstance(e.leaving, str) else (tuple(left_of(e).tolist()),)
-    own = [Retrain(luck) for luck in range(count + 1)]
-    chosen = [each for each in own if each != e.unlearning][:count]
+    assert e.unlearning is not None
+    lucks = [luck for luck in range(count + 1) if luck != e.unlearning.luck][:count]
+    chosen = [Retrain(luck) for luck in lucks]
     return [replace(e, unlearning=each, leaving=leaving) for each in chosen]
 
 

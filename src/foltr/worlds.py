@@ -105,7 +105,8 @@ class Unlearner(Protocol):
 
     @property
     def restarts(self) -> bool:
-        """Whether it begins anew, so that what devices send is a history of its own; else the old one stays true."""
+        """Whether it begins anew, so that what devices store of its rounds is all that counts; else it is added to what
+        was stored before."""
         ...
 
     @property

@@ -83,9 +83,10 @@ def test_a_long_update_is_shortened_in_memory_and_left_out():
     assert direction.tolist() == [pytest.approx((1 * 1 - 1 * 2 + 2 - 2) / 5)]
 
 
-def test_equal_updates_are_left_out_unless_they_are_nothing_or_half():
+def test_equal_updates_are_left_out_unless_they_are_nothing_or_the_majority():
     rule = Gated(limit=1e6)
     weighted = [(WEIGHTS[[0, 1, 4]] * (1.0, -1.0, 0.5)).sum() / 7]
     assert after([1.0, -1.0, 2.0, 2.0, 0.5], rule=rule)[0].tolist() == weighted
     assert after([0.0, -1.0, 2.0, 3.0, 0.0], rule=rule)[0].tolist() == [(-2.0 + 2.0 + 3.0) / 9]
-    assert after([1.0, -1.0, 2.0, 2.0], rule=rule)[0].tolist() == [(1.0 - 2.0 + 2.0 + 2.0) / 5]
+    assert after([1.0, -1.0, 2.0, 2.0], rule=rule)[0].tolist() == [(1.0 - 2.0) / 3]
+    assert after([1.0, 2.0, 2.0, 2.0, 0.5], rule=rule)[0].tolist() == [(1.0 + 4.0 + 2.0 + 2.0 + 2.0) / 9]

@@ -77,7 +77,10 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
         ({"channel": "AllOrNothing()", "dropout": 0.5}, "about 15 of 30 messages arrive"),
         ({"channel": "AllOrNothing()", "participation": 0.5}, "no sum of fewer than 20"),
         ({"dropout": 1.0}, "dropout must be in"),
-        ({"dropout": 0.8, "aggregator": "Krum(malicious=4)"}, "about 6 of 30 messages arrive in a round, and that is too few (Krum"),
+        (
+            {"dropout": 0.8, "aggregator": "Krum(malicious=4)"},
+            "about 6 of 30 messages arrive in a round, and that is too few (Krum",
+        ),
         ({"baseline": "LeastSquares()", "privacy": GAMMA}, "sends nothing: leave out privacy"),
         ({"learner": "ES(sessions=3)"}, "even number of sessions, got 3"),
         ({"learner": "ES(sigma=0)"}, "sigma must be > 0"),

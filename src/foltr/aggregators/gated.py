@@ -37,14 +37,15 @@ class Gated(Remembering):
     too, only those with D_i > `uneven` x the median of all D. c is taken over the majority nearest to the median of
     each coordinate, then over everybody who is not suspected with that.
 
-    Left out of a round are suspects, equal updates of several clients (but 0), and updates more than `longest` times as
-    long as the median one (in this round, or usually, if that is longer). Who is left out goes on being looked at, and
-    comes back when it is like the others again. No number of attackers is assumed, but a majority must be honest. If
-    more than a twentieth is left out, the fallback combines the rest, or their mean if they are too few for it: a
-    robust rule is safer where attackers may go unnoticed, the mean is better where they do not.
+    Left out of a round are suspects, equal updates of several clients (but 0, and but those of a majority), and updates
+    more than `longest` times as long as the median one (in this round, or usually, if that is longer). Who is left out
+    goes on being looked at, and comes back when it is like the others again. No number of attackers is assumed, but a
+    majority must be honest. If more than a twentieth is left out, the fallback combines the rest, or their mean if they
+    are too few for it: a robust rule is safer where attackers may go unnoticed, the mean is better where they do not.
 
     Against clients that attack in turns (`roaming`) memory is of no use: only equal and long updates are left out then.
-    Where honest clients differ much, the odd one out is taken for an attacker. `suspects` tells whom it suspects.
+    Where honest clients differ much, the odd one out is taken for an attacker. Who knows an honest message before it is
+    sent, and sends the same, has its sender left out: k copiers silence k clients. `suspects` tells whom it suspects.
     """
 
     fallback: Aggregator = MEAN

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.attacks.little_is_enough import LittleIsEnough
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, ClickModel, Cohort, require
 from foltr.crafting import mean
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
@@ -33,6 +33,10 @@ class Disguised(ChangesMessages):
         name = type(self.attack).__name__
         require(self.attack.rewrites, f"{name} changes no messages: it needs no disguise")
         require(self.share > 0.0, f"share must be > 0, got {self.share}")
+
+    @property
+    def users(self) -> ClickModel | None:
+        return self.attack.users
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         alone = ("Disguised changes nothing: a single malicious client has no others to differ from",)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, require
+from foltr.history import NOBODY
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.worlds import Past, Phase
@@ -37,11 +38,12 @@ class FedRemove(Forgets):
     def start(self, past: Past) -> Array:
         assert past.history is not None  # what it stores
         history, share = past.history, np.zeros(len(past.final))
+        stand_for = history.stand_for
         for row in history.with_any(past.leaving).tolist():
             everybody, own = history.clients[row], history.took_part(row, past.leaving)
-            whole = past.weights[everybody[everybody >= 0]].sum()
+            whole = past.weights[everybody[everybody != NOBODY]].sum()
             sent = np.einsum("n,nd->d", past.weights[own], history.sent(row, own)) / whole
-            share += history.stand_for[row] * sent
+            share += stand_for[row] * sent
         return past.final - past.step * share
 
     def phases(self, past: Past) -> tuple[Phase, ...]:

@@ -54,7 +54,8 @@ def test_copies_are_equal_rows_other_than_nothing():
 
     assert found(a, b, c) == []
     assert found(a, b, c, a, zero, zero) == [0, 3]
-    assert found(a, b, c, a, zero, zero, b) == []  # four of seven: it is the majority that agrees
+    assert found(a, b, c, a, zero, zero, b) == [0, 1, 3, 6]  # two pairs are no majority
     assert found(a, a, a, b, c, zero, [9.0, 9.0]) == [0, 1, 2]
-    assert found(a, a, a, b, c, zero) == []
+    assert found(a, a, a, b, c, zero) == [0, 1, 2]  # half
+    assert found(a, a, a, a, b, b, zero) == []  # it is the majority that agrees
     assert found(a, a) == [] and found(a) == [] and found(zero, zero, zero) == []

@@ -21,6 +21,7 @@ from foltr.results import load_runs
 from foltr.running import Run
 from foltr.sweep import read_sweep
 from foltr.sweeping import sweep
+from foltr.traces import Theirs
 
 BASE = Experiment(
     data="Synthetic(queries=40)", clients=6, rounds=30, evaluate_every=7, learner="PDGD(sessions=3)", history=4
@@ -105,7 +106,7 @@ def test_luck_is_of_its_own_and_shared_by_rivals():
     assert not np.array_equal(again.run().params, replace(again, unlearning="Retrain(luck=1)").run().params)
 
 
-def test_who_starts_again_writes_a_history_others_keep_the_old_one(tmp_path):
+def test_who_starts_again_writes_a_history_others_add_to_the_old_one(tmp_path):
     for name, method in METHODS.items():
         e = replace(BASE, unlearning=method, leaving=((2,),))
         run = Run(e, tmp_path, 1)
@@ -117,10 +118,25 @@ def test_who_starts_again_writes_a_history_others_keep_the_old_one(tmp_path):
             assert not np.isin(2, kept.clients) and set(np.unique(kept.clients)) >= {0, 1, 3, 4, 5}
             assert kept.rounds == result.final["rounds"] and len(kept.clients) == 8
         else:
-            base = Run(BASE, tmp_path, 1)
-            np.testing.assert_array_equal(kept.updates, history_of(base, base.result()).updates)
-            assert not (run.folder.path / "history-updates.npy").exists()
+            base, made = Run(BASE, tmp_path, 1), result.final["rounds"]
+            old, stores = history_of(base, base.result()), name != "FineTune"
+            np.testing.assert_array_equal(kept.updates[: len(old.updates)], old.updates)
+            assert len(kept.updates) == len(old.updates) + stores * -(-made // BASE.history)
+            assert kept.stand_for.sum() == BASE.rounds + stores * made
+            assert (run.folder.path / "history-updates.npy").exists() == stores
     assert interval(BASE, 30) == 4 and interval(BASE, 8) == 1
+
+
+def test_who_leaves_later_takes_along_what_he_sent_since_training():
+    """Nobody but client 0 moves the weight of its mark: with every round stored, nothing of it is left."""
+    marked = Experiment(
+        data="Marked(data=Synthetic(queries=60), users=4)", partition="ByUser()", clients=4, rounds=20,
+        learner="PDGD(sessions=5)", history=1, unlearning="FedRemove(fine_tune=30)", leaving=((3,),),
+    )  # fmt: skip
+    later = replace(marked, leaving=((3,), (0,)))
+    marks = [Theirs.of(Run(later, None, 1).population, np.array([0]), np.array([1, 2])).mark(e.ranker, e.run().params)
+             for e in (marked, later)]  # fmt: skip
+    assert marks[0] > 0.1 and marks[1] < 1e-5
 
 
 def test_norms_are_those_of_training_after_fed_eraser(tmp_path):
@@ -183,7 +199,8 @@ def test_attackers_who_remain_go_on(tmp_path):
 
 
 def test_lost_messages_are_lost_here_too():
-    lossy = replace(BASE, dropout=0.5, unlearning="FedEraser(sessions=2)", leaving=((2,),))
+    """Seen by a method that reads nothing of training, which would be another one anyway."""
+    lossy = replace(BASE, dropout=0.5, unlearning="Retrain()", leaving=((2,),))
     assert not np.array_equal(lossy.run().params, replace(lossy, dropout=None).run().params)
 
 
