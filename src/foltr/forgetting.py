@@ -116,7 +116,7 @@ def took_part(e: Experiment) -> None:
 
 
 def history_of(run: Run, result: Result) -> History:
-    """What the devices of a finished run have stored: in its own rounds, and in those before if it went on from them."""
+    """What the devices of a finished run have stored: in its own rounds, and before if it went on from there."""
     e, own, rounds = run.experiment, run.history, int(result.final["rounds"])
     if own is None and rounds and _stores(e):
         assert run.folder is not None  # else it was made here
