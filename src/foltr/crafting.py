@@ -12,6 +12,7 @@ import numpy as np
 
 from foltr import cohorts
 from foltr.core import Array, Cohort
+from foltr.vectors import lengths
 
 LEAST = 1e-5  # the smallest lambda that is tried (Fang et al.)
 
@@ -29,6 +30,11 @@ def others(cohort: Cohort, malicious: Array) -> Array:
     return cohort.updates[malicious if malicious.all() else ~malicious]
 
 
+def known(cohort: Cohort, malicious: Array, knowledge: Literal["own", "all"]) -> Array:
+    """The updates that attackers know: what they would send themselves, or what honest clients send."""
+    return cohort.updates[malicious] if knowledge == "own" else others(cohort, malicious)
+
+
 def mean(updates: Array) -> Array:
     """Of all rows alike, in float64: (d,)."""
     return updates.sum(axis=0, dtype=np.float64) / len(updates)
@@ -37,11 +43,6 @@ def mean(updates: Array) -> Array:
 def spread(updates: Array, centre: Array) -> Array:
     """The standard deviation of each coordinate, as of a whole population: (d,)."""
     return np.sqrt(np.square(updates - centre).sum(axis=0) / len(updates))
-
-
-def lengths(updates: Array) -> Array:
-    """|u_i| of each row: (n,)."""
-    return np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
 
 
 def length(signs: Array) -> float:

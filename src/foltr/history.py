@@ -107,11 +107,6 @@ class History:
         return self.updates[row][place].astype(np.float64)
 
 
-def norms(updates: Array) -> Array:
-    """L2 norms of the rows, by sums in one order: (n, d) -> (n,) float64"""
-    return np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
-
-
 def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
     with told(file):
         there = _fitting(file, shape, kind)

@@ -104,6 +104,15 @@ class Remembering(_Rule, ABC):
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...
 
 
+class Assumes:
+    """Of aggregators that assume a number of `malicious` clients."""
+
+    malicious: int
+
+    def __post_init__(self) -> None:
+        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
+
+
 class InFront(Remembering):
     """Of aggregators that change the rows before another `rule` looks at them: write `__call__`, and `fits`."""
 

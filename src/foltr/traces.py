@@ -18,6 +18,7 @@ from foltr.leaving import groups_of, remaining_of
 from foltr.outcome import Result
 from foltr.policies import scored
 from foltr.simulation import Population
+from foltr.vectors import cosine
 
 if TYPE_CHECKING:
     from foltr.running import Run
@@ -112,11 +113,6 @@ class Theirs:
         sizes = np.sqrt(np.add.reduceat(np.square(centred), starts))
         sizes = np.where(sizes > 1e-6 * np.maximum.reduceat(np.abs(scores), starts), sizes, 0.0)
         return centred, np.repeat(sizes, lengths)
-
-
-def cosine(one: Array, other: Array) -> float | None:
-    sizes = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
-    return float((one * other).sum()) / sizes if sizes else None
 
 
 def compared(run: Run, before: Result, after: Result, retrained: Sequence[Result]) -> dict[str, Any]:

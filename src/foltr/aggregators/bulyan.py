@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.cohorts import bulyan_rows, mean_around_median
-from foltr.core import Array, Cohort, require
-from foltr.kinds import Memoryless, NeedsMany
+from foltr.core import Array, Cohort
+from foltr.kinds import Assumes, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class Bulyan(NeedsMany, Memoryless):
+class Bulyan(Assumes, NeedsMany, Memoryless):
     """Choose n - 2m clients by Krum, then average each coordinate around its median.
 
     Clients are chosen one by one: each time the one with the lowest Krum score among the r that are left, the sum of
@@ -23,9 +23,6 @@ class Bulyan(NeedsMany, Memoryless):
     """
 
     malicious: int = 1
-
-    def __post_init__(self) -> None:
-        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
 
     @property
     def fewest(self) -> tuple[int, str]:

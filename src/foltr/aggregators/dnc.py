@@ -9,14 +9,14 @@ import numpy as np
 
 from foltr.cohorts import outlier_scores, ranked, weighted_mean
 from foltr.core import Array, Cohort, Memory, Withheld, require
-from foltr.kinds import NeedsMany, Remembering
+from foltr.kinds import Assumes, NeedsMany, Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class DnC(NeedsMany, Remembering):
+class DnC(Assumes, NeedsMany, Remembering):
     """The weighted mean of the clients that stand out least along the direction in which updates vary most.
 
     Each of `iterations` times: draw at most `coordinates` of the parameters, take there the top right singular vector v
@@ -31,7 +31,7 @@ class DnC(NeedsMany, Remembering):
     iterations: int = 1
 
     def __post_init__(self) -> None:
-        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
+        super().__post_init__()
         require(self.strictness > 0.0, f"strictness must be > 0, got {self.strictness}")
         require(self.coordinates >= 1, f"coordinates must be >= 1, got {self.coordinates}")
         require(self.iterations >= 1, f"iterations must be >= 1, got {self.iterations}")

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import krum_scores_of
-from foltr.core import Array, Cohort, require
-from foltr.kinds import Memoryless, NeedsMany
+from foltr.core import Array, Cohort
+from foltr.kinds import Assumes, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class Krum(NeedsMany, Memoryless):
+class Krum(Assumes, NeedsMany, Memoryless):
     """Follow the one client whose update lies closest to its neighbours.
 
     argmin_i s(i) with s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i, where `malicious` = m is
@@ -25,9 +25,6 @@ class Krum(NeedsMany, Memoryless):
 
     malicious: int = 1
     squared: bool = False
-
-    def __post_init__(self) -> None:
-        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
 
     @property
     def fewest(self) -> tuple[int, str]:

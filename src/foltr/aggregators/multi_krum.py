@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.cohorts import krum_scores_of, ranked, weighted_mean
-from foltr.core import Array, Cohort, require
-from foltr.kinds import Memoryless, NeedsMany
+from foltr.core import Array, Cohort
+from foltr.kinds import Assumes, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class MultiKrum(NeedsMany, Memoryless):
+class MultiKrum(Assumes, NeedsMany, Memoryless):
     """Average the n - m clients whose updates lie closest to their neighbours.
 
     sum_{i in S} n_i u_i / sum_{i in S} n_i, where S are the n - m updates with the lowest Krum scores and n_i their
@@ -23,9 +23,6 @@ class MultiKrum(NeedsMany, Memoryless):
 
     malicious: int = 1
     squared: bool = False
-
-    def __post_init__(self) -> None:
-        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
 
     @property
     def fewest(self) -> tuple[int, str]:

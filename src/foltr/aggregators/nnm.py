@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from foltr.aggregators.trimmed_mean import TrimmedMean
 from foltr.cohorts import means_of_nearest
-from foltr.core import Aggregator, Array, Cohort, Memory, require
-from foltr.kinds import InFront, NeedsMany
+from foltr.core import Aggregator, Array, Cohort, Memory
+from foltr.kinds import Assumes, InFront, NeedsMany
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class NNM(NeedsMany, InFront):
+class NNM(Assumes, NeedsMany, InFront):
     """`rule` on updates that are first mixed with their nearest neighbours.
 
     Each update is replaced by the weighted mean of the n - m nearest to it, itself among them; `malicious` = m is how
@@ -26,8 +26,8 @@ class NNM(NeedsMany, InFront):
     malicious: int = 1
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
+        Assumes.__post_init__(self)
+        InFront.__post_init__(self)
 
     @property
     def fewest(self) -> tuple[int, str]:

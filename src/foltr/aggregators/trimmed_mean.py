@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import sorted_columns
-from foltr.core import Array, Cohort, require
-from foltr.kinds import Memoryless, NeedsMany
+from foltr.core import Array, Cohort
+from foltr.kinds import Assumes, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class TrimmedMean(NeedsMany, Memoryless):
+class TrimmedMean(Assumes, NeedsMany, Memoryless):
     """Of each coordinate the mean without the m largest and the m smallest values, m = `malicious`.
 
     sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m), where u_(i)j is the i-th smallest of coordinate j. Weights do not matter:
@@ -22,9 +22,6 @@ class TrimmedMean(NeedsMany, Memoryless):
     """
 
     malicious: int = 1
-
-    def __post_init__(self) -> None:
-        require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
 
     @property
     def fewest(self) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.core import Array, Cohort
-from foltr.crafting import alike, away, mean, others
+from foltr.crafting import alike, away, known, mean
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 
@@ -28,7 +28,7 @@ class AlongADirection(ChangesMessages):
         return (f"{name} is void: a single malicious client that knows one update sends it as it is",) if alone else ()
 
     def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        known = cohort.updates[malicious] if self.knowledge == "own" else others(cohort, malicious)
-        mu = mean(known)
-        p = away(known, mu, self.direction)
-        return alike(mu + self.reach(known, mu, p) * p, int(malicious.sum()))
+        updates = known(cohort, malicious, self.knowledge)
+        mu = mean(updates)
+        p = away(updates, mu, self.direction)
+        return alike(mu + self.reach(updates, mu, p) * p, int(malicious.sum()))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from foltr.core import Array, Cohort, require
-from foltr.crafting import against_krum, alike
-from foltr.kinds import ChangesMessages
-from foltr.seeds import Stream
+from foltr.attacks.fang import AgainstKrum
 from foltr.spec import attack
 
 
 @attack
 @dataclass(frozen=True)
-class FangKrum(ChangesMessages):
+class FangKrum(AgainstKrum):
     """Every malicious client sends the model theta + lambda s, s = -sign(mu - theta): backwards, as far as Krum goes.
 
     theta is the server's model, mu the mean of the clients' models before the attack, sign(0) = 0. lambda is halved
@@ -37,21 +33,7 @@ class FangKrum(ChangesMessages):
     In a round with n <= 2m + 1 copies are their own neighbours, and any lambda is picked: own knowledge is then used.
     """
 
-    knowledge: Literal["own", "all"] = "own"
-    squared: bool = False
-    start: float = 1.0
+    multi = False
 
-    def __post_init__(self) -> None:
-        require(self.start > 0.0, f"start must be > 0, got {self.start}")
-
-    def fits(self, n: int, m: int) -> tuple[str, ...]:
-        require(n > 2 * m + 1, f"FangKrum needs n > 2m + 1 clients, got m = {m} malicious of n = {n}")
-        blind = self.knowledge == "own" and m <= 3
-        unsure = (
-            f"FangKrum cannot tell from its own {m} of {n} updates whether Krum picks it: it sends the start as it is"
-        )
-        return (unsure,) if blind else ()
-
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        signs, scale = against_krum(cohort, malicious, self.knowledge, False, self.squared, self.start)
-        return alike(scale * signs, int(malicious.sum()))
+    def unsure(self, n: int, m: int) -> str | None:
+        return f"cannot tell from its own {m} of {n} updates whether Krum picks it" if m <= 3 else None

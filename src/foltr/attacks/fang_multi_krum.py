@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from foltr.core import Array, Cohort, require
-from foltr.crafting import against_krum, alike
-from foltr.kinds import ChangesMessages
-from foltr.seeds import Stream
+from foltr.attacks.fang import AgainstKrum
 from foltr.spec import attack
 
 
 @attack
 @dataclass(frozen=True)
-class FangMultiKrum(ChangesMessages):
+class FangMultiKrum(AgainstKrum):
     """`FangKrum`, but lambda is halved until all crafted models are among those that Multi-Krum averages.
 
     Multi-Krum is taken to average the n - m models with the best scores. With `knowledge='own'` these are m of m + c
@@ -22,19 +18,7 @@ class FangMultiKrum(ChangesMessages):
     the start of lambda too: with `knowledge='all'` that is the bound for Krum.
     """
 
-    knowledge: Literal["own", "all"] = "own"
-    squared: bool = False
-    start: float = 1.0
+    multi = True
 
-    def __post_init__(self) -> None:
-        require(self.start > 0.0, f"start must be > 0, got {self.start}")
-
-    def fits(self, n: int, m: int) -> tuple[str, ...]:
-        require(n > 2 * m + 1, f"FangMultiKrum needs n > 2m + 1 clients, got m = {m} malicious of n = {n}")
-        alone = self.knowledge == "own" and m == 1
-        unsure = "FangMultiKrum cannot tell from its one update whether it is picked: it sends the start as it is"
-        return (unsure,) if alone else ()
-
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        signs, scale = against_krum(cohort, malicious, self.knowledge, True, self.squared, self.start)
-        return alike(scale * signs, int(malicious.sum()))
+    def unsure(self, n: int, m: int) -> str | None:
+        return "cannot tell from its one update whether it is picked" if m == 1 else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.core import Array, Cohort, require
-from foltr.crafting import alike, mean, others
+from foltr.crafting import alike, known, mean
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -29,5 +29,4 @@ class InnerProduct(ChangesMessages):
         require(self.scale > 0.0, f"scale must be > 0, got {self.scale}")
 
     def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        known = cohort.updates[malicious] if self.knowledge == "own" else others(cohort, malicious)
-        return alike(-self.scale * mean(known), int(malicious.sum()))
+        return alike(-self.scale * mean(known(cohort, malicious, self.knowledge)), int(malicious.sum()))

@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, Cohort
-from foltr.crafting import alike, lengths, mean
+from foltr.crafting import alike, mean
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
+from foltr.vectors import lengths
 
 STEPS = 20  # of the power iteration: it only has to tell clients apart
 

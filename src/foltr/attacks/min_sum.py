@@ -8,8 +8,8 @@ import numpy as np
 
 from foltr.attacks.along_a_direction import AlongADirection
 from foltr.core import Array
-from foltr.crafting import lengths
 from foltr.spec import attack
+from foltr.vectors import lengths
 
 
 @attack

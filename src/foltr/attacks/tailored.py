@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Aggregator, Array, Cohort, Withheld, require
-from foltr.crafting import alike, away, lengths, mean, others, spread
+from foltr.crafting import alike, away, known, mean, spread
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
+from foltr.vectors import lengths
 
 HALVINGS, REFINEMENTS = 9, 4
 STAND_INS, RULE = 0, 1  # addresses below the round's
@@ -54,14 +55,14 @@ class Tailored(ChangesMessages):
 
     def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
         own = cohort.updates[malicious]
-        known = own if self.knowledge == "own" else others(cohort, malicious)
-        mu = mean(known)
-        step = _long(away(known, mu, self.direction), known, mu)
+        updates = known(cohort, malicious, self.knowledge)
+        mu = mean(updates)
+        step = _long(away(updates, mu, self.direction), updates, mu)
         rows, weights = cohort.updates.astype(np.float64), cohort.weights
         if self.knowledge == "own":
             weights = np.where(malicious, weights, weights[malicious].mean())
             draws = rng.at(STAND_INS).gaussians((len(rows) - len(own)) * len(mu)).reshape(-1, len(mu))
-            rows[~malicious] = mu + spread(known, mu) * draws
+            rows[~malicious] = mu + spread(updates, mu) * draws
 
         def moved(gamma: float) -> float:
             rows[malicious] = mu + gamma * step

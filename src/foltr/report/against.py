@@ -70,9 +70,7 @@ class Against:
             return NONE
         if entry.test is None:
             changed, aside = self.mean(place) - self.mean((other, place[1])), entry.refused.partition(":")[0]
-            if entry.refused.startswith(
-                "not"
-            ):  # other repetitions, or measured otherwise: no difference means anything
+            if not entry.comparable:
                 return Cell(NONE, aside)
         else:
             changed, aside = entry.test.difference, told_p(entry.corrected)

@@ -11,13 +11,14 @@ are results and stand under its heading, before the curves; the others are notes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from foltr.results import Runs
 
 SHOWN = 50  # rows of a kind that are named; the others are counted
+TOGETHER = 3  # conditions side by side in a summary
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class Block:
     rows: tuple[tuple[str | Cell, ...], ...] = ()  # the first names the columns
     chapter: str = ""  # of the results; none for a note
     folded: bool = False  # shown when it is opened
+
+
+Entry = str | Cell
+T = TypeVar("T")
+
+
+def a_few_at_a_time(columns: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
+    """Columns of a summary that fit beside each other, and what to add to its title where there are more."""
+    starts = range(0, len(columns), TOGETHER)
+    for i, start in enumerate(starts):
+        yield f" ({i + 1} of {len(starts)})" if len(starts) > 1 else "", columns[start : start + TOGETHER]
 
 
 Contribution = Callable[[Runs], Block | Sequence[Block] | None]

@@ -33,6 +33,7 @@ class Entry:
     over_data: PairedT | None = None  # the same over means of runs on equal data, where several runs share theirs
     corrected_data: float | None = None
     refused: str = ""  # why it was not tested although it should be
+    comparable: bool = True  # whether a difference from the baseline means anything, tested or not
     best: bool = False  # highest mean of its condition, among two or more that can be compared
     mark: str = ""  # ▲ significantly better than the baseline, ▼ worse; △ ▽ where `over_data` does not bear it out
 

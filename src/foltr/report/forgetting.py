@@ -12,20 +12,19 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.report.against import Against, tested
-from foltr.report.blocks import Block, Cell, block
+from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
 from foltr.report.leavers import RETRAINED, Leavers
 from foltr.report.numbers import NONE
 from foltr.report.study import unnamed
 from foltr.results import Recorded, Runs
+from foltr.vectors import cosine
 
 CHAPTER = "Unlearning"
-TOGETHER = 3  # conditions side by side
 COSTS = {  # of result.json -> column
     "local_steps": "local steps",
     "messages": "messages",
     "bytes": "bytes sent",
 }
-Entry = str | Cell
 
 
 @block
@@ -47,8 +46,7 @@ def _effects(found: Leavers) -> Iterator[Block]:
         f"are forgotten), and from before they left. {tested([retrained, before])}"
     )
     count = len(study.conditions)
-    for start in range(0, count, TOGETHER):
-        conditions = range(start, min(start + TOGETHER, count))
+    for part, conditions in a_few_at_a_time(range(count)):
         heads, rows = [], []
         for c in conditions:
             name = f"{study.conditions[c].label}: " if count > 1 else ""
@@ -60,7 +58,6 @@ def _effects(found: Leavers) -> Iterator[Block]:
                 cells += [everything.value(place), retrained.difference(place), before.difference(place)]
             if any(cell != NONE for cell in cells):
                 rows.append((label, *cells))
-        part = f" ({start // TOGETHER + 1} of {-(-count // TOGETHER)})" if count > TOGETHER else ""
         yield Block(f"What is learned without those who leave{part}", text, (("method", *heads), *rows), CHAPTER)
 
 
@@ -128,8 +125,7 @@ def _distances(found: Leavers, method: int) -> tuple[float | None, float | None]
             ours, theirs = _params(run.path), _params(retrained[pair].path) if pair in retrained else None
             if ours is not None and theirs is not None and ours.shape == theirs.shape:
                 apart.append(float(np.sqrt(np.square(ours - theirs).sum())))
-                sizes = math.sqrt(float(np.square(ours).sum()) * float(np.square(theirs).sum()))
-                angles.append(float((ours * theirs).sum()) / sizes if sizes else None)
+                angles.append(cosine(ours, theirs))
     return _mean(apart), _mean(angles)
 
 

@@ -23,7 +23,7 @@ from foltr.core import Array
 from foltr.errors import Mistake, did_you_mean
 from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
 from foltr.report.measures import MEASURES, measured, value
-from foltr.report.pairing import in_order, mismatch, on_equal_data, unlike
+from foltr.report.pairing import ALONE, in_order, on_equal_data, unlike
 from foltr.report.statistics import PairedT, bonferroni, expanded_interval, mean_and_sd, paired_t
 from foltr.report.study import Pair, Study
 from foltr.report.telling import told
@@ -69,8 +69,10 @@ def entry_of(study: Study, measure: str, known: Known, place: Place, family: int
     entry = Entry(len(values), mean, sd, expanded_interval(values))
     if method == study.baseline:
         return entry
-    if why := mismatch(study, measure, place, set(own), set(base)):
-        return replace(entry, refused=why)
+    if why := unlike(study, measure, place, study.baseline, set(own), set(base)):
+        return replace(entry, refused=why, comparable=False)
+    if len(own) < 2:
+        return replace(entry, refused=ALONE)
     theirs = np.array([base[pair] for pair in own])
     test, over = paired_t(values, theirs), _over_data(on_equal_data(study, list(own)), values - theirs)
     corrected = bonferroni(test.p, family)

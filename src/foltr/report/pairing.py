@@ -8,15 +8,8 @@ from typing import Any
 from foltr.report.study import Pair, Study
 from foltr.results import Recorded
 
+ALONE = "one pair only: a t-test needs two or more"
 SUMS = ("online",)  # measures that add up over rounds, and need as many of them
-
-
-def mismatch(study: Study, measure: str, place: tuple[int, int], own: Set[Pair], base: Set[Pair]) -> str:
-    """Why a method's runs cannot be tested against the baseline's of the same condition; "" if they can.
-
-    `own` and `base` are the pairs that have a value of the measure."""
-    why = unlike(study, measure, place, study.baseline, own, base)
-    return why or ("one pair only: a t-test needs two or more" if len(own) < 2 else "")
 
 
 def unlike(study: Study, measure: str, place: tuple[int, int], reference: int, own: Set[Pair], base: Set[Pair]) -> str:

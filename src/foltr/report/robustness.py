@@ -10,18 +10,16 @@ from statistics import median
 
 import numpy as np
 
-from foltr.report.blocks import Block, Cell, block
+from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
 from foltr.report.grid import Attacked, Grid, Setting, Values, grid
 from foltr.report.numbers import NONE, SHADES, shade, signed
 from foltr.report.statistics import mean_and_sd
 from foltr.results import Runs
 
 CHAPTER = "Attacks and defences"
-TOGETHER = 3  # settings side by side in a summary
 UNFOLDED = 3  # more tables than that are folded
 LONG = 20  # rows; a longer summary is folded too
 ROUGHLY = "≈"
-Entry = str | Cell
 
 
 @block
@@ -97,7 +95,7 @@ def _robustness(found: Grid) -> Iterator[Block]:
         "shaded. Of a rule that assumes a number of malicious clients the lowest honest value is shown. Rules that met "
         "fewer attacks than others say how many: they were tried less hard."
     )
-    for part, settings in _parts(found.settings):
+    for part, settings in a_few_at_a_time(found.settings):
         columns: list[list[Entry]] = []
         for setting in settings:
             honest = [min(setting.honest.get(rule, {}).values(), key=mean, default={}) for rule in found.rules]
@@ -133,7 +131,7 @@ def _best_rules(found: Grid) -> Iterator[Block]:
     )
     labels = list(dict.fromkeys(found.attacks.values()))
     order = sorted(found.attacks, key=lambda attack: (labels.index(found.attacks[attack]), attack.malicious))
-    for part, settings in _parts(found.settings):
+    for part, settings in a_few_at_a_time(found.settings):
         rows = []
         for attack in order:
             cells = [_best_rule(found, setting, attack) for setting in settings]
@@ -193,13 +191,6 @@ def _about(setting: Setting, honest: Iterable[Entry]) -> str:
     if any(isinstance(cell, Cell) and cell.text.startswith(ROUGHLY) for cell in honest):
         parts.append(f"{ROUGHLY} is of runs in which the rule assumed another number of malicious clients.")
     return " ".join(part for part in parts if part)
-
-
-def _parts(settings: Sequence[Setting]) -> Iterator[tuple[str, Sequence[Setting]]]:
-    """A few settings at a time, and what to add to the title."""
-    starts = range(0, len(settings), TOGETHER)
-    for i, start in enumerate(starts):
-        yield f" ({i + 1} of {len(starts)})" if len(starts) > 1 else "", settings[start : start + TOGETHER]
 
 
 def _under(setting: Setting, what: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from foltr.report.against import Against, tested
-from foltr.report.blocks import Block, Cell, block
+from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
 from foltr.report.entries import WORSE, WORSE_HERE
 from foltr.report.matrix import Place
 from foltr.report.measures import value
@@ -26,9 +26,7 @@ NAMES = {
 }
 TABLES = (("ndcg@10", "merged_ndcg@10", "online"), ("own_ndcg@10", "personal_ndcg@10", "personal_own_ndcg@10"))
 OWN = ("own_ndcg@10", "personal_own_ndcg@10")  # on what clients hold, which is another thing for the twin
-TOGETHER = 3  # conditions side by side in a summary
 UNFOLDED = 3  # more tables than that are folded
-Entry = str | Cell
 
 
 @block
@@ -58,7 +56,7 @@ def _costs(twinned: Twinned, tests: dict[str, Against]) -> Iterator[Block]:
         "Differences between the ranker that learned from skewed data and its twin that learned from IID data (minus: "
         f"skew costs), corrected p beside. {tested([tests[measure] for measure in shown])}"
     )
-    for part, conditions in _parts(range(len(twinned.study.conditions))):
+    for part, conditions in a_few_at_a_time(range(len(twinned.study.conditions))):
         heads = [f"{twinned.condition(c)}: {NAMES[measure]}" for c in conditions for measure in shown]
         rows: list[tuple[Entry, ...]] = []
         for method, label in twinned.labels.items():
@@ -81,7 +79,7 @@ def _remedies(twinned: Twinned) -> Iterator[Block]:
         "own queries by their own judgements (with rankers of their own where they have them). "
         f"{tested([offline, own])}"
     )
-    for part, conditions in _parts(range(len(twinned.study.conditions))):
+    for part, conditions in a_few_at_a_time(range(len(twinned.study.conditions))):
         columns = [
             (c, what)
             for c in conditions
@@ -152,10 +150,3 @@ def _table(twinned: Twinned, tests: dict[str, Against], c: int, measures: Sequen
         text = f"nDCG@10 is the mean over labellings; merged: a document is as relevant as for any of them. {text}"
     title = ", ".join(part for part in (twinned.condition(c), "clients' own" * ("own_ndcg@10" in measures)) if part)
     return Block(title or "IID and skewed", text, (("method", *heads), *rows), CHAPTER)
-
-
-def _parts(conditions: range) -> Iterator[tuple[str, range]]:
-    """A few conditions at a time, and what to add to the title."""
-    starts = range(0, len(conditions), TOGETHER)
-    for i, start in enumerate(starts):
-        yield f" ({i + 1} of {len(starts)})" if len(starts) > 1 else "", conditions[start : start + TOGETHER]

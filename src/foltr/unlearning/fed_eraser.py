@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, require
-from foltr.history import norms
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
+from foltr.vectors import lengths
 from foltr.worlds import Past, Phase
 
 
@@ -52,13 +52,13 @@ class FedEraser(Forgets):
         history, rows = past.history, past.history.with_any(past.remaining)
 
         def send(updates: Array, clients: Array, t: int) -> Array:
-            return calibrated(updates, norms(history.sent(int(rows[t]), clients)))
+            return calibrated(updates, lengths(history.sent(int(rows[t]), clients)))
 
         return (Phase(len(rows), self.sessions, "stored", send),)
 
 
 def calibrated(updates: Array, sizes: Array) -> Array:
     """Each row of `updates` (n, d) with the norm that `sizes` (n,) says; zero stays zero."""
-    new = norms(updates)
+    new = lengths(updates)
     unit = updates / np.where(new > 0.0, new, 1.0)[:, None]
     return (sizes[:, None] * unit).astype(np.float32)

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, require
-from foltr.history import norms
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
+from foltr.vectors import lengths
 from foltr.worlds import Past, Phase
 
 
@@ -79,7 +79,7 @@ def reference(past: Past) -> Array:
 
 def in_ball(params: Array, centre: Array, radius: float) -> Array:
     """The nearest point of the L2 ball."""
-    far = float(norms((params - centre)[None])[0])
+    far = float(lengths((params - centre)[None])[0])
     return params if far <= radius else centre + (radius / far) * (params - centre)
 
 

@@ -12,8 +12,9 @@ from foltr.rankers.linear import Linear
 from foltr.running import Run
 from foltr.seeds import stream
 from foltr.simulation import iid
-from foltr.traces import Theirs, Trace, across, compared, cosine
+from foltr.traces import Theirs, Trace, across, compared
 from foltr.users.cascade import Cascade
+from foltr.vectors import cosine
 
 
 def lucky(seed, *address, d=400, around=0.0):
