@@ -1,0 +1,117 @@
+"""Chapter 4 of the thesis in kind, on MQ2008, the MSLR sample and WebTrack-intents, from the files in reproduce/: which
+differences between clients hurt, and what helps. Levels are means of five repetitions of final offline nDCG@10; what
+hurts must do so significantly (paired t-test over the repetitions, p < .05), what does not may differ by a little."""
+
+import numpy as np
+import pytest
+
+from foltr.report.statistics import paired_t
+from foltr.spec import opened
+
+pytestmark = pytest.mark.claims
+KINDS = ("perfect", "navigational", "informational")
+LINEAR, NETWORK = "Linear", "MLP"
+LITTLE = 0.012
+
+
+class Studied:
+    """Runs by partition, ranker, learner and kind of clicks; of each the repetitions by seed."""
+
+    def __init__(self, runs):
+        self.cells = {}
+        for run in runs:
+            users, learner = opened(run.config["users"]), opened(run.config["learner"])
+            inner = opened(learner.fields["learner"]) if "learner" in learner.fields else learner
+            where = (
+                run.config["partition"], run.config["clients"], opened(run.config["ranker"]).name,
+                (learner.name, learner.fields.get("pull"), inner.fields["mu"]), users.fields.get("kind"),
+            )  # fmt: skip
+            self.cells.setdefault(where, {})[run.config["seed"]] = run.final
+
+    def values(
+        self, partition, clients, ranker=LINEAR, kind="perfect", learner="PDGD", pull=None, mu=0.0, of="ndcg@10"
+    ):
+        cell = self.cells[spelled(partition), clients, ranker, (learner, pull, mu), kind]
+        assert sorted(cell) == [1, 2, 3, 4, 5]
+        return np.array([cell[seed][of] for seed in sorted(cell)])
+
+    def level(self, *where, **more):
+        return float(self.values(*where, **more).mean())
+
+    def cost(self, partition, twin, clients, ranker, kind, of="ndcg@10"):
+        """How much lower than its twin, and p."""
+        own, even = (self.values(each, clients, ranker, kind, of=of) for each in (partition, twin))
+        test = paired_t(even, own)
+        return test.difference, test.p
+
+
+def spelled(partition):
+    """As runs tell it: with every field."""
+    from foltr.spec import partitions
+
+    return repr(partitions.build(partition))
+
+
+@pytest.fixture(scope="module")
+def mq2008(made):
+    return Studied(made("thesis-4-mq2008"))
+
+
+@pytest.fixture(scope="module")
+def mslr(made):
+    return Studied(made("thesis-4-mslr"))
+
+
+@pytest.fixture(scope="module")
+def intents(made):
+    return Studied(made("thesis-4-type1"))
+
+
+@pytest.mark.parametrize("ranker", [LINEAR, NETWORK])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_label_each_hurts_and_two_do_not(mq2008, kind, ranker):
+    cost, p = mq2008.cost("ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", 3, ranker, kind)
+    assert cost > 0.05 and p < 0.05
+    cost, _ = mq2008.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 3, ranker, kind)
+    assert abs(cost) < LITTLE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_online_performance_of_one_label_is_what_arithmetic_says(mq2008, kind):
+    """Two of three clients see only ideal lists, and the third nothing relevant: 2/3 of the sum of .9995^t."""
+    for ranker in (LINEAR, NETWORK):
+        values = mq2008.values("ByLabel(labels=1)", 3, ranker, kind, of="online")
+        assert values == pytest.approx(np.full(5, 1324.3606), abs=5e-5)
+
+
+@pytest.mark.parametrize("ranker", [LINEAR, NETWORK])
+@pytest.mark.parametrize(("models", "clients"), [("cascades", 3), ("positions", 5)])
+def test_other_clicks_do_not_hurt(mq2008, models, clients, ranker):
+    cost, _ = mq2008.cost(
+        f"ByClicks(models={models!r})", f"ByClicks(models={models!r}, iid=True)", clients, ranker, "perfect"
+    )
+    assert abs(cost) < LITTLE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_volumes_do_not_hurt_unless_labels_differ_too(mq2008, kind):
+    cost, _ = mq2008.cost("ByVolume()", "ByVolume(iid=True)", 5, LINEAR, kind)
+    assert abs(cost) < LITTLE
+    mixed, twin = "ByVolume(sessions=(1, 5, 9), of=ByLabel(labels=1{}){})", (", iid=True", ", iid=True")
+    cost, _ = mq2008.cost(mixed.format("", ""), mixed.format(*twin), 3, LINEAR, kind)
+    assert cost > 0.05
+
+
+@pytest.mark.parametrize("ranker", [LINEAR, NETWORK])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sharing_closes_most_of_the_gap_and_fed_prox_and_fed_per_do_not(mq2008, kind, ranker):
+    even, skewed = (mq2008.level(f"ByLabel(labels=1, iid={iid})", 3, ranker, kind) for iid in (True, False))
+
+    def left(level):
+        return (even - level) / (even - skewed)
+
+    assert left(mq2008.level("Sharing(of=ByLabel(labels=1), share=0.1)", 3, ranker, kind)) < 0.25
+    for mu in (0.001, 0.01, 0.1, 1.0, 10.0):
+        assert mq2008.level("ByLabel(labels=1)", 3, ranker, kind, mu=mu) < even - 0.1
+    if ranker == NETWORK:
+        assert mq2008.level("ByLabel(labels=1)", 3, ranker, kind, learner="FedPer") < even - 0.1
