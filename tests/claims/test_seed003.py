@@ -38,19 +38,19 @@ def level(chosen):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_client_is_not_visible_unless_it_is_poisoned(table, kind):
     assert abs(table[kind, "10H-0M"] - table[kind, "9H-0M"]) < 0.005
-    assert table[kind, "9H-1M"] < table[kind, "9H-0M"] - 0.01
+    assert table[kind, "9H-1M"] < table[kind, "9H-0M"] - 0.025
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_unlearned_ranker_is_above_the_poisoned_one_everywhere(table, kind):
     for n in SESSIONS:
         for every in STORED:
-            assert table[kind, n, every] > table[kind, "9H-1M"], (n, every)
+            assert table[kind, n, every] > table[kind, "9H-1M"] + 0.015, (n, every)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_most_sessions_and_rounds_it_is_as_good_as_retrained(table, kind):
-    assert table[kind, 4, 5] == pytest.approx(table[kind, "9H-0M"], abs=0.02)
+    assert table[kind, 4, 5] == pytest.approx(table[kind, "9H-0M"], abs=0.008)
 
 
 def test_it_is_worse_with_fewer_sessions_and_with_fewer_stored_rounds(table):
