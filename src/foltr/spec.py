@@ -26,6 +26,7 @@ from foltr.errors import Mistake, did_you_mean, with_article
 from foltr.other_names import OTHER_NAMES
 
 T = TypeVar("T", bound=type)
+hints_of = lru_cache(None)(get_type_hints)  # of a class: to find them takes longer than to use them
 
 
 class Registry:
@@ -136,8 +137,7 @@ def checked(cls: T) -> T:
             values = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise Mistake(f"{cls.__name__}: {error}") from None
-        hints = get_type_hints(cls)
-        values = {name: coerce(value, hints[name], f"{cls.__name__}.{name}") for name, value in values.items()}
+        values = {name: coerce(value, hints_of(cls)[name], f"{cls.__name__}.{name}") for name, value in values.items()}
         try:
             given(self, **values)
         except Mistake as mistake:

@@ -6,11 +6,11 @@ import json
 import tomllib
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
-from foltr.spec import coerce
+from foltr.spec import coerce, hints_of
 from foltr.user_files import files_behind
 
 
@@ -72,7 +72,7 @@ def experiment(values: dict[str, Any]) -> Experiment:
             for part in path:
                 here = here.setdefault(part, {})
             here[last] = value
-    defaults, hints = {field.name: field.default for field in fields(Experiment)}, get_type_hints(Experiment)
+    defaults, hints = {field.name: field.default for field in fields(Experiment)}, hints_of(Experiment)
     for name, table in inner.items():
         if name not in defaults:
             raise Mistake(f"{name}: Experiment has no field {name!r}: {did_you_mean(name, defaults)}")

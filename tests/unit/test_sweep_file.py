@@ -2,6 +2,7 @@
 
 import tomllib
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -137,3 +138,14 @@ def test_a_whole_component_replaces_what_the_base_said_of_its_fields():
     found = points("users.kind = 'perfect'\nlearner.sessions = 2\n[sweep]\nusers = [\"Cascade(kind='poison')\"]\n"
                    "[[sweep.method]]\nname = 'a'\nlearner = 'PDGD(sessions=8)'")  # fmt: skip
     assert found[0].experiment.users.kind == "poison" and found[0].experiment.learner.sessions == 8
+
+
+STUDIES = [f for f in sorted((Path(__file__).parents[2] / "reproduce").glob("*.toml")) if "[sweep]" in f.read_text()]
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_every_study_can_be_built(file):
+    """It reads no data."""
+    studied = read_sweep(file)
+    assert len(studied.points) > 1 and studied.title != file.stem
+    assert f"foltr sweep reproduce/{file.name}" in file.read_text()
