@@ -1,7 +1,7 @@
 """Learners that keep a part of the ranker on the device: what they refuse, what they promise, and that they are
 compiled."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -139,3 +139,23 @@ def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
     assert cohort.updates.tobytes() == plain.updates.tobytes()
     if engine is Local:
         assert made.notes == ("runs plainly: there is no compiled twin for Personal, Linear, Cascade together",)
+
+
+def test_clients_of_opposite_tastes_are_served_by_rankers_of_their_own(tmp_path):
+    """One wants documents with much of the first feature, the other those with little: no shared ranker serves both."""
+    draws = stream(3, "tastes").uniforms(60 * 10 * 4).reshape(60, 10, 4)
+    for name, sign in (("1", 1.0), ("2", -1.0)):
+        lines = []
+        for q, docs in enumerate(draws):
+            best = np.argsort(-sign * docs[:, 0])[:3]
+            for i, doc in enumerate(docs):
+                features = " ".join(f"{f + 1}:{value:.6f}" for f, value in enumerate(doc))
+                lines.append(f"{int(i in best)} qid:{q} {features}\n")
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    e = Experiment(
+        data=f"Intents(path={str(tmp_path)!r})", partition="ByIntent(dealt='for good')", clients=2, rounds=300,
+        users="Cascade(kind='perfect')", learner="PDGD(sessions=5)", evaluate_every=300,
+    )  # fmt: skip
+    alone = e.run().final["own_ndcg@10"]
+    personal = replace(e, learner="Personal(learner=PDGD(sessions=5))").run().final
+    assert alone < 0.7 and personal["personal_own_ndcg@10"] > alone + 0.25
