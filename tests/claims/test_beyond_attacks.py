@@ -1,0 +1,60 @@
+"""Attacks and rules beyond the thesis, on MQ2008, from the file in reproduce/. Levels are means of three folds, each
+with its own seed, of the last five evaluations of offline nDCG@10."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from foltr.spec import opened
+
+pytestmark = pytest.mark.claims
+KINDS = ("perfect", "navigational", "informational")
+
+
+@pytest.fixture(scope="module")
+def levels(made):
+    """(kind, rule, attack, m) -> level; m is 0 where nobody attacks."""
+    found = defaultdict(list)
+    for run in made("beyond-attacks"):
+        c = run.config
+        kind, rule = opened(c["users"]).fields["kind"], c["aggregator"]
+        found[kind, rule, c.get("attack"), c["malicious"]].append(run.curve("ndcg@10").values[-5:].mean())
+    assert {len(values) for values in found.values()} == {3}
+    return {place: float(np.mean(values)) for place, values in found.items()}
+
+
+def of(levels, kind, name):
+    """Levels of a rule with whatever it assumes: when nobody attacks, and under attacks."""
+    chosen = [(place, level) for place, level in levels.items() if place[0] == kind and opened(place[1]).name == name]
+    return [level for place, level in chosen if not place[3]], [level for place, level in chosen if place[3]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_other_rule_falls_to_some_attack(levels, kind):
+    for name in ("Mean", "Median", "Bulyan", "GeometricMedian", "CenteredClipping", "DnC", "NNM", "Bucketing"):
+        honest, attacked = of(levels, kind, name)
+        assert max(honest) > 0.63 and min(attacked) < 0.45, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fltrust_costs_a_little_and_is_never_turned_round(levels, kind):
+    honest, attacked = of(levels, kind, "FLTrust")
+    assert 0.005 < of(levels, kind, "Mean")[0][0] - honest[0] < 0.05
+    assert len(attacked) == 32 and min(attacked) > 0.46
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gated_withstands_them_all(levels, kind):
+    honest, attacked = of(levels, kind, "Gated")
+    mean = of(levels, kind, "Mean")[0][0]
+    assert honest[0] == pytest.approx(mean, abs=0.005)
+    assert len(attacked) == 14 and min(attacked) > mean - 0.01
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mimics_are_harmless_where_clients_are_alike(levels, kind):
+    mean = of(levels, kind, "Mean")[0][0]
+    for (its, _, attack, m), level in levels.items():
+        if its == kind and m and opened(attack).name == "Mimic":
+            assert level > mean - 0.04
