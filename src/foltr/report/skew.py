@@ -44,14 +44,15 @@ def iid_against_skewed(runs: Runs) -> list[Block] | None:
     places = [(c, part) for c in range(len(twinned.study.conditions)) for part in TABLES]
     tables = [table for c, part in places if (table := _table(twinned, tests, c, part))]
     tables = [replace(table, folded=len(tables) > UNFOLDED) for table in tables]
-    return [*_costs(twinned, tests), *_remedies(twinned), *tables]
+    costs = {measure: Against(twinned.study, measure, twinned.bare) for measure in TABLES[0] if measure in tests}
+    return [*_costs(twinned, costs), *_remedies(twinned, costs.get("ndcg@10")), *tables]
 
 
 def _costs(twinned: Twinned, tests: dict[str, Against]) -> Iterator[Block]:
-    """Differences in all conditions: with one, the table has them."""
+    """Differences in all conditions: with one, the table has them. Remedies are not among them, nor in their family."""
     if len(twinned.study.conditions) < 2 or "ndcg@10" not in tests:
         return
-    shown = [measure for measure in ("ndcg@10", "online") if measure in tests]
+    shown = list(tests)
     text = (
         "Differences between the ranker that learned from skewed data and its twin that learned from IID data (minus: "
         f"skew costs), corrected p beside. {tested([tests[measure] for measure in shown])}"
@@ -66,13 +67,12 @@ def _costs(twinned: Twinned, tests: dict[str, Against]) -> Iterator[Block]:
         yield Block(f"What skew costs{part}", text, (("skewed", *heads), *rows), CHAPTER)
 
 
-def _remedies(twinned: Twinned) -> Iterator[Block]:
-    if not twinned.plain:
+def _remedies(twinned: Twinned, gaps: Against | None) -> Iterator[Block]:
+    if not twinned.plain or gaps is None:
         return
     offline = Against(twinned.study, "ndcg@10", twinned.plain)
     alike = {place: other for place, other in twinned.plain.items() if twinned.hold_the_same(place[0], other)}
     own = Against(twinned.study, "own_ndcg@10", alike, _served)
-    gaps = Against(twinned.study, "ndcg@10", twinned.references)
     text = (
         "What a remedy gains over learning from the same skewed data without it, offline nDCG@10; how much that is of "
         "what skew costs, where that cost is significant; and, where clients hold the same, what they gain on their "
@@ -90,7 +90,7 @@ def _remedies(twinned: Twinned) -> Iterator[Block]:
         for method, label in twinned.labels.items():
             made = {what: each for what, each in (("gain", offline.difference), ("own queries", own.difference))}
             cells = [
-                _closed(twinned, gaps, (method, c)) if what == "of the cost" else made[what]((method, c))
+                _closed(twinned, offline, gaps, (method, c)) if what == "of the cost" else made[what]((method, c))
                 for c, what in columns
             ]
             if any(cell != NONE for cell in cells):
@@ -106,15 +106,15 @@ def _served(run: Recorded) -> float | None:
     return value(run, "own_ndcg@10") if personal is None else personal
 
 
-def _closed(twinned: Twinned, gaps: Against, place: Place) -> Entry:
+def _closed(twinned: Twinned, gains: Against, gaps: Against, place: Place) -> Entry:
     """(remedy - plain) / (IID - plain), of the means."""
     plain, c = twinned.plain.get(place), place[1]
-    if plain is None or place not in gaps.entries:
+    if plain is None or place not in gains.entries:
         return NONE
     gap = gaps.entries.get((plain, c))
     if gap is None or gap.test is None or gap.mark not in (WORSE, WORSE_HERE):
         return NONE
-    return f"{(gaps.mean(place) - gaps.mean((plain, c))) / -gap.test.difference:.0%}"
+    return f"{(gains.mean(place) - gains.mean((plain, c))) / -gap.test.difference:.0%}"
 
 
 def _table(twinned: Twinned, tests: dict[str, Against], c: int, measures: Sequence[str]) -> Block | None:

@@ -75,6 +75,11 @@ class Twinned:
                     found[method, c] = other
         return found
 
+    @cached_property
+    def bare(self) -> dict[Place, int]:
+        """The references of what is no remedy."""
+        return {place: twin for place, twin in self.references.items() if place not in self.plain}
+
     def partition(self, method: int) -> str:
         return str(self.configs[method].get("partition", "IID()"))
 
