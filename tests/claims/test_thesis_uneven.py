@@ -155,3 +155,28 @@ def test_personal_rankers_serve_their_own_clients_better_where_clicks_are_clear(
     assert gained("ByIntent()", NETWORK, learner="FedPer") > 0.02
     for kind in KINDS[1:]:
         assert gained("ByIntent()", LINEAR, kind, **personal) > -0.03
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_mslr_one_label_each_hurts_and_nothing_else(mslr, kind):
+    for clients, ranker in ((5, LINEAR), (10, LINEAR), (5, NETWORK)):
+        cost, p = mslr.cost("ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", clients, ranker, kind)
+        assert cost > 0.1 and p < 0.05
+    assert mslr.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 10, LINEAR, kind)[0] < LITTLE
+    assert abs(mslr.cost("ByVolume()", "ByVolume(iid=True)", 5, LINEAR, kind)[0]) < LITTLE
+    for models, clients in (("cascades", 3), ("positions", 5)):
+        skewed = f"ByClicks(models={models!r})"
+        assert abs(mslr.cost(skewed, skewed[:-1] + ", iid=True)", clients, LINEAR, "perfect")[0]) < LITTLE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_mslr_sharing_helps_and_fed_prox_and_fed_per_do_not(mslr, kind):
+    for ranker in (LINEAR, NETWORK):
+        even, skewed = (mslr.level(f"ByLabel(labels=1, iid={iid})", 5, ranker, kind) for iid in (True, False))
+        shared = mslr.level("Sharing(of=ByLabel(labels=1), share=0.1)", 5, ranker, kind)
+        assert even - shared < 0.55 * (even - skewed)
+    even = mslr.level("ByLabel(labels=1, iid=True)", 5, LINEAR, kind)
+    for mu in (0.001, 0.01, 0.1, 1.0, 10.0):
+        assert mslr.level("ByLabel(labels=1)", 5, LINEAR, kind, mu=mu) < even - 0.08
+    even = mslr.level("ByLabel(labels=1, iid=True)", 5, NETWORK, kind)
+    assert mslr.level("ByLabel(labels=1)", 5, NETWORK, kind, learner="FedPer") < even - 0.08
