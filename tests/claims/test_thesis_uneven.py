@@ -17,8 +17,8 @@ LITTLE = 0.012
 class Studied:
     """Runs by partition, ranker, learner and kind of clicks; of each the repetitions by seed."""
 
-    def __init__(self, runs):
-        self.cells = {}
+    def __init__(self, runs, repetitions=5):
+        self.cells, self.seeds = {}, list(range(1, repetitions + 1))
         for run in runs:
             users, learner = opened(run.config["users"]), opened(run.config["learner"])
             inner = opened(learner.fields["learner"]) if "learner" in learner.fields else learner
@@ -32,7 +32,7 @@ class Studied:
         self, partition, clients, ranker=LINEAR, kind="perfect", learner="PDGD", pull=None, mu=0.0, of="ndcg@10"
     ):
         cell = self.cells[spelled(partition), clients, ranker, (learner, pull, mu), kind]
-        assert sorted(cell) == [1, 2, 3, 4, 5]
+        assert sorted(cell) == self.seeds
         return np.array([cell[seed][of] for seed in sorted(cell)])
 
     def level(self, *where, **more):
@@ -74,6 +74,17 @@ def test_one_label_each_hurts_and_two_do_not(mq2008, kind, ranker):
     assert cost > 0.05 and p < 0.05
     cost, _ = mq2008.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 3, ranker, kind)
     assert abs(cost) < LITTLE
+
+
+def test_what_one_label_costs_is_no_luck(made):
+    """Fifteen repetitions, and Bonferroni's correction for the twelve comparisons of type 2."""
+    studied = Studied(made("thesis-4-type2"), repetitions=15)
+    for kind in KINDS:
+        for ranker in (LINEAR, NETWORK):
+            cost, p = studied.cost("ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", 3, ranker, kind)
+            assert cost > 0.1 and 12 * p < 0.001
+            cost, p = studied.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 3, ranker, kind)
+            assert abs(cost) < 0.006 and 12 * p > 0.05
 
 
 @pytest.mark.parametrize("kind", KINDS)
