@@ -140,6 +140,16 @@ def test_who_wants_other_documents_learns_another_ranker_not_a_worse_one(intents
     assert even - intents.level("ByIntent()", 4, ranker, kind) > 1.5 * merged
 
 
+def test_that_is_no_luck(made):
+    """Fifteen repetitions, and Bonferroni's correction for three kinds of clicks and two labellings."""
+    studied = Studied(made("thesis-4-intents"), repetitions=15)
+    for kind in KINDS:
+        cost, p = studied.cost("ByIntent()", "ByIntent(iid=True)", 4, LINEAR, kind, of="merged_ndcg@10")
+        assert cost > 0.05 and 6 * p < 0.001
+        cost, p = studied.cost("ByIntent()", "ByIntent(iid=True)", 4, LINEAR, kind)
+        assert cost < -0.015 and 6 * p < 0.05
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_fed_prox_and_fed_per_do_not_bring_merged_labels_back(intents, kind):
     def lost(ranker, **more):
