@@ -67,9 +67,12 @@ class Cohort:
 
     def sealed(self) -> Cohort:
         """Itself, now read-only: what one component gets is still to be seen by others."""
-        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted):
+        self.clients.setflags(write=False)
+        self.updates.setflags(write=False)
+        self.weights.setflags(write=False)
+        for part in (self.directions, self.trusted):
             if part is not None:
-                part.flags.writeable = False
+                part.setflags(write=False)
         return self
 
 

@@ -65,7 +65,8 @@ class Server:
             cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
         direction, aggregator = self.aggregator(cohort.sealed(), state.aggregator, rng.at(AGGREGATOR))
         _fits(self.aggregator, direction, state.params)
-        _remembered(self.aggregator, aggregator)
+        if aggregator is not state.aggregator:
+            _remembered(self.aggregator, aggregator)
         if self.privacy is not None:
             direction = self.privacy.on_server(direction, arrived or len(cohort), rng.at(PRIVACY))
             _fits(self.privacy, direction, state.params)

@@ -76,3 +76,36 @@ def test_on_mslr_too(made):
                 worst[opened(rule).name] = min(worst[opened(rule).name], level)
         assert worst.pop("Gated") > honest - 0.03 and 0.15 < worst.pop("FLTrust") < honest - 0.03
         assert len(worst) == 11 and max(worst.values()) < 0.12
+
+
+def by_place(runs):
+    """(kind, rule, attack, m) -> level"""
+    found = defaultdict(list)
+    for run in runs:
+        c = run.config
+        did = opened(c["attack"]).name if "attack" in c else None
+        place = opened(c["users"]).fields["kind"], opened(c["aggregator"]).name, did, c["malicious"]
+        found[place].append(run.curve("ndcg@10").values[-5:].mean())
+    return {place: float(np.mean(values)) for place, values in found.items()}
+
+
+def test_one_of_a_hundred_does_nothing_and_one_of_ten_something(made):
+    """1000 clients; LIE with both kinds of knowledge together."""
+    levels = by_place(made("many-clients"))
+    for (kind, rule, did, m), level in levels.items():
+        honest = levels[kind, rule, None, 0]
+        if m == 10 or (m == 100 and rule in ("MultiKrum", "Gated")):
+            assert level > honest - 0.01, (kind, rule, did, m)
+        if m == 100 and did == "MinMax" and rule in ("Mean", "TrimmedMean"):
+            assert level < honest - 0.02, (kind, rule)
+
+
+def test_a_neural_ranker_behaves_like_a_linear_one(made):
+    levels = by_place(made("thesis-5-neural"))
+    for kind in KINDS[1:]:
+        assert levels[kind, "Mean", "DataPoisoning", 3] < 0.45
+    assert levels["perfect", "Mean", "DataPoisoning", 3] > 0.66
+    assert levels["navigational", "MultiKrum", "DataPoisoning", 3] > 0.65
+    assert max(levels["informational", rule, "DataPoisoning", 3] for rule in ("Median", "TrimmedMean")) < 0.45
+    for (kind, rule, _, _), level in levels.items():
+        assert rule != "Gated" or level > levels[kind, "Mean", None, 0] - 0.015
