@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from html import unescape
@@ -121,9 +122,21 @@ def runs(page):
     return any(block.language in ("python", "sh", "toml") and not block.why_not for block in blocks(page))
 
 
+@pytest.fixture(scope="module")
+def pages_at_work(request, tmp_path_factory):
+    """All pages that were asked for, two at a time, each in a folder and a process of its own."""
+    asked = [item.callspec.params["page"] for item in request.session.items
+             if item.nodeid.partition("[")[0].endswith("::test_a_page_works_as_written")]  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        yield {
+            page: pool.submit(in_folder, tmp_path_factory.mktemp("page"), sys.executable, __file__, page)
+            for page in asked
+        }
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)])
-def test_a_page_works_as_written(page, tmp_path):
-    done = in_folder(tmp_path, sys.executable, __file__, page)
+def test_a_page_works_as_written(page, pages_at_work):
+    done = pages_at_work[page].result()
     assert done.returncode == 0, done.stdout
 
 
