@@ -1,5 +1,5 @@
-"""What does a researcher wait for? One whole run of 10,000 rounds x 10 clients x 5 sessions on the shape of MQ2007, with
-Krum and an attack of 3 clients.
+"""What does a researcher wait for? One whole run of 10,000 rounds x 10 clients x 5 sessions on the shape of MQ2007,
+with Krum and an attack of 3 clients.
 
 Run: python benchmarks/whole_runs.py
 Prints CPU seconds after compilation, evaluations included. Ends with one line of JSON.
