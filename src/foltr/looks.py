@@ -10,6 +10,15 @@ from foltr.experiment import Experiment
 from foltr.fit import remarks
 from foltr.learners.es import ES
 from foltr.optimizers.sgd import SGD
+from foltr.simulation import Population
+from foltr.staging import population_of
+
+
+def people_of(e: Experiment, train: Dataset, test: Dataset) -> Population:
+    """Who searches, if the experiment can be run on this data. Every command that runs an experiment or promises
+    something of it asks here: what a run refuses, no command promises."""
+    agree(train, test, type(e.data).__name__)
+    return population_of(e, train)
 
 
 def agree(train: Dataset, test: Dataset, source: str) -> None:

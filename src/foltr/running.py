@@ -19,16 +19,15 @@ from foltr.evaluation import Evaluator
 from foltr.experiment import Experiment
 from foltr.forgetting import forget, took_part
 from foltr.history import History
-from foltr.identity import folder_name, identity
+from foltr.identity import folder_name, identity, revisions
 from foltr.interruptions import Interruptions
 from foltr.learning import learn
 from foltr.leaving import base_of
 from foltr.levels import level
-from foltr.looks import agree, notes_of
+from foltr.looks import notes_of, people_of
 from foltr.metrics import DEPTH, online_performance
 from foltr.outcome import Progress, Result, known
 from foltr.record import RESULTS, Folder, Metrics
-from foltr.staging import population_of
 from foltr.threads import Threads
 from foltr.toml import written
 from foltr.user_files import sources_behind
@@ -52,8 +51,7 @@ class Run:
         self.history: History | None = None  # what devices stored, where it was made by this process
         e = experiment
         self.train, self.test = e.data.load("train"), e.data.load("test")
-        agree(self.train, self.test, type(e.data).__name__)
-        self.population = population_of(e, self.train)
+        self.population = people_of(e, self.train, self.test)
         self.identity = identity(e, self.train, self.test)
         if out is not None and (unknown := [name for name, content in sources_behind(e).items() if content is None]):
             lost = "is in no file, so that its runs could not be told from those of another version of it"
@@ -127,6 +125,7 @@ class Run:
             "results": RESULTS,
             "data": {"train": self.train.content, "test": self.test.content},
             "files": sources_behind(self.experiment),
+            "revisions": revisions(self.experiment),
             **environment(),
         }
         return {"config.toml": written(self.experiment), "environment.json": json.dumps(about, indent=1) + "\n"}

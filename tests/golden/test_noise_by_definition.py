@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from foltr.kernels.twins import noise_twin
-from foltr.privacy.accounting import pure_epsilon
+from foltr.noise import polya_shares
+from foltr.privacy.accounting import peak, pure_epsilon
 from foltr.privacy.clipping import within
 from foltr.privacy.events import Setting
-from foltr.privacy.gamma_shares import GammaShares, gamma_share
+from foltr.privacy.gamma_shares import GammaShares
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.laplace import Laplace
 from foltr.privacy.randomized_reward import RandomizedReward
@@ -36,19 +37,49 @@ def test_gamma_shares_add_up_to_laplace_noise(n):
     assert test.pvalue > RARE
 
 
-@pytest.mark.parametrize("n", [2, 10])
-def test_one_share_has_the_gamma_law(n):
-    uniforms = stream(2, "uniforms").uniforms(4000)
-    draws = np.array([gamma_share(n, u, stream(2, "share", i)) for i, u in enumerate(uniforms)])
-    assert stats.kstest(draws, stats.gamma(1.0 / n).cdf).pvalue > RARE
+def polya(shape, scale, most):
+    """P(z) of the difference of two negative binomial variables, z = -most .. most, by adding up products."""
+    k = np.arange(60 * most)
+    p = stats.nbinom(shape, -math.expm1(-1.0 / scale)).pmf(k)
+    half = np.array([(p[: len(p) - z] * p[z:]).sum() for z in range(most + 1)])
+    return np.concatenate([half[:0:-1], half])
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 9.0])
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_shares_on_whole_numbers_have_their_law(n, scale):
+    most, draws = 8, polya_shares(stream(2, "share"), 20_000, n, scale)
+    exact = polya(1.0 / n, scale, most)
+    counts = np.array([(draws == z).sum() for z in range(-most, most + 1)] + [(np.abs(draws) > most).sum()])
+    expected = 20_000 * np.append(exact, 1.0 - exact.sum())
+    some = expected > 5
+    assert abs(counts[~some].sum() - expected[~some].sum()) <= 5 + 5 * math.sqrt(expected[~some].sum())
+    test = stats.chisquare(counts[some], expected[some] * counts[some].sum() / expected[some].sum())
+    assert test.pvalue > RARE
+    if n == 1:  # all of the noise: discrete Laplace
+        ways = np.exp(-np.abs(np.arange(-most, most + 1)) / scale)
+        np.testing.assert_allclose(exact, ways * math.tanh(0.5 / scale), rtol=1e-9)
+
+
+@pytest.mark.parametrize("part", [0.55, 0.667, 0.9, 0.999])
+@pytest.mark.parametrize("scale", [2.0, 30.0])
+def test_missing_shares_tell_no_more_than_the_bessel_function_says(part, scale):
+    """accounting.py: ln f(0) / f(c) of whole numbers is at most that of real ones, and largest at 0."""
+    most = 60
+    f = np.log(polya(part, scale, most)[most:])
+    lost = f[0] - f
+    assert all(lost[c] <= peak(part, c / scale) * (1 + 1e-9) for c in range(1, most + 1))
+    both = np.concatenate([f[:0:-1], f])
+    for c in (1, 5, 20):
+        assert (both[c:] - both[:-c]).max() == pytest.approx(lost[c], rel=1e-9)
 
 
 def test_a_message_of_a_thousand_is_nearly_bare():
-    """ALGORITHMS 5: 96 % of its numbers are off by less than 1e-9."""
-    noise = sent(GammaShares(epsilon=1.2, sensitivity=3.0), np.zeros((1000, 136)), 1000)
-    exact = stats.gamma(1e-3, scale=2.5)
-    assert abs((np.abs(noise) < 1e-9).mean() - 0.96) < 0.005
-    assert abs((noise > 1e-3).mean() - exact.sf(1e-3)) < 0.002  # the other share hardly ever matters
+    """ALGORITHMS 5: of gamma shares 96 % are below 1e-9. On the grid nearly all numbers carry nothing."""
+    privacy = GammaShares(epsilon=1.2, sensitivity=3.0)
+    noise = sent(privacy, np.zeros((1000, 136)), 1000)
+    bare = (-math.expm1(-privacy.step / privacy.scale)) ** (2 / 1000)
+    assert (noise == 0.0).mean() == pytest.approx(bare, abs=0.002) and 0.975 < bare < 0.98
     assert np.var(noise) == pytest.approx(2 * 2.5**2 / 1000, rel=0.1)
 
 
@@ -106,7 +137,7 @@ def test_an_update_that_is_not_finite_is_sent_as_zero(broken):
 )
 def test_every_message_can_come_from_every_update(privacy):
     """Mironov (CCS 2012): in plain floating point the last bits exclude updates. On the grid they cannot."""
-    step = privacy.step(privacy.sent_sd(10)) if isinstance(privacy, Gaussian) else privacy.step
+    step = privacy.step(10) if isinstance(privacy, Gaussian) else privacy.step
     nothing, something = np.zeros((3000, 46)), np.tile(0.0999 * stream(3).uniforms(46) / 46, (3000, 1))
     for updates in (nothing, something):
         messages = sent(privacy, updates, 10) / step

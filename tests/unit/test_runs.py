@@ -14,6 +14,7 @@ import pytest
 import foltr.learning
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.identity import identity, revisions
 from foltr.interruptions import Stopped
 from foltr.record import Folder, Metrics
 
@@ -74,6 +75,25 @@ def test_a_finished_run_is_read_not_repeated(tmp_path):
     assert rounds.tolist() == [0, 7, 14, 21, 28, 30] and values[-1] == first.final["ndcg@10"]
     with pytest.raises(Mistake, match="did you mean 'ndcg@10'"):
         again.curve("ndcg@1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "identity_before"),
+    [
+        ({}, "6ada63fb42a199ec"),
+        ({"privacy": "Laplace(epsilon=1.0, clip=0.1)"}, "9b1c57fcecfc988a"),
+        ({"learner": "ES()", "privacy": "RandomizedReward(p=0.5)"}, "0f4d90d97f469bde"),
+        ({"channel": "SecureSum()"}, "6a1cccc82422cad8"),
+        ({"learner": "Personal()", "attack": "Mimic()", "malicious": 1}, "d16bf8ddfcb9dfe0"),
+        ({"privacy": "Gaussian(noise=1.0, clip=0.1)"}, None),
+        ({"privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)"}, None),
+    ],
+)
+def test_finished_runs_are_found_unless_their_mechanism_changed(fields, identity_before):
+    """Identities as they were at commit 9756b49; a component with a revision has another one."""
+    e = Experiment(data="Synthetic(queries=20)", clients=6, rounds=3, **fields)
+    now = identity(e, e.data.load("train"), e.data.load("test"))
+    assert (now == identity_before) == (revisions(e) == {}) and (identity_before is None) == bool(revisions(e))
 
 
 def test_identity_is_of_config_and_data_not_of_threads_or_engine(tmp_path):

@@ -25,7 +25,7 @@ import numpy as np
 from foltr.places import cache_folder
 
 SUMS = {"reassoc", "contract", "nsz"}  # lets sums be vectorised; unlike full fast-math it keeps inf and nan meaningful
-CONSTANTS = ("seeds.py", "policies.py")  # numba freezes what a kernel takes from there
+CONSTANTS = ("seeds.py", "policies.py", "noise.py")  # numba freezes what a kernel takes from there
 COMPILING = "compiling the kernels, once on this machine (about 20 s) ..."
 KEPT = 4  # caches of this many versions of the sources stay
 

@@ -3,38 +3,56 @@
 import math
 
 import numpy as np
-from numba import float32, uint64
+from numba import float32, float64, uint64
 
 from foltr.kernels import SUMS, kernel
-from foltr.kernels.draws import below, uniform
-from foltr.kernels.gaussians import gaussians
+from foltr.kernels.draws import below, uniform, word
+from foltr.kernels.normals import normals
+from foltr.noise import FINE
+
+_FINE = uint64(FINE)
 
 
 @kernel()
-def _gamma_share(n, u, key):
-    d = 2.0 / 3.0 + 1.0 / n
-    c, drawn = 1.0 / math.sqrt(9.0 * d), 0
-    while True:
-        radius = math.sqrt(-2.0 * math.log(uniform(key, uint64(drawn))))
-        x = radius * math.cos(2.0 * math.pi * uniform(key, uint64(drawn + 1)))
-        v = (1.0 + c * x) ** 3
-        if v > 0.0 and math.log(uniform(key, uint64(drawn + 2))) < 0.5 * x * x + d - d * v + d * math.log(v):
-            return d * v * math.exp(n * math.log(u))
-        drawn += 3
+def _jump(length, key, drawn):
+    """The twin of `noise._jump`, from the words drawn, drawn + 1 and drawn + 2 of the key."""
+    high, low = word(key, uint64(drawn + 1)), word(key, uint64(drawn + 2))
+    v = float64(high) + 0.5
+    if high < _FINE:
+        v = float64(high) + (float64(low >> uint64(1)) + 0.5) * 2.0**-63
+    u = uniform(key, uint64(drawn))
+    far = 1.0 + math.floor(math.log(v * 2.0**-64) / math.log1p(-math.exp(-length * u)))
+    return far if low & uint64(1) else -far
 
 
 @kernel()
-def add_gamma_shares(settings, n, key, clients, t, updates):
-    scale, least = settings[0], math.exp(settings[1] / n)
+def _polya_share(length, chances, key, i, first):
+    """The twin of one number of `noise.polya_shares`, given its `first` word."""
+    own = below(key, uint64(i))
+    v = float64(first) + 0.5
+    if first < _FINE:
+        v = float64(first) + (float64(word(own, uint64(0))) + 0.5) * 2.0**-64
+    v *= 2.0**-64
+    total, j = 0.0, 0
+    while j < chances.shape[0] and v < chances[j]:
+        total += _jump(length, own, 1 + 3 * j)
+        j += 1
+    return total
+
+
+@kernel()
+def add_polya_shares(settings, n, key, clients, t, updates):
+    step, most, length, chances = settings
+    least = chances[0] * 2.0**64
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
         for j in range(updates.shape[1]):
-            up, down = uniform(own, uint64(2 * j)), uniform(own, uint64(2 * j + 1))
-            if max(up, down) < least:
-                continue  # what float32 would hold as 0, which is nearly always
-            share = _gamma_share(n, up, below(own, uint64(2 * j))) if up >= least else 0.0
-            share -= _gamma_share(n, down, below(own, uint64(2 * j + 1))) if down >= least else 0.0
-            updates[i, j] += float32(scale * share)
+            bare = math.floor(np.float64(updates[i, j]) / step + 0.5)
+            bare = -most if bare < -most else (most if bare > most else bare)
+            first = word(own, uint64(j))
+            if float64(first) + 0.5 < least:  # seldom, where clients are many
+                bare += _polya_share(length, chances, own, j, first)
+            updates[i, j] = float32(bare * step)
 
 
 @kernel(fastmath=SUMS)
@@ -69,15 +87,20 @@ def clip_and_add_laplace(settings, n, key, clients, t, updates):
 
 
 @kernel()
-def clip_and_add_gaussians(settings, n, key, clients, t, updates):
-    most, sd, step = settings
+def clip_and_add_normals(settings, n, key, clients, t, updates):
+    most, sd, step, shares = settings
     d = updates.shape[1]
-    u, r, noise, kept = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    v, r, noise, kept = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for i in range(clients.shape[0]):
         _kept(updates[i], 2, most, kept)
         if sd == 0.0:
             updates[i] = kept
             continue
-        gaussians(below(below(key, uint64(clients[i])), uint64(t)), d, u, r, noise)
-        for j in range(d):
-            updates[i, j] = float32(math.floor((kept[j] + sd * noise[j]) / step + 0.5) * step)
+        normals(below(below(key, uint64(clients[i])), uint64(t)), d, v, r, noise)
+        if shares:  # each on the grid by itself
+            for j in range(d):
+                bare, share = math.floor(kept[j] / step + 0.5), math.floor(sd * noise[j] / step + 0.5)
+                updates[i, j] = float32((bare + share) * step)
+        else:
+            for j in range(d):
+                updates[i, j] = float32(math.floor((kept[j] + sd * noise[j]) / step + 0.5) * step)

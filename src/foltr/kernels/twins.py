@@ -15,15 +15,16 @@ from foltr.kernels import frozen
 from foltr.kernels.es import COUNT, FIRST, LAST, WHICH, learn_es
 from foltr.kernels.evaluation import score_linear, score_mlp
 from foltr.kernels.hidden_layer import RELU, SIGMOID, TANH
-from foltr.kernels.noise import add_gamma_shares, clip_and_add_gaussians, clip_and_add_laplace
+from foltr.kernels.noise import add_polya_shares, clip_and_add_laplace, clip_and_add_normals
 from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
 from foltr.learners.es import ES, PERTURBATION
 from foltr.learners.fed_per import FedPer
 from foltr.learners.pdgd import PDGD
 from foltr.learners.personal import Personal
+from foltr.noise import jumps
 from foltr.privacy.clipping import SLACK
-from foltr.privacy.gamma_shares import LEAST, GammaShares
+from foltr.privacy.gamma_shares import MOST, GammaShares
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.laplace import Laplace
 from foltr.privacy.randomized_reward import RandomizedReward
@@ -68,15 +69,16 @@ def learn_twin(
     return None
 
 
-def noise_twin(privacy: Privatizer, n: int) -> tuple[Callable[..., None], tuple[float, ...]] | None:
+def noise_twin(privacy: Privatizer, n: int) -> tuple[Callable[..., None], tuple[Any, ...]] | None:
     """(settings, n, key, clients, t, updates) -> what clients send, in place; its settings."""
     if type(privacy) is GammaShares:
-        return add_gamma_shares, (privacy.scale, LEAST)
+        length, chances = jumps(n, privacy.scale / privacy.step)
+        return add_polya_shares, (privacy.step, MOST, length, frozen(chances))
     if type(privacy) is Laplace:
         return clip_and_add_laplace, (privacy.clip * (1.0 - SLACK), privacy.scale, privacy.step)
     if type(privacy) is Gaussian:
-        sd = 0.0 if privacy.where == "server" else privacy.sent_sd(n)
-        return clip_and_add_gaussians, (privacy.clip * (1.0 - SLACK), sd, privacy.step(sd))
+        sd, step = (0.0, 1.0) if privacy.where == "server" else (privacy.sent_sd(n), privacy.step(n))
+        return clip_and_add_normals, (privacy.clip * (1.0 - SLACK), sd, step, privacy.where == "shares")
     return None
 
 

@@ -1,4 +1,11 @@
-"""Updates made no longer than allowed, and noisy ones put on a grid."""
+"""Updates made no longer than allowed, and numbers put on a grid that does not depend on the data.
+
+Noise in floating point leaves traces: which numbers a sum can take depends on the summand (Mironov, CCS 2012). On a
+grid every message can come from every update. A message that is noisy by itself is rounded to it last, which can tell
+nothing new. A share of noise is not enough to hide its message, so there both are put on the grid before they are
+added: what is added up is then whole steps, and their sum is the sum of the bare parts plus noise that no data has
+touched.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +33,11 @@ def grid_step(reach: float, bits: int = BITS) -> float:
     return 2.0 ** (math.ceil(math.log2(reach)) - bits)
 
 
-def on_grid(values: Array, step: float) -> Array:
-    """Rounded to whole multiples of a step that does not depend on the data.
+def fine_step(size: float, bits: int) -> float:
+    """The power of two of which noise of that size has at least 2^bits."""
+    return 2.0 ** (math.floor(math.log2(size)) - bits)
 
-    Noise in floating point leaves traces: which numbers a sum can take depends on the summand (Mironov, CCS 2012). On
-    the grid every message can come from every update. Rounding comes after the noise, so it can tell nothing new.
-    """
+
+def on_grid(values: Array, step: float) -> Array:
+    """Rounded to whole multiples of the step."""
     return np.floor(values / step + 0.5) * step

@@ -2,11 +2,15 @@
 
 Adjacency is replacement throughout: one client's data (for a randomised reward: one interaction) becomes any other.
 Participation is never hidden.
+
+Two fields of every noise say how far a computer's numbers are from real ones. `grid` is the step of the grid on which
+all that is released lies, whatever the data; without one the last bits of floating-point numbers can tell what noise
+should hide, and nothing is promised. `off` is by how much the logarithm of the probability of a whole release may
+differ from that of the noise described, for one set of data and another together: it is added to epsilon.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,10 +38,7 @@ class RandomizedResponse:
     times: int
     seen: Seen = "message"
 
-    @property
-    def size(self) -> float:
-        """Of the noise: there is none on numbers."""
-        return math.inf
+    grid, off = 1.0, 0.0  # answers are whole numbers
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,8 @@ class LaplaceNoise:
     l1: float
     d: int
     seen: Seen
-
-    @property
-    def size(self) -> float:
-        return self.scale
+    grid: float | None = None
+    off: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,8 @@ class GammaNoise:
     l2: float
     d: int
     seen: Seen
-
-    @property
-    def size(self) -> float:
-        return self.scale
+    grid: float | None = None
+    off: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,10 +74,8 @@ class GaussianNoise:
     sd: float
     l2: float
     seen: Seen
-
-    @property
-    def size(self) -> float:
-        return self.sd
+    grid: float | None = None
+    off: float = 0.0
 
 
 Event = RandomizedResponse | LaplaceNoise | GammaNoise | GaussianNoise

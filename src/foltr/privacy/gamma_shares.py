@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from foltr.core import Array, require
 from foltr.kinds import Untouched
-from foltr.privacy.clipping import SLACK
+from foltr.noise import polya_shares
+from foltr.privacy.clipping import SLACK, fine_step, grid_step
 from foltr.privacy.events import Event, GammaNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-LEAST = -104.0  # ln of what float32 cannot tell from 0
+MOST = 2.0**23  # steps, at which a bare number is cut: float32 holds it and its noise exactly
+OFF = 2.0**-26  # of the logarithm of a probability, for each number; and for each share of it:
+OFF_SHARE = 2.0**-45
 
 
 @privatizer
@@ -24,7 +27,9 @@ class GammaShares(Untouched):
     """Noise in shares: only the sum of a round's messages carries all of it.
 
     Each of n clients adds Gamma(1/n, s) - Gamma(1/n, s), s = sensitivity / epsilon, to every number that
-    it sends; the sum of all shares is Laplace noise of scale s (Kotz, Kozubowski & Podgorski, 2001).
+    it sends; the sum of all shares is Laplace noise of scale s (Kotz, Kozubowski & Podgorski, 2001). What is added are
+    whole steps of a grid that does not depend on the data: the update is rounded to it, and the shares are the gamma
+    law's twin on whole numbers, so that they add up to discrete Laplace noise exactly (`noise.polya_shares`).
 
     The learner keeps its weights in an L2 ball: of radius sensitivity / 2 (clip='half', the thesis: two clients then
     differ by at most the sensitivity) or of radius sensitivity (clip='full', seed 004 and the published code).
@@ -38,6 +43,8 @@ class GammaShares(Untouched):
     sensitivity: float
     clip: Literal["half", "full"] = "half"
 
+    revision: ClassVar[int] = 2  # 1 added real numbers in float32, whose last bits told on the data
+
     def __post_init__(self) -> None:
         require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
         require(self.sensitivity > 0.0, f"sensitivity must be > 0, got {self.sensitivity}")
@@ -50,37 +57,30 @@ class GammaShares(Untouched):
 
     @property
     def ball(self) -> float | None:
+        return self.radius
+
+    @property
+    def radius(self) -> float:
         return self.sensitivity / 2.0 if self.clip == "half" else self.sensitivity
 
     @property
     def scale(self) -> float:
         return self.sensitivity / self.epsilon
 
+    @property
+    def step(self) -> float:
+        """Of the grid: far below the noise, and such that updates of 64 times the ball can be sent."""
+        return max(fine_step(self.scale, 16), grid_step(self.radius, 17))
+
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
-        u = rng.uniforms(2 * len(payload))
-        shares = np.zeros(len(u))
-        for i in np.flatnonzero(u >= math.exp(LEAST / n)).tolist():  # few: the others would round to 0
-            shares[i] = gamma_share(n, u[i], rng.at(i))
-        return payload + (self.scale * (shares[0::2] - shares[1::2])).astype(np.float32)
+        bare = np.clip(np.floor(payload.astype(np.float64) / self.step + 0.5), -MOST, MOST)
+        noise = polya_shares(rng, len(payload), n, self.scale / self.step)
+        return ((bare + noise) * self.step).astype(np.float32)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        moved = (self.sensitivity if self.clip == "half" else 2.0 * self.sensitivity) * (1.0 + SLACK)
-        shape = setting.arriving / setting.cohort
-        return (GammaNoise(shape=shape, scale=self.scale, l2=moved, d=setting.d, seen="sum"),)
+        moved = 2.0 * self.radius * (1.0 + SLACK) + math.sqrt(setting.d) * self.step  # rounded bare numbers
+        shape, off = setting.arriving / setting.cohort, setting.d * (OFF + setting.cohort * OFF_SHARE)
+        return (GammaNoise(shape, self.scale, moved, setting.d, seen="sum", grid=self.step, off=off),)
 
     def nominal(self) -> str:
         return f"Wang et al. (2021): epsilon = {self.epsilon:g} for a round, sensitivity {self.sensitivity:g}"
-
-
-def gamma_share(n: int, u: float, rng: Stream) -> float:
-    """Gamma(1/n, 1) = Gamma(1 + 1/n, 1) x u^n for a uniform u; the first factor by Marsaglia and Tsang (ACM TOMS 26,
-    2000)."""
-    d = 2.0 / 3.0 + 1.0 / n
-    c = 1.0 / math.sqrt(9.0 * d)
-    while True:
-        x = math.sqrt(-2.0 * math.log(rng.uniform())) * math.cos(2.0 * math.pi * rng.uniform())
-        v = (1.0 + c * x) ** 3
-        if v > 0.0 and math.log(rng.uniform()) < 0.5 * x * x + d - d * v + d * math.log(v):
-            return d * v * math.exp(n * math.log(u))
-        if v <= 0.0:
-            rng.skip()

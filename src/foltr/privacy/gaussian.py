@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from foltr.core import Array, require
 from foltr.kinds import Untouched
-from foltr.privacy.clipping import BITS, grid_step, on_grid, within
+from foltr.noise import normals
+from foltr.privacy.clipping import fine_step, grid_step, on_grid, within
 from foltr.privacy.events import Event, GaussianNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-FARTHEST = 9.0  # standard deviations: 52 bits of a uniform draw reach no farther
+FARTHEST = 14.0  # standard deviations: no draw reaches farther
+OFF = 2.0**-28  # of the logarithm of a probability, for each number that is drawn once; of each share:
+OFF_SHARE = 2.0**-33
+FEWEST_STEPS = 64.0  # in a share's standard deviation: with fewer, rounded shares would not add up to normal noise
 
 
 @privatizer
@@ -35,44 +39,66 @@ class Gaussian(Untouched):
     clip: float
     where: Literal["client", "shares", "server"] = "client"
 
+    revision: ClassVar[int] = 2  # 1 drew normal variables that were off by 1e-7, with gaps on its grid
+
     def __post_init__(self) -> None:
         require(self.noise > 0.0, f"noise must be > 0, got {self.noise}")
         require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
         held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
-        require(all(1e-30 <= size <= 1e30 for size in (self.clip, self.noise * self.clip)), f"{held}, got {self!r}")
+        require(all(1e-30 <= size <= 1e30 for size in (self.clip, self.sd)), f"{held}, got {self!r}")
+
+    @property
+    def sd(self) -> float:
+        return self.noise * self.clip
 
     @property
     def even(self) -> bool:
         return self.where != "client"
 
+    @property
+    def by_server(self) -> bool:
+        return self.where == "server"
+
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         kept = within(payload, math.sqrt(np.square(payload, dtype=np.float64).sum()), self.clip)
         if self.where == "server":
             return kept.astype(np.float32)
-        sd = self.sent_sd(n)
-        return on_grid(kept + sd * rng.gaussians(len(payload)), self.step(sd)).astype(np.float32)
+        sd, step = self.sent_sd(n), self.step(n)
+        noise = sd * normals(rng, len(payload))
+        if self.where == "shares":
+            return (on_grid(kept, step) + on_grid(noise, step)).astype(np.float32)
+        return on_grid(kept + noise, step).astype(np.float32)
 
     def sent_sd(self, n: int) -> float:
         """Of the noise on each of a round's n messages."""
-        return self.noise * self.clip / (math.sqrt(n) if self.where == "shares" else 1.0)
+        return self.sd / (math.sqrt(n) if self.where == "shares" else 1.0)
 
-    def step(self, sd: float, bits: int = BITS) -> float:
-        return grid_step(self.clip + FARTHEST * sd, bits)
+    def step(self, n: int) -> float:
+        """Of the grid on which the noise of a round of n clients is added."""
+        if self.where == "server":
+            return fine_step(self.sd / n, 16)
+        sd = self.sent_sd(n)
+        coarse = grid_step(self.clip + FARTHEST * sd, 18 if self.where == "client" else 23)
+        return coarse if self.where == "client" else max(coarse, fine_step(sd, 14))
 
-    def on_server(self, direction: Array, n: int, rng: Stream) -> Array:
+    def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
         if self.where != "server":
-            return direction
-        sd = self.noise * self.clip / n
-        return on_grid(direction + sd * rng.gaussians(len(direction)), self.step(sd, 2 * BITS))
+            return mean
+        step = self.step(n)
+        return on_grid(mean, step) + on_grid(self.sd / n * normals(rng, len(mean)), step)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        sd = self.noise * self.clip
+        moved, d, n = 2.0 * self.clip, setting.d, setting.cohort
+        step = self.step(n)
         if self.where == "client":
-            return (GaussianNoise(sd=sd, l2=2.0 * self.clip, seen="message"),)
+            return (GaussianNoise(self.sd, moved, seen="message", grid=step, off=d * OFF),)
         if self.where == "server":
-            return (GaussianNoise(sd=sd, l2=2.0 * self.clip, seen="model"),)
-        left = math.sqrt(setting.arriving / setting.cohort)  # shares of those who dropped out are missing
-        return (GaussianNoise(sd=sd * left, l2=2.0 * self.clip, seen="sum"),)
+            rounded = math.sqrt(d) * self.sd * 2.0**-16  # of the bare mean, counted in sums
+            return (GaussianNoise(self.sd, moved + rounded, seen="model", grid=step, off=d * OFF),)
+        steps = self.sent_sd(n) / step
+        off = d * (n * OFF_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
+        left = math.sqrt(setting.arriving / n)  # shares of those who dropped out are missing
+        return (GaussianNoise(self.sd * left, moved + math.sqrt(d) * step, seen="sum", grid=step, off=off),)
 
     def nominal(self) -> str:
         return f"noise multiplier {self.noise:g} (standard deviation / clip), {self.where} noise"

@@ -8,12 +8,14 @@ import numpy as np
 
 from foltr.core import Array, require
 from foltr.kinds import Untouched
-from foltr.privacy.clipping import grid_step, on_grid, within
+from foltr.noise import laplaces
+from foltr.privacy.clipping import SLACK, grid_step, on_grid, within
 from foltr.privacy.events import Event, LaplaceNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 FARTHEST = 37.0  # scales: 52 bits of a uniform draw reach no farther
+OFF = 2.0**-26  # of the logarithm of a probability, for each number
 
 
 @privatizer
@@ -40,9 +42,7 @@ class Laplace(Untouched):
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         kept = within(payload, np.abs(payload).sum(dtype=np.float64), self.clip)
-        u = rng.uniforms(len(payload))
-        noise = np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
-        return on_grid(kept + self.scale * noise, self.step).astype(np.float32)
+        return on_grid(kept + self.scale * laplaces(rng, len(payload)), self.step).astype(np.float32)
 
     @property
     def scale(self) -> float:
@@ -53,7 +53,8 @@ class Laplace(Untouched):
         return grid_step(self.clip + FARTHEST * self.scale)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        return (LaplaceNoise(scale=self.scale, l1=2.0 * self.clip, d=setting.d, seen="message"),)
+        off = max(0.0, setting.d * OFF - SLACK * self.epsilon)  # what clipping a little more does not pay for
+        return (LaplaceNoise(self.scale, 2.0 * self.clip, setting.d, seen="message", grid=self.step, off=off),)
 
     def nominal(self) -> str:
         return f"epsilon = {self.epsilon:g} for a round, of each message by itself"

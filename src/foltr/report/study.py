@@ -129,11 +129,13 @@ def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
 
 def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     """What no config tells, where it differs between runs of equal config (but for the pairs): the content of a user's
-    file or of the data, and the number of results. Runs that differ in it are not repetitions of one thing."""
+    file or of the data, the number of results, and revisions of components. Runs that differ in it are not repetitions
+    of one thing."""
     ways: dict[str, Callable[[Recorded], tuple[Any, Any]]] = {
         "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
         "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
         "results": lambda run: (None, run.environment.get("results")),
+        "revisions": lambda run: (_leaves(run, pairs), run.environment.get("revisions", {})),
     }
     found: list[dict[str, Any]] = [{} for _ in runs]
     for name, way in ways.items():
@@ -143,7 +145,8 @@ def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
             contents.setdefault(config, set()).add(content)
         for unseen, (config, content) in zip(found, told, strict=True):
             if len(contents[config]) > 1:
-                unseen[name] = content if name == "results" else blake2b(content.encode(), digest_size=3).hexdigest()
+                told_as_it_is = name in ("results", "revisions")
+                unseen[name] = content if told_as_it_is else blake2b(content.encode(), digest_size=3).hexdigest()
     return found
 
 

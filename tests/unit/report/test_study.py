@@ -159,6 +159,12 @@ def test_data_that_changed_makes_another_condition_and_results_another_method():
     assert [method.label for method in study(made_runs(mixed)).methods] == ["results=1", "results=0"]
 
 
+def test_a_component_of_another_revision_makes_another_method():
+    """Runs of before its mechanism changed are read, and not pooled with those of after."""
+    runs = [with_environment(1), with_environment(2, revisions={}), with_environment(3, revisions={"Gaussian": 2})]
+    assert [len(study(made_runs(some)).methods) for some in (runs, runs[:2])] == [2, 1]
+
+
 def test_what_a_method_sets_is_the_methods():
     """Poisoned users are a method here, not a column; nor are its data's seeds repetitions."""
     kinds = {"honest": "perfect", "poisoned": "poison"}

@@ -1,0 +1,71 @@
+"""Standard normal draws for privacy: the compiled twin of `foltr.noise.normals`, without fast arithmetic."""
+
+import math
+
+import numpy as np
+from numba import float64, int64, uint64
+
+from foltr.kernels import kernel
+from foltr.kernels.draws import below, word
+from foltr.noise import FAR, FINE, MIDDLE, TAIL, TERMS
+from foltr.seeds import LN2, ROOT2
+
+_FINE = uint64(FINE)
+_MANTISSA, _ONE = np.int64(0x000FFFFFFFFFFFFF), np.int64(0x3FF0000000000000)
+(_A0, _A1, _A2, _A3, _A4, _A5, _A6, _A7), (_, _B1, _B2, _B3, _B4, _B5, _B6, _B7) = MIDDLE
+(_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7), (_, _D1, _D2, _D3, _D4, _D5, _D6, _D7) = TAIL
+(_E0, _E1, _E2, _E3, _E4, _E5, _E6, _E7), (_, _F1, _F2, _F3, _F4, _F5, _F6, _F7) = FAR
+_S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15, _S17, _S19 = TERMS
+
+
+@kernel()
+def _middle(x):
+    above = ((((((_A7 * x + _A6) * x + _A5) * x + _A4) * x + _A3) * x + _A2) * x + _A1) * x + _A0
+    return above / (((((((_B7 * x + _B6) * x + _B5) * x + _B4) * x + _B3) * x + _B2) * x + _B1) * x + 1.0)
+
+
+@kernel()
+def _tail(x):
+    above = ((((((_C7 * x + _C6) * x + _C5) * x + _C4) * x + _C3) * x + _C2) * x + _C1) * x + _C0
+    return above / (((((((_D7 * x + _D6) * x + _D5) * x + _D4) * x + _D3) * x + _D2) * x + _D1) * x + 1.0)
+
+
+@kernel()
+def _far(x):
+    above = ((((((_E7 * x + _E6) * x + _E5) * x + _E4) * x + _E3) * x + _E2) * x + _E1) * x + _E0
+    return above / (((((((_F7 * x + _F6) * x + _F5) * x + _F4) * x + _F3) * x + _F2) * x + _F1) * x + 1.0)
+
+
+@kernel()
+def normals(key, n, v, r, out):
+    """out[:n] = the first n draws of the key; v and r (float64) are scratch. In passes, so that each is vectorised."""
+    bits = r.view(np.int64)
+    for i in range(n):
+        w = word(key, uint64(i))
+        out[i] = 1.0 if w & uint64(1) else -1.0
+        v[i] = (float64(int64(w >> uint64(1))) + 0.5) * 2.0**-64
+    for i in range(n):
+        if v[i] < 2.0**-11:  # FINE 2^-64
+            high = word(key, uint64(i)) >> uint64(1)
+            if high < _FINE:
+                v[i] = (float64(high) + (float64(word(below(key, uint64(i)), uint64(0))) + 0.5) * 2.0**-64) * 2.0**-64
+    for i in range(n):
+        r[i] = v[i]
+    for i in range(n):
+        e = (bits[i] >> 52) - 1023
+        bits[i] = (bits[i] & _MANTISSA) | _ONE
+        m = r[i]
+        large = m > ROOT2
+        m = 0.5 * m if large else m
+        e = e + 1 if large else e
+        s = (m - 1.0) / (m + 1.0)
+        z = s * s
+        series = ((((((((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z  # noqa: E501
+        r[i] = math.sqrt(-(e * LN2 + s * (series + _S1)))
+    for i in range(n):
+        q = 0.5 - v[i]
+        near, tail = q * _middle(0.180625 - q * q), _tail(r[i] - 1.6)
+        out[i] *= near if q <= 0.425 else tail
+    for i in range(n):  # one draw in 10^11
+        if r[i] > 5.0:
+            out[i] = math.copysign(_far(r[i] - 5.0), out[i])

@@ -1,0 +1,138 @@
+"""Noise for privacy, drawn so finely that single probabilities are those of its definition but for a known factor.
+
+A guarantee speaks of every single value that can be seen, so rare values must be drawn as exactly as frequent ones. A
+tail probability has 63 bits here and, where the first ten of them are 0, 64 more: its relative precision is 2^-53 down
+to 2^-128. `kernels/noise.py` holds the compiled twins. `seeds.gaussian`, which is off by 1e-7, is not for privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.seeds import LN2, ROOT2, Stream, SystemStream
+
+FINE = 2**53  # a whole number below this is made finer by another word
+TERMS = tuple(2.0 / k for k in range(1, 21, 2))  # of the series of 2 artanh: the next one is below 1e-17
+
+# AS 241's PPND16 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-16, near the middle, in the tails
+# and far out; each a ratio of polynomials, lowest power first
+MIDDLE = (
+    (3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125, 45921.953931549871457,
+     67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
+    (1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867,
+     39307.895800092710610, 28729.085735721942674, 5226.4952788528545610),
+)  # fmt: skip
+TAIL = (
+    (1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504,
+     1.27045825245236838258, 0.241780725177450611770, 0.0227238449892691845833, 7.74545014278341407640e-4),
+    (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
+     0.0151986665636164571966, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
+)  # fmt: skip
+FAR = (
+    (6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230,
+     0.0265321895265761230930, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
+    (1.0, 0.599832206555887937690, 0.136929880922735805310, 0.0148753612908506148525, 7.86869131145613259100e-4,
+     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
+)  # fmt: skip
+
+
+def tails(rng: Stream, n: int) -> tuple[Array, Array]:
+    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; number i may take a word below rng.at(i)."""
+    words = rng.words(n)
+    high = words >> np.uint64(1)
+    v = high.astype(np.float64) + 0.5
+    for i in np.flatnonzero(high < FINE).tolist():
+        v[i] = float(high[i]) + (float(rng.at(i).words(1)[0]) + 0.5) * 2.0**-64
+    return np.where(words & np.uint64(1), 1.0, -1.0), v * 2.0**-64
+
+
+def normals(rng: Stream, n: int) -> Array:
+    """n standard normal draws: up to 13 of them from 0, and off by less than 1e-14."""  # (n,) float64
+    side, v = tails(rng, n)
+    return side * upper_quantile(v)
+
+
+def upper_quantile(v: Array) -> Array:
+    """x >= 0 with P(N > x) = v, for v in (0, 1/2]."""
+    q, r = 0.5 - v, np.sqrt(-_log(v))
+    near = q * _ratio(0.180625 - q * q, MIDDLE)
+    return np.where(q <= 0.425, near, np.where(r <= 5.0, _ratio(r - 1.6, TAIL), _ratio(r - 5.0, FAR)))
+
+
+def laplaces(rng: Stream, n: int) -> Array:
+    """n Laplace draws of scale 1. On a device (`SystemStream`) by `tails`; a simulation's are of 52 bits, as ever."""
+    if isinstance(rng, SystemStream):
+        side, v = tails(rng, n)
+        return -side * np.log(2.0 * v)
+    u = rng.uniforms(n)
+    return np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
+
+
+def polya_shares(rng: Stream, d: int, n: int, scale: float) -> Array:
+    """d whole numbers, of which n clients' sum is discrete Laplace noise: P(z) in proportion to exp(-|z| / scale).
+
+    Each is the difference of two negative binomial (Polya) variables of shape 1/n, and so the sum of a Poisson number
+    of jumps to either side, each of logarithmic length: P(l) = p^l / (l L), p = exp(-1 / scale), L = -ln(1 - p), with
+    2 L / n jumps on average (nearly always none). A length is 1 + floor(ln V / ln(1 - exp(-L U))) for uniform U and V
+    (Kemp, Applied Statistics 30, 1981). Shares of noise that may be cut in any number of parts: Kotz, Kozubowski &
+    Podgorski (2001); on whole numbers: Balle, Bell, Gascon & Nissim, CCS 2020.
+    """
+    length, chances = jumps(n, scale)
+    words, found = rng.words(d), np.zeros(d)
+    v = words.astype(np.float64) + 0.5
+    for i in np.flatnonzero(v < chances[0] * 2.0**64).tolist():
+        own = rng.at(i)
+        more = own.words(1)[0]
+        tail = (float(words[i]) + (float(more) + 0.5) * 2.0**-64 if words[i] < FINE else v[i]) * 2.0**-64
+        for _ in range(int(np.count_nonzero(tail < chances))):
+            found[i] += _jump(length, own.words(3))
+    return found  # (d,) float64
+
+
+@cache
+def jumps(n: int, scale: float) -> tuple[float, Array]:
+    """L, and the chances of at least 1, 2, ... jumps."""
+    p = math.exp(-1.0 / scale)
+    length = -math.log(-math.expm1(-1.0 / scale)) if p > 0.5 else -math.log1p(-p)
+    mean = max(2.0 * length / n, 1e-300)
+    most = math.ceil(mean + 20.0 * math.sqrt(mean) + 60.0)
+    terms = [math.exp(k * math.log(mean) - mean - math.lgamma(k + 1.0)) for k in range(1, most)]
+    chances = np.cumsum(terms[::-1])[::-1]
+    chances.setflags(write=False)
+    return length, chances
+
+
+def _jump(length: float, words: Array) -> float:
+    """One jump from three words: U, V, and the side with what makes V finer."""
+    u = (float(words[0] >> np.uint64(12)) + 0.5) * 2.0**-52
+    v = float(words[1]) + 0.5
+    if words[1] < FINE:
+        v = float(words[1]) + (float(words[2] >> np.uint64(1)) + 0.5) * 2.0**-63
+    far = 1.0 + math.floor(math.log(v * 2.0**-64) / math.log1p(-math.exp(-length * u)))
+    return far if words[2] & np.uint64(1) else -far
+
+
+def _ratio(x: Array, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
+    above, below = (_polynomial(x, p) for p in polynomials)
+    return above / below
+
+
+def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+    total = np.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = total * x + c
+    return total
+
+
+def _log(x: Array) -> Array:
+    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its series."""
+    m, e = np.frexp(x)
+    m, e = m * 2.0, e - 1
+    large = m > ROOT2
+    m, e = np.where(large, 0.5 * m, m), np.where(large, e + 1, e)
+    s = (m - 1.0) / (m + 1.0)
+    return e * LN2 + s * _polynomial(s * s, TERMS)
