@@ -19,17 +19,18 @@ from foltr.secure_sum.terms import Terms
 from foltr.seeds import stream
 
 FEATURES = 136
+MODEL = np.zeros(FEATURES, np.float32)  # what every client was sent
 STEPS = (Kind.SHARES, Kind.MASKED, Kind.UNMASK)
 
 
 def protocol(clients: int) -> float:
     """CPU seconds of one sum in which a tenth of the clients leave, at three different steps."""
-    terms = Terms.of(clients, 1 + FEATURES, SecureSum().fewest(clients))
+    terms = Terms.of(clients, 1 + FEATURES, SecureSum().fewest(clients), MODEL)
     draws = stream(1, "benchmark", clients)
     words = {i: draws.words(1 + FEATURES) >> np.uint64(8) for i in range(clients)}
     leaving = {int(i): STEPS[place % 3] for place, i in enumerate(draws.sample(clients, clients // 10))}
     begun = time.process_time()
-    server = secure_sum(terms, words, leaving)
+    server = secure_sum(terms, words, MODEL, leaving)
     spent = time.process_time() - begun
     expected = sum((words[i] for i in server.survivors), np.zeros(1 + FEATURES, np.uint64))
     assert (server.total() == expected).all()
@@ -54,7 +55,7 @@ def main() -> None:
         for clients in (100, 400):
             seconds[clients] = min(protocol(clients), seconds.get(clients, float("inf")))
     for clients, spent in seconds.items():
-        degree = Terms.of(clients, 1, SecureSum().fewest(clients)).degree
+        degree = Terms.of(clients, 1, SecureSum().fewest(clients), MODEL).degree
         print(f"{clients} clients x {FEATURES} features, {degree} neighbours each: {spent:.2f} s CPU in all")
     print(f"400 clients cost {seconds[400] / seconds[100]:.1f} x as much as 100")
     without = {f"{n} x {p}": round(plain(n, p, r), 2) for n, p, r in ((1000, FEATURES, 100), (1_000_000, 46, 2))}

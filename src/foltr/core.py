@@ -45,6 +45,7 @@ class Cohort:
     directions: Array | None = None  # (n, d) what the learner decodes `updates` to, where the engine knows it already;
     # whoever changes messages must drop it: use `sending`
     trusted: Array | None = None  # (d,) the update of the server's own client, for rules that ask for one
+    params: Array | None = None  # (d,) float32, what these clients were sent: for a channel, which may bind it
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -59,18 +60,19 @@ class Cohort:
 
     def only(self, rows: Array) -> Cohort:
         directions = None if self.directions is None else self.directions[rows]
-        return Cohort(self.clients[rows], self.updates[rows], self.weights[rows], directions, self.trusted)
+        kept = self.clients[rows], self.updates[rows], self.weights[rows]
+        return Cohort(*kept, directions, self.trusted, self.params)
 
     def sending(self, updates: Array) -> Cohort:
         """The same clients with other messages; what the engine knew of the old ones is dropped."""
-        return Cohort(self.clients, updates, self.weights, trusted=self.trusted)
+        return Cohort(self.clients, updates, self.weights, trusted=self.trusted, params=self.params)
 
     def sealed(self) -> Cohort:
         """Itself, now read-only: what one component gets is still to be seen by others."""
         self.clients.setflags(write=False)
         self.updates.setflags(write=False)
         self.weights.setflags(write=False)
-        for part in (self.directions, self.trusted):
+        for part in (self.directions, self.trusted, self.params):
             if part is not None:
                 part.setflags(write=False)
         return self
@@ -197,6 +199,11 @@ class Privatizer(Protocol):
         """Whether it holds only if every client of a round has the same weight."""
         ...
 
+    @property
+    def by_server(self) -> bool:
+        """Whether the server adds noise: `on_server` is then given the mean, and the rule gets what it returns."""
+        ...
+
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
         """Which of the values 0 .. values - 1 is told instead of `which`."""
         ...
@@ -205,8 +212,8 @@ class Privatizer(Protocol):
         """What is sent instead of an update (d,), in a round of n clients."""
         ...
 
-    def on_server(self, direction: Array, n: int, rng: Stream) -> Array:
-        """What the server uses instead of the mean (d,) of n updates."""
+    def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
+        """What the server uses instead of the mean (p,) of n messages."""
         ...
 
     def events(self, setting: Setting) -> tuple[Event, ...]:

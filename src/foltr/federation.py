@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from foltr.cohorts import weighted_mean
 from foltr.core import (
     Aggregator,
     Array,
@@ -58,6 +59,8 @@ class Server:
 
     def step(self, state: State, cohort: Cohort, rng: Stream, arrived: int | None = None) -> State:
         """One update of the parameters. `arrived` is how many clients are behind a cohort that is their sum."""
+        if self.privacy is not None and self.privacy.by_server:
+            cohort = self._noisy(self.privacy, cohort, arrived or len(cohort), rng.at(PRIVACY))
         decoded = cohort.directions
         if decoded is None:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
@@ -67,14 +70,20 @@ class Server:
         _fits(self.aggregator, direction, state.params)
         if aggregator is not state.aggregator:
             _remembered(self.aggregator, aggregator)
-        if self.privacy is not None:
-            direction = self.privacy.on_server(direction, arrived or len(cohort), rng.at(PRIVACY))
-            _fits(self.privacy, direction, state.params)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)
         _fits(self.optimizer, params, state.params)
         if not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST:  # NaN is not
             raise FloatingPointError(f"round {state.t}: the server's parameters are not finite on a device")
         return State(params, aggregator, optimizer, state.t + 1, state.withheld)
+
+
+    def _noisy(self, privacy: Privatizer, cohort: Cohort, n: int, rng: Stream) -> Cohort:
+        """One row: the mean of what arrived, with the noise. Whatever the learner and the rule make of it, they make of
+        what is already private."""
+        mean = weighted_mean(cohort.updates, cohort.weights)
+        noisy = privacy.on_server(mean, n, rng)
+        _fits(privacy, noisy, mean)
+        return Cohort(np.array([-1]), noisy[None], np.array([cohort.weights.sum()]))
 
 
 def _fits(component: object, given: Array, params: Array) -> None:
@@ -172,11 +181,11 @@ class Delivery:
         """What is not lost."""
         return cohort if not self.dropout else cohort.only(rng.uniforms(len(cohort)) >= self.dropout)
 
-    def carried(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
-        """What a channel gives, surely one row that can be used."""
+    def carried(self, cohort: Cohort, asked: int, params: Array, rng: Stream) -> Cohort:
+        """What a channel gives, surely one row that can be used; it is told what the clients were sent, `params`."""
         if self.channel is None:
             return cohort
-        got, name = self.channel.carry(cohort, asked, rng), type(self.channel).__name__
+        got, name = self.channel.carry(replace(cohort, params=params), asked, rng), type(self.channel).__name__
         one = got.updates.shape == (1, cohort.updates.shape[1]) and np.shape(got.weights) == (1,)
         require(one, f"{name}.carry gave {got.updates.shape}, not one row, the weighted mean")
         require(bool(got.weights[0] > 0.0), f"{name}.carry gave a whole weight of {got.weights[0]}")
@@ -209,7 +218,7 @@ def federate(
         try:
             if not len(arrived):
                 raise Withheld
-            got = delivery.carried(arrived, len(sent), keys.at(t))
+            got = delivery.carried(arrived, len(sent), params, keys.at(t))
             state = server.step(state, got, draws.at(t), len(arrived))
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)

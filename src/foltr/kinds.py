@@ -48,14 +48,19 @@ class Untouched:
     def ball(self) -> float | None:
         return None
 
+    @property
+    def by_server(self) -> bool:
+        """Whoever writes an `on_server` means it to be called."""
+        return type(self).on_server is not Untouched.on_server
+
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
         return which
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         return payload
 
-    def on_server(self, direction: Array, n: int, rng: Stream) -> Array:
-        return direction
+    def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
+        return mean
 
 
 class _Rule:
@@ -161,9 +166,15 @@ class NeedsMany(_Rule, ABC):
 
 
 class ChangesMessages(ABC):
-    """Of attacks whose users click honestly: write `craft`, and `fits` where there is something to say."""
+    """Of attacks whose users click honestly: write `craft`, and `fits` where there is something to say.
+
+    `overhears` is True unless you say otherwise, or unless the class has a field `knowledge` that is not 'all'."""
 
     rewrites = True
+
+    @property
+    def overhears(self) -> bool:
+        return getattr(self, "knowledge", "all") == "all"
 
     @property
     def users(self) -> ClickModel | None:

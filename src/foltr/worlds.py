@@ -46,6 +46,12 @@ class Attack(Protocol):
         """Whether messages are changed: by `craft`."""
         ...
 
+    @property
+    def overhears(self) -> bool:
+        """Whether what malicious clients send depends on what honest clients send: then noise on a sum promises
+        nothing (`privacy/ledger.py`)."""
+        ...
+
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         """Refuses m malicious of n clients where there is nothing to compute; else what a reader should know of it."""
         ...

@@ -23,6 +23,8 @@ class CompromisedModel(ChangesMessages):
 
     z: float = 2.0
 
+    overhears = False
+
     def __post_init__(self) -> None:
         require(self.z > 0.0, f"z must be > 0, got {self.z}")
 

@@ -22,7 +22,7 @@ class DataPoisoning:
 
     clicks: Literal["poison"] | ClickModel = "poison"
 
-    rewrites = False
+    rewrites, overhears = False, False
 
     @property
     def users(self) -> ClickModel:

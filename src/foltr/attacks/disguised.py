@@ -38,6 +38,10 @@ class Disguised(ChangesMessages):
     def users(self) -> ClickModel | None:
         return self.attack.users
 
+    @property
+    def overhears(self) -> bool:
+        return self.attack.overhears
+
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         alone = ("Disguised changes nothing: a single malicious client has no others to differ from",)
         return (*self.attack.fits(n, m), *(alone if m == 1 else ()))

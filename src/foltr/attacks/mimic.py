@@ -31,6 +31,8 @@ class Mimic(ChangesMessages):
 
     target: Literal["fixed", "outermost"] = "fixed"
 
+    overhears = True
+
     def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         if len(own) == len(cohort):

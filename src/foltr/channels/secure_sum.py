@@ -2,9 +2,11 @@
 
 Against whom: a server that follows the protocol but looks at everything, together with fewer than `fewest` clients (a
 fifth of them beyond 128 clients): an update stays hidden among those of the other honest clients in the sum. With
-`consistency` and node keys that all know, also a server that lies about who dropped out. Not hidden: who took part, and
-what the sum itself tells, which is for noise to hide. Not prevented: a server that invents clients where node keys are
-not known. The whole of it is in `foltr/secure_sum/__init__.py`.
+`consistency` and node keys that all know, also a server that lies about who dropped out. Where the protocol is run, a
+server that sends different models to different clients gets no sum over them: the terms name the model. Not hidden: who
+took part, and what the sum itself tells, which is for noise to hide. Not prevented: a server that invents clients where
+node keys are not known, sends everybody one crafted model, or chooses the documents that a client ranks. The
+whole of it is in `foltr/secure_sum/__init__.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 from foltr.core import Array, Cohort, Withheld, require
 from foltr.secure_sum.fixed_point import mean, weighted, weighted_sum
 from foltr.secure_sum.graph import COLLUDING, COMPLETE, Graph, degree_and_quorum
+from foltr.secure_sum.terms import LEAST, Terms
 from foltr.seeds import Stream
 from foltr.spec import channel
 
@@ -32,11 +35,12 @@ class SecureSum:
 
     Fewer than `threshold` (a part, more than half) of the clients asked: nothing is revealed. Beyond 128 clients that
     holds for every client's neighbourhood as well (`secure_sum/graph.py`). `masks=True` runs the whole protocol, as
-    devices would; otherwise the same words are added without the masks that cancel: the same bits. `consistency` lets
-    survivors sign the list of survivors, on the complete graph.
+    devices would that accept this threshold (by themselves they refuse less than two thirds); otherwise the same words
+    are added without the masks that cancel: the same bits. `consistency` lets survivors sign the list of survivors, on
+    the complete graph.
     """
 
-    threshold: float = 2 / 3
+    threshold: float = LEAST
     fraction_bits: int = 32
     masks: bool = False
     consistency: bool = False
@@ -85,18 +89,19 @@ class SecureSum:
         return weighted_sum(cohort.updates, cohort.weights, self.fraction_bits, asked)
 
     def _masked(self, cohort: Cohort, asked: int, rng: Stream) -> Array:
-        """The protocol itself: those who did not arrive dropped out after sharing their keys."""
+        """The protocol itself: those who did not arrive dropped out after sharing their keys. All were sent
+        `cohort.params`; a cohort carried by hand may know of none, and is then bound to an empty model."""
         from foltr.secure_sum.in_process import secure_sum
-        from foltr.secure_sum.terms import Terms
 
+        model = np.empty(0, np.float32) if cohort.params is None else cohort.params
         seed, seats = _seated(cohort, asked, rng)
         terms = Terms.of(
-            asked, 1 + cohort.updates.shape[1], self.fewest(asked), seed=seed,
+            asked, 1 + cohort.updates.shape[1], self.fewest(asked), model, seed=seed,
             fraction_bits=self.fraction_bits, consistency=self.consistency,
         )  # fmt: skip
         rows = zip(seats.tolist(), cohort.updates, cohort.weights, strict=True)
         words = {seat: weighted(update, float(weight), self.fraction_bits, asked) for seat, update, weight in rows}
-        return secure_sum(terms, words).total()
+        return secure_sum(terms, words, model, least=self.threshold).total()
 
 
 def _seated(cohort: Cohort, asked: int, rng: Stream) -> tuple[int, Array]:

@@ -9,21 +9,23 @@ from foltr.secure_sum.client import Client
 from foltr.secure_sum.keys import node_key
 from foltr.secure_sum.messages import Kind
 from foltr.secure_sum.server import Server
-from foltr.secure_sum.terms import Terms
+from foltr.secure_sum.terms import LEAST, Terms
 
 
 def secure_sum(
-    terms: Terms, words: Mapping[int, Array], leaving: Mapping[int, Kind] | None = None, least: float | None = 0.5
-) -> Server:
+    terms: Terms, words: Mapping[int, Array], model: Array, leaving: Mapping[int, Kind] | None = None,
+    least: float | None = LEAST,
+) -> Server:  # fmt: skip
     """The server after its last step, with the sum (`total`) over its `survivors`; or Withheld.
 
-    `leaving` says which message a client no longer sends; a client without words does not send MASKED.
+    `model` is what every client was sent. `leaving` says which message a client no longer sends; a client without words
+    does not send MASKED.
     """
     leaving = leaving or {}
     nodes = {i: node_key() if terms.consistency else (None, b"") for i in range(terms.clients)}
     known = {i: public for i, (_, public) in nodes.items()} if terms.consistency else {}
     server = Server(terms, known)
-    clients = {i: Client(terms, i, nodes[i][0], known, least) for i in range(terms.clients)}
+    clients = {i: Client(terms, i, model, nodes[i][0], known, least) for i in range(terms.clients)}
     post = dict.fromkeys(clients, b"")
     while (step := server.due) is not None:
         for i, message in post.items():

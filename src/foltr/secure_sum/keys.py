@@ -52,12 +52,12 @@ class KeyPair:
 
 
 def mask_use(terms: Terms, one: int, other: int) -> bytes:
-    return b"foltr secure sum: mask" + terms.session + _pair(min(one, other), max(one, other))
+    return b"foltr secure sum: mask" + terms.fingerprint + _pair(min(one, other), max(one, other))
 
 
 def seal_use(terms: Terms, cards: dict[int, bytes]) -> bytes:
     """Both clients' public keys are part of it: where one was replaced on its way, nothing can be unsealed."""
-    return b"foltr secure sum: seal" + terms.session + b"".join(cards[client] for client in sorted(cards))
+    return b"foltr secure sum: seal" + terms.fingerprint + b"".join(cards[client] for client in sorted(cards))
 
 
 def _pair(one: int, other: int) -> bytes:
@@ -67,13 +67,13 @@ def _pair(one: int, other: int) -> bytes:
 def seal(key: bytes, terms: Terms, sender: int, receiver: int, text: bytes) -> bytes:
     """Encrypted and authenticated. Two clients share one key, each direction has its own nonce, each is used once."""
     way = _pair(sender, receiver)
-    return ChaCha20Poly1305(key).encrypt(way + bytes(4), text, terms.session + way)
+    return ChaCha20Poly1305(key).encrypt(way + bytes(4), text, terms.fingerprint + way)
 
 
 def unseal(key: bytes, terms: Terms, sender: int, receiver: int, sealed: bytes) -> bytes:
     way = _pair(sender, receiver)
     try:
-        return ChaCha20Poly1305(key).decrypt(way + bytes(4), sealed, terms.session + way)
+        return ChaCha20Poly1305(key).decrypt(way + bytes(4), sealed, terms.fingerprint + way)
     except InvalidTag:
         raise Refused(f"the shares from client {sender} to client {receiver} were tampered with") from None
 
@@ -85,12 +85,12 @@ def stream(key: bytes, words: int) -> Array:
 
 def commitment(terms: Terms, owner: int, seed: bytes) -> bytes:
     """What is published of a seed, so that a false reconstruction is noticed."""
-    return blake2b(terms.session + _pair(owner, owner) + seed, digest_size=32, person=b"foltr seed").digest()
+    return blake2b(terms.fingerprint + _pair(owner, owner) + seed, digest_size=32, person=b"foltr seed").digest()
 
 
 def digest(terms: Terms, owner: int, holder: int, secret: bytes, share: bytes) -> bytes:
     """What is published of a share, so that a false one is noticed before it spoils the sum."""
-    text = terms.session + _pair(owner, holder) + secret + share
+    text = terms.fingerprint + _pair(owner, holder) + secret + share
     return blake2b(text, digest_size=16, person=b"foltr share").digest()
 
 
@@ -121,9 +121,9 @@ def signed_by(public: Ed25519PublicKey, signature: bytes, text: bytes) -> bool:
 
 def keys_text(terms: Terms, client: int, keys: bytes) -> bytes:
     """What a node signs so that nobody can replace its keys."""
-    return b"foltr secure sum: keys" + terms.session + client.to_bytes(4, "little") + keys
+    return b"foltr secure sum: keys" + terms.fingerprint + client.to_bytes(4, "little") + keys
 
 
 def survivors_text(terms: Terms, survivors: bytes) -> bytes:
     """What a node signs so that all unmask one and the same sum."""
-    return b"foltr secure sum: survivors" + terms.session + survivors
+    return b"foltr secure sum: survivors" + terms.fingerprint + survivors

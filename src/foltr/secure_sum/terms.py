@@ -7,22 +7,34 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from math import ceil
 from typing import Self
 
-from foltr.core import require
+from foltr.core import Array, require
 from foltr.errors import Mistake
 from foltr.secure_sum.graph import Graph, degree_and_quorum
 
-LAYOUT = struct.Struct("<16sIIIIIIQB?")
+LAYOUT = struct.Struct("<16sI32sIIIIIQB?")
+LEAST = 2 / 3  # the part of the clients that must be behind a sum, for the server and for each device, unless told
+
+
+def model_digest(params: Array) -> bytes:
+    """The 32 bytes that stand for a broadcast model in the terms: SHA-256 of its numbers, as float32, little-endian."""
+    flat = params.ndim == 1 and params.dtype.kind == "f" and params.dtype.itemsize == 4
+    way_out = "give the parameters as devices get them, params.astype(np.float32)"
+    require(flat, f"a broadcast model is (d,) of float32, got {params.shape} of {params.dtype}: {way_out}")
+    return sha256(params.astype("<f4").tobytes()).digest()
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The public terms of one sum. Their digest names the session in every message, signature and key, so parties with
-    other terms refuse each other. A device that is told terms calls `check` before it takes part."""
+    """The public terms of one sum. Their fingerprint is in every key, seal and signature, and its beginning names the
+    session in every message, so parties with other terms refuse each other, and share no mask. A device that is told
+    terms calls `check` before it takes part."""
 
     id: bytes  # 16 fresh bytes
     round: int
+    model: bytes  # `model_digest` of what every client was sent
     clients: int  # n, numbered 0 .. n - 1
     words: int  # numbers that each client adds
     threshold: int  # t: fewer survivors than this, and nothing is revealed
@@ -36,6 +48,8 @@ class Terms:
         n, t, k, q = self.clients, self.threshold, self.degree, self.quorum
         require(len(self.id) == 16, f"the id of a session has 16 bytes, got {len(self.id)}")
         require(0 <= self.round < 2**32, f"the round must be in 0 .. 2^32 - 1, got {self.round}")
+        whole = f"a model is named by the 32 bytes of its SHA-256 (model_digest), got {len(self.model)}"
+        require(len(self.model) == 32, whole)
         require(0 <= self.seed < 2**64, f"the seed of the ring must be in 0 .. 2^64 - 1, got {self.seed}")
         require(2 <= n <= 10**6, f"a secure sum needs two clients at least and a million at most, got {n}")
         require(1 <= self.words < 2**28, f"a secure sum has 1 .. 2^28 words, got {self.words}")
@@ -50,19 +64,20 @@ class Terms:
 
     @classmethod
     def of(
-        cls, clients: int, words: int, threshold: int, *, fraction_bits: int = 32, consistency: bool = False,
-        seed: int | None = None, round: int = 0,
+        cls, clients: int, words: int, threshold: int, params: Array, *, fraction_bits: int = 32,
+        consistency: bool = False, seed: int | None = None, round: int = 0,
     ) -> Self:  # fmt: skip
-        """A new session on the smallest graph that is safe (`graph.py`)."""
+        """A new session of clients who were all sent `params`, on the smallest graph that is safe (`graph.py`)."""
         degree, quorum = degree_and_quorum(clients, threshold, complete=consistency)
         seed = secrets.randbits(64) if seed is None else seed
-        fresh = secrets.token_bytes(16)
-        return cls(fresh, round, clients, words, threshold, degree, quorum, seed, fraction_bits, consistency)
+        fresh, model = secrets.token_bytes(16), model_digest(params)
+        return cls(fresh, round, model, clients, words, threshold, degree, quorum, seed, fraction_bits, consistency)
 
     def check(self, least: float) -> None:
         """Refuse terms that protect less than `graph.py` promises, or release sums of fewer than a part `least`."""
         few = f"sums of {self.threshold} of {self.clients} clients are fewer than the part {least:g} that is wanted"
-        require(self.threshold >= least * self.clients - 1e-9, few)
+        wanted = ceil(least * self.clients - 1e-9)
+        require(self.threshold >= wanted, f"{few}: the threshold must be {wanted} at least")
         degree, quorum = degree_and_quorum(self.clients, self.threshold, complete=self.consistency)
         weak = f"{self.degree} neighbours and a quorum of {self.quorum} protect too little among {self.clients} clients"
         enough = self.degree >= degree and self.quorum >= min(quorum, self.degree // 2 + 2)
@@ -70,8 +85,8 @@ class Terms:
 
     def to_bytes(self) -> bytes:
         return LAYOUT.pack(
-            self.id, self.round, self.clients, self.words, self.threshold, self.degree, self.quorum, self.seed,
-            self.fraction_bits, self.consistency,
+            self.id, self.round, self.model, self.clients, self.words, self.threshold, self.degree, self.quorum,
+            self.seed, self.fraction_bits, self.consistency,
         )  # fmt: skip
 
     @classmethod
@@ -81,9 +96,14 @@ class Terms:
         return cls(*LAYOUT.unpack(text))
 
     @cached_property
+    def fingerprint(self) -> bytes:
+        """32 bytes that stand for all of the terms, so many that no server finds two terms with the same ones."""
+        return sha256(b"foltr secure sum 2" + self.to_bytes()).digest()
+
+    @property
     def session(self) -> bytes:
-        """16 bytes that stand for all of the terms."""
-        return sha256(b"foltr secure sum 1" + self.to_bytes()).digest()[:16]
+        """The 16 bytes that a message begins with: whose it is, before anything in it is opened."""
+        return self.fingerprint[:16]
 
     @cached_property
     def graph(self) -> Graph:

@@ -3,24 +3,28 @@
 import secrets
 
 import numpy as np
+from scipy.stats import chisquare
 
 from foltr.secure_sum.client import Client
 from foltr.secure_sum.keys import node_key
 from foltr.secure_sum.messages import Kind
 from foltr.secure_sum.server import Server
-from foltr.secure_sum.terms import Terms
+from foltr.secure_sum.terms import Terms, model_digest
 
 STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.UNMASK)
+MODEL = np.array([0.5, -1.0], np.float32)  # what every client was sent, where no test says otherwise
 SIGNED_STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.SIGNED, Kind.UNMASK)
 
 
-def small_terms(n, threshold=None, *, words=3, consistency=False, round=5):
+def small_terms(n, threshold=None, *, words=3, consistency=False, round=5, model=MODEL):
     threshold = n // 2 + 1 if threshold is None else threshold
-    return Terms(secrets.token_bytes(16), round, n, words, threshold, n - 1, threshold, 0, 32, consistency)
+    fresh, sent = secrets.token_bytes(16), model_digest(model)
+    return Terms(fresh, round, sent, n, words, threshold, n - 1, threshold, 0, 32, consistency)
 
 
 def ring_terms(n, threshold, degree, quorum, seed=0, words=3):
-    return Terms(secrets.token_bytes(16), 5, n, words, threshold, degree, quorum, seed, 32, False)
+    fresh, sent = secrets.token_bytes(16), model_digest(MODEL)
+    return Terms(fresh, 5, sent, n, words, threshold, degree, quorum, seed, 32, False)
 
 
 def some_words(terms, seed=0):
@@ -33,6 +37,12 @@ def plain_sum(terms, words, clients):
     return sum((words[i] for i in clients), np.zeros(terms.words, np.uint64))
 
 
+def looks_uniform(words):
+    """Of honest runs, one in a billion fails this."""
+    counts = np.bincount(np.frombuffer(words.tobytes(), np.uint8), minlength=256)
+    return chisquare(counts).pvalue > 1e-9
+
+
 class Parties:
     """Goes through the steps; `sent` holds what the clients sent, `post` what the server last sent."""
 
@@ -43,7 +53,7 @@ class Parties:
         self.terms, self.words = terms, some_words(terms) if words is None else words
         self.server = Server(terms, self.known)
         self.clients = {
-            i: Client(terms, i, self.node_keys.get(i), self.known if nodes else None, least=None)
+            i: Client(terms, i, MODEL, self.node_keys.get(i), self.known if nodes else None, least=None)
             for i in range(terms.clients)
         }
         self.post, self.sent = dict.fromkeys(self.clients, b""), {}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from parties import SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms, some_words
+from parties import MODEL, SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms, some_words
 
 from foltr.core import Withheld
 from foltr.secure_sum.in_process import secure_sum
@@ -38,9 +38,9 @@ def check(terms, leaving):
     event("withheld" if survivors is None else "released")
     if survivors is None:
         with pytest.raises(Withheld):
-            secure_sum(terms, words, leaving, least=None)
+            secure_sum(terms, words, MODEL, leaving, least=None)
     else:
-        server = secure_sum(terms, words, leaving, least=None)
+        server = secure_sum(terms, words, MODEL, leaving, least=None)
         assert server.survivors == survivors
         np.testing.assert_array_equal(server.total(), plain_sum(terms, words, survivors))
 
@@ -72,20 +72,20 @@ def test_drop_outs_at_each_step_by_hand(step, consistency):
     words = some_words(terms)
     leaving = {1: step, 4: step}
     after = {0, 2, 3, 5} if step <= Kind.MASKED else set(range(6))
-    server = secure_sum(terms, words, leaving)
+    server = secure_sum(terms, words, MODEL, leaving)
     assert server.survivors == after
     np.testing.assert_array_equal(server.total(), plain_sum(terms, words, after))
     if step != Kind.SIGNED or consistency:
         with pytest.raises(Withheld, match=r"3 of 6 clients sent .*: 4 are needed"):
-            secure_sum(terms, words, {**leaving, 5: step})
+            secure_sum(terms, words, MODEL, {**leaving, 5: step})
 
 
 def test_a_large_ring_with_drop_outs_at_every_step():
-    terms = Terms.of(150, 2, 100, seed=3)
+    terms = Terms.of(150, 2, 100, MODEL, seed=3)
     assert terms.degree < 149
     words = some_words(terms)
     leaving = {i: STEPS[i % 4] for i in range(0, 150, 6)}
-    server = secure_sum(terms, words, leaving)
+    server = secure_sum(terms, words, MODEL, leaving)
     assert len(server.survivors) == 150 - sum(step <= Kind.MASKED for step in leaving.values())
     np.testing.assert_array_equal(server.total(), plain_sum(terms, words, server.survivors))
 
@@ -94,7 +94,7 @@ def test_everybody_adds_nothing_but_its_words():
     """The smallest session, and words at both ends of the range."""
     terms = small_terms(2, 2, words=2)
     words = {0: np.array([2**64 - 1, 0], np.uint64), 1: np.array([2, 2**63], np.uint64)}
-    assert secure_sum(terms, words).total().tolist() == [1, 2**63]
+    assert secure_sum(terms, words, MODEL).total().tolist() == [1, 2**63]
     assert words[0].tolist() == [2**64 - 1, 0]
 
 
@@ -117,7 +117,7 @@ def test_no_part_of_a_sum_is_released_before_the_end_or_after_a_failure():
 
 
 def test_terms_travel_as_bytes_and_name_the_session():
-    terms = Terms.of(200, 4, 134, round=9)
+    terms = Terms.of(200, 4, 134, MODEL, round=9)
     again = Terms.from_bytes(terms.to_bytes())
     assert again == terms and again.session == terms.session
-    assert Terms.of(200, 4, 134, round=9).session != terms.session
+    assert Terms.of(200, 4, 134, MODEL, round=9).session != terms.session

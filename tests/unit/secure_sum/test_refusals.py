@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parties import SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms
+from parties import MODEL, SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms, some_words
 
+from foltr.channels.secure_sum import SecureSum
 from foltr.core import Withheld
 from foltr.errors import Mistake
 from foltr.secure_sum.client import CARD, SEALED, Client
+from foltr.secure_sum.in_process import secure_sum
 from foltr.secure_sum.keys import KeyPair, node_key, seal
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, Refused, pack, write_set
 from foltr.secure_sum.server import OWN, Server
 from foltr.secure_sum.shamir import PRIME, SHARE
-from foltr.secure_sum.terms import Terms
+from foltr.secure_sum.terms import LEAST, Terms
 
 
 def flipped(message, at, bits=1):
@@ -178,8 +180,8 @@ def test_a_key_replaced_on_its_way_is_noticed_without_signatures_and_named_with_
 
 def test_keys_must_be_signed_where_node_keys_are_known():
     parties = Parties(small_terms(3, 2), node_keys=True)
-    stranger = Client(parties.terms, 1)
-    impostor = Client(parties.terms, 1, node_key()[0], parties.known)
+    stranger = Client(parties.terms, 1, MODEL)
+    impostor = Client(parties.terms, 1, MODEL, node_key()[0], parties.known)
     for client in (stranger, impostor):
         with pytest.raises(Refused, match="keys of client 1 are not signed by its node key"):
             parties.server.take(client.advertise())
@@ -278,12 +280,12 @@ def test_a_ring_whose_survivors_fall_silent_is_withheld():
 def test_node_keys_of_the_wrong_length_are_refused():
     for make in (
         lambda: Server(small_terms(3, 2), {1: b"short"}),
-        lambda: Client(small_terms(3, 2), 0, None, {1: b"short"}),
+        lambda: Client(small_terms(3, 2), 0, MODEL, None, {1: b"short"}),
     ):
         with pytest.raises(Mistake, match="public node key of client 1 has 5 bytes, expected 32"):
             make()
     with pytest.raises(Mistake, match="a node key is an Ed25519 private key of 32 bytes"):
-        Client(small_terms(3, 2), 0, b"short")
+        Client(small_terms(3, 2), 0, MODEL, b"short")
 
 
 def lists(parties, clients):
@@ -351,8 +353,8 @@ def test_a_signature_must_be_a_survivors_own():
 
 def test_terms_that_protect_nobody_are_refused():
     good = dict(
-        id=bytes(16), round=0, clients=10, words=3, threshold=7, degree=9, quorum=7, seed=0, fraction_bits=32,
-        consistency=False,
+        id=bytes(16), round=0, model=bytes(32), clients=10, words=3, threshold=7, degree=9, quorum=7, seed=0,
+        fraction_bits=32, consistency=False,
     )  # fmt: skip
     Terms(**good)
     ring = {"degree": 4, "quorum": 4}
@@ -364,6 +366,7 @@ def test_terms_that_protect_nobody_are_refused():
         ({**ring, "quorum": 3}, "quorum must be in 4 .. 5"), ({**ring, "degree": 3}, "even degree"),
         ({**ring, "consistency": True}, "complete graph only"), ({"words": 0}, "words"), ({"round": -1}, "round"),
         ({"fraction_bits": 53}, "fraction_bits"), ({"id": b"x"}, "16 bytes"), ({"seed": 2**64}, "seed"),
+        ({"model": b"x"}, r"32 bytes of its SHA-256 \(model_digest\), got 1"),
     )  # fmt: skip
     for changes, reason in bad:
         with pytest.raises(Mistake, match=reason):
@@ -375,11 +378,11 @@ def test_terms_that_protect_nobody_are_refused():
 def test_the_consistency_step_needs_node_keys():
     terms = small_terms(3, 2, consistency=True)
     with pytest.raises(Mistake, match="needs a node key, and everybody's public one"):
-        Client(terms, 0)
+        Client(terms, 0, MODEL)
     with pytest.raises(Mistake, match="needs everybody's public node key"):
         Server(terms)
     with pytest.raises(Mistake, match="client 3 is not among the 3"):
-        Client(terms, 3)
+        Client(terms, 3, MODEL)
 
 
 def test_a_client_masks_only_what_the_terms_say():
@@ -430,9 +433,27 @@ def test_a_client_refuses_terms_that_protect_too_little():
     """Two neighbours who collude would know all that masks a client between them."""
     weak = ring_terms(1000, 667, 2, 3)
     with pytest.raises(Mistake, match="2 neighbours and a quorum of 3 protect too little among 1000 clients"):
-        Client(weak, 0)
-    Client(weak, 0, least=None)
-    good = Terms.of(1000, 3, 667)
-    Client(good, 0)
+        Client(weak, 0, MODEL)
+    Client(weak, 0, MODEL, least=None)
+    good = Terms.of(1000, 3, 667, MODEL)
+    Client(good, 0, MODEL)
     with pytest.raises(Mistake, match=r"sums of 667 of 1000 clients are fewer than the part 0\.9"):
-        Client(good, 0, least=0.9)
+        Client(good, 0, MODEL, least=0.9)
+
+
+@pytest.mark.parametrize("threshold", [51, 60, 66])
+def test_a_client_has_a_floor_of_its_own(threshold):
+    """The server's default is two thirds. A device does not go below that because a server says so."""
+    terms = Terms.of(100, 3, threshold, MODEL)
+    reason = rf"sums of {threshold} of 100 clients are fewer than the part 0\.666667 .*: the threshold must be 67"
+    with pytest.raises(Mistake, match=reason):
+        Client(terms, 0, MODEL)
+    with pytest.raises(Mistake, match=reason):
+        secure_sum(terms, some_words(terms), MODEL)
+    Client(terms, 0, MODEL, least=0.5)  # whoever wants less says so on the device
+
+
+def test_what_the_channel_asks_for_by_default_every_device_accepts():
+    for clients in (2, 3, 4, 5, 6, 7, 9, 10, 33, 99, 100, 128):
+        Client(Terms.of(clients, 3, SecureSum().fewest(clients), MODEL), 0, MODEL)
+    assert SecureSum().threshold == LEAST

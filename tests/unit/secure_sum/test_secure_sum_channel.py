@@ -3,16 +3,24 @@
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foltr.aggregators.mean import Mean
 from foltr.channels import secure_sum as module
 from foltr.channels.secure_sum import SecureSum
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
+from foltr.federation import Delivery, Server, federate
+from foltr.learners.pdgd import PDGD
+from foltr.optimizers.sgd import SGD
+from foltr.secure_sum import in_process
+from foltr.secure_sum.client import Client
+from foltr.secure_sum.terms import model_digest
 from foltr.seeds import stream
 
 
@@ -158,3 +166,85 @@ def test_without_masks_no_cryptography_is_loaded():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("threshold", [0.51, 0.55, 0.6, 0.7, 0.9, 1.0])
+def test_simulated_devices_accept_the_experiments_own_threshold(threshold):
+    plain, masked = SecureSum(threshold=threshold), SecureSum(threshold=threshold, masks=True)
+    for asked in (2, 3, 7, 10, 20):
+        sent = cohort(plain.fewest(asked))
+        same(plain.carry(sent, asked, stream(1, "c")), masked.carry(sent, asked, stream(1, "c")))
+
+
+@pytest.mark.parametrize("params", [None, np.arange(5, dtype=np.float32)], ids=["by hand", "in a round"])
+def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(params, monkeypatch):
+    made = []
+
+    def client(terms, index, model, *others):
+        made.append((terms.model, model))
+        return Client(terms, index, model, *others)
+
+    monkeypatch.setattr(in_process, "Client", client)
+    sent = replace(cohort(4), params=params)
+    same(SecureSum(masks=True).carry(sent, 4, stream(1, "c")), SecureSum().carry(cohort(4), 4, stream(1, "c")))
+    model = np.empty(0, np.float32) if params is None else params
+    assert len(made) == 4
+    for named, given_ in made:
+        assert named == model_digest(model)
+        np.testing.assert_array_equal(given_, model)
+
+
+def test_a_cohort_keeps_what_it_was_sent():
+    sent = replace(cohort(4), params=np.arange(5, dtype=np.float32))
+    assert cohort(4).params is None
+    assert sent.only(np.array([0, 2])).params is sent.params and sent.sending(sent.updates).params is sent.params
+    assert sent.params.flags.writeable and not sent.sealed().params.flags.writeable
+
+
+class Still:
+    """An engine without searches: every client sends its own row, whatever it is sent."""
+
+    def __init__(self) -> None:
+        self.broadcast, self.rows = [], np.eye(4, 5, dtype=np.float32)
+
+    def collect(self, params, t, clients):
+        self.broadcast.append(params.copy())
+        return Cohort(clients, self.rows[clients], np.ones(len(clients))), None
+
+
+@dataclass(frozen=True)
+class Listening(SecureSum):
+    """A channel of somebody's own: the signature of `carry` is as it was."""
+
+    def carry(self, cohort, asked, rng):
+        HEARD.append(cohort.params)
+        return super().carry(cohort, asked, rng)
+
+
+HEARD: list[np.ndarray] = []
+
+
+@pytest.mark.parametrize("rewrite", [None, lambda sent, params, t, rng: sent.sending(2 * sent.updates)])
+def test_a_round_tells_the_channel_what_the_clients_were_sent(rewrite):
+    server, params = Server(PDGD(), Mean(), SGD()), {}
+    for name, channel in (("heard", Listening()), ("masked", SecureSum(masks=True)), ("plain", SecureSum())):
+        HEARD.clear()
+        engine, recorded = Still(), []
+        state = federate(
+            server, engine, server.init(np.full(5, 0.1)), 3, lambda t: np.arange(4), 1,
+            lambda state, sent, observed, recorded=recorded: recorded.append(sent),
+            Delivery(rewrite=rewrite, dropout=0.1, channel=channel),
+        )  # fmt: skip
+        params[name] = state.params
+        assert state.withheld == 0 and all(sent.params is None for sent in recorded)
+        if name == "heard":
+            assert len(HEARD) == 3 and HEARD[0].dtype == np.float32 and (HEARD[0] != HEARD[1]).any()
+            for heard, sent in zip(HEARD, engine.broadcast, strict=True):
+                np.testing.assert_array_equal(heard, sent)
+    np.testing.assert_array_equal(params["masked"], params["plain"])
+    np.testing.assert_array_equal(params["heard"], params["plain"])
+
+
+def test_without_a_channel_nothing_is_made_of_a_cohort():
+    sent = cohort(4)
+    assert Delivery().carried(sent, 4, np.zeros(5, np.float32), stream(1, "c")) is sent

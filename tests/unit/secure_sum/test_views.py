@@ -2,19 +2,11 @@
 
 import numpy as np
 import pytest
-from parties import Parties, ring_terms, small_terms
-from scipy.stats import chisquare
+from parties import Parties, looks_uniform, ring_terms, small_terms
 
 from foltr.secure_sum.keys import KeyPair, commitment, mask_use, stream
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, pack, write_set
 from foltr.secure_sum.shamir import SHARE, combine
-
-LEAST = 1e-9  # of honest runs, one in a billion fails such a test
-
-
-def looks_uniform(words):
-    counts = np.bincount(np.frombuffer(words.tobytes(), np.uint8), minlength=256)
-    return chisquare(counts).pvalue > LEAST
 
 
 def masked_words(parties, i):
