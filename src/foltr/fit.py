@@ -18,8 +18,6 @@ from foltr.privacy.events import Setting
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
 
-FAR_BELOW = 1000.0  # rounding of a thousandth of the noise changes no digit of an epsilon that is shown
-
 
 def setting_of(e: Experiment, d: int) -> Setting:
     """What a mechanism must know of an experiment whose ranker has d parameters."""
@@ -164,12 +162,13 @@ def _channel_fits(e: Experiment) -> None:
 
 
 def _rounding_fits(e: Experiment) -> None:
-    """Shares of noise are rounded before they are added: what is rounded must be far below the noise of the sum."""
+    """A sum in which messages are rounded is not the sum that the noise was made for."""
     if e.privacy is None or e.channel is None:
         return
     for event in described(e.privacy, setting_of(e, 1)):
         if event.seen == "sum":
-            off, noise = e.cohort * e.channel.step, event.size * e.sessions
-            coarse = f"{type(e.channel).__name__} rounds {e.cohort} messages by up to {off:.3g} in all, and their noise"
-            fine = "give the channel a finer step (fraction_bits), or more noise"
-            require(off <= noise / FAR_BELOW, f"{coarse} is {noise:.3g}: too near for a promise, {fine}")
+            step = e.channel.step
+            whole = event.grid is None or step == 0.0 or (event.grid * e.sessions / step).is_integer()
+            steps = f"messages of {type(e.privacy).__name__} times {e.sessions} searches are no whole steps of"
+            coarse = f"{type(e.channel).__name__}, {step:.3g}, which would round away some of their noise"
+            require(whole, f"{steps} {coarse}: give it finer ones (fraction_bits), or take more noise")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -12,14 +13,30 @@ from foltr.federation import participants
 from foltr.fit import setting_of
 from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
+from foltr.staging import Malicious
 
 COUNTED = 50_000  # rounds (of 500 clients) whose draws are counted; beyond, everybody is taken to take part always
 DELTA = 1e-5
 
 
-def ledger_of(e: Experiment, features: int, delta: float = DELTA, colluding: int = 0) -> Ledger:
-    """`colluding`: clients of a round who tell the adversary their shares of the noise."""
-    d, users = len(e.ranker.init(features, stream(0))), stream(0, "users")
+@dataclass(frozen=True)
+class Exposure:
+    """What the draws of an experiment expose its clients to: the most of any of its rounds, or of any client."""
+
+    times: int  # rounds in which the client that is asked most often takes part
+    malicious: int  # clients of one round
+
+    def or_worse(self, other: Exposure) -> Exposure:
+        return Exposure(max(self.times, other.times), max(self.malicious, other.malicious))
+
+
+def ledger_of(
+    e: Experiment, features: int, delta: float = DELTA, colluding: int = 0, exposure: Exposure | None = None
+) -> Ledger:
+    """`colluding`: clients of a round who tell the adversary their shares of the noise, besides the malicious ones.
+    `exposure` stands for experiments that differ in their draws."""
+    params, users = e.ranker.init(features, stream(0)), stream(0, "users")
+    d, found = len(params), exposure or exposure_of(e)
     shared = e.learner.luck(users, stream(0, "own")) is not users
     withstands = None if e.channel is None else e.channel.withstands(e.cohort)
     if withstands is not None:
@@ -29,20 +46,27 @@ def ledger_of(e: Experiment, features: int, delta: float = DELTA, colluding: int
         require(colluding <= withstands, f"{opened} (it withstands {withstands:,}): then nothing would be promised")
     return ledger(
         e.privacy, setting_of(e, d), channel_is_secure=withstands is not None, seed_is_shared=shared,
-        rounds=e.rounds, times=busiest(e), clients=e.clients, delta=delta, colluding=colluding,
+        rounds=e.rounds, times=found.times, delta=delta, colluding=colluding,
+        clients=e.clients if e.attack is None else e.cohort,  # malicious clients know whether they were drawn
+        malicious=found.malicious, overheard=e.attack is not None and e.attack.overhears,
+        remembers=len(e.device_learner.remembered(e.ranker, params)) > 0, withstands=withstands,
     )  # fmt: skip
 
 
-def busiest(e: Experiment) -> int:
-    """In how many rounds the client that is asked most often takes part."""
+def exposure_of(e: Experiment) -> Exposure:
     if e.participation == 1.0 or e.rounds * (1.0 + e.clients / 500) > COUNTED:
-        return e.rounds
-    return _busiest(e.clients, e.participation, e.seed, e.rounds)
+        return Exposure(e.rounds, min(e.malicious, e.cohort))
+    return _exposure(e.clients, e.participation, e.seed, e.rounds, e.malicious, e.roaming)
 
 
 @cache
-def _busiest(clients: int, participation: float, seed: int, rounds: int) -> int:
-    asked = np.zeros(clients, np.int64)
+def _exposure(
+    clients: int, participation: float, seed: int, rounds: int, malicious: int, roaming: bool
+) -> Exposure:
+    asked, most, lying = np.zeros(clients, np.int64), 0, Malicious(clients, malicious, roaming, seed)
     for t in range(rounds):
-        asked[participants(clients, participation, seed, t)] += 1
-    return int(asked.max())
+        there = participants(clients, participation, seed, t)
+        asked[there] += 1
+        if malicious:
+            most = max(most, int(np.count_nonzero(lying(t, there))))
+    return Exposure(int(asked.max()), most)

@@ -4,59 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import reduce
 from pathlib import Path
 
 from foltr import toml
 from foltr.core import require
+from foltr.data.dataset import Dataset
 from foltr.experiment import Experiment
-from foltr.privacy_account import busiest, ledger_of
+from foltr.looks import people_of
+from foltr.privacy_account import Exposure, exposure_of, ledger_of
 from foltr.spec import shortened
 from foltr.sweep import read_sweep
-from foltr.user_files import use
+from foltr.user_files import use_given
 from foltr.worlds import Source
 
 APART = (
-    "data", "users", "attack", "malicious", "roaming", "aggregator", "optimizer", "history", "evaluate_every", "empty",
-    "seed",
-)  # no part of a promise  # fmt: skip
+    "data", "users", "malicious", "roaming", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
+)  # no part of a promise, but for what they make of exposure  # fmt: skip
 
 
 def privacy_command(file: Path, delta: float, colluding: int, used: list[Path]) -> None:
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     content = toml.read(file, beside=("use", "sweep"))
+    use_given(file, toml.used_files(content, file), used)
     if "sweep" in content:
-        points = read_sweep(file, used=used).points
+        points = read_sweep(file, load=False).points
         told = of_sweep([(point.method or point.label, point.experiment) for point in points], delta, colluding)
         print("\n\n".join(told))
     else:
-        for path in [*toml.used_files(content, file), *used]:
-            use(path)
         experiment = toml.experiment(toml.flat(content))
-        print("\n".join(of_one(experiment, width(experiment.data), delta, colluding)))
+        print("\n".join(of_one(experiment, checked_width(experiment, splits(experiment.data)), delta, colluding)))
 
 
-def width(data: Source) -> int:
-    return data.load("train").width
+def splits(data: Source) -> tuple[Dataset, Dataset]:
+    return data.load("train"), data.load("test")
 
 
-def of_one(experiment: Experiment, features: int, delta: float, colluding: int) -> list[str]:
+def checked_width(experiment: Experiment, data: tuple[Dataset, Dataset]) -> int:
+    """The number of features, if a run would not refuse the experiment."""
+    people_of(experiment, *data)
+    return data[0].width
+
+
+def of_one(
+    experiment: Experiment, features: int, delta: float, colluding: int, exposure: Exposure | None = None
+) -> list[str]:
     if experiment.baseline is not None:
         return ["privacy       none: a baseline learns from labels in one place, and nobody is protected."]
-    return ledger_of(experiment, features, delta, colluding).lines()
+    return ledger_of(experiment, features, delta, colluding, exposure).lines()
 
 
 def of_sweep(points: list[tuple[str, Experiment]], delta: float, colluding: int) -> Iterator[str]:
-    """Each ledger once, below the names of the experiments that it is of. Of those that differ only in who is drawn to
-    take part, it is that of the one whose busiest client is asked most often."""
-    widths = {data: width(data) for data in dict.fromkeys(experiment.data for _, experiment in points)}
-    groups: dict[tuple[object, ...], list[tuple[str, Experiment]]] = {}
+    """Each ledger once, below the names of the experiments that it is of. Those that differ only in who is drawn have
+    the one of the busiest client and of the most malicious clients among them all."""
+    loaded = {data: splits(data) for data in dict.fromkeys(experiment.data for _, experiment in points)}
+    groups: dict[tuple[int, tuple[object, ...]], list[tuple[str, Experiment]]] = {}
     for name, experiment in points:
-        promised = [getattr(experiment, field.name) for field in fields(Experiment) if field.name not in APART]
-        groups.setdefault((widths[experiment.data], *promised), []).append((name, experiment))
+        features = checked_width(experiment, loaded[experiment.data])
+        promised = (getattr(experiment, field.name) for field in fields(Experiment) if field.name not in APART)
+        groups.setdefault((features, tuple(promised)), []).append((name, experiment))
     told: dict[str, list[str]] = {}
-    for group in groups.values():
-        worst = max((experiment for _, experiment in group), key=busiest)
-        block = "\n".join(of_one(worst, widths[worst.data], delta, colluding))
+    for (features, _), group in groups.items():
+        worst = reduce(Exposure.or_worse, (exposure_of(experiment) for _, experiment in group))
+        block = "\n".join(of_one(group[0][1], features, delta, colluding, worst))
         told.setdefault(block, []).extend(name for name, _ in group)
     for block, names in told.items():
         count = "1 experiment" if len(names) == 1 else f"{len(names):,} experiments"

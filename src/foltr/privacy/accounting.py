@@ -15,13 +15,19 @@ Two facts on noise that is drawn for each coordinate by itself, which the seeds 
 - Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the worst case. (The tests
   between P and Q of a log-concave location family are thresholds, so moving by c1 and then by c2 in two coordinates is
   at most as easy to tell as moving by c1 + c2 in one: group privacy, Dong, Roth & Su, theorem 2.14.)
-- The difference of two Gamma(s, b) variables with 1/2 < s <= 1 has a density f that falls, and is log-convex, on either
-  side of 0: |x|^v K_v(|x| / b), v = s - 1/2 (K: the modified Bessel function). So ln f(x) / f(x - c) is largest at x =
-  0: g(c) = ln f(0) / f(c), which is concave in c with g(0) = 0. A change of Euclidean norm l2 in d coordinates is then
-  worst when it is spread evenly: epsilon = d g(l2 / sqrt d), which is sqrt(d) l2 / b at s = 1. An e-private coordinate
-  has D_a <= a e^2 / 2 (Bun & Steinke, TCC 2016), and the sum of these, too, is largest when spread evenly, as (g(c)/c)
-  g'(c) falls: D_a <= a d g(l2 / sqrt d)^2 / 2, which is a (l2 / b)^2 / 2 at s = 1, whatever d. With s <= 1/2 the
-  density is infinite at 0, and no epsilon holds.
+- Shares of noise on whole steps: a part a <= 1 of the shares of discrete Laplace noise exp(-e |z|) adds up to the
+  difference of two negative binomial variables. Its chances are moments, f(z) = C integral over y > e of exp(-y |z|)
+  (cosh y - cosh e)^-a dy, so they fall, and are log-convex, on either side of 0. Hence ln f(x) / f(x - c) is largest at
+  x = 0: g(c) = ln f(0) / f(c), which is concave in c with g(0) = 0. As (cosh y - cosh e) / (y^2 - e^2) rises with y, g
+  is at most what it is with y^2 - e^2 instead: that of the difference of two Gamma(a, b) variables, b = 1 / e steps,
+  whose density is |x|^v K_v(|x| / b), v = a - 1/2 (K: the modified Bessel function). A change of Euclidean norm l2 in d
+  coordinates is worst when it is spread evenly: epsilon = d g(l2 / sqrt d), which is sqrt(d) l2 / b at a = 1. An
+  e-private coordinate has D_a <= a e^2 / 2 (Bun & Steinke, TCC 2016), and the sum of these, too, is largest when spread
+  evenly, as (g(c)/c) g'(c) falls: D_a <= a d g(l2 / sqrt d)^2 / 2, which is a (l2 / b)^2 / 2 at full shares, whatever
+  d. With half of the shares or fewer the Bessel function's bound is infinite, and none is given.
+
+Where probabilities are off by a factor of exp(x) at most, in both worlds together (`Event.off`), an (epsilon, delta) of
+the noise described is (epsilon + x, delta exp(x)) of the noise that is drawn.
 """
 
 from __future__ import annotations
@@ -39,6 +45,8 @@ from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise,
 ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)  # any order gives a bound that holds; so many, one that is nearly the best
 COUNTED = 10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
 WORTH = 0.95  # a promise that may fail (delta > 0) is told only where it is so much smaller than one that may not
+
+FARTHEST_OFF = 100.0  # noise whose probabilities are off by more than exp of that is as good as unknown
 
 WORST = "exactly, as the worst mechanism of that epsilon"
 
@@ -61,9 +69,12 @@ NONE = Bound(math.inf, 0.0, "no finite epsilon holds")
 def bound(parts: Parts, delta: float) -> Bound:
     """The best that is known of all these events together, against who sees them all."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    parts = tuple(_single(known(event), times) for event, times in parts)
-    pure = Bound(sum(times * pure_epsilon(event) for event, times in parts), 0.0, _added(parts))
-    found = [Bound(epsilon, delta, how) for epsilon, how in _approximate(parts, delta)]
+    off = sum(times * known(event).off for event, times in parts)
+    if off > FARTHEST_OFF:
+        return NONE
+    parts = tuple(_single(event, times) for event, times in parts)
+    pure = Bound(sum(times * pure_epsilon(event) for event, times in parts) + off, 0.0, _added(parts))
+    found = [Bound(epsilon + off, delta, how) for epsilon, how in _approximate(parts, delta * math.exp(-off))]
     best = min(found, key=lambda each: each.epsilon, default=NONE)
     chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
     return chosen if math.isfinite(chosen.epsilon) else NONE
@@ -73,7 +84,7 @@ def _single(event: Event, times: int) -> tuple[Event, int]:
     """Answers one by one."""
     if isinstance(event, RandomizedResponse):
         return replace(event, times=1), times * event.times
-    return event, times
+    return replace(event, grid=None, off=0.0), times  # so that equal noises are put together
 
 
 def _added(parts: Parts) -> str:
@@ -107,6 +118,7 @@ def known(event: Event) -> Event:
             f"the ledger does not know events of type {name}: a privatizer describes itself by those of "
             "foltr.privacy.events, and what they cannot say is not accounted for"
         )
+    ok = ok and event.off >= 0.0 and (event.grid is None or event.grid > 0.0)
     require(ok and event.seen in ("message", "sum", "model"), f"the ledger cannot make sense of {event}")
     return event
 
@@ -239,4 +251,5 @@ def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta:
     noise = GaussianDpEvent(event.sd / event.l2)
     accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
     how = "by Renyi divergences, with who took part kept secret"
-    return Bound(float(accountant.get_epsilon(delta)), delta, how, secret=True)
+    off = rounds * event.off
+    return Bound(float(accountant.get_epsilon(delta * math.exp(-off))) + off, delta, how, secret=True)

@@ -83,40 +83,55 @@ def _plain(view: View) -> dict[str, Any]:
 
 def ledger(
     privacy: Privatizer | None, setting: Setting, channel_is_secure: bool, seed_is_shared: bool, rounds: int,
-    times: int, clients: int, delta: float, colluding: int = 0,
+    times: int, clients: int, delta: float, colluding: int = 0, *, malicious: int = 0, overheard: bool = False,
+    remembers: bool = False, withstands: int | None = None,
 ) -> Ledger:  # fmt: skip
     """What holds over `rounds` rounds, of which the busiest client takes part in `times`, if so many of a round's other
-    clients are `colluding`: they know their shares of the noise.
+    clients are `colluding`: they know their shares of the noise. So do the `malicious` ones of a round, who may add
+    none. `overheard`: these make their messages of what honest clients send. `remembers`: what a round leaves on a
+    device shapes its later messages. A secure channel `withstands` so many who collude with the server.
 
     That a round's cohort is drawn from more `clients` counts only for noise that a trusted server adds, because the
-    server itself knows who takes part.
+    server itself knows who takes part, and only where no other client tells what it knows of that.
     """
     require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
     require(colluding >= 0, f"colluding must be >= 0, got {colluding}")
-    made = described(privacy, setting)
-    if colluding and any(event.seen == "sum" for event in made):
-        alone = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
-        require(colluding < setting.arriving, alone)
-        setting = replace(setting, arriving=setting.arriving - colluding)
-        made = described(privacy, setting)
     require(1 <= times <= rounds, f"a client cannot take part in {times} of {rounds} rounds")
     require(setting.cohort <= clients, f"a round of {setting.cohort} cannot be drawn from {clients} clients")
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    events = () if seed_is_shared else made
+    made, alone, missing = described(privacy, setting), False, colluding + malicious
+    if missing and any(event.seen == "sum" for event in made):
+        nobody = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
+        require(colluding < setting.arriving, nobody)
+        alone = missing >= setting.arriving
+        if not alone:
+            setting = replace(setting, arriving=setting.arriving - missing)
+            made = described(privacy, setting)
+    voids = {
+        "shared seed": seed_is_shared,
+        "no grid": any(event.grid is None for event in made),
+        "overheard": overheard and any(event.seen != "message" for event in made),
+        "alone": alone,
+    }
+    void = next((name for name, holds in voids.items() if holds), None)
+    opened = channel_is_secure and withstands is not None and missing > withstands
+    events = () if void else made
     rewards = made if privacy is not None and privacy.acts_on == "rewards" else ()
-    views, secretly = [], _by_the_server(events) if setting.cohort < clients else None
+    views, secretly = [], _by_the_server(events) if setting.cohort < clients and not missing else None
     for who in TITLES:
-        found = _guarantees(_seen(events, who, channel_is_secure, setting), rewards, times, delta)
+        seen = _seen(events, who, channel_is_secure, setting) if who == "models" or not opened else ()
+        found = _guarantees(seen, rewards, times, delta, remembers)
         if secretly:
             found = [replace(each, title="one client, whole run") if each.unit == "client" else each for each in found]
         if who == "models" and secretly:
-            found = _amplified(found, secretly, setting.cohort, clients, rounds, delta)
+            found = _amplified(found, secretly, setting.cohort, clients, rounds, delta, remembers)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
         views.append(View(who, _trusted(events, who, channel_is_secure) if holds else None, tuple(found)))
-    total = views[-1].guarantees[-1].bound
+    round_of_models, total = (each.bound for each in views[-1].guarantees[-2:])
     case = Case(
-        privacy is not None, bool(rewards), made, setting, channel_is_secure, seed_is_shared, times, total, delta
-    )
+        privacy is not None, bool(rewards), made, setting, channel_is_secure, void, times, round_of_models, total,
+        delta, malicious, remembers, withstands if opened else None,
+    )  # fmt: skip
     if privacy is None:
         return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
     mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")
@@ -142,16 +157,20 @@ def share(event: Event, n: int) -> Event:
     return event
 
 
-def _guarantees(seen: tuple[Event, ...], rewards: tuple[Event, ...], times: int, delta: float) -> list[Guarantee]:
-    """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction has one of its own."""
+def _guarantees(
+    seen: tuple[Event, ...], rewards: tuple[Event, ...], times: int, delta: float, remembers: bool
+) -> list[Guarantee]:
+    """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction has one of its own.
+    Where a device `remembers`, whatever is changed in one round may change all later ones."""
     answers = tuple(event for event in rewards if isinstance(event, RandomizedResponse))
+    whole = tuple((event, times) for event in seen)
     units: list[tuple[Unit, str, Parts]] = [
-        ("round", "one client-round", tuple((event, 1) for event in seen)),
-        ("client", f"one client, {counted(times, 'round')}", tuple((event, times) for event in seen)),
+        ("round", "one client-round", whole if remembers else tuple((event, 1) for event in seen)),
+        ("client", f"one client, {counted(times, 'round')}", whole),
     ]
     if answers and answers == rewards:
         single = tuple((replace(event, times=1), 1) for event in answers) if seen else ()
-        units.insert(0, ("interaction", "one interaction", single))
+        units.insert(0, ("interaction", "one interaction", whole if remembers else single))
     return [Guarantee(unit, title, bound(parts, delta) if parts else NONE) for unit, title, parts in units]
 
 
@@ -159,14 +178,17 @@ def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
     """All noise as one, if it is the server's and normal: then it matters that the server hides who takes part."""
     noises = [event for event in events if isinstance(event, GaussianNoise) and event.seen == "model"]
     moved = math.hypot(*(event.l2 / event.sd for event in noises))
-    return GaussianNoise(sd=1.0, l2=moved, seen="model") if moved and len(noises) == len(events) else None
+    off = sum(event.off for event in noises)
+    one = GaussianNoise(sd=1.0, l2=moved, seen="model", grid=1.0, off=off)
+    return one if moved and len(noises) == len(events) else None
 
 
 def _amplified(
-    found: list[Guarantee], noise: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float
-) -> list[Guarantee]:
+    found: list[Guarantee], noise: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float,
+    remembers: bool,
+) -> list[Guarantee]:  # fmt: skip
     """The better of two: as if everybody knew who takes part, or with that kept secret."""
-    secret = [sampled(noise, cohort, clients, count, delta) for count in (1, rounds)]
+    secret = [sampled(noise, cohort, clients, count, delta) for count in (rounds if remembers else 1, rounds)]
     pairs = zip(found, secret, strict=True)
     return [replace(each, bound=min(each.bound, other, key=lambda one: one.epsilon)) for each, other in pairs]
 

@@ -13,7 +13,6 @@ from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedRes
 
 WIDTH = 100
 ADDED = "added up"
-BARE = 1e-9  # a number changed by less is as good as bare
 SIMULATED = (
     "This is a simulation: its noise comes from the experiment's seed and protects nobody. On devices it must come "
     "from the operating system."
@@ -22,6 +21,19 @@ SHARED = (
     "entropy='shared' sends the very seed that the user's luck is drawn from. It is there to repeat published figures "
     "and promises nothing."
 )
+NO_GRID = (
+    "This privatizer does not say that its messages lie on a grid (`grid` of its events). The last bits of "
+    "floating-point numbers can tell what noise should hide: nothing is promised."
+)
+OVERHEARD = (
+    "Malicious clients make their messages of what honest clients send. So one client moves the sum by more than its "
+    "own message, without any limit that is known here, and the noise is not made for that: nothing is promised."
+)
+REMEMBERS = (
+    "The learner keeps numbers on the device. What one round leaves there shapes every later message of that client, "
+    "so one client-round is promised no more than all of the client's rounds together."
+)
+VOID = {"shared seed": SHARED, "no grid": NO_GRID, "overheard": OVERHEARD}
 BARE_SUM = "The server sees only sums, but nothing limits what sums, and the models made of them, tell of one client."
 
 
@@ -34,20 +46,24 @@ class Case:
     events: tuple[Event, ...]
     setting: Setting
     secure: bool
-    shared: bool
+    void: str | None  # why nothing is promised to anybody
     times: int
-    total: Bound  # of a client's rounds, against who sees only models
+    round: Bound  # of a client's round, against who sees only models
+    total: Bound  # of all its rounds
     delta: float
+    malicious: int  # clients of a round
+    remembers: bool  # whether a round shapes what its device sends later
+    withstands: int | None  # colluding clients, where there are more
 
 
 def epsilon_told(epsilon: float) -> str:
-    """Rounded up: a promise must not look better than it is."""
+    """Rounded up, but for a thousandth of the last digit: a promise must not look better than it is."""
     if math.isinf(epsilon):
         return "no limit"
     if epsilon >= 1e9:
         return f"{epsilon:.1e}"
     digits = 2 if epsilon < 100.0 else 0
-    return f"{math.ceil(epsilon * 10**digits - 1e-6) / 10**digits:,.{digits}f}"
+    return f"{math.ceil(epsilon * 10**digits - 1e-3) / 10**digits:,.{digits}f}"
 
 
 def counted(n: int, what: str) -> str:
@@ -59,11 +75,20 @@ def remarks(case: Case) -> Iterator[str]:
         yield BARE_SUM if case.secure else "Messages are sent as they are. They can tell which documents were clicked."
     elif not case.events:
         yield "This privatizer describes nothing that could be accounted for, so nothing is promised."
-    elif case.shared:
-        yield SHARED
+    elif case.void == "alone":
+        yield (
+            f"Malicious clients add no noise, or know what they added. With {case.malicious:,} of them in a round of "
+            f"{case.setting.arriving:,}, too little noise is left to promise anything."
+        )
+    elif case.void:
+        yield VOID[case.void]
     else:
+        if case.remembers:
+            yield REMEMBERS
         for event in case.events:
             yield from _of(event, case)
+        if case.withstands is not None:
+            yield _opened(case)
         if case.times > 1 and math.isfinite(case.total.epsilon):
             yield _composed(case)
         if case.total.secret:
@@ -78,6 +103,16 @@ def _composed(case: Case) -> str:
     if case.total.delta == 0.0 or math.isinf(added):
         return f"{told}."
     return f"{told}, which is tighter than adding up their epsilons ({epsilon_told(added)}, without a delta)."
+
+
+def _opened(case: Case) -> str:
+    told = (
+        f"{case.malicious:,} malicious clients could open single messages together with the server: the channel "
+        f"withstands {case.withstands:,}. So nothing is promised against the server."
+    )
+    if math.isinf(case.round.epsilon):
+        return told
+    return f"{told} As long as none of them helps it, epsilon is {epsilon_told(case.round.epsilon)} there too, a round."
 
 
 def _of(event: Event, case: Case) -> Iterator[str]:
@@ -131,7 +166,8 @@ def _dropped(event: Event, case: Case) -> str:
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    left = f"The noise of {k:,} of {n:,} messages is counted on: those that are lost, or collude, take theirs along"
+    took = f"those of {case.malicious:,} malicious clients" if case.malicious else "those that are lost, or collude,"
+    left = f"The noise of {k:,} of {n:,} messages is counted on: {took} take theirs along"
     if math.isinf(now):
         return f"{left}: with half of it or less no epsilon holds without a delta, and with one we compute none."
     return f"{left}: epsilon is at most {epsilon_told(now)} a round, instead of {epsilon_told(was)}."
@@ -140,13 +176,11 @@ def _dropped(event: Event, case: Case) -> str:
 def _bare(event: Event, n: int, arriving: int) -> str:
     way = 'channel = "SecureSum()" hides single messages.'
     if isinstance(event, GammaNoise):
-        from scipy.special import gammainc
-
-        share = event.shape / arriving
-        bare = float(gammainc(share, BARE / event.scale)) ** 2  # both Gamma variables so small: a lower bound
+        scale, share = event.scale / (event.grid or event.scale), event.shape / arriving
+        bare = math.exp(2.0 * share * math.log(-math.expm1(-1.0 / scale)))  # no jump to either side
         return (
-            f"Only the sum of {n:,} messages is noisy. One message alone is nearly bare ({bare:.0%} of its numbers are "
-            f"off by less than {BARE:g}), and the server gets each: {way}"
+            f"Only the sum of {n:,} messages is noisy. One message alone is nearly bare ({bare:.0%} of its numbers "
+            f"carry no noise at all), and the server gets each: {way}"
         )
     return (
         f"Only the sum of {n:,} messages is noisy enough. One message carries 1/{math.sqrt(n):.3g} of that, and the "

@@ -7,8 +7,9 @@ import typer
 from made_ledgers import recorded
 from typer.testing import CliRunner
 
-from foltr import cli_tools
+from foltr import cli_tools, toml
 from foltr.cli_privacy import privacy
+from foltr.errors import Mistake
 from foltr.privacy.gamma_shares import GammaShares
 from foltr.privacy.laplace import Laplace
 from foltr.report.blocks import blocks, privacy_ledger, privacy_remarks
@@ -46,6 +47,33 @@ def test_delta_can_be_given(tmp_path):
     assert "delta = 1e-09" in told(tmp_path, text, "--delta", "1e-9")[1]
     code, said = told(tmp_path, text, "--delta", "2")
     assert code == 2 and "probability" in said
+
+
+@pytest.mark.parametrize("sweep", ["", "[sweep]\nseed = [1, 2]\n"])
+def test_what_a_run_refuses_is_not_promised(tmp_path, sweep):
+    """Shares of noise need equal weights, which only the partition's population shows: 5.84 was printed."""
+    text = SMALL + (
+        'partition = "ByVolume()"\nprivacy = "GammaShares(epsilon=1.2, sensitivity=3.0)"\nchannel = "SecureSum()"\n'
+    )
+    code, said = told(tmp_path, text + sweep)
+    assert code == 2 and "GammaShares needs equal weights" in " ".join(said.split()) and "epsilon, against" not in said
+    values = toml.read(tmp_path / "e.toml", beside=("sweep",))
+    values.pop("sweep", None)
+    with pytest.raises(Mistake, match="GammaShares needs equal weights"):
+        toml.experiment(values).run()
+
+
+def test_malicious_clients_are_part_of_a_promise(tmp_path):
+    text = SMALL + (
+        "clients = 100\nmalicious = 30\nprivacy = \"Gaussian(noise=20.0, clip=0.1, where='shares')\"\n"
+        "channel = 'SecureSum()'\n[[sweep.method]]\nname = 'none'\nmalicious = 0\n"
+        "[[sweep.method]]\nname = 'blind'\nattack = 'CompromisedModel()'\n"
+        "[[sweep.method]]\nname = 'copies'\nattack = 'Mimic()'\n"
+    )
+    code, said = told(tmp_path, text)
+    assert code == 0 and said.count("1 experiment: ") == 3
+    assert "70 of 100 messages is counted on: those of 30 malicious clients" in " ".join(said.split())
+    assert "Malicious clients make their messages of what honest clients send" in " ".join(said.split())
 
 
 def test_each_method_of_a_sweep_is_told_once(tmp_path):
