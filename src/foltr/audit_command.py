@@ -21,9 +21,8 @@ from foltr.core import Array, ClickModel, require
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.progress import Watcher
-from foltr.record import UNREADABLE, Folder, why
+from foltr.record import Folder
 from foltr.spec import brief, click_models
-from foltr.user_files import use
 
 
 def audit_command(
@@ -34,49 +33,33 @@ def audit_command(
     require(effort.queries >= 1, f"queries must be >= 1, got {effort.queries}")
     require(effort.games >= 200, f"games must be >= 200, got {effort.games}: fewer show nothing")
     require(effort.threads >= 1, f"threads must be >= 1, got {effort.threads}")
-    for file in used:
-        use(file)
+    finished = path.is_dir()
+    experiment = (toml.read_finished if finished else toml.read_given)(path, used, quiet)
     clicking: ClickModel | None = None if users is None else click_models.build(users)
-    folder = path if path.is_dir() else None
-    experiment, params = _finished(path) if folder else _run(path, out, effort.threads, quiet)
+    params = _learned(path, experiment) if finished else _run(experiment, out, effort.threads, quiet)
     with Teller(quiet) as tell:
         found = audit(experiment, params, clicking, effort, delta, tell)
     print(json.dumps(found.plain(), allow_nan=False) if as_json else "\n".join(lines(found)))
     return not found.broken
 
 
-def _experiment(file: Path) -> Experiment:
-    content = toml.read(file)
-    for path in toml.used_files(content, file):
-        use(path)
-    return toml.experiment(toml.flat(content))
-
-
-def _finished(path: Path) -> tuple[Experiment, Array]:
-    """A finished run, if its data is still what it learned from."""
-    config = path / "config.toml"
-    if not config.is_file():
-        raise Mistake(f"{path} is not the folder of a run: it has no config.toml")
+def _learned(path: Path, experiment: Experiment) -> Array:
+    """The parameters of a finished run, if its data is still what it learned from."""
+    data = Folder(path).environment().get("data")
+    if not isinstance(data, dict) or experiment.data.load("train").content != data.get("train"):
+        raise Mistake(f"{path} learned from other data than {brief(experiment.data)} is now")
     done = Folder(path).finished()
     if done is None:
-        raise Mistake(f"{path} is not finished: `foltr run {config} --out {path.parent}` goes on with it")
-    experiment, params = _experiment(config), done[0]
-    try:
-        learned = json.loads((path / "environment.json").read_text(encoding="utf-8"))["data"]["train"]
-    except UNREADABLE as error:
-        raise Mistake(f"{path} cannot be read ({why(error)}): if it is damaged, delete it") from None
-    if experiment.data.load("train").content != learned:
-        raise Mistake(f"{path} learned from other data than {brief(experiment.data)} is now")
-    return experiment, np.asarray(params)
+        raise Mistake(f"{path} has gone while it was read")
+    return np.asarray(done[0])
 
 
-def _run(file: Path, out: Path, threads: int, quiet: bool) -> tuple[Experiment, Array]:
-    experiment = _experiment(file)
+def _run(experiment: Experiment, out: Path, threads: int, quiet: bool) -> Array:
     parts = (experiment.data, experiment.users, experiment.learner, experiment.ranker)
     label = "  ".join(map(brief, parts)) + f"  {experiment.clients:,} clients, {experiment.rounds:,} rounds"
     with Watcher(label, quiet) as watch:
         result = experiment.run(out, threads, watch=watch)
-    return experiment, result.params
+    return result.params
 
 
 @dataclass

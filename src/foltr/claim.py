@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from foltr.errors import Mistake
-from foltr.files import told
+from foltr.files import regular, told
 
 FILE = "running.lock"
 SIZE = 512  # bytes that a holder tells of itself, always rewritten as a whole
@@ -87,18 +87,17 @@ class Claim:
 def claimed(folder: Path) -> dict[str, Any] | None:
     """What the holder of a run tells of itself; None if nobody holds it."""
     try:
-        file = os.open(folder / FILE, os.O_RDONLY)
+        opened = regular(folder / FILE)
     except OSError:
         return None
-    try:
-        if _locked(file, folder / FILE, shared=True):
+    with opened:
+        if _locked(opened.fileno(), folder / FILE, shared=True):
             return None  # nobody's: its holder was killed
-        about = json.loads(os.read(file, SIZE))
+        try:
+            about = json.loads(os.read(opened.fileno(), SIZE))
+        except (ValueError, RecursionError):
+            return {}
         return about if isinstance(about, dict) else {}
-    except ValueError:
-        return {}
-    finally:
-        os.close(file)
 
 
 def _holder(path: Path) -> str:

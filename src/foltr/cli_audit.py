@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from foltr.cli_tools import GIVEN
+
 
 def audit(
     path: Annotated[Path, typer.Argument(help="The folder of a finished run, or an experiment's TOML file.")],
     users: Annotated[str | None, typer.Option(metavar="SPEC", help="Who clicks, if not the run's own users.")] = None,
-    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+    use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
     out: Annotated[Path, typer.Option(help="Where run folders are kept; a file is run first.")] = Path("runs"),
     delta: Annotated[float, typer.Option(help="The chance with which a promise may fail, where it may.")] = 1e-5,
     queries: Annotated[int, typer.Option(help="At most so many queries are attacked.")] = 500,
@@ -21,6 +23,8 @@ def audit(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Attack a run as its server could: guess clicks, tell inputs apart, look for a client; beside what is promised.
+
+    Files that the run or the TOML file names by `use` must be given by --use: only code that you name is loaded.
 
     Exit code 1: an attack achieves more than the stated epsilon allows.
     """

@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 
+from foltr.cli_tools import GIVEN
+
 
 def privacy(
     file: Annotated[Path, typer.Argument(help="An experiment's TOML file, or one with a sweep table.")],
     delta: Annotated[float, typer.Option(help="The chance with which a promise may fail, where it may.")] = 1e-5,
     colluding: Annotated[int, typer.Option(help="Clients of a round who tell the server their noise.")] = 0,
-    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+    use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
 ) -> None:
     """What a run will guarantee, for what, against whom, and who must be trusted. Nothing is run.
+
+    Files that the TOML file names by `use` must be given by --use as well: only code that you name is loaded.
 
     The same block is in the summary of every run, and in its result.json.
     """

@@ -15,6 +15,8 @@ import typer
 
 from foltr.errors import Mistake, explained
 
+GIVEN = "A Python file with components of your own. No other code is loaded, whatever the TOML file names."
+
 
 def told(command: Callable[..., None]) -> Callable[..., None]:
     """A user's mistake is one message and exit code 2; an interruption says how to go on."""
@@ -43,7 +45,7 @@ def plain(text: str) -> Any:
             return kind(text)
     if text in ("true", "false"):
         return text == "true"
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+    with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return ast.literal_eval(text) if text.startswith("[") else text
     return text
 

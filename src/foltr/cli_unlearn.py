@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from foltr.cli_tools import GIVEN
+
 
 def unlearn(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
@@ -20,7 +22,7 @@ def unlearn(
     retrainings: Annotated[
         int, typer.Option(help="Retrained rankers to compare with: 3 tell how far luck goes, 0 leaves it out.")
     ] = 3,
-    use: Annotated[list[Path] | None, typer.Option(help="A Python file with components of your own.")] = None,
+    use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
     engine: Annotated[str, typer.Option(help="local (compiled) or debug (plain definitions).")] = "local",
     threads: Annotated[int, typer.Option(help="The results do not depend on it.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print everything as one line of JSON.")] = False,
@@ -30,6 +32,8 @@ def unlearn(
 
     The run must have stored what devices sent (history = 10 in its file), unless the method is Retrain() or FineTune().
     It stays as it is; the new ranker is a run of its own, from which others can leave in turn.
+
+    Files that the run names by `use` must be given by --use: only code that you name is loaded.
     """
     from foltr.unlearn_command import unlearn_command
 

@@ -17,6 +17,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
+def shortened(text: str, length: int = 200) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+def shown(value: object) -> str:
+    """A value as a message tells it, whatever it is: Python itself refuses to write some down."""
+    try:
+        return shortened(repr(value))
+    except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists in lists
+        return f"{with_article(type(value).__name__)} that is too long to show"
+
+
 def with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 

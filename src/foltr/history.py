@@ -11,12 +11,13 @@ import sys
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from foltr.core import Array, Cohort, require
 from foltr.errors import Mistake
-from foltr.files import told
+from foltr.files import regular, told
 
 CLIENTS, UPDATES = "history-clients.npy", "history-updates.npy"
 NOBODY = -1
@@ -46,7 +47,7 @@ class History:
     def read(cls, folder: Path, every: int, rounds: int, d: int, written: str) -> History:
         """What a finished run of so many rounds stored, whose `sum` was `written`."""
         try:
-            clients, updates = (np.load(folder / name, mmap_mode="r") for name in (CLIENTS, UPDATES))
+            clients, updates = (_mapped(folder / name, "r") for name in (CLIENTS, UPDATES))
             if clients.ndim != 2 or len(clients) != -(-rounds // every) or updates.shape != (*clients.shape, d):
                 raise ValueError(f"shapes {clients.shape} and {updates.shape}")
             found = cls(every, rounds, clients, updates)
@@ -125,12 +126,17 @@ def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
             raise
         del mapped  # some systems move no file that is mapped
         aside.replace(file)
-        return np.load(file, mmap_mode="r+")
+        return _mapped(file, "r+")
+
+
+def _mapped(file: Path, mode: Literal["r", "r+"]) -> Array:
+    regular(file).close()
+    return np.load(file, mmap_mode=mode)
 
 
 def _fitting(file: Path, shape: tuple[int, ...], kind: type) -> Array | None:
     try:
-        there = np.load(file, mmap_mode="r+")
+        there = _mapped(file, "r+")
     except (FileNotFoundError, ValueError, EOFError):
         return None
     return there if there.shape == shape and there.dtype == kind else None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from foltr.claim import claimed
 from foltr.errors import Mistake
+from foltr.files import is_plain_name, text_of
 from foltr.record import UNREADABLE, Folder, why
 
 SWEEP = ".sweep.json"  # how the name of a sweep's record ends
@@ -39,7 +40,7 @@ class Record:
     @classmethod
     def read(cls, path: Path) -> Record:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(text_of(path))
             runs = (Planned(**{name: run[name] for name in Planned._fields if name in run}) for run in content["runs"])
             return cls(path, str(content["title"]), tuple(_checked(run) for run in runs))
         except UNREADABLE as error:
@@ -52,7 +53,7 @@ class Record:
 
 def _checked(run: Planned) -> Planned:
     """A record may come from elsewhere: it names folders beside it, and nothing else."""
-    if not isinstance(run.run, str) or Path(run.run).name != run.run or run.run in ("", ".", ".."):
+    if not is_plain_name(run.run):
         raise ValueError(f"{run.run!r} is no name of a run folder")
     method = None if run.method is None else str(run.method)
     return Planned(run.run, method, float(run.work), str(run.kind), tuple(map(str, run.sets)), str(run.label))
@@ -171,6 +172,6 @@ class Sweeps:
 
 def _seconds(folder: Path) -> float:
     try:
-        return float(json.loads((folder / "result.json").read_text(encoding="utf-8"))["seconds"])
+        return float(json.loads(text_of(folder / "result.json"))["seconds"])
     except UNREADABLE:
         return 0.0  # damaged: `load_runs` names it

@@ -68,7 +68,7 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
 
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # the latter where TLS has no certificate
         raise Mistake(f"no dask scheduler answers at {address!r} ({error})") from None
     with client:
         jobs = sum(client.nthreads().values())

@@ -27,13 +27,15 @@ from zipfile import BadZipFile
 import numpy as np
 
 from foltr.core import Array, Cohort, Observed
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, shown
 from foltr.federation import State
-from foltr.files import told, write_whole
+from foltr.files import content_of, is_plain_name, regular, text_of, told, write_whole
 from foltr.tidy import Tidy
+from foltr.values import check_extent
 
 RESULTS = 1  # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 SUMS = "sums"  # in result.json: of the files that belong to it
+SUMMED = {"params.npy", "metrics.csv", "config.toml", "environment.json", "result"}  # at least
 UNREADABLE = (
     OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError,
     BadZipFile, zlib.error, csv.Error,
@@ -135,7 +137,7 @@ class Folder:
         if not file.exists():
             return None
         try:
-            with np.load(file, allow_pickle=False) as stored:
+            with regular(file) as opened, np.load(opened, allow_pickle=False) as stored:
                 return _resumed(dict(stored))
         except UNREADABLE as error:
             raise Mistake(f"{file} cannot be read ({why(error)}): delete it to start this run again") from None
@@ -158,15 +160,19 @@ class Folder:
         if not file.exists():
             return None
         with self._readable():
-            final = json.loads(file.read_text())
+            final = json.loads(text_of(file))
             if SUMS not in final:
                 raise Mistake(f"{self.path} was made by an earlier foltr, which kept no sums of its files")
-            if set(final[SUMS]) < {"params.npy", "metrics.csv", "config.toml", "environment.json", "result"}:
+            sums = dict(final.pop(SUMS))
+            if not set(sums) >= SUMMED:
                 raise ValueError("sums are missing")
-            for name, written in final.pop(SUMS).items():
-                content = _canonical(final) if name == "result" else (self.path / name).read_bytes()
+            if other := [name for name in sums if not is_plain_name(name)]:
+                raise ValueError(f"{shown(other[0])} is no name of a file in the folder")
+            for name, written in sums.items():
+                content = _canonical(final) if name == "result" else content_of(self.path / name)
                 if _sum(content) != written:
                     raise ValueError(f"{name} is not as it was written")
+            check_extent(final)
             float(final["seconds"]), int(final["rounds"])
         return dict(final)
 
@@ -176,11 +182,19 @@ class Folder:
         if final is None:
             return None
         with self._readable():
-            return np.load(self.path / "params.npy", allow_pickle=False), self.metrics(), final
+            return self.params(), self.metrics(), final
+
+    def params(self) -> Array:
+        with regular(self.path / "params.npy") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+    def environment(self) -> dict[str, Any]:
+        with self._readable():
+            return dict(json.loads(text_of(self.path / "environment.json")))
 
     def metrics(self) -> Metrics:
         with self._readable():
-            return Metrics.from_csv((self.path / "metrics.csv").read_text())
+            return Metrics.from_csv(text_of(self.path / "metrics.csv"))
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -196,7 +210,7 @@ class Folder:
 
     def failure(self) -> str | None:
         try:
-            return str(json.loads((self.path / "failed.json").read_text(encoding="utf-8"))["error"])
+            return str(json.loads(text_of(self.path / "failed.json"))["error"])
         except FileNotFoundError:
             return None
         except UNREADABLE as error:
@@ -213,8 +227,7 @@ class Folder:
         if not file.exists():
             return []
         try:
-            with open(file, encoding="utf-8", newline="") as lines:
-                names, *rows = csv.reader(lines)
+            names, *rows = csv.reader(io.StringIO(text_of(file), newline=""))
             table = [dict(zip(names, row, strict=True)) for row in rows]
             return [
                 {name: value if name == "query" else float(value) if value else None for name, value in row.items()}

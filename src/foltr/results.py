@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.files import write_whole
+from foltr.files import text_of, write_whole
 from foltr.overview import SWEEP, Planned, Record
 from foltr.record import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
 from foltr.spec import opened
 from foltr.tidy import Tidy
 from foltr.users.cascade import TABLES
+from foltr.values import check_extent
 
 MARKS = ("config.toml", "result.json")  # either says that a folder is a run's
 
@@ -232,10 +233,12 @@ class Loader:
 
 def _recorded(path: Path, any_version: bool) -> Recorded:
     try:
-        environment = json.loads((path / "environment.json").read_text(encoding="utf-8"))
+        environment = json.loads(text_of(path / "environment.json"))
         if not isinstance(environment, dict):
             raise ValueError("environment.json holds no table")
-        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
+        config = tomllib.loads(text_of(path / "config.toml"))
+        check_extent(config)
+        used = tuple(map(str, config.pop("use", [])))
     except UNREADABLE as error:
         raise Mistake(f"{path} cannot be read ({why(error)}): if it is damaged, delete it") from None
     if environment.get("results") != RESULTS and not any_version:
@@ -245,8 +248,7 @@ def _recorded(path: Path, any_version: bool) -> Recorded:
     final = Folder(path).final()
     if final is None:
         raise Mistake(f"{path} has gone while it was read")
-    used = config.pop("use", [])
-    return Recorded(path, config, final, environment, use=tuple(map(str, used)))
+    return Recorded(path, config, final, environment, use=used)
 
 
 def _named(runs: Sequence[Planned]) -> dict[str, Planned]:

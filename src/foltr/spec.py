@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
-import operator
 import types
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
@@ -22,8 +20,9 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from foltr import core, worlds
-from foltr.errors import Mistake, did_you_mean, with_article
+from foltr.errors import Mistake, did_you_mean, shortened, shown, with_article
 from foltr.other_names import OTHER_NAMES
+from foltr.values import scalar
 
 T = TypeVar("T", bound=type)
 hints_of = lru_cache(None)(get_type_hints)  # of a class: to find them takes longer than to use them
@@ -65,6 +64,12 @@ class Registry:
 
     def build(self, spec: str) -> Any:
         """The object that a spec describes."""
+        try:
+            return self._built(spec)
+        except RecursionError:
+            raise Mistake(f"{shortened(spec)}: components are nested too deeply") from None
+
+    def _built(self, spec: str) -> Any:
         call = _parse(spec, self.family)
         name, members = call.func.id, self.members()  # type: ignore[attr-defined]
         if name not in members:
@@ -148,10 +153,6 @@ def checked(cls: T) -> T:
     return cls
 
 
-def shortened(text: str, length: int = 200) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
-
-
 class _Call(str):
     """The text of a call inside a spec: a component once the field's annotation says of which family."""
 
@@ -178,13 +179,20 @@ def _parse(spec: str, family: str) -> ast.Call:
 
 def _value(node: ast.AST, spec: str) -> Any:
     if isinstance(node, ast.Call | ast.Name):
-        return _Call(ast.unparse(node))
+        return _Call(_text(node, spec))
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(part, spec) for part in node.elts)
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise Mistake(f"{spec}: {ast.unparse(node)} is not a plain value (text needs quotes)") from None
+        raise Mistake(f"{shortened(spec)}: {_text(node, spec)} is not a plain value (text needs quotes)") from None
+
+
+def _text(node: ast.AST, spec: str) -> str:
+    try:
+        return ast.unparse(node)
+    except ValueError:  # Python writes no integer of thousands of digits
+        raise Mistake(f"{shortened(spec)}: it holds a number that is too long") from None
 
 
 def coerce(value: Any, hint: Any, where: str) -> Any:
@@ -198,7 +206,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     if get_origin(hint) is Literal:
         if any(value == option and type(value) is type(option) for option in get_args(hint)):
             return value
-        raise Mistake(f"{where}: {value!r} is none of {', '.join(map(repr, get_args(hint)))}")
+        raise Mistake(f"{where}: {shown(value)} is none of {', '.join(map(repr, get_args(hint)))}")
     if get_origin(hint) is tuple:
         return _tuple(value, get_args(hint), where)
     for family in FAMILIES:
@@ -206,8 +214,8 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
             built = family.build(value) if isinstance(value, str) else value
             if family.holds(built):
                 return built
-            raise Mistake(f"{where}: expected {with_article(family.family)}, got {value!r}")
-    return _scalar(value, hint, where)
+            raise Mistake(f"{where}: expected {with_article(family.family)}, got {shown(value)}")
+    return scalar(value, hint, where)
 
 
 def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
@@ -225,29 +233,12 @@ def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
 
 def _tuple(value: Any, inner: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     if not isinstance(value, tuple | list):
-        raise Mistake(f"{where}: expected a tuple, got {value!r}")
+        raise Mistake(f"{where}: expected a tuple, got {shown(value)}")
     if len(inner) == 2 and inner[1] is Ellipsis:
         return tuple(coerce(item, inner[0], where) for item in value)
     if len(value) != len(inner):
-        raise Mistake(f"{where}: expected {len(inner)} values, got {value!r}")
+        raise Mistake(f"{where}: expected {len(inner)} values, got {shown(value)}")
     return tuple(coerce(item, hint, where) for item, hint in zip(value, inner, strict=True))
-
-
-def _scalar(value: Any, hint: Any, where: str) -> Any:
-    wrong = Mistake(f"{where}: expected {getattr(hint, '__name__', hint)}, got {value!r}")
-    if hint is bool or hint is str:
-        if type(value) is hint:
-            return value
-        raise wrong
-    if isinstance(value, bool | str):
-        raise wrong
-    try:
-        number = operator.index(value) if hint is int else float(value)
-    except (TypeError, OverflowError):
-        raise wrong from None
-    if isinstance(number, float) and not math.isfinite(number):
-        raise Mistake(f"{where}: {value!r} is not a finite number")
-    return number if hint is int else number + 0.0  # -0.0 equals 0.0 and must print like it
 
 
 class Opened(NamedTuple):
@@ -267,7 +258,7 @@ def _opened(spec: str) -> Opened:
     try:
         call = _parse(spec, "component") if spec.endswith(")") else None
         fields = {} if call is None else {str(word.arg): _value(word.value, spec) for word in call.keywords}
-    except Mistake:
+    except (Mistake, RecursionError):
         call, fields = None, {}
     name = str(spec) if call is None else call.func.id  # type: ignore[attr-defined]
     return Opened(name, fields)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from foltr import toml
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.user_files import use
 
@@ -50,10 +50,14 @@ class Sweep:
     points: tuple[Point, ...]
 
 
-def read_sweep(path: Path, given: Values | None = None, used: list[Path] | None = None) -> Sweep:
-    """The experiments of a file; `given` are values of unswept fields, from the command line."""
+def read_sweep(
+    path: Path, given: Values | None = None, used: list[Path] | None = None, load: bool = True
+) -> Sweep:  # fmt: skip
+    """The experiments of a file; `given` are values of unswept fields, from the command line. Without `load`, the files
+    that it names by `use` are passed over."""
     content = toml.read(path, beside=("use", "sweep"))
-    for file in [*toml.used_files(content, path), *(used or [])]:
+    named = toml.used_files(content, path)
+    for file in [*(named if load else []), *(used or [])]:
         use(file)
     found = content.pop("sweep", None)
     tables = found if isinstance(found, list) else [found]
@@ -92,7 +96,7 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
     _swept_once(axes)
     for name in (name for axis in axes[bool(named) :] for name in axis[0]):  # methods may differ from the base
         if name in base:
-            raise Mistake(f"{name} has one value ({base[name]!r}) and a list of them in [sweep]: keep one")
+            raise Mistake(f"{name} has one value ({shown(base[name])}) and a list of them in [sweep]: keep one")
     count = 1
     for axis in axes:
         count *= len(axis)

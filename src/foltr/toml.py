@@ -8,10 +8,12 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
+from foltr.record import Folder
 from foltr.spec import coerce, hints_of
-from foltr.user_files import files_behind
+from foltr.user_files import files_behind, use_given
+from foltr.values import check_extent
 
 
 def written(experiment: Experiment) -> str:
@@ -35,6 +37,10 @@ def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise Mistake(f"{path} is not TOML: {error}") from None
+    try:
+        check_extent(content)
+    except ValueError as error:
+        raise Mistake(f"{path}: {error}") from None
     known = [*(field.name for field in fields(Experiment)), *beside]
     for name in content:
         if name == "sweep" and name not in beside:
@@ -71,6 +77,8 @@ def experiment(values: dict[str, Any]) -> Experiment:
             *path, last = name.split(".")
             for part in path:
                 here = here.setdefault(part, {})
+                if not isinstance(here, dict):
+                    raise Mistake(f"{name}: {part} is given as a whole ({shown(here)}) and by a field of it: keep one")
             here[last] = value
     defaults, hints = {field.name: field.default for field in fields(Experiment)}, hints_of(Experiment)
     for name, table in inner.items():
@@ -85,6 +93,8 @@ def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
     """A component with other values of some of its fields."""
     known = [field.name for field in fields(thing)] if is_dataclass(thing) else []
     for name in table:
+        if not isinstance(name, str):
+            raise Mistake(f"{path}: fields have names, got {shown(table)}")
         if thing is None:
             raise Mistake(f"{path}.{name}: there is no {path} that could have one: give a whole one first")
         if name not in known:
@@ -94,12 +104,30 @@ def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
         name: with_fields(getattr(thing, name), value, f"{path}.{name}") if isinstance(value, dict) else value
         for name, value in table.items()
     }
-    return replace(thing, **parts)
+    return replace(thing, **parts) if parts else thing
 
 
 def used_files(content: dict[str, Any], path: Path | None) -> list[Path]:
     """Takes `use` out of a file's content; relative paths are meant from the file."""
     used = content.pop("use", [])
-    if not isinstance(used, list) or not all(isinstance(name, str) for name in used):
+    if not isinstance(used, list) or not all(isinstance(name, str) and "\0" not in name for name in used):
         raise Mistake(f"{path}: use must be a list of paths, got {used!r}")
     return [Path(path or ".").parent / name for name in used]
+
+
+def read_finished(folder: Path, given: list[Path], quiet: bool) -> Experiment:
+    """The experiment of a finished run, by `read_given`, if the `given` files are those that it was made with."""
+    config = folder / "config.toml"
+    if not config.is_file():
+        raise Mistake(f"{folder} is not the folder of a run: it has no config.toml")
+    if Folder(folder).final() is None:
+        raise Mistake(f"{folder} is not finished: `foltr run {config} --out {folder.parent}` goes on with it")
+    files = Folder(folder).environment().get("files")
+    return read_given(config, given, quiet, files if isinstance(files, dict) else {})
+
+
+def read_given(path: Path, given: list[Path], quiet: bool, hashes: dict[str, Any] | None = None) -> Experiment:
+    """The experiment of a file that may be somebody else's: no code is loaded but that of the `given` files."""
+    content = read(path)
+    use_given(path, used_files(content, path), given, quiet, hashes)
+    return experiment(flat(content))

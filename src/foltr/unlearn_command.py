@@ -15,13 +15,11 @@ from foltr.files import write_whole
 from foltr.leaving import base_of, left_of
 from foltr.outcome import Result
 from foltr.progress import Watcher
-from foltr.record import Folder
 from foltr.running import Run
 from foltr.spec import brief, unlearners
 from foltr.traces import compared
 from foltr.unlearning.fed_eraser import FedEraser
 from foltr.unlearning.retrain import Retrain
-from foltr.user_files import use
 
 REPORT = "unlearning.json"  # in the folder of the unlearned run
 USUAL = 3  # sessions
@@ -43,7 +41,7 @@ def unlearn_command(
     require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
     require(retrainings >= 0, f"retrainings must be >= 0, got {retrainings}")
     path = path.resolve()
-    before = finished(path, used)
+    before = toml.read_finished(path, used, quiet)
     target = without(before, who(clients), None if method is None else unlearners.build(method), path)
     place = path.parent if out is None else out
 
@@ -64,18 +62,6 @@ def unlearn_command(
         write_whole(after.folder / REPORT, json.dumps(told, indent=1, allow_nan=False) + "\n")
     notes = after.final["notes"]
     print(json.dumps(told, allow_nan=False) if as_json else "\n".join([*lines(told, after), *map(noted, notes)]))
-
-
-def finished(path: Path, used: list[Path]) -> Experiment:
-    config = path / "config.toml"
-    if not config.is_file():
-        raise Mistake(f"{path} is not the folder of a run: it has no config.toml")
-    if Folder(path).final() is None:
-        raise Mistake(f"{path} is not finished: `foltr run {config} --out {path.parent}` goes on with it")
-    content = toml.read(config)
-    for file in [*toml.used_files(content, config), *used]:
-        use(file)
-    return toml.experiment(toml.flat(content))
 
 
 def who(clients: str) -> Leaving:

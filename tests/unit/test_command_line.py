@@ -117,6 +117,11 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
         (["run", "--engine", "warp"], "'warp'"),
         (["run", "--empty", "maybe"], "'maybe' is none of 'skip', 'zero', 'one'"),
         (["run", "--clients", "many"], "Experiment.clients: expected int, got 'many'"),
+        (["run", "--learner", "PDGD(lr=b'1')"], "PDGD.lr: expected float, got b'1'"),
+        (["run", "--learner", f"PDGD(lr={10**400})"], "PDGD.lr: expected float, got 1000"),
+        (["run", "--leaving", "[b'1']"], "Experiment.leaving: expected a tuple, got b'1'"),
+        (["run", "--leaving", "[{[]}]"], "Experiment.leaving: expected a tuple, got '[{[]}]'"),
+        (["run", "--clients", "9" * 5000], "Experiment.clients: expected int, got inf"),
         (["run", "--threads", "1.5"], "threads: expected int, got 1.5"),
         (["run", "missing.toml"], "cannot read missing.toml"),
         (["run", "--use", "missing.py"], "cannot read missing.py"),
@@ -142,11 +147,26 @@ def test_a_mistake_is_one_message(words, message, tmp_path):
         ('clients = "3"\n', "Experiment.clients: expected int, got '3'"),
         ("use = 3\n", "use must be a list of paths"),
         ("clients = 1.5\n", "expected int, got 1.5"),
+        (f"clients = 0x{'f' * 5000}\n", "e.toml: it holds an integer of more than 1000 bits"),
+        ("learner" + ".x" * 3000 + " = 1\n", "e.toml: its tables or lists are nested more than 50 deep"),
+        ("clients = 1979-05-27\n", "expected int, got datetime.date(1979, 5, 27)"),
     ],
 )
 def test_a_file_with_a_mistake_is_told(content, message, tmp_path):
     (tmp_path / "e.toml").write_text(content)
     assert message in refused("run", "e.toml", cwd=tmp_path)
+
+
+def test_a_sweep_with_values_of_any_kind_is_told(tmp_path):
+    (tmp_path / "e.toml").write_text("[sweep]\nclients = [1, 2]\n")
+    for given, message in (
+        ("learner.lr=b'1'", "PDGD.lr: expected float, got b'1'"),
+        ("learner.lr={1: 2}", "learner.lr: fields have names, got {1: 2}"),
+        (f"clients=0x{'f' * 5000}", "clients has one value (an int that is too long to show) and a list"),
+    ):
+        assert message in refused("sweep", "e.toml", "--dry-run", "--set", given, cwd=tmp_path)
+    twice = ["--set", "learner.lr=1", "--set", "learner.lr.x=2"]
+    assert "lr is given as a whole (1) and by a field" in refused("sweep", "e.toml", "--dry-run", *twice, cwd=tmp_path)
 
 
 def test_a_user_file_that_fails_is_told(tmp_path):

@@ -225,6 +225,29 @@ def test_unknown_components_and_fields_of_another_version_can_be_read(runs):
     assert found["aggregator.trim"] == [2] and found["novelty"] == [3]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [f"novelty = 0x{'f' * 5000}", f"novelty = {10**400}", f"[{'a.' * 200}b]", "use = 3"],
+    ids=["hexadecimal", "decimal", "deep", "use"],
+)
+def test_a_config_that_nobody_means_is_skipped(runs, line):
+    name = load_runs(runs)["run"][0]
+    with open(runs / name / "config.toml", "a") as file:
+        file.write(f"{line}\n")
+    sign(runs / name)
+    found = load_runs(runs)
+    assert len(found) == 7 and "cannot be read" in found.skipped[0].why
+    assert len(found["seed"]) == 7
+
+
+def test_a_measure_that_no_float_holds_is_skipped(runs):
+    name = load_runs(runs)["run"][0]
+    result = json.loads((runs / name / "result.json").read_text())
+    (runs / name / "result.json").write_text(json.dumps({**result, "ndcg@10": 10**400}))
+    sign(runs / name)
+    assert "more than 1000 bits" in load_runs(runs).skipped[0].why
+
+
 def test_unfinished_runs_are_counted_apart(runs):
     name = load_runs(runs)["run"][0]
     (runs / name / "result.json").unlink()

@@ -1,11 +1,13 @@
 """Specs: parsed, never evaluated; checked and coerced by annotation; typos answered."""
 
-from dataclasses import dataclass, replace
+import contextlib
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foltr import toml
 from foltr.core import Aggregator, Cohort
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
@@ -13,7 +15,7 @@ from foltr.kinds import Memoryless
 from foltr.learners.pdgd import PDGD
 from foltr.optimizers.adam import Adam
 from foltr.rankers.mlp import MLP
-from foltr.spec import aggregators, brief, click_models, learners, optimizers, rankers
+from foltr.spec import FAMILIES, aggregators, brief, click_models, find, hints_of, learners, optimizers, rankers
 from foltr.users.cascade import Cascade
 
 
@@ -56,7 +58,29 @@ def test_a_bare_name_is_a_spec():
         ("", "not a learner"),
         ("PDGD\0", "not a learner"),
         ("(" * 5000, "not a learner"),
+        ("PDGD(lr=b'1')", "PDGD.lr: expected float, got b'1'"),
+        ("PDGD(lr=b'x')", "PDGD.lr: expected float, got b'x'"),
+        ("PDGD(sessions=b'1')", "PDGD.sessions: expected int, got b'1'"),
+        ("PDGD(explore=b'1')", "PDGD.explore: expected bool, got b'1'"),
+        ("PDGD(pairs=b'shown')", "b'shown' is none of 'examined', 'shown'"),
+        ("PDGD(max_norm=b'')", "PDGD.max_norm: expected float, got b''"),
+        ("FedPer(learner=b'PDGD()')", "FedPer.learner: expected a learner, got b'PDGD()'"),
+        ("PDGD(lr={1, 2})", "expected float, got {1, 2}"),
+        ("PDGD(lr={1: {}})", "expected float, got {1: {}}"),
+        ("PDGD(lr={[]})", "is not a plain value"),
+        ("PDGD(lr=1j)", "expected float, got 1j"),
+        ("PDGD(lr=...)", "expected float, got Ellipsis"),
+        (f"PDGD(lr={10**400})", "expected float, got 1000"),
+        (f"PDGD(sessions={10**400})", "is too large"),
+        (f"PDGD(sessions={16**5000:#x})", "an int that is too long to show is too large"),
+        (f"PDGD(pairs={16**5000:#x})", "an int that is too long to show is none of"),
+        (f"PDGD(pairs=f({16**5000:#x}))", "it holds a number that is too long"),
+        (f"PDGD(lr={'9' * 5000})", "not a learner"),
+        (f"PDGD(lr={'-' * 900}1)", "nested too deeply"),
+        (f"PDGD(lr=x{'()' * 900})", "nested too deeply"),
+        (f"{'FedPer(learner=' * 195}PDGD(){')' * 195}", "nested too deeply"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_what_is_wrong_is_told(spec, message):
     with pytest.raises(Mistake) as told:
@@ -127,6 +151,49 @@ finite = st.floats(1e-6, 1e6)
 def test_any_learner_round_trips(lr, sessions, norm, mu, explore):
     thing = PDGD(lr=lr, sessions=sessions, max_norm=norm, mu=mu, explore=explore)
     assert learners.build(repr(thing)) == thing
+
+
+ours = [(cls, field.name) for family in FAMILIES for cls in family.members().values() for field in fields(cls)]
+needed = {str: "somewhere", float: 0.9, Aggregator: "Mean()"}  # for fields without a default
+specs = st.sampled_from(["Mean()", "PDGD(lr=b'1')", "IID()", "Cascade", "poison", "malicious", "none", "f("])
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.just(...)
+huge = st.sampled_from([1_100, 20_000]).map(lambda bits: 1 << bits)  # its repr is hundreds of digits, or an error
+leaves = plain | huge | st.text(max_size=5) | st.binary(max_size=5) | specs
+literals = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3)
+    | st.lists(inner, max_size=3).map(tuple)
+    | st.dictionaries(leaves, inner, max_size=2)
+    | st.sets(leaves, max_size=2),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.sampled_from(ours), literals)
+def test_any_literal_in_any_field_is_a_component_or_a_mistake(place, value):
+    cls, name = place
+    wanted = [field.name for field in fields(cls) if field.default is MISSING]
+    with contextlib.suppress(Mistake):
+        made = cls(**{**{field: needed[hints_of(cls)[field]] for field in wanted}, name: value})
+        assert brief(made) and hash(made) == hash(replace(made))
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write such an integer
+        text = f"{1 << 20_000:#x}"
+    with contextlib.suppress(Mistake):
+        find(cls.__name__)[0].build(f"{cls.__name__}({name}={text})")
+
+
+inner = [f"{field.name}.{part.name}" for field in fields(Experiment) if is_dataclass(field.default)
+         for part in fields(field.default)]  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.dictionaries(st.sampled_from([*(field.name for field in fields(Experiment)), *inner]), literals, max_size=3))
+def test_any_values_are_an_experiment_or_a_mistake(values):
+    with contextlib.suppress(Mistake):
+        toml.experiment(values)
 
 
 @given(st.text())

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
+from foltr.files import text_of
+from foltr.record import UNREADABLE, Folder
 from foltr.report.against import Against, tested
 from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
 from foltr.report.leavers import RETRAINED, Leavers
@@ -132,8 +134,8 @@ def _distances(found: Leavers, method: int) -> tuple[float | None, float | None]
 def _params(folder: Path) -> Array | None:
     """A run's final parameters, where its folder is still there."""
     try:
-        found = np.load(folder / "params.npy", allow_pickle=False)
-    except (OSError, ValueError):
+        found = Folder(folder).params()
+    except (*UNREADABLE, MemoryError):
         return None
     return found.astype(np.float64) if found.dtype.kind == "f" else None
 
@@ -141,8 +143,8 @@ def _params(folder: Path) -> Array | None:
 def _beside(folder: Path) -> dict[str, Any]:
     """What `foltr unlearn` said of a run."""
     try:
-        found = json.loads((folder / "unlearning.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(text_of(folder / "unlearning.json"))
+    except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}
 
