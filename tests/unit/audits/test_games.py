@@ -32,8 +32,8 @@ def games(privacy, view, d, played=None, games=GAMES):
 HOLDS = [
     (LAPLACE, message(10), 0.9),
     (LAPLACE, summed(5), 0.3),
-    (CLIENT, message(10), 0.9),
-    (SHARES, summed(10), 0.9),
+    (CLIENT, message(10), 0.85),
+    (SHARES, summed(10), 0.85),
     (SERVER, MODEL, 0.6),
     (HALF, summed(5), 0.9),
     (HALF, summed(5, 4), 0.7),

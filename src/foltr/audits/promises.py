@@ -1,0 +1,255 @@
+"""Games against an experiment as a whole: its privatizer, malicious clients, drop-outs, channel, server and rule do
+what they do in a run, the adversary decides by likelihood ratio, and what it achieves stands beside what the ledger
+says.
+
+The adversary chooses the two inputs: as far apart as clipping or the ball allows. It knows all that others send but for
+their noise, and malicious clients tell it all they know. (`labels.py` and `membership.py` ask what real searches tell.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from foltr.audits.games import Game, judged, worst_updates
+from foltr.audits.noise import View, events_in, kept, log_density, message
+from foltr.core import Array, Cohort, Privatizer
+from foltr.data.dataset import Dataset
+from foltr.engines.local import privatize
+from foltr.experiment import Experiment
+from foltr.federation import Server
+from foltr.fit import setting_of
+from foltr.looks import people_of
+from foltr.optimizers.sgd import SGD
+from foltr.privacy.accounting import Bound
+from foltr.privacy.ledger import Unit, Who
+from foltr.privacy_account import exposure_of, ledger_of
+from foltr.seeds import stream
+from foltr.simulation import iid
+from foltr.spec import click_models
+from foltr.staging import Attacked
+
+PIECE = 10**6  # numbers that are drawn at a time
+FINEST = 2.0**-31  # a difference that only the last bits of a number could show
+FEWEST = 200  # games of a kind that are worth counting
+
+
+def play_all(e: Experiment, features: int, games: int, delta: float = 1e-5) -> list[Game]:
+    """Every game that fits the experiment, each with `games` rounds for either of its two inputs; none where nothing
+    is promised. The ranker gets that many features: the fewer, the closer the games come to what is promised."""
+    if e.privacy is None:
+        return []
+    if e.privacy.acts_on == "rewards":
+        return list(_rewards(e, e.privacy, features, games, delta))
+    if len(e.device_learner.remembered(e.ranker, e.ranker.init(features, stream(0)))):
+        data = narrowed(e.data.load("train"), features)
+        return list(_remembered(e, e.privacy, data, games, delta))
+    return list(Table(e, e.privacy, features).play(games, delta))
+
+
+def promised(e: Experiment, features: int, who: Who, unit: Unit, delta: float) -> Bound:
+    return ledger_of(e, features, delta).promised(who, unit)
+
+
+def _judged(e: Experiment, features: int, name: str, who: Who, unit: Unit, ones: Array, zeros: Array,
+            delta: float) -> Game:  # fmt: skip
+    def at(each: float) -> Bound:
+        return promised(e, features, who, unit, each)
+
+    return judged(name, who, f"one {unit}", ones, zeros, at, delta)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rounds whose clients have nothing to say but the target, who is row 0; malicious clients are the next rows."""
+
+    e: Experiment
+    privacy: Privatizer
+    features: int
+    seed: int = 1
+
+    @cached_property
+    def params(self) -> Array:
+        return np.zeros(len(self.e.ranker.init(self.features, stream(0))), np.float32)
+
+    @cached_property
+    def weights(self) -> Array:
+        people = people_of(self.e, self.e.data.load("train"), self.e.data.load("test"))
+        return people.sessions[: self.e.cohort].astype(float)
+
+    @cached_property
+    def malicious(self) -> Array:
+        rows = np.arange(self.e.cohort)
+        return (0 < rows) & (rows <= exposure_of(self.e).malicious)
+
+    @cached_property
+    def arriving(self) -> int:
+        """Rows that arrive: the fewest that may make a round, every malicious one among them."""
+        return setting_of(self.e, len(self.params)).arriving
+
+    def play(self, games: int, delta: float) -> Iterator[Game]:
+        pairs, whos = worst_updates(self.privacy, self.params, self.e.cohort), self._who()
+        if len(self.params) == 1:
+            pairs = dict(list(pairs.items())[:1])  # of one number, they are all the same
+        for name, pair in pairs.items():
+            for view, against in whos.items():
+                zeros, ones = (self.scores(pair, world, games, view) for world in (0, 1))
+                yield from self._units(name, against, ones, zeros, delta)
+        if any(view.kind == "sum" for view in whos) and self.e.channel is not None:
+            zeros, ones = (self.last_bits(world, min(games, 2 * FEWEST)) for world in (0, 1))
+            yield from self._units("the last bits of the sum", "server", ones, zeros, delta)
+
+    def _who(self) -> dict[View, Who]:
+        """What is seen by those to whom something is promised."""
+        n, found = self.e.cohort, dict[View, Who]()
+        honest = self.arriving - int(self.malicious[: self.arriving].sum())
+        for who in ("models", "server"):
+            if math.isfinite(promised(self.e, self.features, who, "round", 1e-5).epsilon):
+                hidden: View = View("model", n, honest) if self.privacy.by_server else View("sum", n, honest)
+                found[message(n) if who == "server" and self.e.channel is None else hidden] = who
+        return found
+
+    def _units(self, name: str, who: Who, ones: Array, zeros: Array, delta: float) -> Iterator[Game]:
+        """Of single rounds, and of as many as the busiest client takes part in."""
+        units: dict[Unit, int] = {"round": 1, "client": exposure_of(self.e).times}
+        for unit, count in units.items():
+            whole = [each[: len(each) // count * count].reshape(-1, count).sum(axis=1) for each in (ones, zeros)]
+            if len(whole[0]) >= FEWEST:
+                yield _judged(self.e, self.features, name, who, unit, whole[0], whole[1], delta)
+
+    def scores(self, pair: tuple[Array, Array], world: int, games: int, view: View) -> Array:
+        """ln of how much likelier what is seen is with the second update than with the first, round by round."""
+        events = events_in(self.privacy, view, len(self.params))
+        zero, one = kept(self.privacy, np.stack(pair).astype(np.float64), self.e.cohort)
+        secret = view.kind == "model" and self.e.attack is None
+        chance = self.e.cohort / self.e.clients if secret else 1.0  # of taking part, where nobody knows
+        found = np.empty(games)
+        for start, seen in self._seen(pair[world], world, games, view, chance):
+            without, first, second = (log_density(events, view, seen - each) for each in (0.0 * zero, zero, one))
+            if chance < 1.0:
+                first, second = (np.logaddexp(math.log(chance) + each, math.log1p(-chance) + without)
+                                 for each in (first, second))  # fmt: skip
+            found[start : start + len(seen)] = second - first
+        return found
+
+    def _seen(
+        self, update: Array, world: int, games: int, view: View, chance: float
+    ) -> Iterator[tuple[int, Array]]:  # fmt: skip
+        """What is seen of the target, all that is known of others taken off, in pieces: where it begins, (rows, d)."""
+        n, d = 1 if view.kind == "message" else self.e.cohort, len(self.params)
+        step = max(1, PIECE // (n * d))
+        there = stream(self.seed, "audit", "there", world).uniforms(games) < chance
+        for start in range(0, games, step):
+            stop = min(start + step, games)
+            sent = np.zeros((stop - start, n, d), np.float32)
+            sent[there[start:stop], 0] = update
+            clients = np.arange(start * n, stop * n)
+            privatize(self.privacy, sent.reshape(-1, d), clients, self.e.cohort, self.seed, world)
+            if view.kind == "message":
+                yield start, sent[:, 0].astype(np.float64)
+            elif self.e.channel is None and not self.privacy.by_server:  # a sum, whatever malicious clients send
+                honest = np.flatnonzero(~self.malicious[: self.arriving])
+                yield start, np.einsum("n,gnd->gd", self.weights[honest] / self.weights[0], sent[:, honest])
+            else:
+                yield start, np.stack([self._released(rows, start + i, world) for i, rows in enumerate(sent)])
+
+    def _released(self, sent: Array, i: int, world: int) -> Array:
+        """One round: what leaves the channel, or the server if it adds noise, without what malicious clients sent."""
+        luck, cohort = stream(self.seed, "audit", "round", world, i), Cohort(np.arange(len(sent)), sent, self.weights)
+        if self.e.attack is not None and self.e.attack.rewrites:
+            attacked = Attacked(self.e.attack, lambda t, clients: self.malicious[clients])
+            cohort = attacked(cohort, self.params, 0, luck.at(0))
+        arrived = cohort.only(np.arange(self.arriving))
+        lying = self.malicious[: self.arriving]
+        total, known = _summed(arrived), _summed(arrived.only(lying))
+        if self.e.channel is not None:
+            carried = self.e.channel.carry(replace(arrived, params=self.params), self.e.cohort, luck.at(1))
+            total = carried.updates[0] * carried.weights[0]
+        if self.privacy.by_server:
+            got = arrived if self.e.channel is None else carried
+            state = self.server.init(self.params)
+            moved = self.server.step(state, got, luck.at(2), len(arrived)).params
+            total = moved / self.gain * got.weights.sum()
+        return (total - known) / self.weights[0]
+
+    @cached_property
+    def server(self) -> Server:
+        return Server(self.e.device_learner, self.e.aggregator, SGD(), self.privacy)
+
+    @cached_property
+    def gain(self) -> float:
+        """Of the rule, in its first round."""
+        bare = replace(self.server, privacy=None)
+        one = Cohort(np.array([-1]), np.ones((1, len(self.params))), np.ones(1))
+        return float(bare.step(bare.init(0.0 * self.params), one, stream(0)).params[0])
+
+    def last_bits(self, world: int, games: int) -> Array:
+        """Of a target that sends nothing, or next to nothing in one number, while all others send 0.2. The score says
+        how many bits after the point the sum needs."""
+        scores, rows = np.empty(games), np.full((self.e.cohort, len(self.params)), 0.2, np.float32)
+        rows[0] = 0.0
+        rows[0, 0] = world * FINEST
+        for i in range(games):
+            sent = rows.copy()
+            privatize(self.privacy, sent, np.arange(len(rows)), len(rows), self.seed, 10**6 + 2 * i + world)
+            words = round(float(self._released(sent, i, world)[0] * self.weights[0]) * 2**40)
+            scores[i] = -(words & -words).bit_length()
+        return scores
+
+
+def _summed(cohort: Cohort) -> Array:
+    return np.einsum("n,nd->d", cohort.weights, cohort.updates.astype(np.float64))
+
+
+def _rewards(e: Experiment, privacy: Privatizer, features: int, games: int, delta: float) -> Iterator[Game]:
+    """Which of two rewards was it? Told once (an interaction), or in every search of a round."""
+    told = np.empty((2, games, e.sessions), np.int64)
+    for world, i in np.ndindex(2, games):
+        luck = stream(1, "audit", "reward", world, i)
+        told[world, i] = [privacy.on_reward(world, e.learner.rewards, luck.at(s)) for s in range(e.sessions)]
+    zeros, ones = (told == 1).astype(float) - (told == 0)
+    yield _judged(e, features, "two rewards", "server", "interaction", ones[:, 0], zeros[:, 0], delta)
+    yield _judged(e, features, "two rewards", "server", "round", ones.sum(axis=1), zeros.sum(axis=1), delta)
+
+
+def _remembered(e: Experiment, privacy: Privatizer, data: Dataset, games: int, delta: float) -> Iterator[Game]:
+    """One round of one client is replaced, its first; what its device keeps of it shapes all later messages. The server
+    sends the same weights in every round, and knows what the device would send in either world but for the noise."""
+    histories, view = two_histories(e, data), message(e.cohort)
+    events = events_in(privacy, view, histories.shape[2])
+    bare = [kept(privacy, each.astype(np.float64), e.cohort) for each in histories]
+    scores = np.zeros((2, games))
+    for world, history in enumerate(histories):
+        for t, update in enumerate(history):
+            sent = np.tile(update, (games, 1))
+            privatize(privacy, sent, np.arange(games), e.cohort, 1, 2 * t + world)
+            first, second = (log_density(events, view, sent.astype(np.float64) - each[t]) for each in bare)
+            scores[world] += second - first
+    yield _judged(e, data.width, "its first round replaced", "server", "round", scores[1], scores[0], delta)
+
+
+def narrowed(data: Dataset, features: int) -> Dataset:
+    """The same documents with only their first features."""
+    storage = np.where(np.arange(data.storage.shape[1]) < features, data.storage, np.float32(0.0))
+    return replace(data, storage=storage, width=features)
+
+
+def two_histories(e: Experiment, data: Dataset) -> Array:
+    """What a device would send in each round but for the noise, (2, rounds, d). In the second world its user clicks on
+    what is not relevant, in round 0 only."""
+    learner, honest = e.device_learner, iid(data, e.users, 1, e.sessions)
+    other = iid(data, click_models.build("Cascade(kind='poison')"), 1, e.sessions)
+    params = e.ranker.init(data.width, stream(e.seed, "init"))
+    found = np.empty((2, e.rounds, len(params)), np.float32)
+    for world in (0, 1):
+        memory = learner.remembered(e.ranker, params)
+        for t in range(e.rounds):
+            people = other if world == 1 and t == 0 else honest
+            user, rng = people.user(0, stream(e.seed, "user", 0, t)), stream(e.seed, "ranking", 0, t)
+            learned = learner.learn(e.ranker, params, memory, user, rng, t, lambda which, values, session: which)
+            found[world, t], _, memory = learned
+    return found
