@@ -8,7 +8,7 @@ least squares compare documents in different orders, and cannot be met.
 import numpy as np
 import pytest
 
-from foltr.audits.labels import ABSENT, MEASURES, infer_labels
+from foltr.audits.labels import ABSENT, MEASURES, OTHERS_NORMAL, OTHERS_TOO, SETS_ABSENT, infer_labels
 from foltr.audits.noise import message, promise, summed
 from foltr.audits.searches import searches
 from foltr.experiment import Experiment
@@ -21,7 +21,7 @@ PUBLISHED = {"MQ2008": (0.88, 0.80, 0.93), "MSLR": (0.88, 0.75, 0.94)}  # least 
 GAMMA = "GammaShares(epsilon=1.2, sensitivity=3.0, clip='full')"
 LAPLACE = "Laplace(epsilon=1.2, clip=1.0)"
 OF_THE_SEED = ("random 3", "random 4", "higher score", "higher probability", "higher distance count")
-SUMS = tuple(map(summed, (2, 10, 100)))
+SUMS = tuple(map(summed, (2, 5, 10, 100)))
 
 
 def experiments(name, pairs, privacy):
@@ -124,16 +124,27 @@ def test_laplace_noise_on_each_message_hides_clicks(tables, name):
 def test_gamma_shares_behind_a_secure_sum_hide_clicks(tables, name):
     means = tables(name, "shown", GAMMA, SUMS, kinds=("perfect",))
     for view in SUMS:
-        for attack in ("least squares", "least squares, weights known", ABSENT):
+        for attack in ("least squares", "least squares, weights known", ABSENT, OTHERS_NORMAL, SETS_ABSENT):
             assert abs(attacked(means, "perfect", attack, view)[3] - 0.5) < 0.14
 
 
-def test_a_secure_sum_without_noise_leaks_while_few_take_part(tables):
+def test_a_secure_sum_without_noise_hides_clicks_from_least_squares_when_many_take_part(tables):
     means = tables("MQ2008", "shown", None, SUMS, kinds=("perfect",))
-    two, ten, hundred = (attacked(means, "perfect", "least squares", view) for view in SUMS)
+    two, five, ten, hundred = (attacked(means, "perfect", "least squares", view) for view in SUMS)
     assert two[0] > 0.95 and two[3] > 0.98
-    assert two[3] > ten[3] > hundred[3] and hundred[3] < 0.7
-    assert hundred[3] > attacked(means, "perfect", ABSENT, SUMS[2])[3] + 0.04  # not just what users in general click
+    assert two[3] > five[3] > ten[3] > hundred[3] and hundred[3] < 0.7
+    assert hundred[3] > attacked(means, "perfect", ABSENT, SUMS[3])[3] + 0.04  # not just what users in general click
+
+
+def test_a_secure_sum_without_noise_hides_nothing_of_ten_from_who_tries_click_sets(tables):
+    """50 and 100 documents, 46 weights. Of a hundred clients something is left to find."""
+    means = tables("MQ2008", "shown", None, SUMS, kinds=("perfect",))
+    two, five, ten, hundred = (attacked(means, "perfect", OTHERS_NORMAL, view) for view in SUMS)
+    assert two[0] > 0.99 and five[0] > 0.99 and 0.92 < ten[3] < 0.97 and hundred[3] > 0.64
+    assert all(attacked(means, "perfect", OTHERS_TOO, view)[3] > 0.99 for view in SUMS[:3])
+    assert attacked(means, "perfect", OTHERS_TOO, SUMS[2])[0] > 0.98
+    absent = [attacked(means, "perfect", SETS_ABSENT, view)[3] for view in SUMS]
+    assert max(absent) < 0.6 and hundred[3] > absent[3] + 0.05
 
 
 def test_the_ledger_says_which_is_which():

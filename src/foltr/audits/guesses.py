@@ -18,7 +18,7 @@ from foltr.seeds import Stream
 TOLERANCE = 1e-6  # of the largest coefficient: documents outside any pair have a true coefficient of 0
 ROBUST_TOLERANCE = 1e-3  # the same, where noise is spread thinly over coefficients
 ROUNDS = 30  # of reweighting
-DIRECT = 300  # rows or columns up to which a system is solved as it is
+DIRECT = 300  # numbers, or unknowns, that are few
 RIDGE = 1e-10
 ENOUGH = 600
 
@@ -80,47 +80,53 @@ def higher_distance_count(seen: Seen) -> Guess:
 
 def least_squares(seen: Seen) -> Guess:
     """The update as a sum of the documents' gradients; of the shortest solutions, where there are many."""
-    return _positive(solved(seen.regressors, seen.update)[: len(seen.docs)], TOLERANCE)
+    return positive(solved(seen.regressors, seen.update)[: len(seen.docs)])
 
 
 def solved(a: Array, y: Array) -> Array:
-    """The shortest x that minimises |a x - y|; where `a` is large by the smaller of its two products, and only nearly
-    (ridge regression with next to no ridge)."""
-    if min(a.shape) <= DIRECT:
+    """The shortest x that minimises |a x - y|, for each column of y; where `a` has many rows and more columns only
+    nearly, by products of its rows (ridge regression with next to no ridge)."""
+    if len(a) <= DIRECT or a.shape[1] <= len(a):
         return np.linalg.lstsq(a, y, rcond=None)[0]
-    wide = len(a) <= a.shape[1]
-    product = a @ a.T if wide else a.T @ a
+    product = a @ a.T
     product[np.diag_indices_from(product)] += RIDGE * np.trace(product) / len(product)
-    return a.T @ np.linalg.solve(product, y) if wide else np.linalg.solve(product, a.T @ y)
+    return a.T @ np.linalg.solve(product, y)
 
 
-def with_weights(seen: Seen) -> Array:
-    """Regressors, and the broadcast weights as one more: scaling back into a ball subtracts a part of them."""
-    params = seen.params.astype(np.float64)
-    return np.column_stack([seen.regressors, params]) if params.any() else seen.regressors
+def with_weights(regressors: Array, params: Array) -> Array:
+    """And the broadcast weights as one more: scaling back into a ball subtracts a part of them."""
+    return np.column_stack([regressors, params.astype(np.float64)]) if params.any() else regressors
 
 
 def least_squares_with_weights(seen: Seen) -> Guess:
-    return _positive(solved(with_weights(seen), seen.update)[: len(seen.docs)], TOLERANCE)
+    found = solved(with_weights(seen.regressors, seen.params), seen.update)
+    return positive(found[: len(seen.docs)])
 
 
 def least_deviations(seen: Seen) -> Guess:
     """Least absolute deviations, with the broadcast weights: hardly moved by noise that is large in a few numbers only,
-    such as that of one of many gamma shares. By reweighted least squares (Schlossmacher, JASA 68, 1973)."""
-    some = slice(None, None, max(1, len(seen.update) // ENOUGH))  # of the numbers, where there are many
-    a, y = with_weights(seen)[some], seen.update[some]
+    such as that of one of many gamma shares."""
+    found = deviating_least(with_weights(seen.regressors, seen.params), seen.update)
+    return positive(found[: len(seen.docs)], ROBUST_TOLERANCE)
+
+
+def deviating_least(a: Array, y: Array) -> Array:
+    """The x that minimises the sum of |a x - y|, by reweighted least squares (Schlossmacher, JASA 68, 1973)."""
     if a.shape[1] >= min(len(y), DIRECT):  # nothing deviates, or it would take too long
-        return least_squares_with_weights(seen)
+        return solved(a, y)
+    some = slice(None, None, max(1, len(y) // ENOUGH))  # of the numbers, where there are many
+    a, y = a[some], y[some]
     q, r = np.linalg.qr(a)  # so that reweighting can go by products of few columns
     least, weight, found = 1e-7 * float(np.abs(y).max() or 1.0), np.ones(len(y)), np.zeros(q.shape[1])
     for _ in range(ROUNDS):
         weighted = q * weight[:, None]
         found = np.linalg.lstsq(weighted.T @ q, weighted.T @ y, rcond=None)[0]
         weight = 1.0 / np.maximum(np.abs(y - q @ found), least)
-    return _positive(np.linalg.lstsq(r, found, rcond=None)[0][: len(seen.docs)], ROBUST_TOLERANCE)
+    return np.linalg.lstsq(r, found, rcond=None)[0]
 
 
-def _positive(coefficients: Array, tolerance: float) -> Guess:
+def positive(coefficients: Array, tolerance: float = TOLERANCE) -> Guess:
+    """Clicked is what has a coefficient above 0, but for rounding."""
     return Guess(coefficients > tolerance * np.abs(coefficients).max(), coefficients)
 
 

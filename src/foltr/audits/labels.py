@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from foltr.audits.guesses import BEYOND, OF_THE_SEED, Attack, Guess, Seen, least_squares
+from foltr.audits.guesses import (
+    BEYOND,
+    OF_THE_SEED,
+    ROBUST_TOLERANCE,
+    Guess,
+    Seen,
+    at_random,
+    deviating_least,
+    positive,
+    solved,
+    with_weights,
+)
 from foltr.audits.intervals import Estimate, area, mean_of
 from foltr.audits.noise import View, message, promise, sent
 from foltr.audits.pdgd_model import LONGEST, Model, click_sets
 from foltr.audits.rewards import chance_of_truth, promised
 from foltr.audits.searches import Search, single
+from foltr.audits.sums import Client, Sum, client, rounding, variance
 from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
 from foltr.learners.es import ES, read_messages
@@ -22,11 +34,13 @@ from foltr.privacy.accounting import Bound
 from foltr.seeds import stream
 
 ABSENT = "least squares, client not in it"  # what the sum says of anybody's clicks, because it teaches to rank
-OF_SUMS = ("random 3", "least squares", "least squares, weights known", "least deviations, weights known")
+SETS, OTHERS_NORMAL = "all click sets of PDGD", "all click sets, others as normal"
+OTHERS_TOO, SETS_ABSENT = "all click sets of all clients", "all click sets, client not in it"
 MEASURES = ("accuracy", "precision", "recall", "AUC")
 PRIOR = 0.3  # about what users click: where a message says nothing of a document, nothing is guessed
-TARGETS, FEW_TARGETS = 200, 20  # clients whose clicks are sought in sums; fewer where each takes long
+TARGETS = 200  # clients whose clicks are sought in sums
 MANY_WEIGHTS, MANY_COLUMNS = 1000, 60
+HELD, HELD_SETS = 10**8, 4 * 10**7  # numbers in the gradients of a sum's documents: to solve for clicks, to try sets
 Tell = Callable[[str, int, int], None]  # (what is being done, how far, of how many)
 
 
@@ -80,51 +94,91 @@ class Inference:
     made: list[Search]
     delta: float
     tell: Tell
+    clients: dict[tuple[int, int], Client] = field(default_factory=dict)  # of sums, by search and clients asked
 
     def of(self, view: View) -> Iterator[Row]:
-        clicked = [i for i, search in enumerate(self.made) if search.clicks.any()]
-        most = FEW_TARGETS if len(self.params) > MANY_WEIGHTS else TARGETS
-        targets = clicked if view.kind == "message" else clicked[:most]
+        """A sum of updates with many weights takes long to solve: then all clients in it are sought that can be."""
+        targets, together = [i for i, search in enumerate(self.made) if search.clicks.any()], 1
+        if view.kind == "sum":
+            if view.arriving * self.learner.k * len(self.params) > HELD:
+                return
+            targets = targets[:TARGETS]
+            if len(self.params) > MANY_WEIGHTS:
+                together = max(1, min(view.arriving, len(self.made) // 2))
         found: dict[str, list[Guess]] = {}
-        for done, i in enumerate(targets):
+        for done in range(0, len(targets), together):
             self.tell(f"label inference, {view}", done, len(targets))
-            for name, guess in self._guesses(i, view):
+            some = targets[done : done + together]
+            for name, guess in self._from_sum(some, view) if view.kind == "sum" else self._from_message(some[0], view):
                 found.setdefault(name, []).append(guess)
         promised = promise(self.e.privacy, view, len(self.params), self.delta)
         for name, guesses in found.items():
             yield Row(name, view, measured(guesses, [self.made[i].clicks for i in targets]), promised)
 
-    def _guesses(self, target: int, view: View) -> Iterator[tuple[str, Guess]]:
-        others = self._others(target, view.arriving) if view.kind == "sum" else []
-        group, t = [self.made[i] for i in (target, *others)], self.e.rounds
-        first = target * len(group) if view.kind == "sum" else target
-        payloads = np.stack([search.payload for search in group])
-        messages = sent(self.e.privacy, payloads, view.asked, self.e.seed, t, first).astype(np.float64)
-        group = group[:-1] if view.kind == "sum" else group  # the last one takes part only when the target does not
-        arrived = messages[: len(group)].sum(axis=0)
-        columns = np.concatenate([search.gradients for search in group]).T.astype(np.float64)
-        luck = stream(self.e.seed, "audit", "guess", target)
-        seen = Seen(self.e.ranker, self.params, group[0].docs, columns, arrived, luck)
-        attacks: dict[str, Attack] = {**OF_THE_SEED, **BEYOND}
-        if view.kind == "sum":
-            names = OF_SUMS if columns.shape[1] < min(len(self.params), MANY_COLUMNS) else OF_SUMS[:-1]
-            attacks = {name: attacks[name] for name in names}
-        for name, attack in attacks.items():
-            yield name, attack(seen)
-        if view.kind == "sum":
-            without = replace(seen, update=arrived + messages[-1] - messages[0])  # another in the client's place
-            yield ABSENT, least_squares(without)
-        if self.learner.k <= LONGEST and view.kind == "message":
-            model = Model(self.learner, self.e.privacy, self.params, self.e.rounds)
-            yield "all click sets of PDGD", model.guess(group[0], seen.update, view)
+    @property
+    def model(self) -> Model:
+        return Model(self.learner, self.e.privacy, self.params, self.e.rounds)
 
-    def _others(self, target: int, count: int) -> list[int]:
+    def _seen(self, target: int, update: Array) -> Seen:
+        search, luck = self.made[target], stream(self.e.seed, "audit", "guess", target)
+        columns = search.gradients.T.astype(np.float64)
+        return Seen(self.e.ranker, self.params, search.docs, columns, update.astype(np.float64), luck)
+
+    def _from_message(self, target: int, view: View) -> Iterator[tuple[str, Guess]]:
+        search = self.made[target]
+        (arrived,) = sent(self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target)
+        seen = self._seen(target, arrived)
+        for name, attack in {**OF_THE_SEED, **BEYOND}.items():
+            yield name, attack(seen)
+        if self.learner.k <= LONGEST:
+            yield SETS, self.model.guess(search, seen.update, view)
+
+    def _from_sum(self, sought: list[int], view: View) -> Iterator[tuple[str, Guess]]:
+        """For each client that is sought; the last of the group takes part only when one of them does not."""
+        group = [*sought, *self._others(sought, view.arriving + 1 - len(sought))]
+        members, k = [self.made[i] for i in group[:-1]], self.learner.k
+        payloads, first = np.stack([self.made[i].payload for i in group]), sought[0] * len(group)
+        messages = sent(self.e.privacy, payloads, view.asked, self.e.seed, self.e.rounds, first).astype(np.float64)
+        arrived = messages[:-1].sum(axis=0)
+        without = arrived + messages[-1] - messages[: len(sought)]  # (sought, d): another in the client's place
+        columns = np.concatenate([search.gradients for search in members]).T.astype(np.float64)
+        squares, known = solved(columns, np.column_stack([arrived, *without])), with_weights(columns, self.params)
+        squares_known = solved(known, arrived)
+        few = columns.shape[1] < min(len(self.params), MANY_COLUMNS)
+        deviations = deviating_least(known, arrived) if few else None
+        for j, target in enumerate(sought):
+            own = slice(j * k, (j + 1) * k)
+            yield "random 3", at_random(3)(self._seen(target, arrived))
+            yield "least squares", positive(squares[own, 0])
+            yield "least squares, weights known", positive(squares_known[own])
+            if deviations is not None:
+                yield "least deviations, weights known", positive(deviations[own], ROBUST_TOLERANCE)
+            yield ABSENT, positive(squares[own, 1 + j])
+        if k <= LONGEST and columns.size <= HELD_SETS:
+            yield from self._click_sets(group[:-1], len(sought), view, arrived, without)
+
+    def _click_sets(
+        self, members: list[int], sought: int, view: View, arrived: Array, without: Array
+    ) -> Iterator[tuple[str, Guess]]:
+        """Of the first members of a sum."""
+        for i in members:
+            if (i, view.asked) not in self.clients:
+                self.clients[i, view.asked] = client(self.model, self.made[i], view.asked)
+        clients = [self.clients[i, view.asked] for i in members]
+        noise = variance(self.e.privacy, view, len(self.params)) + rounding(self.params, clients)
+        found, which = Sum(clients, noise), list(range(sought))
+        yield from ((OTHERS_NORMAL, guess) for guess in found.first(which, arrived))
+        if found.repeats:
+            yield from ((OTHERS_TOO, guess) for guess in found.settled(arrived)[:sought])
+        yield from ((SETS_ABSENT, guess) for guess in found.first(which, without))
+
+    def _others(self, sought: list[int], count: int) -> list[int]:
         """Other clients of the round, each with a query of its own as long as there are enough."""
-        rng, rest = stream(self.e.seed, "audit", "others", target, count), len(self.made) - 1
-        drawn: list[int] = []
-        while len(drawn) < count and rest:
-            drawn += np.argsort(rng.words(rest), kind="stable").tolist()
-        return [i + (i >= target) for i in drawn[:count]]
+        rng = stream(self.e.seed, "audit", "others", sought[0], count)
+        rest, drawn = np.setdiff1d(np.arange(len(self.made)), sought), list[int]()
+        while len(drawn) < count and len(rest):
+            drawn += rest[np.argsort(rng.words(len(rest)), kind="stable")].tolist()
+        return drawn[:count]
 
 
 def _from_rewards(e: Experiment, learner: ES, made: list[Search], delta: float, tell: Tell) -> Iterator[Row]:

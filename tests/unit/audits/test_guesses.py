@@ -67,8 +67,9 @@ def test_noise_in_few_numbers_does_not_move_least_deviations():
 @pytest.mark.parametrize("shape", [(40, 11), (46, 100), (400, 350), (330, 900)])
 def test_the_shortest_solution_however_large_the_system(shape):
     rng = np.random.default_rng(2)
-    a, y = rng.normal(size=shape), rng.normal(size=shape[0])
+    a, y = rng.normal(size=shape), rng.normal(size=(shape[0], 3))
     np.testing.assert_allclose(solved(a, y), np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-6)
+    np.testing.assert_allclose(solved(a, y[:, 1]), solved(a, y)[:, 1], atol=1e-6)
 
 
 def test_random_guesses_are_as_many_as_said_and_differ_by_address():

@@ -89,7 +89,7 @@ def test_bare_messages_give_all_clicks_away_even_where_the_ball_hides_them_from_
         assert rows["least squares"]["accuracy"].high < rows["least squares, weights known"]["accuracy"].low
 
 
-def test_a_sum_hides_clicks_as_soon_as_there_are_more_documents_than_weights(made):
+def test_least_squares_loses_clicks_in_sums_of_more_documents_than_weights(made):
     """Without noise: 46 weights determine the 20 documents of two clients, and not the 1,000 of a hundred."""
     e, params, found = made(learner="PDGD(pairs='shown')")
     views = (summed(2), summed(10), summed(100))
@@ -106,10 +106,11 @@ def test_a_sum_hides_clicks_as_soon_as_there_are_more_documents_than_weights(mad
 def test_the_others_of_a_sum_are_other_clients(made):
     e, params, found = made()
     inference = Inference(e, single(e), params, found, 1e-5, lambda *_: 0)
-    for target in (0, 5, len(found) - 1):
-        drawn = inference._others(target, 9)
-        assert target not in drawn and len(set(drawn)) == 9
-        assert len(inference._others(target, 99)) == 99
+    for sought in ([0], [5, 6], [len(found) - 1]):
+        drawn = inference._others(sought, 9)
+        assert not set(sought) & set(drawn) and len(set(drawn)) == 9
+        many = inference._others(sought, 99)
+        assert len(many) == 99 and not set(sought) & set(many)
 
 
 def test_rewards_tell_the_first_click_and_privatized_ones_less(made):
