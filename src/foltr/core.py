@@ -137,7 +137,11 @@ class Ranker(Protocol):
 
 
 class Learner(Protocol):
-    """From clicks to an update."""
+    """From clicks to an update.
+
+    A learner that sends rewards may say `separate_searches = True`: no search of a round shapes the list or the reward
+    of another one. Only then does the ledger promise more for one interaction than for a round.
+    """
 
     @property
     def sessions(self) -> int:
@@ -210,6 +214,11 @@ class Privatizer(Protocol):
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         """What is sent instead of an update (d,), in a round of n clients."""
+        ...
+
+    def on_arrival(self, updates: Array) -> Array:
+        """What the server adds up instead of the messages (n, p), where it adds the noise and gets each: none that is
+        longer than the noise is made for."""
         ...
 
     def on_server(self, mean: Array, n: int, rng: Stream) -> Array:

@@ -80,7 +80,8 @@ class Server:
     def _noisy(self, privacy: Privatizer, cohort: Cohort, n: int, rng: Stream) -> Cohort:
         """One row: the mean of what arrived, with the noise. Whatever the learner and the rule make of it, they make of
         what is already private."""
-        mean = weighted_mean(cohort.updates, cohort.weights)
+        rows = privacy.on_arrival(cohort.updates) if len(cohort) == n else cohort.updates  # a sum cannot be clipped
+        mean = weighted_mean(rows, cohort.weights)
         noisy = privacy.on_server(mean, n, rng)
         _fits(privacy, noisy, mean)
         return Cohort(np.array([-1]), noisy[None], np.array([cohort.weights.sum()]))
@@ -124,8 +125,21 @@ def client_step(
 
     payload, weight, memory = learner.learn(ranker, params, memory, user, rng, t, tell)
     if privacy is not None:
+        _as_promised(learner, privacy, payload, weight, params, user)
         payload = privatized(privacy, payload, n, noise)
     return Update(client, payload, weight), memory
+
+
+def _as_promised(
+    learner: Learner, privacy: Privatizer, payload: Array, weight: float, params: Array, user: User
+) -> None:
+    """The ledger counts on it: updates have as many numbers as the parameters, and weights tell nothing but searches."""
+    name = type(learner).__name__
+    if declared := learner.rewards == 0:
+        whole = f"{name} sends {np.shape(payload)} numbers, and the noise is made for updates of {params.shape}"
+        require(np.shape(payload) == params.shape, whole)
+    even = f"{name} sends a weight of {weight:g} for {user.sessions} searches, and {type(privacy).__name__} counts on "
+    require(not (declared and privacy.even) or weight == user.sessions, f"{even}weights that are those")
 
 
 def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Array:

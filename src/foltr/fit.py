@@ -25,7 +25,8 @@ def setting_of(e: Experiment, d: int) -> Setting:
         arriving = e.cohort
     else:  # without a threshold, a round goes on with whoever is left
         arriving = 1 if e.channel is None else e.channel.fewest(e.cohort)
-    return Setting(d, e.cohort, arriving, e.sessions, e.learner.rewards)
+    rounding = 0.0 if e.channel is None else e.channel.step / e.sessions  # it is weight x update that is rounded
+    return Setting(d, e.cohort, arriving, e.sessions, e.learner.rewards, rounding)
 
 
 def check_fit(e: Experiment) -> None:

@@ -59,6 +59,9 @@ class Untouched:
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         return payload
 
+    def on_arrival(self, updates: Array) -> Array:
+        return updates
+
     def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
         return mean
 

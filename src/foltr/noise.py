@@ -1,8 +1,10 @@
 """Noise for privacy, drawn so finely that single probabilities are those of its definition but for a known factor.
 
 A guarantee speaks of every single value that can be seen, so rare values must be drawn as exactly as frequent ones. A
-tail probability has 63 bits here and, where the first ten of them are 0, 64 more: its relative precision is 2^-53 down
-to 2^-128. `kernels/noise.py` holds the compiled twins. `seeds.gaussian`, which is off by 1e-7, is not for privacy.
+tail probability has 63 bits here and, where the first ten of them are 0, 64 more, and so on: its relative precision is
+2^-53 down to 2^-1000. So normal noise reaches 37 standard deviations, and other noise 690 scales (what is moved so far
+that this matters, the ledger promises nothing of). `kernels/noise.py` holds the compiled twins. `seeds.gaussian`, which
+is off by 1e-7, is not for privacy.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from foltr.core import Array
 from foltr.seeds import LN2, ROOT2, Stream, SystemStream
 
 FINE = 2**53  # a whole number below this is made finer by another word
+DEEPEST = 2.0**-900  # no finer than that
 TERMS = tuple(2.0 / k for k in range(1, 21, 2))  # of the series of 2 artanh: the next one is below 1e-17
 
 # AS 241's PPND16 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-16, near the middle, in the tails
@@ -41,17 +44,27 @@ FAR = (
 
 
 def tails(rng: Stream, n: int) -> tuple[Array, Array]:
-    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; number i may take a word below rng.at(i)."""
+    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; number i may take words below rng.at(i)."""
     words = rng.words(n)
     high = words >> np.uint64(1)
-    v = high.astype(np.float64) + 0.5
+    v = (high.astype(np.float64) + 0.5) * 2.0**-64
     for i in np.flatnonzero(high < FINE).tolist():
-        v[i] = float(high[i]) + (float(rng.at(i).words(1)[0]) + 0.5) * 2.0**-64
-    return np.where(words & np.uint64(1), 1.0, -1.0), v * 2.0**-64
+        v[i] = finer(int(high[i]), rng.at(i))
+    return np.where(words & np.uint64(1), 1.0, -1.0), v
+
+
+def finer(word: int, more: Stream) -> float:
+    """The binary fraction that begins with these 64 bits, made finer by more words until it has 53 that count."""
+    unit = 2.0**-64
+    while word == 0 and unit > DEEPEST:
+        word, unit = int(more.words(1)[0]), unit * 2.0**-64
+    if word >= FINE:
+        return (word + 0.5) * unit
+    return (word + (float(more.words(1)[0]) + 0.5) * 2.0**-64) * unit
 
 
 def normals(rng: Stream, n: int) -> Array:
-    """n standard normal draws: up to 13 of them from 0, and off by less than 1e-14."""  # (n,) float64
+    """n standard normal draws, off by less than 1e-14."""  # (n,) float64
     side, v = tails(rng, n)
     return side * upper_quantile(v)
 
@@ -86,10 +99,9 @@ def polya_shares(rng: Stream, d: int, n: int, scale: float) -> Array:
     v = words.astype(np.float64) + 0.5
     for i in np.flatnonzero(v < chances[0] * 2.0**64).tolist():
         own = rng.at(i)
-        more = own.words(1)[0]
-        tail = (float(words[i]) + (float(more) + 0.5) * 2.0**-64 if words[i] < FINE else v[i]) * 2.0**-64
-        for _ in range(int(np.count_nonzero(tail < chances))):
-            found[i] += _jump(length, own.words(3))
+        tail = finer(int(words[i]), own.at(0)) if words[i] < FINE else v[i] * 2.0**-64
+        for j in range(int(np.count_nonzero(tail < chances))):
+            found[i] += _jump(length, own.at(1 + j))
     return found  # (d,) float64
 
 
@@ -106,14 +118,12 @@ def jumps(n: int, scale: float) -> tuple[float, Array]:
     return length, chances
 
 
-def _jump(length: float, words: Array) -> float:
-    """One jump from three words: U, V, and the side with what makes V finer."""
-    u = (float(words[0] >> np.uint64(12)) + 0.5) * 2.0**-52
-    v = float(words[1]) + 0.5
-    if words[1] < FINE:
-        v = float(words[1]) + (float(words[2] >> np.uint64(1)) + 0.5) * 2.0**-63
-    far = 1.0 + math.floor(math.log(v * 2.0**-64) / math.log1p(-math.exp(-length * u)))
-    return far if words[2] & np.uint64(1) else -far
+def _jump(length: float, rng: Stream) -> float:
+    """One jump: U and the side from the first word, V from the second and those that make it finer."""
+    first = int(rng.words(1)[0])
+    u = (float(first >> 12) + 0.5) * 2.0**-52
+    far = 1.0 + math.floor(math.log(finer(int(rng.words(1)[0]), rng)) / math.log1p(-math.exp(-length * u)))
+    return far if first & 1 else -far
 
 
 def _ratio(x: Array, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:

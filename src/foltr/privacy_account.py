@@ -11,6 +11,7 @@ from foltr.core import require
 from foltr.experiment import Experiment
 from foltr.federation import participants
 from foltr.fit import setting_of
+from foltr.privacy.accounting import described
 from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
 from foltr.staging import Malicious
@@ -38,18 +39,19 @@ def ledger_of(
     params, users = e.ranker.init(features, stream(0)), stream(0, "users")
     d, found = len(params), exposure or exposure_of(e)
     shared = e.learner.luck(users, stream(0, "own")) is not users
-    withstands = None if e.channel is None else e.channel.withstands(e.cohort)
-    if withstands is not None:
+    withstands, setting = None if e.channel is None else e.channel.withstands(e.cohort), setting_of(e, d)
+    if withstands is not None and any(event.seen != "message" for event in described(e.privacy, setting)):
         opened = (
             f"{colluding:,} of {e.cohort:,} clients could open every message of {type(e.channel).__name__} together"
         )
         require(colluding <= withstands, f"{opened} (it withstands {withstands:,}): then nothing would be promised")
     return ledger(
-        e.privacy, setting_of(e, d), channel_is_secure=withstands is not None, seed_is_shared=shared,
+        e.privacy, setting, channel_is_secure=withstands is not None, seed_is_shared=shared,
         rounds=e.rounds, times=found.times, delta=delta, colluding=colluding,
         clients=e.clients if e.attack is None else e.cohort,  # malicious clients know whether they were drawn
         malicious=found.malicious, overheard=e.attack is not None and e.attack.overhears,
         remembers=len(e.device_learner.remembered(e.ranker, params)) > 0, withstands=withstands,
+        unbounded=e.attack is not None and e.attack.rewrites, separate=getattr(e.learner, "separate_searches", False),
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from foltr import noise
 from foltr.privacy import gaussian, laplace
+from foltr.privacy.accounting import bound
+from foltr.privacy.events import GaussianNoise, LaplaceNoise
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.laplace import Laplace
 from foltr.seeds import SystemStream, stream
@@ -27,10 +29,11 @@ def exact_quantile(v):
 
 
 def test_normal_draws_are_right_to_a_few_of_the_last_bits_from_the_middle_to_the_far_tails():
-    v = np.concatenate([np.geomspace(2.0**-128, 0.5, 300), BRANCH + np.linspace(-1e-9, 1e-9, 21), [0.4999999]])
+    far, around = np.geomspace(2.0**-960, 2.0**-128, 20), BRANCH + np.linspace(-1e-9, 1e-9, 21)
+    v = np.concatenate([far, np.geomspace(2.0**-128, 0.5, 300), around, [0.4999999]])
     off = [abs(float(mpmath.mpf(float(got)) - exact_quantile(each))) for got, each in
            zip(noise.upper_quantile(v), v, strict=True)]  # fmt: skip
-    assert max(off) < 1e-14
+    assert max(off[20:]) < 1e-14 and max(off) < 2e-14
 
 
 def test_there_is_no_gap_where_formulas_meet():
@@ -100,10 +103,26 @@ class Scripted:
 
 
 def test_small_tail_probabilities_have_more_bits():
-    side, v = noise.tails(Scripted([2**64 - 1, 2**54, 6, 1, 2**63, 0]), 4)
+    side, v = noise.tails(Scripted([2**64 - 1, 2**54, 6, 1, 2**63, 0, 0, 2**60]), 4)
     np.testing.assert_array_equal(side, [1.0, -1.0, -1.0, 1.0])
     assert v[0] == 0.5 and v[1] == (2.0**53 + 0.5) * 2.0**-64
-    assert v[2] == 3.5 * 2.0**-64 and v[3] == 2.0**-129
+    assert v[2] == 3.5 * 2.0**-64
+    assert v[3] == (2.0**60 + 0.5) * 2.0**-256  # 63 bits and 128 more were 0
+
+
+def test_draws_have_no_end_that_an_adversary_could_meet():
+    """With 127 bits normal draws ended at 13.1: at noise 0.2 one message in 900 could come from one update only."""
+    deep = noise.finer(0, Scripted([0] * 20))
+    assert 0.0 < deep < 2.0**-900 and 36.0 < noise.upper_quantile(np.array([deep]))[0] < 38.0
+    assert -math.log(2.0 * deep) > 650.0
+    far = [pure_bound(GaussianNoise(1.0, l2, "message", 1.0)).epsilon for l2 in (27.0, 29.0)]
+    assert math.isfinite(far[0]) and far[1] == math.inf
+    assert pure_bound(LaplaceNoise(1.0, 599.0, 1, "message", 1.0)).epsilon == pytest.approx(599.0)
+    assert pure_bound(LaplaceNoise(1.0, 601.0, 1, "message", 1.0)).epsilon == math.inf
+
+
+def pure_bound(event):
+    return bound(((event, 1),), 1e-5)
 
 
 @pytest.mark.parametrize("make", [noise.normals, noise.laplaces])

@@ -7,35 +7,30 @@ from numba import float32, float64, uint64
 
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.draws import below, uniform, word
-from foltr.kernels.normals import normals
+from foltr.kernels.normals import finer, normals
 from foltr.noise import FINE
 
 _FINE = uint64(FINE)
 
 
 @kernel()
-def _jump(length, key, drawn):
-    """The twin of `noise._jump`, from the words drawn, drawn + 1 and drawn + 2 of the key."""
-    high, low = word(key, uint64(drawn + 1)), word(key, uint64(drawn + 2))
-    v = float64(high) + 0.5
-    if high < _FINE:
-        v = float64(high) + (float64(low >> uint64(1)) + 0.5) * 2.0**-63
-    u = uniform(key, uint64(drawn))
-    far = 1.0 + math.floor(math.log(v * 2.0**-64) / math.log1p(-math.exp(-length * u)))
-    return far if low & uint64(1) else -far
+def _jump(length, key):
+    """The twin of `noise._jump`."""
+    first = word(key, uint64(0))
+    u = (float64(first >> uint64(12)) + 0.5) * 2.0**-52
+    v = finer(word(key, uint64(1)), key, 2)
+    far = 1.0 + math.floor(math.log(v) / math.log1p(-math.exp(-length * u)))
+    return far if first & uint64(1) else -far
 
 
 @kernel()
 def _polya_share(length, chances, key, i, first):
     """The twin of one number of `noise.polya_shares`, given its `first` word."""
     own = below(key, uint64(i))
-    v = float64(first) + 0.5
-    if first < _FINE:
-        v = float64(first) + (float64(word(own, uint64(0))) + 0.5) * 2.0**-64
-    v *= 2.0**-64
+    v = finer(first, below(own, uint64(0)), 0) if first < _FINE else (float64(first) + 0.5) * 2.0**-64
     total, j = 0.0, 0
     while j < chances.shape[0] and v < chances[j]:
-        total += _jump(length, own, 1 + 3 * j)
+        total += _jump(length, below(own, uint64(1 + j)))
         j += 1
     return total
 
@@ -47,7 +42,7 @@ def add_polya_shares(settings, n, key, clients, t, updates):
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
         for j in range(updates.shape[1]):
-            bare = math.floor(np.float64(updates[i, j]) / step + 0.5)
+            bare = math.floor(np.float64(updates[i, j]) / step + 0.5) if math.isfinite(updates[i, j]) else 0.0
             bare = -most if bare < -most else (most if bare > most else bare)
             first = word(own, uint64(j))
             if float64(first) + 0.5 < least:  # seldom, where clients are many

@@ -7,7 +7,7 @@ from numba import float64, int64, uint64
 
 from foltr.kernels import kernel
 from foltr.kernels.draws import below, word
-from foltr.noise import FAR, FINE, MIDDLE, TAIL, TERMS
+from foltr.noise import DEEPEST, FAR, FINE, MIDDLE, TAIL, TERMS
 from foltr.seeds import LN2, ROOT2
 
 _FINE = uint64(FINE)
@@ -16,6 +16,18 @@ _MANTISSA, _ONE = np.int64(0x000FFFFFFFFFFFFF), np.int64(0x3FF0000000000000)
 (_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7), (_, _D1, _D2, _D3, _D4, _D5, _D6, _D7) = TAIL
 (_E0, _E1, _E2, _E3, _E4, _E5, _E6, _E7), (_, _F1, _F2, _F3, _F4, _F5, _F6, _F7) = FAR
 _S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15, _S17, _S19 = TERMS
+
+
+@kernel()
+def finer(first, key, drawn):
+    """The twin of `foltr.noise.finer`, from the words of the key after those that are drawn."""
+    unit = 2.0**-64
+    while first == uint64(0) and unit > DEEPEST:
+        first, unit = word(key, uint64(drawn)), unit * 2.0**-64
+        drawn += 1
+    if first >= _FINE:
+        return (float64(first) + 0.5) * unit
+    return (float64(first) + (float64(word(key, uint64(drawn))) + 0.5) * 2.0**-64) * unit
 
 
 @kernel()
@@ -45,10 +57,10 @@ def normals(key, n, v, r, out):
         out[i] = 1.0 if w & uint64(1) else -1.0
         v[i] = (float64(int64(w >> uint64(1))) + 0.5) * 2.0**-64
     for i in range(n):
-        if v[i] < 2.0**-11:  # FINE 2^-64
+        if v[i] <= 2.0**-11:  # FINE 2^-64
             high = word(key, uint64(i)) >> uint64(1)
             if high < _FINE:
-                v[i] = (float64(high) + (float64(word(below(key, uint64(i)), uint64(0))) + 0.5) * 2.0**-64) * 2.0**-64
+                v[i] = finer(high, below(key, uint64(i)), 0)
     for i in range(n):
         r[i] = v[i]
     for i in range(n):

@@ -46,6 +46,8 @@ class ES:
     levels: int | None = None
     entropy: Literal["independent", "shared"] = "independent"
 
+    separate_searches = True  # no search of a round shapes the list or the reward of another one
+
     def __post_init__(self) -> None:
         require(self.sigma > 0.0, f"sigma must be > 0, got {self.sigma}")
         require(1 <= self.sessions <= 10**9, f"sessions must be in 1 .. 10^9, got {self.sessions}")

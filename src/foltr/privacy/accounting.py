@@ -46,6 +46,8 @@ ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)  # any order gives a bound that hol
 COUNTED = 10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
 WORTH = 0.95  # a promise that may fail (delta > 0) is told only where it is so much smaller than one that may not
 
+FARTHEST_NORMAL, FARTHEST = 28.0, 600.0  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so noise
+# that hides no farther moves is as if it never ended, but for a chance below 1e-18
 FARTHEST_OFF = 100.0  # noise whose probabilities are off by more than exp of that is as good as unknown
 
 WORST = "exactly, as the worst mechanism of that epsilon"
@@ -70,7 +72,7 @@ def bound(parts: Parts, delta: float) -> Bound:
     """The best that is known of all these events together, against who sees them all."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     off = sum(times * known(event).off for event, times in parts)
-    if off > FARTHEST_OFF:
+    if off > FARTHEST_OFF or any(_too_far(event) for event, _ in parts):
         return NONE
     parts = tuple(_single(event, times) for event, times in parts)
     pure = Bound(sum(times * pure_epsilon(event) for event, times in parts) + off, 0.0, _added(parts))
@@ -78,6 +80,15 @@ def bound(parts: Parts, delta: float) -> Bound:
     best = min(found, key=lambda each: each.epsilon, default=NONE)
     chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
     return chosen if math.isfinite(chosen.epsilon) else NONE
+
+
+def _too_far(event: Event) -> bool:
+    """Whether one set of data may send what another never would, because what is drawn has an end."""
+    if isinstance(event, GaussianNoise):
+        return event.l2 > FARTHEST_NORMAL * event.sd
+    if isinstance(event, LaplaceNoise):
+        return event.l1 > FARTHEST * event.scale
+    return isinstance(event, GammaNoise) and event.l2 > FARTHEST * event.scale
 
 
 def _single(event: Event, times: int) -> tuple[Event, int]:

@@ -27,6 +27,7 @@ class Setting:
     arriving: int  # of those, the fewest whose messages may make a released round
     sessions: int  # searches of a client in a round
     values: int  # that a reward can take; 0 where none is sent
+    rounding: float = 0.0  # the steps to which a channel rounds the numbers of an update
 
 
 @dataclass(frozen=True)

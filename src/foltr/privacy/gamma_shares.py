@@ -17,7 +17,7 @@ from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 MOST = 2.0**23  # steps, at which a bare number is cut: float32 holds it and its noise exactly
-OFF = 2.0**-26  # of the logarithm of a probability, for each number; and for each share of it:
+OFF = 2.0**-24  # of the logarithm of a probability, for each number; and for each share of it:
 OFF_SHARE = 2.0**-45
 
 
@@ -73,7 +73,8 @@ class GammaShares(Untouched):
         return max(fine_step(self.scale, 16), grid_step(self.radius, 17))
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
-        bare = np.clip(np.floor(payload.astype(np.float64) / self.step + 0.5), -MOST, MOST)
+        finite = np.where(np.isfinite(payload), payload, 0.0).astype(np.float64)
+        bare = np.clip(np.floor(finite / self.step + 0.5), -MOST, MOST)
         noise = polya_shares(rng, len(payload), n, self.scale / self.step)
         return ((bare + noise) * self.step).astype(np.float32)
 

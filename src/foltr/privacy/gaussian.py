@@ -11,14 +11,15 @@ import numpy as np
 from foltr.core import Array, require
 from foltr.kinds import Untouched
 from foltr.noise import normals
-from foltr.privacy.clipping import fine_step, grid_step, on_grid, within
+from foltr.privacy.clipping import SLACK, fine_step, grid_step, on_grid, within
 from foltr.privacy.events import Event, GaussianNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 FARTHEST = 14.0  # standard deviations: no draw reaches farther
 OFF = 2.0**-28  # of the logarithm of a probability, for each number that is drawn once; of each share:
-OFF_SHARE = 2.0**-33
+OFF_SHARE = 2.0**-31
+ADDED = 2.0**-52  # of a sum in float64, for each of its terms
 FEWEST_STEPS = 64.0  # in a share's standard deviation: with fewer, rounded shares would not add up to normal noise
 
 
@@ -32,7 +33,7 @@ class Gaussian(Untouched):
 
     `where='client'`: s on each message, which nobody needs to be trusted for. 'shares': s / sqrt(n) on each of a
     round's n messages, so that their sum carries s; the server must see only the sum (SecureSum). 'server': s once, on
-    the sum, by a server that is trusted.
+    the sum, by a server that is trusted; it clips again what malicious clients may have sent.
     """
 
     noise: float
@@ -81,6 +82,16 @@ class Gaussian(Untouched):
         coarse = grid_step(self.clip + FARTHEST * sd, 18 if self.where == "client" else 23)
         return coarse if self.where == "client" else max(coarse, fine_step(sd, 14))
 
+    def on_arrival(self, updates: Array) -> Array:
+        if self.where != "server":
+            return updates
+        lengths = np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
+        too_long = lengths > self.clip
+        if too_long.any():  # no honest client's is
+            updates = updates.astype(np.float64)
+            updates[too_long] *= (self.clip * (1.0 - SLACK) / lengths[too_long])[:, None]
+        return updates
+
     def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
         if self.where != "server":
             return mean
@@ -93,8 +104,8 @@ class Gaussian(Untouched):
         if self.where == "client":
             return (GaussianNoise(self.sd, moved, seen="message", grid=step, off=d * OFF),)
         if self.where == "server":
-            rounded = math.sqrt(d) * self.sd * 2.0**-16  # of the bare mean, counted in sums
-            return (GaussianNoise(self.sd, moved + rounded, seen="model", grid=step, off=d * OFF),)
+            steps = self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip  # of the bare mean, counted in sums
+            return (GaussianNoise(self.sd, moved + math.sqrt(d) * steps, seen="model", grid=step, off=d * OFF),)
         steps = self.sent_sd(n) / step
         off = d * (n * OFF_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
         left = math.sqrt(setting.arriving / n)  # shares of those who dropped out are missing

@@ -84,15 +84,17 @@ def _plain(view: View) -> dict[str, Any]:
 def ledger(
     privacy: Privatizer | None, setting: Setting, channel_is_secure: bool, seed_is_shared: bool, rounds: int,
     times: int, clients: int, delta: float, colluding: int = 0, *, malicious: int = 0, overheard: bool = False,
-    remembers: bool = False, withstands: int | None = None,
+    remembers: bool = False, withstands: int | None = None, unbounded: bool = False, separate: bool = True,
 ) -> Ledger:  # fmt: skip
     """What holds over `rounds` rounds, of which the busiest client takes part in `times`, if so many of a round's other
     clients are `colluding`: they know their shares of the noise. So do the `malicious` ones of a round, who may add
     none. `overheard`: these make their messages of what honest clients send. `remembers`: what a round leaves on a
-    device shapes its later messages. A secure channel `withstands` so many who collude with the server.
+    device shapes its later messages. A secure channel `withstands` so many who collude with the server. `unbounded`:
+    malicious clients send what they like. `separate`: no search of a round shapes another one's reward.
 
     That a round's cohort is drawn from more `clients` counts only for noise that a trusted server adds, because the
-    server itself knows who takes part, and only where no other client tells what it knows of that.
+    server itself knows who takes part, and only where no malicious client tells what it knows of that. Who sees only
+    models may be one client that was not drawn.
     """
     require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
     require(colluding >= 0, f"colluding must be >= 0, got {colluding}")
@@ -112,30 +114,37 @@ def ledger(
         "no grid": any(event.grid is None for event in made),
         "overheard": overheard and any(event.seen != "message" for event in made),
         "alone": alone,
+        "unbounded": unbounded and any(_can_be_swamped(event, channel_is_secure) for event in made),
     }
     void = next((name for name, holds in voids.items() if holds), None)
     opened = channel_is_secure and withstands is not None and missing > withstands
     events = () if void else made
     rewards = made if privacy is not None and privacy.acts_on == "rewards" else ()
-    views, secretly = [], _by_the_server(events) if setting.cohort < clients and not missing else None
+    views, secretly = [], _by_the_server(events) if setting.cohort < clients - 1 and not missing else None
     for who in TITLES:
-        seen = _seen(events, who, channel_is_secure, setting) if who == "models" or not opened else ()
-        found = _guarantees(seen, rewards, times, delta, remembers)
+        secure = channel_is_secure and not (who == "server" and opened)
+        found = _guarantees(_seen(events, who, secure, setting), rewards, times, delta, remembers, separate)
         if secretly:
             found = [replace(each, title="one client, whole run") if each.unit == "client" else each for each in found]
         if who == "models" and secretly:
-            found = _amplified(found, secretly, setting.cohort, clients, rounds, delta, remembers)
+            found = _amplified(found, secretly, setting.cohort, clients - 1, rounds, delta, remembers)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
-        views.append(View(who, _trusted(events, who, channel_is_secure) if holds else None, tuple(found)))
+        views.append(View(who, _trusted(events, who, secure) if holds else None, tuple(found)))
     round_of_models, total = (each.bound for each in views[-1].guarantees[-2:])
     case = Case(
         privacy is not None, bool(rewards), made, setting, channel_is_secure, void, times, round_of_models, total,
-        delta, malicious, remembers, withstands if opened else None,
+        delta, malicious, missing, remembers, withstands if opened else None,
     )  # fmt: skip
     if privacy is None:
         return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
     mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")
     return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
+
+
+def _can_be_swamped(event: Event, secure: bool) -> bool:
+    """Whether numbers that are large enough would drown other messages in the rounding of a sum. The sum of a secure
+    channel is exact; a server that adds the noise clips what it gets, if it gets each message."""
+    return event.seen == "sum" and not secure or event.seen == "model" and secure
 
 
 def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:
@@ -158,19 +167,20 @@ def share(event: Event, n: int) -> Event:
 
 
 def _guarantees(
-    seen: tuple[Event, ...], rewards: tuple[Event, ...], times: int, delta: float, remembers: bool
+    seen: tuple[Event, ...], rewards: tuple[Event, ...], times: int, delta: float, remembers: bool, separate: bool
 ) -> list[Guarantee]:
-    """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction has one of its own.
-    Where a device `remembers`, whatever is changed in one round may change all later ones."""
+    """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction has one of its own, if
+    searches are `separate`. Where a device `remembers`, whatever is changed in one round may change all later ones."""
     answers = tuple(event for event in rewards if isinstance(event, RandomizedResponse))
     whole = tuple((event, times) for event in seen)
+    once = whole if remembers else tuple((event, 1) for event in seen)
     units: list[tuple[Unit, str, Parts]] = [
-        ("round", "one client-round", whole if remembers else tuple((event, 1) for event in seen)),
+        ("round", "one client-round", once),
         ("client", f"one client, {counted(times, 'round')}", whole),
     ]
     if answers and answers == rewards:
         single = tuple((replace(event, times=1), 1) for event in answers) if seen else ()
-        units.insert(0, ("interaction", "one interaction", whole if remembers else single))
+        units.insert(0, ("interaction", "one interaction", single if separate and not remembers else once))
     return [Guarantee(unit, title, bound(parts, delta) if parts else NONE) for unit, title, parts in units]
 
 

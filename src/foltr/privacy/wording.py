@@ -33,7 +33,12 @@ REMEMBERS = (
     "The learner keeps numbers on the device. What one round leaves there shapes every later message of that client, "
     "so one client-round is promised no more than all of the client's rounds together."
 )
-VOID = {"shared seed": SHARED, "no grid": NO_GRID, "overheard": OVERHEARD}
+UNBOUNDED = (
+    "Malicious clients may send numbers so large that all others are lost in the rounding of the sum, and the noise "
+    "with them: nothing is promised. (Shares behind SecureSum() are added exactly. A server that adds the noise itself "
+    "clips the messages, if it gets each.)"
+)
+VOID = {"shared seed": SHARED, "no grid": NO_GRID, "overheard": OVERHEARD, "unbounded": UNBOUNDED}
 BARE_SUM = "The server sees only sums, but nothing limits what sums, and the models made of them, tell of one client."
 
 
@@ -52,18 +57,19 @@ class Case:
     total: Bound  # of all its rounds
     delta: float
     malicious: int  # clients of a round
+    missing: int  # those, and those who collude
     remembers: bool  # whether a round shapes what its device sends later
     withstands: int | None  # colluding clients, where there are more
 
 
 def epsilon_told(epsilon: float) -> str:
-    """Rounded up, but for a thousandth of the last digit: a promise must not look better than it is."""
+    """Rounded up: a promise must not look better than it is."""
     if math.isinf(epsilon):
         return "no limit"
-    if epsilon >= 1e9:
-        return f"{epsilon:.1e}"
-    digits = 2 if epsilon < 100.0 else 0
-    return f"{math.ceil(epsilon * 10**digits - 1e-3) / 10**digits:,.{digits}f}"
+    size = math.floor(math.log10(epsilon)) if epsilon > 0.0 else 0
+    digits = 1 - size if size < -2 or size >= 9 else 2 if epsilon < 100.0 else 0
+    up = math.ceil(epsilon * 10.0**digits * (1.0 - 1e-9)) / 10.0**digits
+    return f"{up:.1e}" if size >= 9 else f"{up:,.{digits}f}"
 
 
 def counted(n: int, what: str) -> str:
@@ -107,10 +113,10 @@ def _composed(case: Case) -> str:
 
 def _opened(case: Case) -> str:
     told = (
-        f"{case.malicious:,} malicious clients could open single messages together with the server: the channel "
-        f"withstands {case.withstands:,}. So nothing is promised against the server."
+        f"{case.missing:,} malicious or colluding clients could open single messages together with the server: the "
+        f"channel withstands {case.withstands:,}. Against the server only noise on each message counts."
     )
-    if math.isinf(case.round.epsilon):
+    if math.isinf(case.round.epsilon) or all(event.seen == "message" for event in case.events):
         return told
     return f"{told} As long as none of them helps it, epsilon is {epsilon_told(case.round.epsilon)} there too, a round."
 

@@ -28,7 +28,7 @@ from foltr.secure_sum.keys import (
 )
 from foltr.secure_sum.messages import SERVER, Kind, Refused, exactly, pack, parts, read_set, unpack, write_set
 from foltr.secure_sum.shamir import PRIME, SHARE, split
-from foltr.secure_sum.terms import LEAST, Terms, model_digest
+from foltr.secure_sum.terms import LEAST, SMALLEST, Terms, model_digest
 
 SEALED = 2 * SHARE + TAG
 CARD = 2 * PUBLIC + SIGNATURE  # two public keys and a signature, all zeros without a node key
@@ -45,13 +45,14 @@ class Client:
     def __init__(
         self, terms: Terms, index: int, model: Array, node_key: bytes | None = None,
         known: Mapping[int, bytes] | None = None, least: float | None = LEAST,
+        smallest: int = SMALLEST,
     ) -> None:  # fmt: skip
         """`model`: the parameters (d,) float32 that this device was sent and has learnt from; if the terms name others,
-        it takes no part. `least`: the part of the clients that must be behind a sum for this one to take part; None
-        takes any terms, also those that protect nobody."""
+        it takes no part. `least`: the part of the clients that must be behind a sum for this one to take part, and
+        `smallest`: their number; None takes any terms, also those that protect nobody."""
         require(0 <= index < terms.clients, f"client {index} is not among the {terms.clients} of this session")
         if least is not None:
-            terms.check(least)
+            terms.check(least, smallest)
         sent, named = model_digest(model), terms.model
         other = f"client {index} was sent the model {sent.hex()[:16]}..., and the terms name {named.hex()[:16]}..."
         danger = "who sends clients different models can open their sum: learn from the terms' model, or take no part"

@@ -16,6 +16,7 @@ from foltr.secure_sum.graph import Graph, degree_and_quorum
 
 LAYOUT = struct.Struct("<16sI32sIIIIIQB?")
 LEAST = 2 / 3  # the part of the clients that must be behind a sum, for the server and for each device, unless told
+SMALLEST = 10  # clients behind a sum, for each device, unless told: a sum of two is the other's message
 
 
 def model_digest(params: Array) -> bytes:
@@ -73,8 +74,11 @@ class Terms:
         fresh, model = secrets.token_bytes(16), model_digest(params)
         return cls(fresh, round, model, clients, words, threshold, degree, quorum, seed, fraction_bits, consistency)
 
-    def check(self, least: float) -> None:
-        """Refuse terms that protect less than `graph.py` promises, or release sums of fewer than a part `least`."""
+    def check(self, least: float, smallest: int) -> None:
+        """Refuse terms that protect less than `graph.py` promises, or release sums of fewer than a part `least` of the
+        clients or than `smallest` of them."""
+        alone = f"sums of {self.threshold} clients would hide each among too few: {smallest} are wanted at least"
+        require(self.threshold >= smallest, alone)
         few = f"sums of {self.threshold} of {self.clients} clients are fewer than the part {least:g} that is wanted"
         wanted = ceil(least * self.clients - 1e-9)
         require(self.threshold >= wanted, f"{few}: the threshold must be {wanted} at least")

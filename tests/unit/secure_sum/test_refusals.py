@@ -180,8 +180,8 @@ def test_a_key_replaced_on_its_way_is_noticed_without_signatures_and_named_with_
 
 def test_keys_must_be_signed_where_node_keys_are_known():
     parties = Parties(small_terms(3, 2), node_keys=True)
-    stranger = Client(parties.terms, 1, MODEL)
-    impostor = Client(parties.terms, 1, MODEL, node_key()[0], parties.known)
+    stranger = Client(parties.terms, 1, MODEL, smallest=2)
+    impostor = Client(parties.terms, 1, MODEL, node_key()[0], parties.known, smallest=2)
     for client in (stranger, impostor):
         with pytest.raises(Refused, match="keys of client 1 are not signed by its node key"):
             parties.server.take(client.advertise())
@@ -280,12 +280,12 @@ def test_a_ring_whose_survivors_fall_silent_is_withheld():
 def test_node_keys_of_the_wrong_length_are_refused():
     for make in (
         lambda: Server(small_terms(3, 2), {1: b"short"}),
-        lambda: Client(small_terms(3, 2), 0, MODEL, None, {1: b"short"}),
+        lambda: Client(small_terms(3, 2), 0, MODEL, None, {1: b"short"}, smallest=2),
     ):
         with pytest.raises(Mistake, match="public node key of client 1 has 5 bytes, expected 32"):
             make()
     with pytest.raises(Mistake, match="a node key is an Ed25519 private key of 32 bytes"):
-        Client(small_terms(3, 2), 0, MODEL, b"short")
+        Client(small_terms(3, 2), 0, MODEL, b"short", smallest=2)
 
 
 def lists(parties, clients):
@@ -378,11 +378,11 @@ def test_terms_that_protect_nobody_are_refused():
 def test_the_consistency_step_needs_node_keys():
     terms = small_terms(3, 2, consistency=True)
     with pytest.raises(Mistake, match="needs a node key, and everybody's public one"):
-        Client(terms, 0, MODEL)
+        Client(terms, 0, MODEL, smallest=2)
     with pytest.raises(Mistake, match="needs everybody's public node key"):
         Server(terms)
     with pytest.raises(Mistake, match="client 3 is not among the 3"):
-        Client(terms, 3, MODEL)
+        Client(terms, 3, MODEL, smallest=2)
 
 
 def test_a_client_masks_only_what_the_terms_say():
@@ -447,7 +447,7 @@ def test_a_client_has_a_floor_of_its_own(threshold):
     terms = Terms.of(100, 3, threshold, MODEL)
     reason = rf"sums of {threshold} of 100 clients are fewer than the part 0\.666667 .*: the threshold must be 67"
     with pytest.raises(Mistake, match=reason):
-        Client(terms, 0, MODEL)
+        Client(terms, 0, MODEL, smallest=2)
     with pytest.raises(Mistake, match=reason):
         secure_sum(terms, some_words(terms), MODEL)
     Client(terms, 0, MODEL, least=0.5)  # whoever wants less says so on the device
@@ -455,5 +455,14 @@ def test_a_client_has_a_floor_of_its_own(threshold):
 
 def test_what_the_channel_asks_for_by_default_every_device_accepts():
     for clients in (2, 3, 4, 5, 6, 7, 9, 10, 33, 99, 100, 128):
-        Client(Terms.of(clients, 3, SecureSum().fewest(clients), MODEL), 0, MODEL)
+        Client(Terms.of(clients, 3, SecureSum().fewest(clients), MODEL), 0, MODEL, smallest=2)
     assert SecureSum().threshold == LEAST
+
+
+@pytest.mark.parametrize(("clients", "threshold"), [(2, 2), (9, 9), (14, 9)])
+def test_a_device_has_a_floor_in_numbers_too(clients, threshold):
+    """A sum of two is one client's update for the other one, whatever part of the clients that is."""
+    terms = Terms.of(clients, 3, threshold, MODEL)
+    with pytest.raises(Mistake, match="10 are wanted at least"):
+        Client(terms, 0, MODEL, least=0.5)
+    Client(terms, 0, MODEL, least=0.5, smallest=2)  # whoever wants less says so on the device

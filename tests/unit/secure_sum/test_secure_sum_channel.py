@@ -180,9 +180,9 @@ def test_simulated_devices_accept_the_experiments_own_threshold(threshold):
 def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(params, monkeypatch):
     made = []
 
-    def client(terms, index, model, *others):
+    def client(terms, index, model, *others, **floor):
         made.append((terms.model, model))
-        return Client(terms, index, model, *others)
+        return Client(terms, index, model, *others, **floor)
 
     monkeypatch.setattr(in_process, "Client", client)
     sent = replace(cohort(4), params=params)

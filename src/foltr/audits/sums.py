@@ -1,0 +1,179 @@
+"""Who clicked what, from a sum of messages: the attacker that knows PDGD, and the list of every client in the sum.
+
+A sum is y = sum of u_i(s_i) + noise, with s_i one of the 2^k sets of clicks of client i and u_i(s) what PDGD sends for
+it. For one client all sets are tried, and the others' updates are taken for normal variables with the mean m_j and the
+covariance V_j that they have over their own sets:
+
+    ln P(s_i | y) = ln P(s_i) - 1/2 r' (sum of V_j + noise)^-1 r,   r = y - u_i(s_i) - sum of m_j   (j other than i)
+
+What this says of each client's clicks then takes the place of what was assumed of them, but for what was concluded from
+the others, and all are guessed anew, until nothing changes (expectation propagation; Minka, UAI 2001).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lgamma
+
+import numpy as np
+
+from foltr.audits.guesses import Guess
+from foltr.audits.noise import View, events_in
+from foltr.audits.pdgd_model import Model, click_sets
+from foltr.audits.searches import Search
+from foltr.core import Array, Privatizer
+from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise
+
+OFTEN = 0.5, 1.0  # Beta: how much users click, some nothing and some nearly all
+ROUNDING, LEAST = 1e-7, 1e-30  # of a number in float32; of the variance, where all numbers are 0
+NOTHING = 1e-8  # of the longest direction in which a client's updates differ
+SURE = 1e-9  # of a variance, and what is left of one at least
+WIDEST = 20.0  # what is assumed of a client is at most so many times as wide as at first
+STEP, PASSES = 0.5, 40  # of the way to the next guess; how many at most
+STILL = 1e-3  # change of a chance
+TELLING = 6  # documents for each weight: with more, guesses of the others do not help
+WORK = 10**9  # multiplications in one factorisation that is repeated
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """All that a client could send, but for noise: mean + ways @ sets[s]. By `prior`, `sets` have mean 0 and covariance
+    1 (0 where there are fewer directions)."""
+
+    mean: Array  # (d,)
+    ways: Array  # (d, r)
+    sets: Array  # (2^k, r)
+
+
+def prior(k: int) -> Array:
+    """ln P of each set of c clicks, B(a + c, b + k - c) / B(a, b): any document is as likely to be clicked as another,
+    but who clicked one clicks more."""  # (2^k,)
+    a, b = OFTEN
+    some = [lgamma(a + c) + lgamma(b + k - c) - lgamma(a + b + k) for c in range(k + 1)]
+    return np.array(some)[click_sets(k).sum(axis=1)] + lgamma(a + b) - lgamma(a) - lgamma(b)
+
+
+def client(model: Model, search: Search, n: int) -> Client:
+    """Updates are multiples of the documents' gradients and, because of a ball, of the weights."""
+    updates, chance = model.updates(search, n), np.exp(prior(len(search.ranking)))
+    span = np.linalg.qr(np.column_stack([search.gradients.T, model.params]).astype(np.float64))[0]
+    at = updates @ span  # (2^k, r)
+    mean = chance @ at
+    off = at - mean
+    _, sizes, turn = np.linalg.svd(np.sqrt(chance)[:, None] * off, full_matrices=False)
+    sizes[sizes <= NOTHING * sizes[0]] = 0.0
+    scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
+    return Client(span @ mean, span @ turn.T * sizes, off @ turn.T * scale)
+
+
+def variance(privacy: Privatizer | None, view: View, d: int) -> float:
+    """Of a sum's noise, in each number."""
+    total = 0.0
+    for event in events_in(privacy, view, d):
+        times = view.arriving if event.seen == "message" else 1
+        if isinstance(event, GaussianNoise):
+            total += times * event.sd**2
+        elif isinstance(event, LaplaceNoise | GammaNoise):
+            total += times * 2.0 * event.scale**2 * (event.shape if isinstance(event, GammaNoise) else 1.0)
+    return total
+
+
+def rounding(params: Array, clients: list[Client]) -> float:
+    """The variance that float32 arithmetic adds to each number of a sum: what a bare sum has for noise."""
+    sizes = [np.square(params, dtype=np.float64).mean() + np.square(each.ways).sum() / len(params) for each in clients]
+    return max(ROUNDING**2 * float(np.sum(sizes)), LEAST)
+
+
+class Sum:
+    """What the sum of `clients` tells, given the variance of its noise."""
+
+    def __init__(self, clients: list[Client], noise: float) -> None:
+        ways = np.stack([each.ways for each in clients])  # (n, d, r)
+        self.mean = np.sum([each.mean for each in clients], axis=0)
+        self.sets = np.stack([each.sets for each in clients])  # (n, 2^k, r)
+        self.k = len(clients[0].sets).bit_length() - 1
+        self.log_prior, self.noise = prior(self.k), noise
+        n, d, r = ways.shape
+        self.span = np.linalg.qr(side_by_side(ways))[0] if n * r < d else None
+        self.ways = ways if self.span is None else np.matmul(self.span.T, ways)  # all that matters is in the span
+        self.square = self._square(self.ways)
+        self.repeats = n * self.k <= TELLING * d and n * r * len(self.square) ** 2 <= WORK
+
+    def first(self, which: list[int], arrived: Array) -> list[Guess]:
+        """Of some clients' clicks, by the formula above; `arrived` is one sum (d,), or one for each (which, d)."""
+        told = self._off(np.broadcast_to(arrived, (len(which), arrived.shape[-1])))
+        sharp, pull = _by_others(self.square, self.ways[which], told)
+        return [self._guess(each) for each in self._chances(self.sets[which], sharp, pull)]
+
+    def settled(self, arrived: Array) -> list[Guess]:
+        """Of all clients' clicks, again and again until nothing changes; then those that explain the sum best."""
+        n, _, r = self.ways.shape
+        off = self._off(arrived)
+        mean, spread, chances = np.zeros((n, r)), np.tile(np.eye(r), (n, 1, 1)), np.zeros(self.sets.shape[:2])
+        best, nearest = chances, np.inf
+        for _ in range(PASSES):
+            root = np.linalg.cholesky(spread)
+            ways = np.matmul(self.ways, root)
+            sharp, pull = _by_others(self._square(ways), ways, off - np.einsum("ndr,nr->d", self.ways, mean))
+            back = np.linalg.inv(root)  # from steps of the present spread to those of `sets`
+            sharp = back.transpose(0, 2, 1) @ sharp @ back
+            pull = np.einsum("nsr,ns->nr", back, pull) + np.einsum("nrs,ns->nr", sharp, mean)
+            before, chances = chances, self._chances(self.sets, sharp, pull)
+            likeliest = self.sets[np.arange(n), chances.argmax(axis=1)]
+            missed = float(np.linalg.norm(off - np.einsum("ndr,nr->d", self.ways, likeliest)))
+            if missed <= nearest:
+                best, nearest = chances, missed
+            if np.abs(chances - before).max() < STILL:
+                break
+            to_mean, to_spread = self._assumed(chances, sharp, pull)
+            mean, spread = mean + STEP * (to_mean - mean), spread + STEP * (to_spread - spread)
+        return [self._guess(each) for each in best]
+
+    def _off(self, arrived: Array) -> Array:
+        off = arrived - self.mean
+        return off if self.span is None else off @ self.span
+
+    def _square(self, ways: Array) -> Array:
+        """R with R'R = sum of the covariances of all clients + noise, never squared."""
+        alike = np.sqrt(self.noise) * np.eye(ways.shape[1])
+        return np.asarray(np.linalg.qr(np.concatenate([side_by_side(ways).T, alike]), mode="r"))
+
+    def _chances(self, sets: Array, sharp: Array, pull: Array) -> Array:
+        fit = np.einsum("nsr,nr->ns", sets, pull) - 0.5 * np.einsum("nsr,nsr->ns", sets @ sharp, sets)
+        fit += self.log_prior
+        chances = np.exp(fit - fit.max(axis=1, keepdims=True))
+        return chances / chances.sum(axis=1, keepdims=True)
+
+    def _assumed(self, chances: Array, sharp: Array, pull: Array) -> tuple[Array, Array]:
+        """The normal variable that, with what the others tell, has the mean and the covariance of these chances."""
+        mean = np.einsum("ns,nsr->nr", chances, self.sets)
+        square = np.matmul((self.sets * chances[:, :, None]).transpose(0, 2, 1), self.sets)
+        covariance = square - mean[:, :, None] * mean[:, None, :] + SURE * np.eye(mean.shape[1])
+        own, turn = np.linalg.eigh(np.linalg.inv(covariance) - sharp)
+        own = np.clip(own, 1.0 / WIDEST, 1.0 / SURE)[:, None, :]
+        spread = turn / own @ turn.transpose(0, 2, 1)
+        missing = np.einsum("nrs,ns->nr", sharp, mean) - pull
+        return mean + np.einsum("nrs,ns->nr", spread, missing), spread
+
+    def _guess(self, chances: Array) -> Guess:
+        belief = chances @ click_sets(self.k)
+        return Guess(belief > 0.5, belief)
+
+
+def _by_others(square: Array, ways: Array, off: Array) -> tuple[Array, Array]:
+    """What is told of each client when nothing is assumed of it: ln P(off | x) = pull . x - 1/2 x . sharp x, x being
+    how far its update is from its mean along `ways`. R = `square`; with B = R'^-1 ways and S = B'B, sharp is
+    S (1 - S)^-1 and pull (1 - S)^-1 B' R'^-1 off."""
+    n, d, r = ways.shape
+    b = np.linalg.solve(square.T, side_by_side(ways)).reshape(d, n, r).transpose(1, 0, 2)
+    told = np.broadcast_to(np.linalg.solve(square.T, off.T).T, (n, d))
+    share, turn = np.linalg.eigh(np.matmul(b.transpose(0, 2, 1), b))
+    left = 1.0 - np.clip(share, 0.0, 1.0 - SURE)[:, None, :]
+    sharp = turn * ((1.0 - left) / left) @ turn.transpose(0, 2, 1)
+    return sharp, np.einsum("nrs,nds,nd->nr", turn / left @ turn.transpose(0, 2, 1), b, told, optimize=True)
+
+
+def side_by_side(ways: Array) -> Array:
+    """(n, d, r) -> (d, n r)"""
+    n, d, r = ways.shape
+    return ways.transpose(1, 0, 2).reshape(d, n * r)
