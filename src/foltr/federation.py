@@ -133,13 +133,13 @@ def client_step(
 def _as_promised(
     learner: Learner, privacy: Privatizer, payload: Array, weight: float, params: Array, user: User
 ) -> None:
-    """The ledger counts on it: updates have as many numbers as the parameters, and weights tell nothing but searches."""
+    """The ledger counts on it: updates have as many numbers as the parameters, weights tell nothing but searches."""
     name = type(learner).__name__
-    if declared := learner.rewards == 0:
+    if learner.rewards == 0:
         whole = f"{name} sends {np.shape(payload)} numbers, and the noise is made for updates of {params.shape}"
         require(np.shape(payload) == params.shape, whole)
     even = f"{name} sends a weight of {weight:g} for {user.sessions} searches, and {type(privacy).__name__} counts on "
-    require(not (declared and privacy.even) or weight == user.sessions, f"{even}weights that are those")
+    require(not privacy.even or weight == user.sessions, f"{even}weights that are those")
 
 
 def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Array:

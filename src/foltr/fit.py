@@ -141,6 +141,8 @@ def _privacy_fits(e: Experiment) -> None:
     else:
         no_updates = f"{privacy} privatizes updates, and {learner} sends rewards: use RandomizedReward"
         require(e.learner.rewards == 0, no_updates)
+    mean = f"{privacy} adds noise to the mean of messages, and those of {learner} are rewards, whose mean means nothing"
+    require(e.learner.rewards == 0 or not e.privacy.by_server, mean)
     e.device_learner  # noqa: B018  # refuses a ball that it cannot keep
     for event in described(e.privacy, setting_of(e, 1)):
         looks = f"{type(e.aggregator).__name__} looks at single updates"

@@ -10,6 +10,7 @@ from pathlib import Path
 from foltr import toml
 from foltr.core import require
 from foltr.data.dataset import Dataset
+from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.looks import people_of
 from foltr.privacy_account import Exposure, exposure_of, ledger_of
@@ -19,8 +20,8 @@ from foltr.user_files import use_given
 from foltr.worlds import Source
 
 APART = (
-    "data", "users", "malicious", "roaming", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
-)  # no part of a promise, but for what they make of exposure  # fmt: skip
+    "data", "users", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
+)  # no part of a promise, but for what a seed makes of exposure  # fmt: skip
 
 
 def privacy_command(file: Path, delta: float, colluding: int, used: list[Path]) -> None:
@@ -60,7 +61,10 @@ def of_sweep(points: list[tuple[str, Experiment]], delta: float, colluding: int)
     loaded = {data: splits(data) for data in dict.fromkeys(experiment.data for _, experiment in points)}
     groups: dict[tuple[int, tuple[object, ...]], list[tuple[str, Experiment]]] = {}
     for name, experiment in points:
-        features = checked_width(experiment, loaded[experiment.data])
+        try:
+            features = checked_width(experiment, loaded[experiment.data])
+        except Mistake as mistake:
+            raise Mistake(f"{name}: {mistake}") from None
         promised = (getattr(experiment, field.name) for field in fields(Experiment) if field.name not in APART)
         groups.setdefault((features, tuple(promised)), []).append((name, experiment))
     told: dict[str, list[str]] = {}

@@ -72,6 +72,8 @@ class Recorded:
     @property
     def row(self) -> dict[str, Any]:
         about = {"run": self.name, "method": self.method, **self.fields}
+        if revisions := self.environment.get("revisions"):  # of components that had other bits before
+            about["revisions"] = ", ".join(f"{name} {number}" for name, number in revisions.items())
         told = {name: value for name, value in self.final.items() if not isinstance(value, list | dict)}
         return {**about, **{name: value for name, value in told.items() if name not in about}}
 

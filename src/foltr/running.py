@@ -27,6 +27,7 @@ from foltr.levels import level
 from foltr.looks import notes_of, people_of
 from foltr.metrics import DEPTH, online_performance
 from foltr.outcome import Progress, Result, known
+from foltr.privacy_account import ledger_of
 from foltr.record import RESULTS, Folder, Metrics
 from foltr.threads import Threads
 from foltr.toml import written
@@ -91,7 +92,10 @@ class Run:
         if self.per_query and not self.folder.queries():
             with self.threads.running():
                 self.keep_queries(done[0])
-        return Result(self.experiment, *done, self.folder.path, self.train.width, found=True)
+        params, metrics, final = done
+        if "privacy" in final:  # as it is promised now: an earlier ledger may have said more than holds
+            final["privacy"] = ledger_of(self.experiment, self.train.width).plain()
+        return Result(self.experiment, params, metrics, final, self.folder.path, self.train.width, found=True)
 
     def _made(self, claim: Claim | None) -> Result:
         with self.threads.running():

@@ -57,8 +57,8 @@ def use_given(
     by: Path, wanted: Sequence[Path], given: Sequence[Path], quiet: bool = False, hashes: dict[str, Any] | None = None
 ) -> None:
     """`use` the files that are `given`, if all that the file `by` wants are among them. It may be somebody else's: no
-    code is loaded because it says so. A file is known by its path, or by its name where folders have moved. `hashes`
-    are of the files that a run was made with, by name."""
+    code is loaded because it says so. A file is known by its path, or by its name: folders move, and who was sent one
+    may have a file of that name that is trusted. `hashes` are of the files that a run was made with, by name."""
     asked = {os.path.realpath(file): file for file in wanted}
     found = {os.path.realpath(file): file for file in given}
     others = [file.name for path, file in found.items() if path not in asked]

@@ -16,7 +16,7 @@ from foltr.core import Array, Ranker
 from foltr.seeds import Stream
 
 TOLERANCE = 1e-6  # of the largest coefficient: documents outside any pair have a true coefficient of 0
-ROBUST_TOLERANCE = 1e-3  # the same, where noise is spread thinly over coefficients
+ROBUST_TOLERANCE = 1e-2  # the same, where noise is spread thinly over coefficients
 ROUNDS = 30  # of reweighting
 DIRECT = 300  # numbers, or unknowns, that are few
 RIDGE = 1e-10

@@ -104,8 +104,8 @@ class Gaussian(Untouched):
         if self.where == "client":
             return (GaussianNoise(self.sd, moved, seen="message", grid=step, off=d * OFF),)
         if self.where == "server":
-            steps = self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip  # of the bare mean, counted in sums
-            return (GaussianNoise(self.sd, moved + math.sqrt(d) * steps, seen="model", grid=step, off=d * OFF),)
+            rounded = self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip  # of bare numbers, in a sum
+            return (GaussianNoise(self.sd, moved + math.sqrt(d) * rounded, seen="model", grid=step, off=d * OFF),)
         steps = self.sent_sd(n) / step
         off = d * (n * OFF_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
         left = math.sqrt(setting.arriving / n)  # shares of those who dropped out are missing

@@ -22,6 +22,7 @@ from foltr.spec import brief
 Who = Literal["server", "models"]
 Unit = Literal["interaction", "round", "client"]
 TITLES: dict[Who, str] = {"server": "the server", "models": "who sees only models"}
+VERSION = 2  # of what is promised: 1 counted neither memory nor malicious clients, and promised what could be beaten
 NOBODY, CLIENTS, FOR_THE_SUM, THE_SERVER = "nobody", "enough other clients", "the server, for the sum", "the server"
 
 
@@ -63,6 +64,7 @@ class Ledger:
     def plain(self) -> dict[str, Any]:
         """For result.json, which has no infinity: an epsilon that is not finite is null."""
         return {
+            "version": VERSION,
             "mechanism": self.mechanism,
             "nominal": self.nominal,
             "delta": self.delta,
@@ -144,7 +146,7 @@ def ledger(
 def _can_be_swamped(event: Event, secure: bool) -> bool:
     """Whether numbers that are large enough would drown other messages in the rounding of a sum. The sum of a secure
     channel is exact; a server that adds the noise clips what it gets, if it gets each message."""
-    return event.seen == "sum" and not secure or event.seen == "model" and secure
+    return event.seen == ("model" if secure else "sum")
 
 
 def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:

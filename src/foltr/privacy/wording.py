@@ -26,8 +26,9 @@ NO_GRID = (
     "floating-point numbers can tell what noise should hide: nothing is promised."
 )
 OVERHEARD = (
-    "Malicious clients make their messages of what honest clients send. So one client moves the sum by more than its "
-    "own message, without any limit that is known here, and the noise is not made for that: nothing is promised."
+    "Malicious clients make their messages of what honest clients send (or the attack does not say that it overhears "
+    "nobody: `overhears = False`). So one client may move the sum by more than its own message, without any limit that "
+    "is known here, and the noise is not made for that: nothing is promised."
 )
 REMEMBERS = (
     "The learner keeps numbers on the device. What one round leaves there shapes every later message of that client, "
@@ -83,8 +84,8 @@ def remarks(case: Case) -> Iterator[str]:
         yield "This privatizer describes nothing that could be accounted for, so nothing is promised."
     elif case.void == "alone":
         yield (
-            f"Malicious clients add no noise, or know what they added. With {case.malicious:,} of them in a round of "
-            f"{case.setting.arriving:,}, too little noise is left to promise anything."
+            f"Malicious clients add no noise, or know what they added. There may be {case.malicious:,} of them among "
+            f"the {case.setting.arriving:,} messages that are sure to make a round: nothing is promised."
         )
     elif case.void:
         yield VOID[case.void]
@@ -136,7 +137,7 @@ def _of(event: Event, case: Case) -> Iterator[str]:
         yield _dropped(event, case)
     if event.seen == "sum" and case.secure and case.setting.arriving == n:
         yield f"All {n:,} messages are counted. Where some may be lost, say so (dropout): fewer carry less noise."
-    if event.seen == "sum" and n > 1:
+    if event.seen == "sum" and n > 1 and case.withstands is None:
         yield _masked(n) if case.secure else _bare(event, n, case.setting.arriving)
     if event.seen == "model":
         gets = "the bare sum" if case.secure else "every update bare"
@@ -172,11 +173,18 @@ def _dropped(event: Event, case: Case) -> str:
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    took = f"those of {case.malicious:,} malicious clients" if case.malicious else "those that are lost, or collude,"
-    left = f"The noise of {k:,} of {n:,} messages is counted on: {took} take theirs along"
+    left = f"The noise of {k:,} of {n:,} messages is counted on: {_who_takes(case)} take theirs along"
     if math.isinf(now):
         return f"{left}: with half of it or less no epsilon holds without a delta, and with one we compute none."
     return f"{left}: epsilon is at most {epsilon_told(now)} a round, instead of {epsilon_told(was)}."
+
+
+def _who_takes(case: Case) -> str:
+    colluding = case.missing - case.malicious
+    if not case.malicious:
+        return "those that are lost, or collude,"
+    with_others = f" and of {counted(colluding, 'colluding client')}" if colluding else ""
+    return f"those of {counted(case.malicious, 'malicious client')}{with_others}"
 
 
 def _bare(event: Event, n: int, arriving: int) -> str:

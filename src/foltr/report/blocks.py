@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from foltr.results import Runs
 
 SHOWN = 50  # rows of a kind that are named; the others are counted
+COUNTS_ALL = 2  # the version of ledgers since which nothing is promised that an attack is known to beat
 TOGETHER = 3  # conditions side by side in a summary
 
 
@@ -135,7 +136,10 @@ def _promises(told: Any) -> list[tuple[str, ...]]:
             for each in view["guarantees"]:
                 delta = f" (delta {each['delta']:g})" if each["delta"] else ""
                 parts.append(f"{each['title']}: {each['told']}{delta}")
-            rows.append((str(told["mechanism"]), str(view["title"]), "; ".join(parts), str(view["trusted"] or "-")))
+            stated = "; ".join(parts)
+            if told.get("version", 1) < COUNTS_ALL and told["mechanism"] != "none":
+                stated = f"withdrawn (an earlier ledger said {stated}): `foltr privacy` on its config says what holds"
+            rows.append((str(told["mechanism"]), str(view["title"]), stated, str(view["trusted"] or "-")))
     except (KeyError, TypeError, ValueError):  # none there, or of another version of foltr
         return []
     return rows

@@ -135,7 +135,7 @@ def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
         "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
         "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
         "results": lambda run: (None, run.environment.get("results")),
-        "revisions": lambda run: (_leaves(run, pairs), run.environment.get("revisions", {})),
+        "revisions": lambda run: (_leaves(run, pairs), run.row.get("revisions", "before")),
     }
     found: list[dict[str, Any]] = [{} for _ in runs]
     for name, way in ways.items():
@@ -145,8 +145,8 @@ def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
             contents.setdefault(config, set()).add(content)
         for unseen, (config, content) in zip(found, told, strict=True):
             if len(contents[config]) > 1:
-                told_as_it_is = name in ("results", "revisions")
-                unseen[name] = content if told_as_it_is else blake2b(content.encode(), digest_size=3).hexdigest()
+                short = blake2b(content.encode(), digest_size=3).hexdigest()
+                unseen[name] = content.strip("'") if name in ("results", "revisions") else short
     return found
 
 

@@ -32,7 +32,7 @@ def _refuse(values: Array, scaled: Array, room: float, bits: int, clients: int) 
     raise Mistake(
         f"{value:.6g} (a weight, or weight x update) is outside the range of a secure sum: with {clients} clients and "
         f"fraction_bits={bits} each number must be within {room * 2.0**-bits:.6g}; "
-        "take fewer fraction_bits, clip the updates, or take smaller steps"
+        "take fewer fraction_bits, smaller updates (clip, lr), or less noise"
     )
 
 

@@ -76,6 +76,17 @@ def test_malicious_clients_are_part_of_a_promise(tmp_path):
     assert "Malicious clients make their messages of what honest clients send" in " ".join(said.split())
 
 
+def test_how_many_are_malicious_is_part_of_a_promise(tmp_path):
+    text = SMALL + (
+        "clients = 100\nattack = 'CompromisedModel()'\nprivacy = \"Gaussian(noise=20.0, clip=0.1, where='shares')\"\n"
+        "channel = 'SecureSum()'\n[sweep]\nmalicious = [1, 40, 80]\n"
+    )
+    said = told(tmp_path, text, "--colluding", "20")[1]
+    words = " ".join(said.split())
+    assert said.count("1 experiment: ") == 3 and "those of 1 malicious client and of 20 colluding clients" in words
+    assert "100 malicious or colluding clients" not in words and "There may be 80 of them" in words
+
+
 def test_each_method_of_a_sweep_is_told_once(tmp_path):
     text = (
         SMALL + "participation = 0.5\nclients = 10\n[sweep]\nseed = [1, 2, 3]\n[[sweep.method]]\nname = 'bare'\n"
