@@ -69,10 +69,7 @@ class Cohort:
 
     def sealed(self) -> Cohort:
         """Itself, now read-only: what one component gets is still to be seen by others."""
-        self.clients.setflags(write=False)
-        self.updates.setflags(write=False)
-        self.weights.setflags(write=False)
-        for part in (self.directions, self.trusted, self.params):
+        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted, self.params):
             if part is not None:
                 part.setflags(write=False)
         return self
@@ -137,11 +134,8 @@ class Ranker(Protocol):
 
 
 class Learner(Protocol):
-    """From clicks to an update.
-
-    A learner that sends rewards may say `separate_searches = True`: no search of a round shapes the list or the reward
-    of another one. Only then does the ledger promise more for one interaction than for a round.
-    """
+    """From clicks to an update. One that sends rewards may say `separate_searches = True`, if no search of a round
+    shapes another one's list or reward: the ledger then promises more for one interaction than for a round."""
 
     @property
     def sessions(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foltr.core import Privatizer, require
+from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
 from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
 from foltr.privacy.wording import Case, block, counted, epsilon_told, remarks
@@ -116,7 +117,7 @@ def ledger(
         "no grid": any(event.grid is None for event in made),
         "overheard": overheard and any(event.seen != "message" for event in made),
         "alone": alone,
-        "unbounded": unbounded and any(_can_be_swamped(event, channel_is_secure) for event in made),
+        "unbounded": unbounded and any(_can_be_swamped(event, channel_is_secure, privacy) for event in made),
     }
     void = next((name for name, holds in voids.items() if holds), None)
     opened = channel_is_secure and withstands is not None and missing > withstands
@@ -143,10 +144,11 @@ def ledger(
     return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
 
 
-def _can_be_swamped(event: Event, secure: bool) -> bool:
+def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> bool:
     """Whether numbers that are large enough would drown other messages in the rounding of a sum. The sum of a secure
-    channel is exact; a server that adds the noise clips what it gets, if it gets each message."""
-    return event.seen == ("model" if secure else "sum")
+    channel is exact; a server that adds the noise may clip what it gets, if it gets each message."""
+    clips = privacy is not None and type(privacy).on_arrival is not Untouched.on_arrival
+    return (event.seen == "model" and (secure or not clips)) or (event.seen == "sum" and not secure)
 
 
 def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:

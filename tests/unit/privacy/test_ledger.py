@@ -333,3 +333,10 @@ def test_amplification_by_secrecy_ends_where_others_tell_who_was_drawn():
     assert not told.promised("models", "client").secret
     kept = account(Gaussian(8.0, 1.0, "server"), **part, remembers=True)
     assert kept.promised("models", "round") == kept.promised("models", "client")
+
+
+def test_a_privatizer_whose_server_clips_nothing_can_be_swamped():
+    noise = GaussianNoise(4.0, 1.0, "model", 1.0)
+    assert epsilons(account(Odd(noise), unbounded=True), "models") == [math.inf, math.inf]
+    assert math.isfinite(epsilons(account(Odd(noise)), "models")[0])
+    assert math.isfinite(epsilons(account(Gaussian(8.0, 1.0, "server"), unbounded=True), "models")[0])
