@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: on a busy machine its threads wait for each other
+
 import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
