@@ -1,15 +1,15 @@
-"""Is any stated epsilon beaten by an attack? Some hundred experiments, and the best attack that we know on each.
+"""Is any stated epsilon beaten by an attack? 153 small experiments, and the best attack that we know on each.
 
     python benchmarks/promises.py                  # every experiment; exit code 1 if a promise is broken
     python benchmarks/promises.py --quick          # the ten that CI plays
     python benchmarks/promises.py --ledger 0.9     # as if the ledger said a tenth less: which games would notice?
 
-Experiments are learners x privatizers x channels x partitions x attacks x rules x participation, as far as they are
-legal and one of these differs from the plainest, or two where the noise is not each message's own. Each is played as a
-whole (`foltr.audits.promises`): two inputs as far apart as the mechanism allows, many rounds with its real noise,
-malicious clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound of epsilon that
-holds with 99.9 % confidence; "of the promise" is how much of the stated epsilon that is, at the delta where it is most
-(of 1e-5, .01, .1, .3).
+Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and one of these differs
+from the plainest, or two where the noise is not each message's own; and a list of others (learners, known weak spots).
+Each is played as a whole (`foltr.audits.promises`): two inputs as far apart as the mechanism allows, many rounds with
+its real noise, malicious clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound
+of epsilon that holds with 99.9 % confidence; "of the promise" is how much of the stated epsilon that is, at the delta
+where it is most (of 1e-5, .01, .1, .3).
 """
 
 from __future__ import annotations

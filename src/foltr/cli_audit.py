@@ -15,7 +15,7 @@ def audit(
     users: Annotated[str | None, typer.Option(metavar="SPEC", help="Who clicks, if not the run's own users.")] = None,
     use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
     out: Annotated[Path, typer.Option(help="Where run folders are kept; a file is run first.")] = Path("runs"),
-    delta: Annotated[float, typer.Option(help="The chance with which a promise may fail, where it may.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")] = 1e-5,
     queries: Annotated[int, typer.Option(help="At most so many queries are attacked.")] = 500,
     games: Annotated[int, typer.Option(help="Rounds of each distinguishing game, at most, for either input.")] = 20_000,
     threads: Annotated[int, typer.Option(help="The results do not depend on it.")] = 1,

@@ -12,7 +12,7 @@ from foltr.cli_tools import GIVEN
 
 def privacy(
     file: Annotated[Path, typer.Argument(help="An experiment's TOML file, or one with a sweep table.")],
-    delta: Annotated[float, typer.Option(help="The chance with which a promise may fail, where it may.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")] = 1e-5,
     colluding: Annotated[int, typer.Option(help="Clients of a round who tell the server their noise.")] = 0,
     use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
 ) -> None:

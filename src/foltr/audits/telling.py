@@ -54,7 +54,7 @@ def _here(audit: Audit, view: View) -> str:
 def promised(bound: Bound) -> str:
     if math.isinf(bound.epsilon):
         return "nothing is promised"
-    but = f", but for a chance of {bound.delta:g}" if bound.delta else ""
+    but = f" with delta = {bound.delta:g}" if bound.delta else ""
     best = 1.0 / (1.0 + math.exp(-bound.epsilon))  # of one client-round, whatever the attack
     sure = f"; a guess between two is right {100 * best:.4g} % of the time at most" if not bound.delta else ""
     return f"promised is epsilon {epsilon_told(bound.epsilon)}{but}{sure}"
@@ -111,7 +111,7 @@ def _verdict(audit: Audit) -> Iterator[str]:
             f"is chance, 1 is every click. {promised(best.promised)[0].upper()}{promised(best.promised)[1:]}."
         )
     if any(game.promised.delta for game in (*audit.games, *(each.game for each in audit.members))):
-        yield f"* but for a chance of delta = {audit.ledger.delta:g}"
+        yield f"* with delta = {audit.ledger.delta:g}"
     if audit.broken:
         yield "FAILED: an attack achieves more than the stated epsilon allows. The mechanism does not keep its promise."
     elif audit.experiment.privacy is None:

@@ -1,4 +1,5 @@
-"""From events to epsilons, by closed forms: what is told here does not depend on which packages are installed.
+"""From events to epsilons, by closed forms: what is told here does not depend on which packages are installed (but for
+`sampled`, which needs dp-accounting).
 
 Write P and Q for what is seen with one client's data and with any other in its place.
 
@@ -65,7 +66,7 @@ class Bound:
     secret: bool = False  # whether it counts on nobody knowing who takes part in which round
 
 
-NONE = Bound(math.inf, 0.0, "no finite epsilon holds")
+NONE = Bound(math.inf, 0.0, "no finite epsilon is known")
 
 
 def bound(parts: Parts, delta: float) -> Bound:

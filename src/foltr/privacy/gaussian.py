@@ -16,7 +16,7 @@ from foltr.privacy.events import Event, GaussianNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-FARTHEST = 14.0  # standard deviations: no draw reaches farther
+FARTHEST = 14.0  # standard deviations, for which the grid is made: a draw beyond has a chance below 1e-43
 OFF = 2.0**-28  # of the logarithm of a probability, for each number that is drawn once; of each share:
 OFF_SHARE = 2.0**-31
 ADDED = 2.0**-52  # of a sum in float64, for each of its terms

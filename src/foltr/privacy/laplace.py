@@ -14,7 +14,7 @@ from foltr.privacy.events import Event, LaplaceNoise, Setting
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-FARTHEST = 37.0  # scales: 52 bits of a uniform draw reach no farther
+FARTHEST = 37.0  # scales, for which the grid is made: 52 bits of a uniform draw reach no farther
 OFF = 2.0**-26  # of the logarithm of a probability, for each number
 
 

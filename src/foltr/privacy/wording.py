@@ -26,13 +26,13 @@ NO_GRID = (
     "floating-point numbers can tell what noise should hide: nothing is promised."
 )
 OVERHEARD = (
-    "Malicious clients make their messages of what honest clients send (or the attack does not say that it overhears "
-    "nobody: `overhears = False`). So one client may move the sum by more than its own message, without any limit that "
-    "is known here, and the noise is not made for that: nothing is promised."
+    "The messages of malicious clients may depend on those of honest clients. One client can then change the sum by "
+    "more than its own message, and the noise is not made for that: nothing is promised. (An attack of your own that "
+    "uses no honest message says so: overhears = False.)"
 )
 REMEMBERS = (
     "The learner keeps numbers on the device. What one round leaves there shapes every later message of that client, "
-    "so one client-round is promised no more than all of the client's rounds together."
+    "so the epsilon of one client-round is that of all its rounds together."
 )
 UNBOUNDED = (
     "Malicious clients may send numbers so large that all others are lost in the rounding of the sum, and the noise "
@@ -114,12 +114,12 @@ def _composed(case: Case) -> str:
 
 def _opened(case: Case) -> str:
     told = (
-        f"{case.missing:,} malicious or colluding clients could open single messages together with the server: the "
-        f"channel withstands {case.withstands:,}. Against the server only noise on each message counts."
+        f"{case.missing:,} malicious or colluding clients could reveal single messages together with the server: the "
+        f"secure sum withstands {case.withstands:,}. Against the server only the noise of single messages counts."
     )
     if math.isinf(case.round.epsilon) or all(event.seen == "message" for event in case.events):
         return told
-    return f"{told} As long as none of them helps it, epsilon is {epsilon_told(case.round.epsilon)} there too, a round."
+    return f"{told} If none of them helps it, epsilon against it is {epsilon_told(case.round.epsilon)} a round."
 
 
 def _of(event: Event, case: Case) -> Iterator[str]:
@@ -159,8 +159,8 @@ def _norms(event: GammaNoise) -> str:
     return (
         f"The noise would give epsilon {event.l2 / event.scale:.3g} if all numbers of a message together changed by at "
         f"most {event.l2:.3g} (L1 norm). But it is their Euclidean length that is kept below that (L2 norm): spread "
-        f"over {event.d:,} numbers, they change by sqrt({event.d}) = {math.sqrt(event.d):.1f} times as much. So "
-        f"epsilon is {epsilon_told(pure_epsilon(whole))} a round; what is less than that, above, holds but for delta."
+        f"over {event.d:,} numbers, they change by sqrt({event.d}) = {math.sqrt(event.d):.1f} times as much. So with "
+        f"all shares of the noise, epsilon is {epsilon_told(pure_epsilon(whole))} a round without a delta."
     )
 
 
@@ -173,18 +173,18 @@ def _dropped(event: Event, case: Case) -> str:
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    left = f"The noise of {k:,} of {n:,} messages is counted on: {_who_takes(case)} take theirs along"
+    left = f"Only {k:,} of {n:,} shares of the noise are counted on: {_who_takes(case)}"
     if math.isinf(now):
-        return f"{left}: with half of it or less no epsilon holds without a delta, and with one we compute none."
-    return f"{left}: epsilon is at most {epsilon_told(now)} a round, instead of {epsilon_told(was)}."
+        return f"{left}. With half of the shares or fewer the ledger has no finite bound."
+    return f"{left}. So epsilon is at most {epsilon_told(now)} a round, instead of {epsilon_told(was)}."
 
 
 def _who_takes(case: Case) -> str:
     colluding = case.missing - case.malicious
     if not case.malicious:
-        return "those that are lost, or collude,"
-    with_others = f" and of {counted(colluding, 'colluding client')}" if colluding else ""
-    return f"those of {counted(case.malicious, 'malicious client')}{with_others}"
+        return "the others may be lost, or their clients may reveal them"
+    with_others = f" and {counted(colluding, 'colluding client')}" if colluding else ""
+    return f"{counted(case.malicious, 'malicious client')}{with_others} may add none, or reveal theirs"
 
 
 def _bare(event: Event, n: int, arriving: int) -> str:
@@ -226,10 +226,12 @@ def block(
     for (who, trusted, _), row in zip(rows, cells, strict=True):
         shown = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         lines.append(f"  {who:<{names}}  {shown}  {trusted or '-'}")
-    starred = f" (* but for a chance of delta = {delta:g})" if any("*" in cell for row in cells for cell in row) else ""
+    starred = any("*" in cell for row in cells for cell in row)
+    added = f" With a star: any observation is at most exp(epsilon) times as likely, plus delta = {delta:g}."
     meaning = (
-        f"Epsilon{starred}: what is seen changes the odds of any guess about the one that is named above it at most "
-        "exp(epsilon) times: 2.7 times at 1, 150 at 5, 22,000 at 10. Smaller is better; no limit: nothing is promised."
+        "Epsilon limits what can be learned about the unit at the head of the column: whatever is observed, the odds "
+        "of any two possibilities change at most exp(epsilon) times: 2.7 times at 1, 150 at 5, 22,000 at 10. No limit: "
+        f"nothing is promised.{added if starred else ''}"
     )
     lines += wrap(meaning, WIDTH, initial_indent="  ", subsequent_indent="  ")
     for remark in said:

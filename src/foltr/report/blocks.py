@@ -107,7 +107,7 @@ def privacy_ledger(runs: Runs) -> Block | None:
         return Block("Privacy", text)
     text = (
         "What a run guarantees (differential privacy, one replaced by any other): what is seen changes the odds of any "
-        "guess about what is protected at most exp(epsilon) times; with a delta, but for a chance of delta."
+        "guess about what is protected at most exp(epsilon) times; with a delta, a probability plus delta."
     )
     columns = ("privatizer", "against", "epsilon, for what is protected", "if one trusts", "runs")
     rows = [(*row, f"{n:,} of {len(runs):,}") for row, n in list(Counter(promises).items())[:SHOWN]]

@@ -151,7 +151,7 @@ def test_malicious_clients_add_no_share_of_the_noise(privacy, true):
     found = ledger_of(e, 46)
     assert found.promised("models", "round").epsilon == pytest.approx(true, abs=0.01)
     assert found.promised("server", "round").epsilon > 17.0  # 450 could open messages, which carry one share each
-    assert "withstands 200" in " ".join(found.remarks) and "550 of 1,000 messages" in " ".join(found.remarks)
+    assert "withstands 200" in " ".join(found.remarks) and "550 of 1,000 shares" in " ".join(found.remarks)
     fewer = ledger_of(replace(e, malicious=150), 46)
     assert fewer.promised("server", "round") == fewer.promised("models", "round")
     assert fewer.promised("server", "round").epsilon > ledger_of(replace(e, attack=None, malicious=0), 46).promised(
@@ -165,8 +165,8 @@ def test_malicious_clients_count_as_many_as_there_are_in_a_round():
         channel="SecureSum()", attack="DataPoisoning()", malicious=20, participation=0.2,
     )  # fmt: skip
     ledgers = [ledger_of(each, 46) for each in (e, replace(e, roaming=True), replace(e, malicious=99))]
-    counted = [[remark for remark in each.remarks if "malicious clients take theirs" in remark] for each in ledgers]
-    assert all("of 20 messages" in told[0] for told in counted[:2])
+    counted = [[remark for remark in each.remarks if "malicious clients may add none" in remark] for each in ledgers]
+    assert all("of 20 shares" in told[0] for told in counted[:2])
     assert ledgers[2].promised("models", "round").epsilon == math.inf
     assert "There may be 20 of them among the 20 messages" in " ".join(ledgers[2].remarks)
 

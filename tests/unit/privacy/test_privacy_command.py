@@ -72,8 +72,8 @@ def test_malicious_clients_are_part_of_a_promise(tmp_path):
     )
     code, said = told(tmp_path, text)
     assert code == 0 and said.count("1 experiment: ") == 3
-    assert "70 of 100 messages is counted on: those of 30 malicious clients" in " ".join(said.split())
-    assert "Malicious clients make their messages of what honest clients send" in " ".join(said.split())
+    assert "70 of 100 shares of the noise are counted on: 30 malicious clients may add none" in " ".join(said.split())
+    assert "The messages of malicious clients may depend on those of honest clients" in " ".join(said.split())
 
 
 def test_how_many_are_malicious_is_part_of_a_promise(tmp_path):
@@ -83,7 +83,7 @@ def test_how_many_are_malicious_is_part_of_a_promise(tmp_path):
     )
     said = told(tmp_path, text, "--colluding", "20")[1]
     words = " ".join(said.split())
-    assert said.count("1 experiment: ") == 3 and "those of 1 malicious client and of 20 colluding clients" in words
+    assert said.count("1 experiment: ") == 3 and "1 malicious client and 20 colluding clients may add none" in words
     assert "100 malicious or colluding clients" not in words and "There may be 80 of them" in words
 
 
