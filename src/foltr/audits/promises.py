@@ -125,7 +125,7 @@ class Table:
         """ln of how much likelier what is seen is with the second update than with the first, round by round."""
         events = events_in(self.privacy, view, len(self.params))
         zero, one = kept(self.privacy, np.stack(pair).astype(np.float64), self.e.cohort)
-        secret = view.kind == "model" and self.e.attack is None
+        secret = view.kind == "model" and self.e.attack is None and self.e.cohort < self.e.clients - 1
         chance = self.e.cohort / self.e.clients if secret else 1.0  # of taking part, where nobody knows
         found = np.empty(games)
         for start, seen in self._seen(pair[world], world, games, view, chance):
