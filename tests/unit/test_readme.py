@@ -16,7 +16,7 @@ def blocks(language):
 
 def test_exactly_two_commands_set_everything_up():
     demo, tests = blocks("sh")
-    assert demo.endswith("foltr demo\n") and tests.endswith("pytest\n")
+    assert demo.endswith("foltr demo\n") and tests.endswith("pytest -n 2\n")
 
 
 def test_the_python_snippet_runs_in_a_fresh_interpreter(tmp_path):
