@@ -76,7 +76,6 @@ class Server:
             raise FloatingPointError(f"round {state.t}: the server's parameters are not finite on a device")
         return State(params, aggregator, optimizer, state.t + 1, state.withheld)
 
-
     def _noisy(self, privacy: Privatizer, cohort: Cohort, n: int, rng: Stream) -> Cohort:
         """One row: the mean of what arrived, with the noise. Whatever the learner and the rule make of it, they make of
         what is already private."""
@@ -133,13 +132,14 @@ def client_step(
 def _as_promised(
     learner: Learner, privacy: Privatizer, payload: Array, weight: float, params: Array, user: User
 ) -> None:
-    """The ledger counts on it: updates have as many numbers as the parameters, weights tell nothing but searches."""
+    """What the ledger counts on: an update has as many numbers as the parameters, and where the privatizer needs even
+    weights, a weight is the number of searches."""
     name = type(learner).__name__
     if learner.rewards == 0:
         whole = f"{name} sends {np.shape(payload)} numbers, and the noise is made for updates of {params.shape}"
         require(np.shape(payload) == params.shape, whole)
-    even = f"{name} sends a weight of {weight:g} for {user.sessions} searches, and {type(privacy).__name__} counts on "
-    require(not privacy.even or weight == user.sessions, f"{even}weights that are those")
+    even = f"{name} sends a weight of {weight:g} for {user.sessions} searches, and {type(privacy).__name__} needs "
+    require(not privacy.even or weight == user.sessions, f"{even}the number of searches as the weight")
 
 
 def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Array:

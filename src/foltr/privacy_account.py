@@ -12,6 +12,7 @@ from foltr.experiment import Experiment
 from foltr.federation import participants
 from foltr.fit import setting_of
 from foltr.privacy.accounting import described
+from foltr.privacy.events import Conditions
 from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
 from foltr.staging import Malicious
@@ -45,14 +46,15 @@ def ledger_of(
             f"{colluding:,} of {e.cohort:,} clients could open every message of {type(e.channel).__name__} together"
         )
         require(colluding <= withstands, f"{opened} (it withstands {withstands:,}): then nothing would be promised")
-    return ledger(
-        e.privacy, setting, channel_is_secure=withstands is not None, seed_is_shared=shared,
-        rounds=e.rounds, times=found.times, delta=delta, colluding=colluding,
+    given = Conditions(
+        setting, e.rounds, found.times,
         clients=e.clients if e.attack is None else e.cohort,  # malicious clients know whether they were drawn
-        malicious=found.malicious, overheard=e.attack is not None and e.attack.overhears,
-        remembers=len(e.device_learner.remembered(e.ranker, params)) > 0, withstands=withstands,
-        unbounded=e.attack is not None and e.attack.rewrites, separate=getattr(e.learner, "separate_searches", False),
+        withstands=withstands, seed_is_shared=shared,
+        remembers=len(e.device_learner.remembered(e.ranker, params)) > 0,
+        separate=getattr(e.learner, "separate_searches", False), colluding=colluding, malicious=found.malicious,
+        overheard=e.attack is not None and e.attack.overhears, unbounded=e.attack is not None and e.attack.rewrites,
     )  # fmt: skip
+    return ledger(e.privacy, given, delta)
 
 
 def exposure_of(e: Experiment) -> Exposure:

@@ -21,11 +21,11 @@ from foltr.audits.guesses import (
     with_weights,
 )
 from foltr.audits.intervals import Estimate, area, mean_of
-from foltr.audits.noise import View, message, promise, sent
+from foltr.audits.noise import View, message, promise, sent, variance
 from foltr.audits.pdgd_model import LONGEST, Model, click_sets
 from foltr.audits.rewards import chance_of_truth, promised
 from foltr.audits.searches import Search, single
-from foltr.audits.sums import Client, Sum, client, rounding, variance
+from foltr.audits.sums import Client, Sum, client, rounding
 from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
 from foltr.learners.es import ES, read_messages

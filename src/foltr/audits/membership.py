@@ -12,13 +12,12 @@ import numpy as np
 from foltr.audits.games import Game, judged
 from foltr.audits.intervals import Estimate, area_interval
 from foltr.audits.labels import MANY_WEIGHTS, Tell
-from foltr.audits.noise import View, events_in, kept, log_density, message, promise, sent, summed
+from foltr.audits.noise import View, events_in, kept, log_density, message, promise, sent, summed, variance
 from foltr.core import Array, ClickModel, Privatizer
 from foltr.data.dataset import Dataset
 from foltr.engines.local import Local
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import Bound
-from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise
 from foltr.seeds import stream
 from foltr.simulation import iid
 from foltr.threads import Threads
@@ -102,25 +101,13 @@ class _Sum:
         d, n = bare.shape[1], view.arriving
         self.mean = bare.mean(axis=0)
         if d > MANY_WEIGHTS:  # each number by itself, which is quicker and worse
-            spread = n * bare.var(axis=0) + _variance(privacy, view, d)
+            spread = n * bare.var(axis=0) + variance(privacy, view, d)
             self.weigh: Callable[[Array], Array] = lambda way: way / (spread + 1e-6 * spread.mean())
         else:
-            full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * _variance(privacy, view, d)
+            full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * variance(privacy, view, d)
             inverse = np.linalg.pinv(full, rcond=1e-9, hermitian=True)
             self.weigh = lambda way: inverse @ way
 
     def __call__(self, messages: Array, target: Array) -> float:
         way = kept(self.privacy, target[None].astype(np.float64), self.view.asked)[0] - self.mean
         return float(self.weigh(way) @ (messages.sum(axis=0) - len(messages) * self.mean - way / 2.0))
-
-
-def _variance(privacy: Privatizer | None, view: View, d: int) -> float:
-    """Of a sum's noise, in each number."""
-    total = 0.0
-    for event in events_in(privacy, view, d):
-        times = view.arriving if event.seen == "message" else 1
-        if isinstance(event, GaussianNoise):
-            total += times * event.sd**2
-        elif isinstance(event, LaplaceNoise | GammaNoise):
-            total += times * 2.0 * event.scale**2 * (event.shape if isinstance(event, GammaNoise) else 1.0)
-    return total

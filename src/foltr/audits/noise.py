@@ -83,6 +83,18 @@ def kept(privacy: Privatizer | None, updates: Array, n: int) -> Array:
     return updates
 
 
+def variance(privacy: Privatizer | None, view: View, d: int) -> float:
+    """Of the noise in each number of a sum."""
+    total = 0.0
+    for event in events_in(privacy, view, d):
+        times = view.arriving if event.seen == "message" else 1
+        if isinstance(event, GaussianNoise):
+            total += times * event.sd**2
+        elif isinstance(event, LaplaceNoise | GammaNoise):
+            total += times * 2.0 * event.scale**2 * (event.shape if isinstance(event, GammaNoise) else 1.0)
+    return total
+
+
 def _clipped(updates: Array, norms: Array, clip: float) -> Array:
     return updates * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
 

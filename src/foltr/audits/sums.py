@@ -18,11 +18,9 @@ from math import lgamma
 import numpy as np
 
 from foltr.audits.guesses import Guess
-from foltr.audits.noise import View, events_in
 from foltr.audits.pdgd_model import Model, click_sets
 from foltr.audits.searches import Search
-from foltr.core import Array, Privatizer
-from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise
+from foltr.core import Array
 
 OFTEN = 0.5, 1.0  # Beta: how much users click, some nothing and some nearly all
 ROUNDING, LEAST = 1e-7, 1e-30  # of a number in float32; of the variance, where all numbers are 0
@@ -64,18 +62,6 @@ def client(model: Model, search: Search, n: int) -> Client:
     sizes[sizes <= NOTHING * sizes[0]] = 0.0
     scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
     return Client(span @ mean, span @ turn.T * sizes, off @ turn.T * scale)
-
-
-def variance(privacy: Privatizer | None, view: View, d: int) -> float:
-    """Of a sum's noise, in each number."""
-    total = 0.0
-    for event in events_in(privacy, view, d):
-        times = view.arriving if event.seen == "message" else 1
-        if isinstance(event, GaussianNoise):
-            total += times * event.sd**2
-        elif isinstance(event, LaplaceNoise | GammaNoise):
-            total += times * 2.0 * event.scale**2 * (event.shape if isinstance(event, GammaNoise) else 1.0)
-    return total
 
 
 def rounding(params: Array, clients: list[Client]) -> float:

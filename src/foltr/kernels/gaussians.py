@@ -18,6 +18,17 @@ _S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15 = (2.0 / k for k in range(1, 17, 2))
 
 
 @kernel()
+def split(r, bits, i):
+    """(e, s) with ln r[i] = e ln 2 + 2 artanh(s), |s| < 0.18. `bits` are those of r, and r[i] is overwritten."""
+    e = (bits[i] >> 52) - 1023
+    bits[i] = (bits[i] & _MANTISSA) | _ONE
+    m = r[i]
+    large = m > ROOT2
+    m = 0.5 * m if large else m
+    return e + 1 if large else e, (m - 1.0) / (m + 1.0)
+
+
+@kernel()
 def gaussians(key, n, u, r, out):
     """out[:n] = the first n draws of the key; u and r (float64) are scratch. In passes, so that each is vectorised."""
     bits = r.view(np.int64)
@@ -26,13 +37,7 @@ def gaussians(key, n, u, r, out):
         u[i] = (np.float64(int64(w >> uint64(12))) + 0.5) * 2.0**-52
         r[i] = min(u[i], 1.0 - u[i])
     for i in range(n):
-        e = (bits[i] >> 52) - 1023
-        bits[i] = (bits[i] & _MANTISSA) | _ONE
-        m = r[i]
-        large = m > ROOT2
-        m = 0.5 * m if large else m
-        e = e + 1 if large else e
-        s = (m - 1.0) / (m + 1.0)
+        e, s = split(r, bits, i)
         z = s * s
         series = ((((((_S15 * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z + _S1
         r[i] = math.sqrt(-(e * LN2 + s * series))

@@ -7,11 +7,11 @@ from numba import float64, int64, uint64
 
 from foltr.kernels import kernel
 from foltr.kernels.draws import below, word
+from foltr.kernels.gaussians import split
 from foltr.noise import DEEPEST, FAR, FINE, MIDDLE, TAIL, TERMS
-from foltr.seeds import LN2, ROOT2
+from foltr.seeds import LN2
 
 _FINE = uint64(FINE)
-_MANTISSA, _ONE = np.int64(0x000FFFFFFFFFFFFF), np.int64(0x3FF0000000000000)
 (_A0, _A1, _A2, _A3, _A4, _A5, _A6, _A7), (_, _B1, _B2, _B3, _B4, _B5, _B6, _B7) = MIDDLE
 (_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7), (_, _D1, _D2, _D3, _D4, _D5, _D6, _D7) = TAIL
 (_E0, _E1, _E2, _E3, _E4, _E5, _E6, _E7), (_, _F1, _F2, _F3, _F4, _F5, _F6, _F7) = FAR
@@ -64,13 +64,7 @@ def normals(key, n, v, r, out):
     for i in range(n):
         r[i] = v[i]
     for i in range(n):
-        e = (bits[i] >> 52) - 1023
-        bits[i] = (bits[i] & _MANTISSA) | _ONE
-        m = r[i]
-        large = m > ROOT2
-        m = 0.5 * m if large else m
-        e = e + 1 if large else e
-        s = (m - 1.0) / (m + 1.0)
+        e, s = split(r, bits, i)
         z = s * s
         series = ((((((((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z  # noqa: E501
         r[i] = math.sqrt(-(e * LN2 + s * (series + _S1)))

@@ -33,7 +33,7 @@ def keep_in_ball(w, radius):
         total += np.float64(w[f]) * np.float64(w[f])
     norm = math.sqrt(total)
     if norm > radius:
-        shrink = float32(radius / norm if radius >= 1e-30 * norm else 0.0)  # of less float32 has no such factor
+        shrink = float32(radius / norm if radius >= 1e-30 * norm else 0.0)  # FARTHEST_OUT of learners/pdgd.py
         for f in range(w.shape[0]):
             w[f] *= shrink
 

@@ -14,7 +14,7 @@ from foltr.policies import best_first, plackett_luce, scored
 from foltr.seeds import Stream
 from foltr.spec import learner
 
-FARTHEST_OUT = 1e-30  # of the ball's radius to the weights' length: whoever is farther out is set to 0
+FARTHEST_OUT = 1e-30  # radius of the ball / length of the weights: float32 can hardly scale by less, so they become 0
 
 
 @learner
@@ -83,7 +83,7 @@ class PDGD(SendsUpdates):
         norm = np.sqrt(np.square(local, dtype=np.float64).sum())
         if self.max_norm is None or norm <= self.max_norm:
             return local
-        if self.max_norm < FARTHEST_OUT * norm:  # float32 has no such factor
+        if self.max_norm < FARTHEST_OUT * norm:
             return np.zeros_like(local)
         return local * np.float32(self.max_norm / norm)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from foltr.core import Privatizer, require
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
-from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
+from foltr.privacy.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.privacy.wording import Case, block, counted, epsilon_told, remarks
 from foltr.spec import brief
 
@@ -84,63 +84,48 @@ def _plain(view: View) -> dict[str, Any]:
     return {"against": view.who, "title": TITLES[view.who], "trusted": view.trusted, "guarantees": told}
 
 
-def ledger(
-    privacy: Privatizer | None, setting: Setting, channel_is_secure: bool, seed_is_shared: bool, rounds: int,
-    times: int, clients: int, delta: float, colluding: int = 0, *, malicious: int = 0, overheard: bool = False,
-    remembers: bool = False, withstands: int | None = None, unbounded: bool = False, separate: bool = True,
-) -> Ledger:  # fmt: skip
-    """What holds over `rounds` rounds, of which the busiest client takes part in `times`, if so many of a round's other
-    clients are `colluding`: they know their shares of the noise. So do the `malicious` ones of a round, who may add
-    none. `overheard`: these make their messages of what honest clients send. `remembers`: what a round leaves on a
-    device shapes its later messages. A secure channel `withstands` so many who collude with the server. `unbounded`:
-    malicious clients send what they like. `separate`: no search of a round shapes another one's reward.
+def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledger:
+    """What holds under these conditions.
 
-    That a round's cohort is drawn from more `clients` counts only for noise that a trusted server adds, because the
+    That a round's cohort is drawn from more clients counts only for noise that a trusted server adds, because the
     server itself knows who takes part, and only where no malicious client tells what it knows of that. Who sees only
     models may be one client that was not drawn.
     """
-    require(1 <= setting.arriving <= setting.cohort, f"{setting.arriving} of {setting.cohort} clients cannot arrive")
-    require(colluding >= 0, f"colluding must be >= 0, got {colluding}")
-    require(1 <= times <= rounds, f"a client cannot take part in {times} of {rounds} rounds")
-    require(setting.cohort <= clients, f"a round of {setting.cohort} cannot be drawn from {clients} clients")
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    made, alone, missing = described(privacy, setting), False, colluding + malicious
-    if missing and any(event.seen == "sum" for event in made):
-        nobody = f"{colluding} colluding clients of {setting.arriving} that may make a round leave nobody to hide among"
-        require(colluding < setting.arriving, nobody)
-        alone = missing >= setting.arriving
+    cohort, counted_on, alone = given.setting.cohort, given.setting.arriving, False
+    made = described(privacy, given.setting)
+    if given.missing and any(event.seen == "sum" for event in made):
+        nobody = f"{given.colluding} colluding clients of {counted_on} that may make a round leave nobody to hide among"
+        require(given.colluding < counted_on, nobody)
+        alone = given.missing >= counted_on
         if not alone:
-            setting = replace(setting, arriving=setting.arriving - missing)
-            made = described(privacy, setting)
+            counted_on -= given.missing
+            made = described(privacy, replace(given.setting, arriving=counted_on))
     voids = {
-        "shared seed": seed_is_shared,
+        "shared seed": given.seed_is_shared,
         "no grid": any(event.grid is None for event in made),
-        "overheard": overheard and any(event.seen != "message" for event in made),
+        "overheard": given.overheard and any(event.seen != "message" for event in made),
         "alone": alone,
-        "unbounded": unbounded and any(_can_be_swamped(event, channel_is_secure, privacy) for event in made),
+        "unbounded": given.unbounded and any(_can_be_swamped(event, given.secure, privacy) for event in made),
     }
     void = next((name for name, holds in voids.items() if holds), None)
-    opened = channel_is_secure and withstands is not None and missing > withstands
     events = () if void else made
     rewards = made if privacy is not None and privacy.acts_on == "rewards" else ()
-    views, secretly = [], _by_the_server(events) if setting.cohort < clients - 1 and not missing else None
+    views, secretly = [], _by_the_server(events) if cohort < given.clients - 1 and not given.missing else None
     for who in TITLES:
-        secure = channel_is_secure and not (who == "server" and opened)
-        found = _guarantees(_seen(events, who, secure, setting), rewards, times, delta, remembers, separate)
+        secure = given.secure and not (who == "server" and given.opened)
+        found = _guarantees(_seen(events, who, secure, counted_on), rewards, given, delta)
         if secretly:
             found = [replace(each, title="one client, whole run") if each.unit == "client" else each for each in found]
         if who == "models" and secretly:
-            found = _amplified(found, secretly, setting.cohort, clients - 1, rounds, delta, remembers)
+            found = _amplified(found, secretly, given, delta)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
         views.append(View(who, _trusted(events, who, secure) if holds else None, tuple(found)))
-    round_of_models, total = (each.bound for each in views[-1].guarantees[-2:])
-    case = Case(
-        privacy is not None, bool(rewards), made, setting, channel_is_secure, void, times, round_of_models, total,
-        delta, malicious, missing, remembers, withstands if opened else None,
-    )  # fmt: skip
+    of_round, total = (each.bound for each in views[-1].guarantees[-2:])
+    case = Case(privacy is not None, bool(rewards), made, given, counted_on, void, of_round, total, delta)
     if privacy is None:
         return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
-    mechanism = brief(privacy) + (", behind a secure sum" if channel_is_secure else "")
+    mechanism = brief(privacy) + (", behind a secure sum" if given.secure else "")
     return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
 
 
@@ -151,13 +136,13 @@ def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> b
     return (event.seen == "model" and (secure or not clips)) or (event.seen == "sum" and not secure)
 
 
-def _seen(events: tuple[Event, ...], who: Who, secure: bool, setting: Setting) -> tuple[Event, ...]:
+def _seen(events: tuple[Event, ...], who: Who, secure: bool, n: int) -> tuple[Event, ...]:
     """The events as an adversary meets them; () where some noise is not there yet."""
     if who == "models":
         return events
     if any(event.seen == "model" for event in events):
         return ()
-    return tuple(event if event.seen == "message" or secure else share(event, setting.arriving) for event in events)
+    return tuple(event if event.seen == "message" or secure else share(event, n) for event in events)
 
 
 def share(event: Event, n: int) -> Event:
@@ -171,20 +156,20 @@ def share(event: Event, n: int) -> Event:
 
 
 def _guarantees(
-    seen: tuple[Event, ...], rewards: tuple[Event, ...], times: int, delta: float, remembers: bool, separate: bool
-) -> list[Guarantee]:
+    seen: tuple[Event, ...], rewards: tuple[Event, ...], given: Conditions, delta: float
+) -> list[Guarantee]:  # fmt: skip
     """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction has one of its own, if
-    searches are `separate`. Where a device `remembers`, whatever is changed in one round may change all later ones."""
+    searches are separate. Where a device remembers, whatever is changed in one round may change all later ones."""
     answers = tuple(event for event in rewards if isinstance(event, RandomizedResponse))
-    whole = tuple((event, times) for event in seen)
-    once = whole if remembers else tuple((event, 1) for event in seen)
+    whole = tuple((event, given.times) for event in seen)
+    once = whole if given.remembers else tuple((event, 1) for event in seen)
     units: list[tuple[Unit, str, Parts]] = [
         ("round", "one client-round", once),
-        ("client", f"one client, {counted(times, 'round')}", whole),
+        ("client", f"one client, {counted(given.times, 'round')}", whole),
     ]
     if answers and answers == rewards:
         single = tuple((replace(event, times=1), 1) for event in answers) if seen else ()
-        units.insert(0, ("interaction", "one interaction", single if separate and not remembers else once))
+        units.insert(0, ("interaction", "one interaction", single if given.separate and not given.remembers else once))
     return [Guarantee(unit, title, bound(parts, delta) if parts else NONE) for unit, title, parts in units]
 
 
@@ -197,12 +182,10 @@ def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
     return one if moved and len(noises) == len(events) else None
 
 
-def _amplified(
-    found: list[Guarantee], noise: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float,
-    remembers: bool,
-) -> list[Guarantee]:  # fmt: skip
+def _amplified(found: list[Guarantee], noise: GaussianNoise, given: Conditions, delta: float) -> list[Guarantee]:
     """The better of two: as if everybody knew who takes part, or with that kept secret."""
-    secret = [sampled(noise, cohort, clients, count, delta) for count in (rounds if remembers else 1, rounds)]
+    counts = given.rounds if given.remembers else 1, given.rounds
+    secret = [sampled(noise, given.setting.cohort, given.clients - 1, count, delta) for count in counts]
     pairs = zip(found, secret, strict=True)
     return [replace(each, bound=min(each.bound, other, key=lambda one: one.epsilon)) for each, other in pairs]
 

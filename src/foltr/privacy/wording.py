@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from foltr.errors import Mistake
 from foltr.privacy.accounting import Bound, bound, pure_epsilon
-from foltr.privacy.events import Event, GammaNoise, GaussianNoise, RandomizedResponse, Setting
+from foltr.privacy.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 
 WIDTH = 100
 ADDED = "added up"
@@ -40,6 +40,7 @@ UNBOUNDED = (
     "clips the messages, if it gets each.)"
 )
 VOID = {"shared seed": SHARED, "no grid": NO_GRID, "overheard": OVERHEARD, "unbounded": UNBOUNDED}
+BARE_MESSAGES = "Messages are sent as they are. They can tell which documents were clicked."
 BARE_SUM = "The server sees only sums, but nothing limits what sums, and the models made of them, tell of one client."
 
 
@@ -50,17 +51,12 @@ class Case:
     privatized: bool
     rewards: bool  # whether it is rewards that are privatized
     events: tuple[Event, ...]
-    setting: Setting
-    secure: bool
+    given: Conditions
+    counted_on: int  # messages of a round whose noise is surely there
     void: str | None  # why nothing is promised to anybody
-    times: int
     round: Bound  # of a client's round, against who sees only models
     total: Bound  # of all its rounds
     delta: float
-    malicious: int  # clients of a round
-    missing: int  # those, and those who collude
-    remembers: bool  # whether a round shapes what its device sends later
-    withstands: int | None  # colluding clients, where there are more
 
 
 def epsilon_told(epsilon: float) -> str:
@@ -79,24 +75,25 @@ def counted(n: int, what: str) -> str:
 
 def remarks(case: Case) -> Iterator[str]:
     if not case.privatized:
-        yield BARE_SUM if case.secure else "Messages are sent as they are. They can tell which documents were clicked."
+        yield BARE_SUM if case.given.secure else BARE_MESSAGES
     elif not case.events:
         yield "This privatizer describes nothing that could be accounted for, so nothing is promised."
     elif case.void == "alone":
         yield (
-            f"Malicious clients add no noise, or know what they added. There may be {case.malicious:,} of them among "
-            f"the {case.setting.arriving:,} messages that are sure to make a round: nothing is promised."
+            "Malicious clients add no noise, or know what they added. There may be "
+            f"{case.given.malicious:,} of them among the {case.given.setting.arriving:,} messages that are sure to "
+            "make a round: nothing is promised."
         )
     elif case.void:
         yield VOID[case.void]
     else:
-        if case.remembers:
+        if case.given.remembers:
             yield REMEMBERS
         for event in case.events:
             yield from _of(event, case)
-        if case.withstands is not None:
+        if case.given.opened:
             yield _opened(case)
-        if case.times > 1 and math.isfinite(case.total.epsilon):
+        if case.given.times > 1 and math.isfinite(case.total.epsilon):
             yield _composed(case)
         if case.total.secret:
             yield "It counts as secret who takes part in which round, which holds while the server tells nobody."
@@ -104,8 +101,8 @@ def remarks(case: Case) -> Iterator[str]:
 
 
 def _composed(case: Case) -> str:
-    added = case.times * sum(pure_epsilon(event) for event in case.events)
-    rounds = "All rounds" if case.total.secret else f"A client's {case.times:,} rounds"
+    added = case.given.times * sum(pure_epsilon(event) for event in case.events)
+    rounds = "All rounds" if case.total.secret else f"A client's {case.given.times:,} rounds"
     told = f"Every round tells more. {rounds} are {'' if case.total.how == ADDED else 'put together '}{case.total.how}"
     if case.total.delta == 0.0 or math.isinf(added):
         return f"{told}."
@@ -114,8 +111,9 @@ def _composed(case: Case) -> str:
 
 def _opened(case: Case) -> str:
     told = (
-        f"{case.missing:,} malicious or colluding clients could reveal single messages together with the server: the "
-        f"secure sum withstands {case.withstands:,}. Against the server only the noise of single messages counts."
+        f"{case.given.missing:,} malicious or colluding clients could reveal single messages together with the server: "
+        f"the secure sum withstands {case.given.withstands:,}. Against the server only the noise of single messages "
+        "counts."
     )
     if math.isinf(case.round.epsilon) or all(event.seen == "message" for event in case.events):
         return told
@@ -123,7 +121,7 @@ def _opened(case: Case) -> str:
 
 
 def _of(event: Event, case: Case) -> Iterator[str]:
-    n = case.setting.cohort
+    n = case.given.setting.cohort
     if isinstance(event, RandomizedResponse):
         yield from _answers(event, case.rewards)
     if isinstance(event, GammaNoise) and event.d > 1:
@@ -133,14 +131,14 @@ def _of(event: Event, case: Case) -> Iterator[str]:
             f"One client's data replaced by any other move an update by up to {event.l2:.3g}, twice the clip. Where a "
             "paper takes clients as added or removed, it counts half of that."
         )
-    if event.seen == "sum" and case.setting.arriving < n:
+    if event.seen == "sum" and case.counted_on < n:
         yield _dropped(event, case)
-    if event.seen == "sum" and case.secure and case.setting.arriving == n:
+    if event.seen == "sum" and case.given.secure and case.counted_on == n:
         yield f"All {n:,} messages are counted. Where some may be lost, say so (dropout): fewer carry less noise."
-    if event.seen == "sum" and n > 1 and case.withstands is None:
-        yield _masked(n) if case.secure else _bare(event, n, case.setting.arriving)
+    if event.seen == "sum" and n > 1 and not case.given.opened:
+        yield _masked(n) if case.given.secure else _bare(event, n, case.counted_on)
     if event.seen == "model":
-        gets = "the bare sum" if case.secure else "every update bare"
+        gets = "the bare sum" if case.given.secure else "every update bare"
         yield f"The server gets {gets} and adds the noise itself: against the server nothing holds."
 
 
@@ -165,7 +163,7 @@ def _norms(event: GammaNoise) -> str:
 
 
 def _dropped(event: Event, case: Case) -> str:
-    k, n = case.setting.arriving, case.setting.cohort
+    k, n = case.counted_on, case.given.setting.cohort
     if isinstance(event, GammaNoise):
         full: Event = replace(event, shape=1.0)
     elif not isinstance(event, GaussianNoise):
@@ -180,11 +178,11 @@ def _dropped(event: Event, case: Case) -> str:
 
 
 def _who_takes(case: Case) -> str:
-    colluding = case.missing - case.malicious
-    if not case.malicious:
+    malicious, colluding = case.given.malicious, case.given.colluding
+    if not malicious:
         return "the others may be lost, or their clients may reveal them"
     with_others = f" and {counted(colluding, 'colluding client')}" if colluding else ""
-    return f"{counted(case.malicious, 'malicious client')}{with_others} may add none, or reveal theirs"
+    return f"{counted(malicious, 'malicious client')}{with_others} may add none, or reveal theirs"
 
 
 def _bare(event: Event, n: int, arriving: int) -> str:

@@ -22,6 +22,7 @@ from foltr.kinds import ChangesMessages, Memoryless
 from foltr.learners.pdgd import PDGD
 from foltr.looks import people_of
 from foltr.optimizers.sgd import SGD
+from foltr.privacy.events import Conditions
 from foltr.privacy.gamma_shares import GammaShares
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.ledger import ledger
@@ -33,6 +34,12 @@ from foltr.staging import Attacked
 
 GAMES = 6000
 SMALL = {"data": "Synthetic(queries=20)", "clients": 6, "rounds": 3}
+
+
+@pytest.fixture(autouse=True)
+def forget_components():
+    yield
+    aggregators.forget(__name__), attacks.forget(__name__)
 
 
 @pytest.fixture(scope="module")
@@ -230,15 +237,9 @@ class TenTimes(Memoryless):
         return 10.0 * np.einsum("n,nd->d", cohort.weights, cohort.updates) / cohort.weights.sum()
 
 
-@pytest.fixture
-def ten_times():
-    aggregators.register(TenTimes)
-    yield
-    aggregators.forget(TenTimes.__module__)
-
-
-def test_a_rule_cannot_enlarge_what_the_noise_hides(ten_times):
+def test_a_rule_cannot_enlarge_what_the_noise_hides():
     """The noise went onto the rule's direction: a client moved that ten times as far, and as much was promised."""
+    aggregators.register(TenTimes)
     e = Experiment(**SMALL, privacy="Gaussian(noise=0.7, clip=0.1, where='server')", aggregator="TenTimes()")
     games = play_all(e, 1, GAMES)
     assert games and not any(game.broken for game in games)
@@ -266,15 +267,9 @@ class Swamping(ChangesMessages):
         return sent.astype(np.float32)
 
 
-@pytest.fixture
-def swamping():
-    attacks.register(Swamping)
-    yield
-    attacks.forget(Swamping.__module__)
-
-
-def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise(swamping):
+def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise():
     """Noise 50 promised 0.13, and the sign of one update was read in every game."""
+    attacks.register(Swamping)
     e = Experiment(
         **{**SMALL, "clients": 20}, privacy="Gaussian(noise=50.0, clip=0.1, where='server')", attack="Swamping()",
         malicious=3,
@@ -351,7 +346,7 @@ def test_a_learner_must_send_what_the_noise_is_made_for():
 def test_an_interaction_is_promised_more_than_a_round_only_where_searches_are_separate():
     e = Experiment(**SMALL, learner="ES()", privacy="RandomizedReward(p=0.5)")
     assert ledger_of(e, 46).promised("server", "interaction").epsilon == pytest.approx(math.log(10))
-    found = ledger(e.privacy, setting_of(e, 46), False, False, 3, 3, 6, 1e-5, separate=False)
+    found = ledger(e.privacy, Conditions(setting_of(e, 46), 3, 3, 6, separate=False), 1e-5)
     assert found.promised("server", "interaction") == found.promised("server", "round")
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from foltr.audits import labels
 from foltr.audits.labels import ABSENT, OTHERS_NORMAL, OTHERS_TOO, SETS_ABSENT, infer_labels
-from foltr.audits.noise import of_others, sent, summed
+from foltr.audits.noise import of_others, sent, summed, variance
 from foltr.audits.pdgd_model import Model, click_sets
 from foltr.audits.searches import single
-from foltr.audits.sums import Sum, client, prior, rounding, variance
+from foltr.audits.sums import Sum, client, prior, rounding
 
 MANY = "Synthetic(queries=180)"
 LAPLACE = "Laplace(epsilon=90, clip=0.05)"

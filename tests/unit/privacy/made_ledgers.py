@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from foltr.privacy.events import Setting
+from foltr.privacy.events import Conditions, Setting
 from foltr.privacy.ledger import ledger
 from foltr.results import Recorded
 
 
 def recorded(privacy):
-    found = ledger(privacy, Setting(46, 1000, 1000, 4, 0), False, False, 100, 100, 1000, 1e-5)
+    found = ledger(privacy, Conditions(Setting(46, 1000, 1000, 4, 0), 100, 100, 1000), 1e-5)
     return Recorded(Path("runs/x"), {}, {"privacy": found.plain()}, {})

@@ -10,7 +10,7 @@ import pytest
 from foltr.errors import Mistake
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import pure_epsilon
-from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse, Setting
+from foltr.privacy.events import Conditions, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse, Setting
 from foltr.privacy.gamma_shares import GammaShares
 from foltr.privacy.gaussian import Gaussian
 from foltr.privacy.laplace import Laplace
@@ -22,10 +22,10 @@ from foltr.spec import privatizers
 D = 46
 
 
-def account(privacy, cohort=1000, arriving=None, values=0, secure=False, shared=False, **more):
+def account(privacy, cohort=1000, arriving=None, values=0, secure=False, shared=False, delta=1e-5, **more):
     setting = Setting(D, cohort, cohort if arriving is None else arriving, 4, values)
-    given = {"rounds": 100, "times": 100, "clients": cohort, "delta": 1e-5, **more}
-    return ledger(privacy, setting, channel_is_secure=secure, seed_is_shared=shared, **given)
+    given = {"rounds": 100, "times": 100, "clients": cohort, "withstands": cohort if secure else None, **more}
+    return ledger(privacy, Conditions(setting, seed_is_shared=shared, **given), delta)
 
 
 def trusted(found):
