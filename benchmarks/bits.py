@@ -1,24 +1,28 @@
-"""Which experiments does a change alter? Makes the same runs with two versions of foltr, and compares them bit by bit.
+"""Which experiments does a change alter? Makes the same runs with two versions of foltr, and
+compares them bit by bit.
 
     python benchmarks/bits.py COMMIT [--new PATH_OR_COMMIT] [--keep DIR] [--jobs N]
     python benchmarks/bits.py --old-foltr PATH --new-foltr PATH
 
-COMMIT is the older version; the newer one is the working tree of this checkout, or what --new says. Each gets an
-environment, a copy of its sources and a cache (FOLTR_CACHE) of its own, and is driven by the command line and by TOML
-files alone, so that nothing here depends on where things are imported from. --old-foltr and --new-foltr are
-executables that are installed already. --keep DIR keeps environments, compiled code and finished groups of runs there:
-the next call only makes what is new (all runs of given executables: nobody knows what they run). --jobs is how many
-processes run at a time, usually one of each version. On two quiet cores the first call takes five minutes (most of it
-compiles), with --keep one after a change of the code half a minute, after a change of a kernel two or three.
+COMMIT is the older version; the newer one is the working tree of this checkout, or what --new
+says. Each gets an environment, a copy of its sources and a cache (FOLTR_CACHE) of its own, and is
+driven by the command line and by TOML files alone, so that nothing here depends on where things
+are imported from. --old-foltr and --new-foltr are executables that are installed already. --keep
+DIR keeps environments, compiled code and finished groups of runs there: the next call only makes
+what is new (all runs of given executables: nobody knows what they run). --jobs is how many
+processes run at a time, usually one of each version. On two quiet cores the first call takes five
+minutes (most of it compiles), with --keep one after a change of the code half a minute, after a
+change of a kernel two or three.
 
-Of each run are compared its folder's name (its identity: would a finished run of before be found?), its bits (the bytes
-of params.npy and metrics.csv, the numbers of result.json; times, and numbers that only one version has, do not count),
-and what the privacy ledger guarantees against whom (its promise, which is no bit of it).
+Of each run are compared its folder's name (its identity: would a finished run of before be
+found?), its bits (the bytes of params.npy and metrics.csv, the numbers of result.json; times, and
+numbers that only one version has, do not count), and what the privacy ledger guarantees against
+whom (its promise, which is no bit of it).
 
-The rule: a run whose bits have changed must have another identity, and one whose bits are the same must keep its own.
-Exit code 0 if that holds for every case, 1 if not or if a case crashed, 2 if nothing could be compared. What a version
-refuses is told, and breaks no rule. The cases are in `bits_cases.py`.
-"""
+The rule: a run whose bits have changed must have another identity, and one whose bits are the same
+must keep its own. Exit code 0 if that holds for every case, 1 if not or if a case crashed, 2 if
+nothing could be compared. What a version refuses is told, and breaks no rule. The cases are in
+`bits_cases.py`."""
 
 from __future__ import annotations
 
@@ -58,12 +62,17 @@ class Impossible(Exception):
     """There is nothing to compare; the message says why."""
 
 
-def called(*command: str | Path, ctrl_c_after: float | None = None, **options: Any) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command. A Ctrl-C in the terminal is ours alone: `stop` ends what it began."""
+def called(
+    *command: str | Path, ctrl_c_after: float | None = None, **options: Any
+) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command. A Ctrl-C in the terminal is ours alone: `stop`
+    ends what it began."""
     if STOP.is_set():
         raise Impossible("stopped")
     options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([str(word) for word in command], text=True, process_group=0, **options)
+    process = subprocess.Popen(
+        [str(word) for word in command], text=True, process_group=0, **options
+    )
     LIVE.add(process)
     try:
         out, err = process.communicate(timeout=ctrl_c_after)
@@ -109,7 +118,8 @@ class Side:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Its own cache, no data of the user's, and one thread for matrix products, whose bits may depend on them."""
+        """Its own cache, no data of the user's, and one thread for matrix products, whose bits may
+        depend on them."""
         ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "FOLTR_DATA")
         kept = {name: value for name, value in os.environ.items() if name not in ours}
         alone = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "MKL", "OMP")}
@@ -118,10 +128,15 @@ class Side:
     def prepare(self) -> None:
         self.folder.mkdir(exist_ok=True)
         for part in (self.folder / "cache").glob("*"):
-            if not any(part.rglob("*.nbi")):  # numba knows the sources of what it compiled; data are to be read anew
+            if not any(
+                part.rglob("*.nbi")
+            ):  # numba knows the sources of what it compiled; data are to be read anew
                 shutil.rmtree(part)
         if self.is_executable:
-            self.foltr, self.key = Path(self.source).absolute(), f"{time.time_ns()}"  # no run of before will do
+            self.foltr, self.key = (
+                Path(self.source).absolute(),
+                f"{time.time_ns()}",
+            )  # no run of before will do
         else:
             checkout = self.copied()
             code = digest(checkout / "pyproject.toml", *sorted((checkout / "src").rglob("*")))
@@ -134,7 +149,16 @@ class Side:
         checkout, archive = self.folder / "checkout", self.folder / "checkout.tar"
         shutil.rmtree(checkout, ignore_errors=True)
         if Path(self.source).is_dir():
-            listed = must("git", "-C", self.source, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+            listed = must(
+                "git",
+                "-C",
+                self.source,
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            )
             for name in listed.split("\0"):
                 if Path(self.source, name).is_file():  # not a removed one
                     (checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -157,14 +181,22 @@ class Side:
             for left in (venv, self.folder / "runs"):
                 shutil.rmtree(left, ignore_errors=True)
             must(sys.executable, "-m", "venv", venv)
-        pip = (venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        pip = (
+            venv / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        )
         must(*pip, f"{checkout}[{EXTRAS}]", env=self.environment)
         marker.write_text(what)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: a run (its folder, named by its identity), or a message why there is none."""
+    """What became of a case: a run (its folder, named by its identity), or a message why there is
+    none."""
 
     run: str = ""
     message: str = ""
@@ -195,20 +227,38 @@ class Making:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         outcomes = self.interrupted() if self.group.interrupted else self.swept()
-        made = {"key": self.side.key, "outcomes": {name: asdict(outcome) for name, outcome in outcomes.items()}}
+        made = {
+            "key": self.side.key,
+            "outcomes": {name: asdict(outcome) for name, outcome in outcomes.items()},
+        }
         unfinished = self.folder / "unfinished.json"
         unfinished.write_text(json.dumps(made, indent=1))
         unfinished.replace(self.folder / "made.json")
 
-    def foltr(self, command: str, text: list[str], *more: str | Path, **options: Any) -> tuple[int, str, str]:
+    def foltr(
+        self, command: str, text: list[str], *more: str | Path, **options: Any
+    ) -> tuple[int, str, str]:
         """`foltr sweep` or `foltr run`, from where the data are."""
         file = self.folder / f"{command}.toml"
         file.write_text("\n".join(text))
-        words = (self.side.foltr, command, file, "--out", self.folder, "--engine", self.group.engine, "--quiet", *more)
-        return called(*words, env=self.side.environment, cwd=self.side.folder.parent / "data", **options)
+        words = (
+            self.side.foltr,
+            command,
+            file,
+            "--out",
+            self.folder,
+            "--engine",
+            self.group.engine,
+            "--quiet",
+            *more,
+        )
+        return called(
+            *words, env=self.side.environment, cwd=self.side.folder.parent / "data", **options
+        )
 
     def swept(self) -> dict[str, Outcome]:
-        """All in one process; what that has not made runs alone (if one experiment is refused, so is its sweep)."""
+        """All in one process; what that has not made runs alone (if one experiment is refused, so
+        is its sweep)."""
         text = toml(self.group.common)
         for name, fields in self.group.cases.items():
             text += ["[[sweep.method]]", *toml({"name": name, **fields})]
@@ -216,7 +266,9 @@ class Making:
         record = self.folder / "sweep.sweep.json"
         planned = json.loads(record.read_text())["runs"] if record.exists() else []
         runs = {each["method"]: self.folder / each["run"] for each in planned}
-        whole = {name: Outcome(str(run)) for name, run in runs.items() if (run / "result.json").exists()}
+        whole = {
+            name: Outcome(str(run)) for name, run in runs.items() if (run / "result.json").exists()
+        }
         return {name: whole.get(name) or self.alone(name) for name in self.group.cases}
 
     def alone(self, name: str, *more: str | Path, **options: Any) -> Outcome:
@@ -225,7 +277,9 @@ class Making:
         if code == 0:
             return Outcome(json.loads(out.splitlines()[-1])["run"])
         told = ([line for line in err.splitlines() if line.strip()] or [f"exit code {code}"])[-1]
-        return Outcome("", told.replace(f"{self.folder}/", "").removeprefix("foltr: "), crashed=code != 2)
+        return Outcome(
+            "", told.replace(f"{self.folder}/", "").removeprefix("foltr: "), crashed=code != 2
+        )
 
     def interrupted(self) -> dict[str, Outcome]:
         """Each is stopped by Ctrl-C when it is under way, then made by the same command."""
@@ -236,7 +290,10 @@ class Making:
                 if not any(self.folder.glob("*/checkpoint.npz")):
                     self.alone(name, ctrl_c_after=seconds)
             stopped = any(self.folder.glob("*/checkpoint.npz"))
-            made, remark = self.alone(name), "" if stopped else "could not be stopped on its way, so it was not resumed"
+            made, remark = (
+                self.alone(name),
+                "" if stopped else "could not be stopped on its way, so it was not resumed",
+            )
             outcomes[name] = replace(made, message=made.message or remark)
         return outcomes
 
@@ -257,53 +314,86 @@ class Verdict:
 
 def judged(case: str, old: Outcome, new: Outcome) -> Verdict:
     said = {"before": old, "after": new}
-    details = {f"{who} {'crashed' if o.crashed else 'said'}": [o.message] for who, o in said.items() if o.message}
+    details = {
+        f"{who} {'crashed' if o.crashed else 'said'}": [o.message]
+        for who, o in said.items()
+        if o.message
+    }
     if not (old.run and new.run):
         crashed = old.crashed or new.crashed
         who = "both" if not (old.run or new.run) else "after" if old.run else "before"
-        violation = "what cannot be run is refused, with a message: it never crashes" if crashed else ""
-        return Verdict(case, f"{'crashed' if crashed else 'refused'} {who}", "-", "-", details, violation)
+        violation = (
+            "what cannot be run is refused, with a message: it never crashes" if crashed else ""
+        )
+        return Verdict(
+            case, f"{'crashed' if crashed else 'refused'} {who}", "-", "-", details, violation
+        )
     before, after = Path(old.run), Path(new.run)
     (old_bits, *old_rest), (new_bits, *new_rest) = read(before), read(after)
-    bits = [told for name, told in changed(old_bits, new_bits).items() if name in old_bits and name in new_bits]
-    promise, packages = (list(changed(*both).values()) for both in zip(old_rest, new_rest, strict=True))
+    bits = [
+        told
+        for name, told in changed(old_bits, new_bits).items()
+        if name in old_bits and name in new_bits
+    ]
+    promise, packages = (
+        list(changed(*both).values()) for both in zip(old_rest, new_rest, strict=True)
+    )
     same, violation = before.name == after.name, ""
     if bits and same:
-        violation = "other bits under the same identity: a finished run of before is taken for one of after"
+        violation = (
+            "other bits under the same identity: a finished run of before is taken for one of"
+            " after"
+        )
     elif not bits and not same:
-        violation = "the same bits under another identity: a finished run of before is not found any more"
+        violation = (
+            "the same bits under another identity: a finished run of before is not found any more"
+        )
     details |= {
         "bits": bits,
         "other packages": packages if bits else [],
         "promise": promise,
         "identity": [] if same else [f"{before.name} -> {after.name}"],
     }
-    words = ("same" if same else "other", "other" if bits else "same", "other" if promise else "same")
+    words = (
+        "same" if same else "other",
+        "other" if bits else "same",
+        "other" if promise else "same",
+    )
     return Verdict(case, *words, details, violation)
 
 
 def read(run: Path) -> tuple[Fields, Fields, Fields]:
     """Its bits, its promise, and the packages that it was made with."""
-    result, environment = (json.loads((run / f"{name}.json").read_text()) for name in ("result", "environment"))
+    result, environment = (
+        json.loads((run / f"{name}.json").read_text()) for name in ("result", "environment")
+    )
     ledger = result.pop("privacy", None) or {}
     bits = {name: (run / name).read_bytes() for name in ("params.npy", "metrics.csv")}
-    history = {"history": result["history"]} if "history" in result else {}  # a sum of what devices stored
+    history = (
+        {"history": result["history"]} if "history" in result else {}
+    )  # a sum of what devices stored
     promise = numbers({"views": ledger.get("views", [])})
     packages = {"Python": environment["python"], **environment["packages"]}
     return bits | history | dict(numbers(result)), dict(promise), packages
 
 
 def numbers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """All numbers (and None for what is not known, or has no limit) below a value, by their path; no words, no times.
-    What the ledger says is named by adversary and unit: "server client epsilon"."""
+    """All numbers (and None for what is not known, or has no limit) below a value, by their path;
+    no words, no times. What the ledger says is named by adversary and unit: "server client
+    epsilon"."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if "seconds" not in key and key not in ("sums", "notes"):
                 yield from numbers(inner, f"{name} {key}".strip())
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            which = (inner.get("against") or inner.get("unit")) if isinstance(inner, dict) else None
-            yield from numbers(inner, f"{name} {i}" if which is None else f"{name.rpartition(' ')[0]} {which}".strip())
+            which = (
+                (inner.get("against") or inner.get("unit")) if isinstance(inner, dict) else None
+            )
+            yield from numbers(
+                inner,
+                f"{name} {i}" if which is None else f"{name.rpartition(' ')[0]} {which}".strip(),
+            )
     elif not isinstance(value, str):
         yield name, value
 
@@ -314,7 +404,9 @@ def changed(old: Fields, new: Fields) -> dict[str, str]:
     for name in {**old, **new}:
         values = old.get(name, "nothing"), new.get(name, "nothing")
         if values[0] != values[1]:
-            shown = " -> ".join(f"{value:.9g}" if isinstance(value, float) else str(value) for value in values)
+            shown = " -> ".join(
+                f"{value:.9g}" if isinstance(value, float) else str(value) for value in values
+            )
             told[name] = name if isinstance(values[0], bytes) else f"{name} {shown}"
     return told
 
@@ -322,10 +414,17 @@ def changed(old: Fields, new: Fields) -> dict[str, str]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("commit", nargs="?", help="the older commit")
-    parser.add_argument("--new", default=str(HERE), metavar="PATH_OR_COMMIT", help="default: this working tree")
+    parser.add_argument(
+        "--new", default=str(HERE), metavar="PATH_OR_COMMIT", help="default: this working tree"
+    )
     parser.add_argument("--old-foltr", metavar="PATH", help="an executable in the place of COMMIT")
     parser.add_argument("--new-foltr", metavar="PATH", help="an executable in the place of --new")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep environments and runs here for the next call")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep environments and runs here for the next call",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
     given = parser.parse_args()
     if (given.commit is None) == (given.old_foltr is None):
@@ -350,8 +449,14 @@ def compare(given: argparse.Namespace, keep: Path, pool: ThreadPoolExecutor) -> 
     for future in as_completed(futures):
         future.result()
         done[futures[future].side.folder.name] += len(futures[future].group.cases)
-        print(", ".join(f"{name}: {count} of {CASES} cases" for name, count in done.items()), file=sys.stderr)
-    pairs = [(before.outcomes(), after.outcomes()) for before, after in zip(makings[::2], makings[1::2], strict=True)]
+        print(
+            ", ".join(f"{name}: {count} of {CASES} cases" for name, count in done.items()),
+            file=sys.stderr,
+        )
+    pairs = [
+        (before.outcomes(), after.outcomes())
+        for before, after in zip(makings[::2], makings[1::2], strict=True)
+    ]
     return [judged(case, before[case], after[case]) for before, after in pairs for case in before]
 
 
@@ -365,18 +470,25 @@ def tell(verdicts: list[Verdict], seconds: float) -> None:
             if told:
                 print(f"    {what}: {', '.join(told[:SHOWN])}{more}")
     bits, promises = Counter(v.bits for v in verdicts), Counter(v.promise for v in verdicts)
-    identities, broken = Counter(v.identity.split()[0] for v in verdicts), sum(bool(v.violation) for v in verdicts)
+    identities, broken = (
+        Counter(v.identity.split()[0] for v in verdicts),
+        sum(bool(v.violation) for v in verdicts),
+    )
     print(
-        f"{len(verdicts)} cases in {seconds:.0f} s: {bits['same']} with the same bits, {bits['other']} with others, "
-        f"{identities['other']} with another identity, {promises['other']} with another promise, "
-        f"{identities['refused']} refused, {identities['crashed']} crashed, {broken} violations"
+        f"{len(verdicts)} cases in {seconds:.0f} s: {bits['same']} with the same bits,"
+        f" {bits['other']} with others, {identities['other']} with another identity,"
+        f" {promises['other']} with another promise, {identities['refused']} refused,"
+        f" {identities['crashed']} crashed, {broken} violations"
     )
 
 
 def main() -> int:
     given, began = arguments(), time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with tempfile.TemporaryDirectory(prefix="foltr-bits-") as gone, ThreadPoolExecutor(given.jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="foltr-bits-") as gone,
+        ThreadPoolExecutor(given.jobs) as pool,
+    ):
         keep = (given.keep or Path(gone)).resolve()
         keep.mkdir(parents=True, exist_ok=True)
         try:
@@ -385,7 +497,10 @@ def main() -> int:
             print(f"bits: {error}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
-            print("bits: stopped; with --keep, the same command goes on from the whole groups", file=sys.stderr)
+            print(
+                "bits: stopped; with --keep, the same command goes on from the whole groups",
+                file=sys.stderr,
+            )
             return 130
         finally:
             stop()

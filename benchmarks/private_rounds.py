@@ -1,9 +1,8 @@
-"""What privacy costs: whole rounds of 1000 clients x 4 searches (MSLR shape, linear ranker) with each mechanism, over
-the same rounds without one, measured alternately in one process.
+"""What privacy costs: whole rounds of 1000 clients x 4 searches (MSLR shape, linear ranker) with
+each mechanism, over the same rounds without one, measured alternately in one process.
 
-Run: python benchmarks/private_rounds.py. It works with earlier commits, too: run it in the environment of each, and
-compare the ratios.
-"""
+Run: python benchmarks/private_rounds.py. It works with earlier commits, too: run it in the
+environment of each, and compare the ratios."""
 
 import os
 
@@ -17,16 +16,19 @@ import numpy as np
 
 from foltr.experiment import Experiment
 from foltr.federation import Server, federate
+from foltr.runs.setup import delivery_of, engine_of, population_of
 from foltr.seeds import stream
-from foltr.staging import delivery_of, engine_of, population_of
-from foltr.threads import Threads
+from foltr.system.threads import Threads
 
 REPEATS, ROUNDS = 40, 3
 SUM = {"channel": "SecureSum()"}
 CASES = {
     "Laplace": {"privacy": "Laplace(epsilon=1.0, clip=0.1)"},
     "Gaussian, client": {"privacy": "Gaussian(noise=5.0, clip=0.1)"},
-    "Gaussian, shares, secure sum": {"privacy": "Gaussian(noise=20.0, clip=0.1, where='shares')", **SUM},
+    "Gaussian, shares, secure sum": {
+        "privacy": "Gaussian(noise=20.0, clip=0.1, where='shares')",
+        **SUM,
+    },
     "Gaussian, server": {"privacy": "Gaussian(noise=5.0, clip=0.1, where='server')"},
     "GammaShares, secure sum": {"privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)", **SUM},
 }
@@ -47,7 +49,16 @@ def rounds(e: Experiment):
         began = time.process_time()
         with engine.threads.running():
             state = server.init(params)
-            federate(server, engine, state, ROUNDS, lambda t: everybody, e.seed, lambda *seen: None, delivery)
+            federate(
+                server,
+                engine,
+                state,
+                ROUNDS,
+                lambda t: everybody,
+                e.seed,
+                lambda *seen: None,
+                delivery,
+            )
         return time.process_time() - began
 
     made()
@@ -55,7 +66,11 @@ def rounds(e: Experiment):
 
 
 def main() -> None:
-    common = {"data": "Synthetic(shape='MSLR', queries=2000)", "clients": 1000, "learner": "PDGD(sessions=4)"}
+    common = {
+        "data": "Synthetic(shape='MSLR', queries=2000)",
+        "clients": 1000,
+        "learner": "PDGD(sessions=4)",
+    }
     bare = rounds(Experiment(**common))
     found = {}
     for name, fields in CASES.items():

@@ -1,16 +1,19 @@
-"""Is any stated epsilon beaten by an attack? 153 small experiments, and the best attack that we know on each.
+"""Is any stated epsilon beaten by an attack? 153 small experiments, and the best attack that we
+know on each.
 
-    python benchmarks/promises.py                  # every experiment; exit code 1 if a promise is broken
+    # every experiment; exit code 1 if a promise is broken
+    python benchmarks/promises.py
     python benchmarks/promises.py --quick          # the ten that CI plays
-    python benchmarks/promises.py --ledger 0.9     # as if the ledger said a tenth less: which games would notice?
+    # as if the ledger said a tenth less: which games would notice?
+    python benchmarks/promises.py --ledger 0.9
 
-Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and one of these differs
-from the plainest, or two where the noise is not each message's own; and a list of others (learners, known weak spots).
-Each is played as a whole (`foltr.audits.promises`): two inputs as far apart as the mechanism allows, many rounds with
-its real noise, malicious clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound
-of epsilon that holds with 99.9 % confidence; "of the promise" is how much of the stated epsilon that is, at the delta
-where it is most (of 1e-5, .01, .1, .3).
-"""
+Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and
+one of these differs from the plainest, or two where the noise is not each message's own; and a
+list of others (learners, known weak spots). Each is played as a whole (`foltr.audits.promises`):
+two inputs as far apart as the mechanism allows, many rounds with its real noise, malicious
+clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound of
+epsilon that holds with 99.9 % confidence; "of the promise" is how much of the stated epsilon that
+is, at the delta where it is most (of 1e-5, .01, .1, .3)."""
 
 from __future__ import annotations
 
@@ -25,45 +28,91 @@ from typing import Any
 
 from foltr.audits.games import Game
 from foltr.audits.promises import play_all
-from foltr.data.dataset import Dataset
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.looks import people_of
-from foltr.privacy_account import ledger_of
-from foltr.worlds import Source
+from foltr.runs.account import ledger_of
+from foltr.runs.preflight import people_of
+from foltr.world.dataset import Dataset
+from foltr.world.protocols import Source
 
 FEATURES = 1  # with one number in a message games come closest to what is promised
 TIGHT = 0.9
 COMMON = {"data": "Synthetic(queries=20)", "clients": 6, "rounds": 3}
 LAPLACE, NORMAL = "Laplace(epsilon=1.0, clip=0.1)", "Gaussian(noise=1.0, clip=0.1)"
-SHARES, SERVER = "Gaussian(noise=1.0, clip=0.1, where='shares')", "Gaussian(noise=1.0, clip=0.1, where='server')"
-HALF, FULL = "GammaShares(epsilon=1.2, sensitivity=3.0)", "GammaShares(epsilon=0.6, sensitivity=3.0, clip='full')"
+SHARES, SERVER = (
+    "Gaussian(noise=1.0, clip=0.1, where='shares')",
+    "Gaussian(noise=1.0, clip=0.1, where='server')",
+)
+HALF, FULL = (
+    "GammaShares(epsilon=1.2, sensitivity=3.0)",
+    "GammaShares(epsilon=0.6, sensitivity=3.0, clip='full')",
+)
 
 PARTS: dict[str, list[dict[str, Any]]] = {
     "channel": [{}, {"channel": "SecureSum()"}, {"channel": "SecureSum()", "dropout": 0.1}],
-    "partition": [{}, {"partition": "ByVolume(sessions=(2, 4))"}, {"partition": "ByLabel(labels=2)", "clients": 3}],
-    "attack": [{}, *({"attack": attack, "malicious": 1} for attack in (
-        "DataPoisoning()", "CompromisedModel()", "LittleIsEnough(z=1.0)", "Mimic()", "MinMax(knowledge='all')"))],
+    "partition": [
+        {},
+        {"partition": "ByVolume(sessions=(2, 4))"},
+        {"partition": "ByLabel(labels=2)", "clients": 3},
+    ],
+    "attack": [
+        {},
+        *(
+            {"attack": attack, "malicious": 1}
+            for attack in (
+                "DataPoisoning()",
+                "CompromisedModel()",
+                "LittleIsEnough(z=1.0)",
+                "Mimic()",
+                "MinMax(knowledge='all')",
+            )
+        ),
+    ],
     "participation": [{}, {"participation": 0.5, "clients": 12}],
     "rule": [{}, {"aggregator": "Median()"}],
-}  # fmt: skip
+}
 ALONE: list[dict[str, Any]] = [  # what the product does not make
     {"privacy": "RandomizedReward(p=0.5)", "learner": "ES()"},
     {"privacy": "RandomizedReward(p=0.9)", "learner": "ES(objective='ctr')"},
-    {"privacy": "RandomizedReward(p=0.5)", "learner": "ES()", "attack": "DataPoisoning()", "malicious": 1},
+    {
+        "privacy": "RandomizedReward(p=0.5)",
+        "learner": "ES()",
+        "attack": "DataPoisoning()",
+        "malicious": 1,
+    },
     {"privacy": LAPLACE, "learner": "Personal(learner=PDGD(lr=10.0), pull=0.0)", "rounds": 20},
     {"privacy": LAPLACE, "learner": "Personal(learner=PDGD(lr=100.0))", "rounds": 20},
     {"privacy": NORMAL, "learner": "Personal(learner=PDGD(lr=10.0), pull=0.0)", "rounds": 20},
-    {"privacy": LAPLACE, "learner": "FedPer(learner=PDGD(lr=10.0))", "ranker": "MLP(hidden=1)", "rounds": 20},
-    {"privacy": HALF, "channel": "SecureSum()", "clients": 50, "attack": "CompromisedModel()", "malicious": 20},
-    {"privacy": SHARES, "channel": "SecureSum()", "clients": 50, "attack": "CompromisedModel()", "malicious": 20},
+    {
+        "privacy": LAPLACE,
+        "learner": "FedPer(learner=PDGD(lr=10.0))",
+        "ranker": "MLP(hidden=1)",
+        "rounds": 20,
+    },
+    {
+        "privacy": HALF,
+        "channel": "SecureSum()",
+        "clients": 50,
+        "attack": "CompromisedModel()",
+        "malicious": 20,
+    },
+    {
+        "privacy": SHARES,
+        "channel": "SecureSum()",
+        "clients": 50,
+        "attack": "CompromisedModel()",
+        "malicious": 20,
+    },
     {"privacy": SERVER, "clients": 50, "attack": "Mimic()", "malicious": 15},
     {"privacy": HALF, "channel": "SecureSum(masks=True)", "clients": 3, "rounds": 1},
-    {"privacy": "Gaussian(noise=2.0, clip=0.51, where='server')", "learner": "PDGD(sessions=1)",
-     "channel": "SecureSum(fraction_bits=0)"},
+    {
+        "privacy": "Gaussian(noise=2.0, clip=0.51, where='server')",
+        "learner": "PDGD(sessions=1)",
+        "channel": "SecureSum(fraction_bits=0)",
+    },
     {"privacy": "Gaussian(noise=0.2, clip=0.1)"},
     {"privacy": SERVER, "clients": 2, "participation": 0.5},
-]  # fmt: skip
+]
 QUICK = (  # what CI plays
     LAPLACE,
     f"{NORMAL}, ByVolume(sessions=(2, 4))",
@@ -86,7 +135,9 @@ def loaded(data: Source) -> tuple[Dataset, Dataset]:
 def experiments() -> Iterator[tuple[str, Experiment]]:
     """Each with a name that says what is not as usual."""
     for privacy in (LAPLACE, NORMAL, SHARES, SERVER, HALF, FULL):
-        for chosen in sorted(itertools.product(*PARTS.values()), key=lambda parts: sum(map(bool, parts))):
+        for chosen in sorted(
+            itertools.product(*PARTS.values()), key=lambda parts: sum(map(bool, parts))
+        ):
             if sum(map(bool, chosen)) <= (1 if privacy in (LAPLACE, NORMAL, FULL) else 2):
                 fields = {name: value for part in chosen for name, value in part.items()}
                 yield from _legal({"privacy": privacy, **fields})
@@ -101,29 +152,49 @@ def _legal(fields: dict[str, Any]) -> Iterator[tuple[str, Experiment]]:
     except Mistake:
         return
     told = {"privacy", "learner", "channel", "partition", "attack", "aggregator"}  # by themselves
-    yield ", ".join(str(value) if name in told else f"{name}={value}" for name, value in fields.items()), e
+    yield (
+        ", ".join(
+            str(value) if name in told else f"{name}={value}" for name, value in fields.items()
+        ),
+        e,
+    )
 
 
 def closeness(game: Game, part: float) -> float:
-    """The most of a stated epsilon that was shown, over all deltas; above 1 where the promise is broken."""
+    """The most of a stated epsilon that was shown, over all deltas; above 1 where the promise is
+    broken."""
     return max(test.at_least / (part * test.promised.epsilon) for test in game.tests)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--games", type=int, default=100_000, help="rounds for either input")
-    parser.add_argument("--ledger", type=float, default=1.0, help="take this part of every stated epsilon for it")
+    parser.add_argument(
+        "--ledger", type=float, default=1.0, help="take this part of every stated epsilon for it"
+    )
     parser.add_argument("--quick", action="store_true", help="the ten experiments that CI plays")
-    parser.add_argument("--only", default="", metavar="TEXT", help="the experiments whose names hold this")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="the experiments whose names hold this"
+    )
     given = parser.parse_args()
     began, chosen = time.perf_counter(), list(experiments())
-    chosen = [each for each in chosen if given.only in each[0] and (each[0] in QUICK or not given.quick)]
+    chosen = [
+        each for each in chosen if given.only in each[0] and (each[0] in QUICK or not given.quick)
+    ]
     broken, tight, promising = [], [], 0
     print(f"{len(chosen)} experiments, {given.games:,} rounds for either input\n")
     print(f"{'at least':>8} {'promised':>9} {'of the promise':>15}")
     for name, e in chosen:
-        games = given.games // (100 if "masks=True" in name else 1)  # the whole protocol in every round
-        best = max(play_all(e, FEATURES, games), key=lambda game: closeness(game, given.ledger), default=None)
+        games = given.games // (
+            100 if "masks=True" in name else 1
+        )  # the whole protocol in every round
+        best = max(
+            play_all(e, FEATURES, games),
+            key=lambda game: closeness(game, given.ledger),
+            default=None,
+        )
         if best is None:
             stated = ledger_of(e, FEATURES).promised("models", "round").epsilon
             assert math.isinf(stated), (name, stated)
@@ -135,9 +206,16 @@ def main() -> None:
         test = max(best.tests, key=lambda test: test.at_least / test.promised.epsilon)
         stated = given.ledger * test.promised.epsilon
         mark = "  BROKEN" if share > 1.0 else ""
-        print(f"{test.at_least:8.2f} {stated:9.2f} {share:14.0%}   {name} ({best.name}, {best.unit}){mark}", flush=True)
-    print(f"\n{promising} experiments with a promise, {len(chosen) - promising} with none; "
-          f"{len(broken)} broken; {len(tight)} more within a tenth; {time.perf_counter() - began:.0f} s")  # fmt: skip
+        print(
+            f"{test.at_least:8.2f} {stated:9.2f} {share:14.0%}   {name} ({best.name},"
+            f" {best.unit}){mark}",
+            flush=True,
+        )
+    print(
+        f"\n{promising} experiments with a promise, {len(chosen) - promising} with none;"
+        f" {len(broken)} broken; {len(tight)} more within a tenth;"
+        f" {time.perf_counter() - began:.0f} s"
+    )
     sys.exit(1 if broken else 0)
 
 

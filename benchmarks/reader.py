@@ -1,4 +1,5 @@
-"""The LETOR reader beside scikit-learn's, on a text of MSLR's shape (136 features, raw numbers): same arrays, how fast.
+"""The LETOR reader beside scikit-learn's, on a text of MSLR's shape (136 features, raw numbers):
+same arrays, how fast.
 
 Run: python benchmarks/reader.py [MEGABYTES]. Ends with one line of JSON.
 """
@@ -21,7 +22,8 @@ FEATURES, DOCUMENTS, REPEATS = 136, 120, 3
 
 
 def write_text(path: Path, size: int) -> None:
-    """Queries of raw features as MSLR has them: small counts, fractions of six digits, large counts."""
+    """Queries of raw features as MSLR has them: small counts, fractions of six digits, large
+    counts."""
     with open(path, "w") as file:
         query = 0
         while file.tell() < size:
@@ -29,7 +31,9 @@ def write_text(path: Path, size: int) -> None:
             values = 5.0 * rng.normals(DOCUMENTS * FEATURES).reshape(DOCUMENTS, FEATURES)
             labels = (5 * rng.uniforms(DOCUMENTS) ** 2).astype(int)
             for label, row in zip(labels.tolist(), values.tolist(), strict=True):
-                file.write(f"{label} qid:{query} {' '.join(_word(i, x) for i, x in enumerate(row, 1))}\n")
+                file.write(
+                    f"{label} qid:{query} {' '.join(_word(i, x) for i, x in enumerate(row, 1))}\n"
+                )
 
 
 def _word(index: int, value: float) -> str:
@@ -41,7 +45,8 @@ def _word(index: int, value: float) -> str:
 
 
 def best_times(tasks: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict[str, Any]]:
-    """The best of several times of each task, taken in turn so that a busy machine slows all alike; what came out."""
+    """The best of several times of each task, taken in turn so that a busy machine slows all
+    alike; what came out."""
     seconds, results = dict.fromkeys(tasks, float("inf")), {}
     for _ in range(REPEATS):
         for name, task in tasks.items():
@@ -81,7 +86,9 @@ def main() -> None:
     print(f"same arrays: {equal}")
     over = seconds["sklearn"] / seconds["one_thread"]
     speeds = {name: size / best for name, best in seconds.items()}
-    print(json.dumps({"megabytes": size, "equal": equal, "over_sklearn": over, "mb_per_s": speeds}))
+    print(
+        json.dumps({"megabytes": size, "equal": equal, "over_sklearn": over, "mb_per_s": speeds})
+    )
     if not equal:
         raise SystemExit(1)
 

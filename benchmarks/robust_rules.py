@@ -1,10 +1,10 @@
-"""What robust rules cost: as shares of the collecting of a round, measured in one process on one thread.
+"""What robust rules cost: as shares of the collecting of a round, measured in one process on one
+thread.
 
-Run: python benchmarks/robust_rules.py. Two rounds: 1000 clients x 4 sessions on the MSLR shape (136 parameters), and 10
-clients x 5 sessions on the MQ2007 shape (46), where what Python itself costs counts most. Each rule gets what those
-clients sent. Ends with one line of JSON: by round and rule, `us` (microseconds of CPU) and `of_round`, that over
-collecting.
-"""
+Run: python benchmarks/robust_rules.py. Two rounds: 1000 clients x 4 sessions on the MSLR shape
+(136 parameters), and 10 clients x 5 sessions on the MQ2007 shape (46), where what Python itself
+costs counts most. Each rule gets what those clients sent. Ends with one line of JSON: by round and
+rule, `us` (microseconds of CPU) and `of_round`, that over collecting."""
 
 import json
 from collections.abc import Callable
@@ -12,17 +12,20 @@ from collections.abc import Callable
 import numpy as np
 from speed import best, made
 
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.rankers.linear import Linear
+from foltr.components.users.cascade import Cascade
 from foltr.core import Aggregator, Cohort
 from foltr.engines.local import Local
-from foltr.learners.pdgd import PDGD
-from foltr.rankers.linear import Linear
 from foltr.seeds import stream
-from foltr.simulation import iid
 from foltr.spec import aggregators
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
+from foltr.system.threads import Threads
+from foltr.world.population import iid
 
-ROUNDS = {"MSLR": (1000, 4, 6000, 100), "MQ2007": (10, 5, 1017, 1)}  # clients, sessions, queries, attackers assumed
+ROUNDS = {
+    "MSLR": (1000, 4, 6000, 100),
+    "MQ2007": (10, 5, 1017, 1),
+}  # clients, sessions, queries, attackers assumed
 RULES = [
     "Mean()",
     "Median()",
@@ -53,10 +56,17 @@ def task(rule: Aggregator, cohort: Cohort, repeats: int) -> Callable[[int], None
 
 def measured(shape: str) -> dict[str, dict[str, float]]:
     clients, sessions, queries, m = ROUNDS[shape]
-    data, learner, repeats = made(shape, queries), PDGD(sessions=sessions), 1 if clients > 100 else 50
+    data, learner, repeats = (
+        made(shape, queries),
+        PDGD(sessions=sessions),
+        1 if clients > 100 else 50,
+    )
     people = iid(data, Cascade(kind="navigational"), clients, sessions)
     local = Local(learner, Linear(), people, 1, np.empty((clients, 0), np.float32), Threads(1))
-    params, everybody = (0.3 * stream(4).normals(data.width)).astype(np.float32), np.arange(clients)
+    params, everybody = (
+        (0.3 * stream(4).normals(data.width)).astype(np.float32),
+        np.arange(clients),
+    )
     sent, _ = local.collect(params, 0, everybody)
     cohort = Cohort(sent.clients, sent.updates, sent.weights, trusted=sent.updates.mean(axis=0))
 
@@ -78,7 +88,10 @@ def main() -> None:
     for shape, (clients, sessions, _, _) in ROUNDS.items():
         result[shape] = measured(shape)
         for what, row in result[shape].items():
-            print(f"{clients:4} x {sessions}  {what:55} {row['us']:>10,} us {row['of_round']:8.3f}", flush=True)
+            print(
+                f"{clients:4} x {sessions}  {what:55} {row['us']:>10,} us {row['of_round']:8.3f}",
+                flush=True,
+            )
     print(json.dumps(result))
 
 

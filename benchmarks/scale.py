@@ -1,7 +1,8 @@
-"""Does a round grow gracefully? One session each for 10^3 .. 10^6 clients on the MQ2007 shape: time and memory.
+"""Does a round grow gracefully? One session each for 10^3 .. 10^6 clients on the MQ2007 shape:
+time and memory.
 
-Run: python benchmarks/scale.py. Ends with one line of JSON: by number of clients, interactions per second of a whole
-round (collect, aggregate, step) and the most memory in MB beyond the data set.
+Run: python benchmarks/scale.py. Ends with one line of JSON: by number of clients, interactions per
+second of a whole round (collect, aggregate, step) and the most memory in MB beyond the data set.
 """
 
 import json
@@ -11,15 +12,15 @@ import time
 import numpy as np
 from speed import made
 
-from foltr.aggregators.mean import Mean
+from foltr.components.aggregators.mean import Mean
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.optimizers.sgd import SGD
+from foltr.components.rankers.linear import Linear
+from foltr.components.users.cascade import Cascade
 from foltr.engines.local import Local
 from foltr.federation import Server, federate
-from foltr.learners.pdgd import PDGD
-from foltr.optimizers.sgd import SGD
-from foltr.rankers.linear import Linear
-from foltr.simulation import iid
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
+from foltr.system.threads import Threads
+from foltr.world.population import iid
 
 
 def peak_mb() -> float:
@@ -33,7 +34,15 @@ def one_round(data, clients: int) -> float:
     engine = Local(learner, ranker, people, 1, np.empty((clients, 0), np.float32), Threads(1))
     server = Server(learner, Mean(), SGD())
     begun = time.thread_time()
-    federate(server, engine, server.init(np.zeros(data.width)), 1, lambda t: np.arange(clients), 1, lambda *_: None)
+    federate(
+        server,
+        engine,
+        server.init(np.zeros(data.width)),
+        1,
+        lambda t: np.arange(clients),
+        1,
+        lambda *_: None,
+    )
     return time.thread_time() - begun
 
 

@@ -1,16 +1,21 @@
-"""How fast a round is, as ratios measured in one process: over the debug engine, of the read-only limit, whole rounds.
+"""How fast a round is, as ratios measured in one process: over the debug engine, of the read-only
+limit, whole rounds.
 
-Run: python benchmarks/speed.py [SHAPE ...]. One thread but where it says two. Ends with one line of JSON:
-interactions_per_s of the local engine; over_debug, that over the debug engine's; of_limit, that over a pass that only
-reads the same query blocks; round_adds, what aggregation, recording and evaluation every 10 rounds add to it;
-privacy_adds, what noise shares of 1000 clients add to the collecting of a round. And for 10, 100 and 1000 clients with
-5 sessions each: rounds per second, and what whole rounds (collect, aggregate, step, record) keep of the bare kernel's
-speed, with Mean and with Krum.
-"""
+Run: python benchmarks/speed.py [SHAPE ...]. One thread but where it says two. Ends with one line
+of JSON: interactions_per_s of the local engine; over_debug, that over the debug engine's;
+of_limit, that over a pass that only reads the same query blocks; round_adds, what aggregation,
+recording and evaluation every 10 rounds add to it; privacy_adds, what noise shares of 1000 clients
+add to the collecting of a round. And for 10, 100 and 1000 clients with 5 sessions each: rounds per
+second, and what whole rounds (collect, aggregate, step, record) keep of the bare kernel's speed,
+with Mean and with Krum."""
 
 import os
 
-for library in ("OPENBLAS", "MKL", "OMP"):  # before NumPy: the debug engine's matrix products count as one thread too
+for library in (
+    "OPENBLAS",
+    "MKL",
+    "OMP",
+):  # before NumPy: the debug engine's matrix products count as one thread too
     os.environ[f"{library}_NUM_THREADS"] = "1"
 
 import json
@@ -22,28 +27,33 @@ from dataclasses import replace
 import numba
 import numpy as np
 
-from foltr.aggregators.krum import Krum
-from foltr.aggregators.mean import Mean
-from foltr.data.dataset import Dataset, padded
+from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.mean import Mean
+from foltr.components.learners.es import ES
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.optimizers.sgd import SGD
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
-from foltr.evaluation import Evaluator
 from foltr.federation import Server, federate
 from foltr.kernels.draws import below, uniform
-from foltr.learners.es import ES
-from foltr.learners.pdgd import PDGD
 from foltr.metrics import DEPTH
-from foltr.optimizers.sgd import SGD
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
-from foltr.record import Metrics
+from foltr.runs.folder import Metrics
 from foltr.seeds import key, stream
-from foltr.simulation import iid
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
+from foltr.simulation.evaluation import Evaluator
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset, padded
+from foltr.world.population import iid
 
-SHAPES = {"MQ2007": (46, 41, 1017), "MSLR": (136, 120, 6000), "Yahoo": (700, 24, 8000), "IstellaS": (220, 103, 5000)}
+SHAPES = {
+    "MQ2007": (46, 41, 1017),
+    "MSLR": (136, 120, 6000),
+    "Yahoo": (700, 24, 8000),
+    "IstellaS": (220, 103, 5000),
+}
 CLIENTS, SESSIONS, REPEATS, PLAIN = 1000, 4, 15, 40
 LEARNERS = {
     "linear": (PDGD(sessions=SESSIONS), Linear()),
@@ -55,16 +65,23 @@ NOTHING = np.empty((CLIENTS, 0), np.float32)
 
 
 def made(shape: str, queries: int) -> Dataset:
-    """Random documents: speed does not depend on what they mean, only on how many there are and how long a row is."""
+    """Random documents: speed does not depend on what they mean, only on how many there are and
+    how long a row is."""
     features, documents, _ = SHAPES[shape]
-    lengths = np.maximum(2, documents * np.exp(0.4 * stream(0, shape).normals(queries) - 0.08)).astype(np.int64)
+    lengths = np.maximum(
+        2, documents * np.exp(0.4 * stream(0, shape).normals(queries) - 0.08)
+    ).astype(np.int64)
     offsets = np.append(0, np.cumsum(lengths))
     storage = np.zeros((offsets[-1], padded(features)), np.float32)
     for i, start in enumerate(range(0, len(storage), 10_000)):
         part = storage[start : start + 10_000, :features]
         part[:] = stream(1, shape, i).uniforms(part.size).reshape(part.shape)
-    labels = np.searchsorted([0.5, 0.8, 0.93, 0.98], stream(2, shape).uniforms(len(storage))).astype(np.int8)
-    return Dataset(storage, features, labels[None], offsets, 5, np.arange(queries).astype(bytes), shape)
+    labels = np.searchsorted(
+        [0.5, 0.8, 0.93, 0.98], stream(2, shape).uniforms(len(storage))
+    ).astype(np.int8)
+    return Dataset(
+        storage, features, labels[None], offsets, 5, np.arange(queries).astype(bytes), shape
+    )
 
 
 @numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -83,7 +100,9 @@ def read_blocks(X, starts, stops, user_key, t, clients, sessions):
     return total
 
 
-def best(*tasks: Callable[[int], object], repeats: int = REPEATS, clock=time.thread_time) -> list[float]:
+def best(
+    *tasks: Callable[[int], object], repeats: int = REPEATS, clock=time.thread_time
+) -> list[float]:
     """The best time of each task, taking turns, so that what disturbs one disturbs all."""
     times = [float("inf")] * len(tasks)
     for t in range(repeats):
@@ -99,17 +118,27 @@ def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, 
     everybody = np.arange(CLIENTS)
     people = iid(train, Cascade(kind="navigational"), CLIENTS, SESSIONS)
     params = ranker.init(train.width, stream(3))
-    params = params + (0.3 * stream(4).normals(len(params))).astype(np.float32) * (ranker == Linear())
+    params = params + (0.3 * stream(4).normals(len(params))).astype(np.float32) * (
+        ranker == Linear()
+    )
     local = Local(learner, ranker, people, 1, NOTHING, Threads(1))
     debug = Debug(learner, ranker, people, 1, NOTHING)
     user_key = np.uint64(key(1, "user"))
-    local.collect(params, 0, everybody), read_blocks(train.storage, people.starts, people.stops, user_key, 0, 1, 1)
+    (
+        local.collect(params, 0, everybody),
+        read_blocks(train.storage, people.starts, people.stops, user_key, 0, 1, 1),
+    )
     fast, limit = best(
         lambda t: local.collect(params, t, everybody),
-        lambda t: read_blocks(train.storage, people.starts, people.stops, user_key, t, CLIENTS, SESSIONS),
+        lambda t: read_blocks(
+            train.storage, people.starts, people.stops, user_key, t, CLIENTS, SESSIONS
+        ),
     )
     (slow,) = best(lambda t: debug.collect(params, t, everybody[:PLAIN]), repeats=3)
-    rate, bytes_read = CLIENTS * SESSIONS / fast, CLIENTS * SESSIONS * train.storage.nbytes / train.queries
+    rate, bytes_read = (
+        CLIENTS * SESSIONS / fast,
+        CLIENTS * SESSIONS * train.storage.nbytes / train.queries,
+    )
     row = {
         "interactions_per_s": round(rate),
         "over_debug": round(rate / (PLAIN * SESSIONS / slow), 1),
@@ -127,19 +156,29 @@ def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, 
 def with_shares(local: Local, params: np.ndarray, everybody: np.ndarray) -> float:
     """The time of collecting a round with noise shares, over that of the same round without."""
     privacy = GammaShares(epsilon=1.2, sensitivity=3.0)
-    noisy = Local(local.learner, local.ranker, local.population, 1, NOTHING, local.threads, privacy)
+    noisy = Local(
+        local.learner, local.ranker, local.population, 1, NOTHING, local.threads, privacy
+    )
     noisy.collect(params, 0, everybody)
-    bare, private = best(lambda t: local.collect(params, t, everybody), lambda t: noisy.collect(params, t, everybody))
+    bare, private = best(
+        lambda t: local.collect(params, t, everybody),
+        lambda t: noisy.collect(params, t, everybody),
+    )
     return private / bare
 
 
 def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.ndarray) -> float:
-    """The time of a round with all that belongs to it and a tenth of an evaluation, over that of collecting its
-    updates. Taken apart and in turns, because ten rounds in a row meet more of what else the machine does."""
+    """The time of a round with all that belongs to it and a tenth of an evaluation, over that of
+    collecting its updates. Taken apart and in turns, because ten rounds in a row meet more of what
+    else the machine does."""
     tables = local.population.tables(DEPTH)
     assert tables is not None
     evaluate = Evaluator(ranker, test, ((1.0, tables[0][0]),), "skip", 1, local.threads)
-    server, metrics, everybody = Server(local.learner, Mean(), SGD()), Metrics(), np.arange(CLIENTS)
+    server, metrics, everybody = (
+        Server(local.learner, Mean(), SGD()),
+        Metrics(),
+        np.arange(CLIENTS),
+    )
     start = server.init(params)
 
     def whole(t: int) -> None:
@@ -150,15 +189,22 @@ def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.n
 
     whole(0), evaluate(params)
     bare, round_, evaluation = best(
-        lambda t: local.collect(params, t, everybody), whole, lambda t: metrics.evaluate(t, evaluate(params))
+        lambda t: local.collect(params, t, everybody),
+        whole,
+        lambda t: metrics.evaluate(t, evaluate(params)),
     )
     return (round_ + evaluation / 10) / bare
 
 
 def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
-    """Whole rounds beside the kernel alone; a hundred in a row, because what Python does in between costs more when the
-    kernel has emptied the caches."""
-    learner, ranker, everybody, some = PDGD(sessions=5), Linear(), np.arange(clients), max(5, 1000 // clients)
+    """Whole rounds beside the kernel alone; a hundred in a row, because what Python does in
+    between costs more when the kernel has emptied the caches."""
+    learner, ranker, everybody, some = (
+        PDGD(sessions=5),
+        Linear(),
+        np.arange(clients),
+        max(5, 1000 // clients),
+    )
     data = made(shape, SHAPES[shape][2])
     people = iid(data, Cascade(kind="navigational"), clients, 5)
     params = (0.3 * stream(4).normals(data.width)).astype(np.float32)
@@ -168,7 +214,16 @@ def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
     def bare(t: int) -> None:
         for round_ in range(some * t, some * (t + 1)):
             local.twin.kernel(
-                *local.honest, params, local.keys, round_, everybody, 0, clients, local.memory, updates, seen
+                *local.honest,
+                params,
+                local.keys,
+                round_,
+                everybody,
+                0,
+                clients,
+                local.memory,
+                updates,
+                seen,
             )
 
     def whole(rule: Mean | Krum) -> Callable[[int], object]:
@@ -176,14 +231,18 @@ def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
         start = server.init(params)
         record = lambda state, sent, observed: metrics.add_round(sent, observed)  # noqa: E731
         begin = lambda t: replace(start, t=some * t)  # noqa: E731
-        return lambda t: federate(server, local, begin(t), some * (t + 1), lambda t: everybody, 1, record)
+        return lambda t: federate(
+            server, local, begin(t), some * (t + 1), lambda t: everybody, 1, record
+        )
 
     averaged, chosen = whole(Mean()), whole(Krum(malicious=clients // 5))
     bare(0), averaged(0), chosen(0)
     alone, mean, krum = best(bare, averaged, chosen, repeats=25)
     return {
-        "rounds_per_s": round(some / mean), "mean_keeps": round(alone / mean, 3), "krum_keeps": round(alone / krum, 3)
-    }  # fmt: skip
+        "rounds_per_s": round(some / mean),
+        "mean_keeps": round(alone / mean, 3),
+        "krum_keeps": round(alone / krum, 3),
+    }
 
 
 def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> float:
@@ -208,7 +267,9 @@ def main() -> None:
             print(f"{shape:9} {name:9} {told}", flush=True)
         for clients in (10, 100, 1000):
             rows[shape][f"{clients} x 5"] = beside_the_kernel(shape, clients)
-            told = ", ".join(f"{what} {value:,}" for what, value in rows[shape][f"{clients} x 5"].items())
+            told = ", ".join(
+                f"{what} {value:,}" for what, value in rows[shape][f"{clients} x 5"].items()
+            )
             print(f"{shape:9} {clients:>4} x 5  {told}", flush=True)
     print(json.dumps(rows))
 

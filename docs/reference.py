@@ -1,4 +1,5 @@
-"""Makes the two reference pages from the code when the site is built, so that they cannot rot (a hook of mkdocs)."""
+"""Makes the two reference pages from the code when the site is built, so that they cannot rot (a
+hook of mkdocs)."""
 
 from __future__ import annotations
 
@@ -9,12 +10,15 @@ from typing import Any
 
 import typer
 
-from foltr.cli import app
+from foltr.cli.app import app
 from foltr.spec import FAMILIES, described
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    for mark, make in {"<!-- every command -->": commands, "<!-- every component -->": components}.items():
+    for mark, make in {
+        "<!-- every command -->": commands,
+        "<!-- every component -->": components,
+    }.items():
         if mark in markdown:
             markdown = markdown.replace(mark, "\n".join(make()))
     return markdown
@@ -26,7 +30,8 @@ def commands() -> Iterator[str]:
         arguments = [param for param in command.params if param.param_type_name == "argument"]
         options = [param for param in command.params if param.param_type_name == "option"]
         usage = [name, *map(_argument, arguments), *(["[OPTIONS]"] if options else [])]
-        yield f"\n## {name}\n\n{inspect.cleandoc(command.help or '')}\n\n```text\n{' '.join(usage)}\n```\n"
+        yield f"\n## {name}\n\n{inspect.cleandoc(command.help or '')}\n\n"
+        yield f"```text\n{' '.join(usage)}\n```\n"
         yield from _table("argument", ((_argument(param), _meaning(param)) for param in arguments))
         yield from _table("option", ((_option(param), _meaning(param)) for param in options))
 
@@ -51,7 +56,13 @@ def _option(param: Any) -> str:
 
 def _meaning(param: Any) -> str:
     said, default = " ".join((param.help or "").split()), param.default
-    known = param.required or default is None or default == [] or isinstance(default, bool) or "Default:" in said
+    known = (
+        param.required
+        or default is None
+        or default == []
+        or isinstance(default, bool)
+        or "Default:" in said
+    )
     return said if known else f"{said} Default: {default}"
 
 
@@ -64,7 +75,9 @@ def _table(kind: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _escaped(text: str) -> str:
     """Plain text as Markdown that shows it so; what stands between backticks is left alone."""
     parts = " ".join(text.split()).split("`")
-    return "`".join(part if i % 2 else re.sub(r"([\\|<*_])", r"\\\1", part) for i, part in enumerate(parts))
+    return "`".join(
+        part if i % 2 else re.sub(r"([\\|<*_])", r"\\\1", part) for i, part in enumerate(parts)
+    )
 
 
 def components() -> Iterator[str]:
@@ -74,7 +87,10 @@ def components() -> Iterator[str]:
         for name, cls in family.members().items():
             yield f"\n### {name}\n"
             yield from _paragraphs(inspect.getdoc(cls) or "")
-            yield from _table("field", ((field, f"{kind} = {default}") for field, kind, default in described(cls)))
+            yield from _table(
+                "field",
+                ((field, f"{kind} = {default}") for field, kind, default in described(cls)),
+            )
             yield from _paragraphs(inspect.getdoc(inspect.getmodule(cls)) or "")
 
 

@@ -1,4 +1,5 @@
-"""Two methods over five seeds and two kinds of users: means, spreads, paired tests, and a page to send around."""
+"""Two methods over five seeds and two kinds of users: means, spreads, paired tests, and a page to
+send around."""
 
 from pathlib import Path
 
@@ -23,4 +24,6 @@ out = Path("compare-methods")
 (out / "table.tex").write_text(table.latex(), encoding="utf-8")
 (out / "table.csv").write_text(table.csv(), encoding="utf-8")
 table.report(out / "report.html")
-print(f"also as {', '.join(str(out / name) for name in ('table.tex', 'table.csv', 'report.html'))}")
+print(
+    f"also as {', '.join(str(out / name) for name in ('table.tex', 'table.csv', 'report.html'))}"
+)

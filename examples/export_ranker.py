@@ -1,4 +1,5 @@
-"""The trained ranker by itself: save it, load it, rank new documents, and let another tool measure it."""
+"""The trained ranker by itself: save it, load it, rank new documents, and let another tool measure
+it."""
 
 from pathlib import Path
 
@@ -32,5 +33,12 @@ else:
     qrels = list(ir_measures.read_trec_qrels(str(out / "qrels.txt")))
     relevant = {judgement.query_id for judgement in qrels if judgement.relevance > 0}
     lines = ir_measures.read_trec_run(str(out / "run.txt"))
-    values = [each.value for each in ir_measures.iter_calc([measure], qrels, lines) if each.query_id in relevant]
-    print(f"ir-measures' nDCG@10:  {np.mean(values):.6f} over {len(values)} queries with a relevant document")
+    values = [
+        each.value
+        for each in ir_measures.iter_calc([measure], qrels, lines)
+        if each.query_id in relevant
+    ]
+    print(
+        f"ir-measures' nDCG@10:  {np.mean(values):.6f} over {len(values)} queries with a relevant"
+        " document"
+    )

@@ -8,9 +8,9 @@ import foltr
 for sessions in (2, 8):
     for seed in (1, 2, 3):
         learner = foltr.PDGD(sessions=sessions)
-        foltr.Experiment(data="Synthetic(queries=60)", learner=learner, clients=10, rounds=30, seed=seed).run(
-            out="read-runs"
-        )
+        foltr.Experiment(
+            data="Synthetic(queries=60)", learner=learner, clients=10, rounds=30, seed=seed
+        ).run(out="read-runs")
 
 runs = foltr.load_runs("read-runs")
 print(runs)

@@ -1,7 +1,8 @@
-"""foltr: federated online learning to rank. `Experiment(...).run()` is the whole of it; see `foltr --help`.
+"""foltr: federated online learning to rank. `Experiment(...).run()` is the whole of it; see `foltr
+--help`.
 
-Names are imported when they are first used, so that `import foltr` and `foltr --help` cost nothing.
-"""
+Names are imported when they are first used, so that `import foltr` and `foltr --help` cost
+nothing."""
 
 from typing import Any
 
@@ -10,13 +11,13 @@ __version__ = "0.1.0"
 _HOMES = {
     "Experiment": "foltr.experiment",
     "compare": "foltr.comparison",
-    "Result": "foltr.running",
-    "TrainedRanker": "foltr.trained",
-    "load_ranker": "foltr.trained",
+    "Result": "foltr.runs.result",
+    "TrainedRanker": "foltr.runs.trained",
+    "load_ranker": "foltr.runs.trained",
     "load_runs": "foltr.results",
-    "qrels": "foltr.trained",
-    "rank": "foltr.trained",
-    "use": "foltr.user_files",
+    "qrels": "foltr.runs.trained",
+    "rank": "foltr.runs.trained",
+    "use": "foltr.runs.user_files",
     "Mistake": "foltr.errors",
 }
 
@@ -42,4 +43,6 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from foltr.spec import FAMILIES
 
-    return sorted([*_HOMES, "__version__", *(name for family in FAMILIES for name in family.members())])
+    return sorted(
+        [*_HOMES, "__version__", *(name for family in FAMILIES for name in family.members())]
+    )

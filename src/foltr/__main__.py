@@ -1,3 +1,3 @@
-from foltr.cli import main
+from foltr.cli.app import main
 
 main()

@@ -1,5 +1,6 @@
-"""Arithmetic on the updates of a round that robust rules and attacks share. Whatever takes long is compiled; its plain
-definition is found in `by_definition` under the same name, and `tests/parity` compares the two.
+"""Arithmetic on the updates of a round that robust rules and attacks share. Whatever takes long is
+compiled; its plain definition is found in `by_definition` under the same name, and `tests/parity`
+compares the two.
 
 An update that is no number (NaN or infinite) is infinitely far from every other one.
 """
@@ -26,7 +27,8 @@ def compiled() -> ModuleType:
 
 
 def rows(updates: Array) -> Array:
-    """Updates as kernels read them: side by side in memory, float32 or float64, read-only (one compiled version)."""
+    """Updates as kernels read them: side by side in memory, float32 or float64, read-only (one
+    compiled version)."""
     kept = updates if updates.dtype.char in "fd" else updates.astype(np.float64)
     view = np.ascontiguousarray(kept).view()
     view.flags.writeable = False
@@ -34,10 +36,14 @@ def rows(updates: Array) -> Array:
 
 
 def in_order(cohort: Cohort) -> Cohort:
-    """The cohort by client ids: what is computed of it has the same bits in whatever order messages arrived, and ties
-    go to the lower id."""
+    """The cohort by client ids: what is computed of it has the same bits in whatever order
+    messages arrived, and ties go to the lower id."""
     later, earlier = cohort.clients[1:], cohort.clients[:-1]
-    return cohort if (later > earlier).all() else cohort.only(np.argsort(cohort.clients, kind="stable"))
+    return (
+        cohort
+        if (later > earlier).all()
+        else cohort.only(np.argsort(cohort.clients, kind="stable"))
+    )
 
 
 def ranked(scores: Array) -> Array:
@@ -46,25 +52,29 @@ def ranked(scores: Array) -> Array:
 
 
 def weighted_mean(updates: Array, weights: Array) -> Array:
-    """sum_i weights[i] updates[i] / sum_i weights[i], as FedAvg takes it: (n, d), (n,) -> (d,) float64."""
+    """sum_i weights[i] updates[i] / sum_i weights[i], as FedAvg takes it: (n, d), (n,) -> (d,)
+    float64."""
     mean: Array = compiled().weighted_mean(updates, weights)
     return mean
 
 
 def sorted_columns(updates: Array) -> Array:
-    """Each coordinate of the updates (n, d) in ascending order, NaN last. NumPy's own sort is the fastest there is."""
+    """Each coordinate of the updates (n, d) in ascending order, NaN last. NumPy's own sort is the
+    fastest there is."""
     return np.sort(updates, axis=0)
 
 
 def distances(updates: Array) -> Array:
-    """|u_i - u_j|, Euclidean, between all updates (n, d): (n, n) float64, symmetric, 0 on the diagonal."""
+    """|u_i - u_j|, Euclidean, between all updates (n, d): (n, n) float64, symmetric, 0 on the
+    diagonal."""
     apart = np.empty((len(updates), len(updates)))
     compiled().distances(rows(updates), False, apart)
     return apart
 
 
 def krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:
-    """Of each row of distances (n, n) the sum of the `nearest` smallest ones to others, or of their squares: (n,)."""
+    """Of each row of distances (n, n) the sum of the `nearest` smallest ones to others, or of
+    their squares: (n,)."""
     require(0 <= nearest < len(apart), f"nearest must be in 0 .. {len(apart) - 1}, got {nearest}")
     scores = np.empty(len(apart))
     compiled().krum_scores(np.ascontiguousarray(apart), nearest, squared, scores)
@@ -73,15 +83,18 @@ def krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:
 
 def krum_scores_of(updates: Array, nearest: int, squared: bool = False) -> Array:
     """The same from the updates (n, d), in one call."""
-    require(0 <= nearest < len(updates), f"nearest must be in 0 .. {len(updates) - 1}, got {nearest}")
+    require(
+        0 <= nearest < len(updates), f"nearest must be in 0 .. {len(updates) - 1}, got {nearest}"
+    )
     scores = np.empty(len(updates))
     compiled().krum_scores_of(rows(updates), nearest, squared, scores)
     return scores
 
 
 def bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
-    """`count` rows in the order in which Krum chooses them, each time among those that are left: the lowest sum of
-    squared distances to the r - malicious - 2 nearest of the r that are left, but to at least one. (count,)"""
+    """`count` rows in the order in which Krum chooses them, each time among those that are left:
+    the lowest sum of squared distances to the r - malicious - 2 nearest of the r that are left,
+    but to at least one. (count,)"""
     apart, chosen = np.empty((len(updates), len(updates))), np.empty(count, np.int64)
     compiled().distances(rows(updates), True, apart)
     compiled().bulyan_rows(apart, np.argsort(apart, axis=1), malicious, chosen)
@@ -89,29 +102,33 @@ def bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
 
 
 def mean_around_median(updates: Array, count: int) -> Array:
-    """Of each coordinate the mean of the `count` values nearest to its median; of equally near ones the lower: (d,)."""
+    """Of each coordinate the mean of the `count` values nearest to its median; of equally near
+    ones the lower: (d,)."""
     mean = np.empty(updates.shape[1])
     compiled().mean_around_median(rows(sorted_columns(updates)), count, mean)
     return mean
 
 
 def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
-    """z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the weighted median of
-    each coordinate, until a step is no longer than a thousandth of `smoothing` or for so many `iterations`: (d,)."""
+    """z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the
+    weighted median of each coordinate, until a step is no longer than a thousandth of `smoothing`
+    or for so many `iterations`: (d,)."""
     z = weighted_middle(updates, weights)
     compiled().weiszfeld(rows(updates), rows(weights), smoothing, iterations, z)
     return z
 
 
 def middle(updates: Array) -> Array:
-    """The coordinate-wise median; of an even number the mean of the two in the middle: (d,) float64."""
+    """The coordinate-wise median; of an even number the mean of the two in the middle: (d,)
+    float64."""
     ordered, n = sorted_columns(updates), len(updates)
     return (ordered[(n - 1) // 2].astype(np.float64) + ordered[n // 2]) / 2.0
 
 
 def weighted_middle(updates: Array, weights: Array) -> Array:
-    """The weighted median of each coordinate: the lowest value x with at least half of the weight on values <= x; where
-    that is exactly half, the mean of x and the next value. With equal weights it is `middle`. (d,) float64."""
+    """The weighted median of each coordinate: the lowest value x with at least half of the weight
+    on values <= x; where that is exactly half, the mean of x and the next value. With equal
+    weights it is `middle`. (d,) float64."""
     if (weights == weights[0]).all():
         return middle(updates)
     (n, d), ordered, half = updates.shape, sorted_columns(updates), weights.sum() / 2.0
@@ -128,8 +145,8 @@ def weighted_middle(updates: Array, weights: Array) -> Array:
 
 
 def outlier_scores(updates: Array, rng: Stream) -> Array:
-    """<u_i - c, v>^2 with the mean c and the direction v in which the updates vary most: (n,). No LAPACK: its bits may
-    depend on the number of threads."""
+    """<u_i - c, v>^2 with the mean c and the direction v in which the updates vary most: (n,). No
+    LAPACK: its bits may depend on the number of threads."""
     from foltr.kernels.outliers import outlier_scores as compiled_scores
 
     centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
@@ -139,11 +156,23 @@ def outlier_scores(updates: Array, rng: Stream) -> Array:
 
 
 def means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
-    """Of each update the weighted mean of the `keep` nearest to it, itself among them: (n, d) float64. Of equally far
-    ones the earlier count."""
+    """Of each update the weighted mean of the `keep` nearest to it, itself among them: (n, d)
+    float64. Of equally far ones the earlier count."""
     means = np.empty(updates.shape)
     compiled().means_of_nearest(rows(updates), rows(weights), keep, means)
     return means
+
+
+def lengths(rows: Array) -> Array:
+    """The L2 norm of each row: (n, d) -> (n,) float64"""
+    norms: Array = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1))
+    return norms
+
+
+def cosine(one: Array, other: Array) -> float | None:
+    """Of the angle between two vectors; None where one of them is 0."""
+    sizes = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
+    return float((one * other).sum()) / sizes if sizes else None
 
 
 def _weighted_mean(updates: Array, weights: Array) -> Array:
@@ -186,7 +215,11 @@ def _weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int
     z, before = weighted_middle(updates, weights), None
     while iterations and (before is None or np.linalg.norm(z - before) > 1e-3 * smoothing):
         pull = weights / np.maximum(smoothing, np.linalg.norm(updates - z, axis=1))
-        z, before, iterations = (pull[:, None] * updates).sum(axis=0) / pull.sum(), z, iterations - 1
+        z, before, iterations = (
+            (pull[:, None] * updates).sum(axis=0) / pull.sum(),
+            z,
+            iterations - 1,
+        )
     return z
 
 
@@ -197,11 +230,18 @@ def _outlier_scores(updates: Array, rng: Stream) -> Array:
 
 def _means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
     near = np.argsort(_distances(updates), axis=1, kind="stable")[:, :keep]
-    return np.stack([np.average(updates[row].astype(np.float64), axis=0, weights=weights[row]) for row in near])
+    return np.stack(
+        [np.average(updates[row].astype(np.float64), axis=0, weights=weights[row]) for row in near]
+    )
 
 
 by_definition = SimpleNamespace(
     weighted_mean=_weighted_mean,
-    distances=_distances, krum_scores=_krum_scores, bulyan_rows=_bulyan_rows, mean_around_median=_mean_around_median,
-    weiszfeld=_weiszfeld, outlier_scores=_outlier_scores, means_of_nearest=_means_of_nearest,
-)  # fmt: skip
+    distances=_distances,
+    krum_scores=_krum_scores,
+    bulyan_rows=_bulyan_rows,
+    mean_around_median=_mean_around_median,
+    weiszfeld=_weiszfeld,
+    outlier_scores=_outlier_scores,
+    means_of_nearest=_means_of_nearest,
+)

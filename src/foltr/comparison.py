@@ -1,7 +1,8 @@
 """One call, one table: experiments side by side over folds and seeds, with corrected significance.
 
 foltr.compare(
-    [foltr.Experiment(aggregator="Mean()"), foltr.Experiment(aggregator="Median()")], baseline=0, seeds=range(1, 6)
+    [foltr.Experiment(aggregator="Mean()"), foltr.Experiment(aggregator="Median()")], baseline=0,
+    seeds=range(1, 6)
 )
 """
 
@@ -14,27 +15,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foltr import toml
+from foltr.cli.sweep_command import SweepPanel
 from foltr.core import require
 from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
-from foltr.files import write_whole
-from foltr.pools import Pool
 from foltr.report import tables
 from foltr.report.matrix import MEASURES, Matrix, matrix
 from foltr.report.study import Study, study
 from foltr.results import Runs, fields_of, load_runs
+from foltr.runs import config
 from foltr.spec import opened
-from foltr.sweep import Point
-from foltr.sweep_command import SweepPanel
-from foltr.sweeping import sweep
+from foltr.sweeps.file import Point
+from foltr.sweeps.pools import Pool
+from foltr.sweeps.run import sweep
+from foltr.system.files import write_whole
 
 NAME = "compare"
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers and colleagues."""
+    """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers
+    and colleagues."""
 
     study: Study
     measures: tuple[str, ...]
@@ -76,26 +78,46 @@ def compare(
     threads: int = 1,
     quiet: bool = False,
 ) -> Comparison:
-    """Run every experiment with every seed, fold (of a data set that has them) and kind of user, and test each against
-    the baseline. With `out`, runs are kept there, shared and not repeated; `jobs` of them are made at a time."""
-    require(len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}")
-    require(names is None or len(names) == len(experiments), f"{len(experiments)} experiments need as many names")
+    """Run every experiment with every seed, fold (of a data set that has them) and kind of user,
+    and test each against the baseline. With `out`, runs are kept there, shared and not repeated;
+    `jobs` of them are made at a time."""
+    require(
+        len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}"
+    )
+    require(
+        names is None or len(names) == len(experiments),
+        f"{len(experiments)} experiments need as many names",
+    )
     if isinstance(baseline, str):
-        require(baseline in (names or ()), f"no experiment is called {baseline!r}: names are {list(names or ())}")
+        require(
+            baseline in (names or ()),
+            f"no experiment is called {baseline!r}: names are {list(names or ())}",
+        )
         baseline = list(names or ()).index(baseline)
     require(isinstance(seeds, Iterable), f"seeds must be a list of them, got {seeds!r}")
     measures = (measures,) if isinstance(measures, str) else measures
-    require(0 <= baseline < len(experiments), f"baseline must be in 0 .. {len(experiments) - 1}, got {baseline}")
+    require(
+        0 <= baseline < len(experiments),
+        f"baseline must be in 0 .. {len(experiments) - 1}, got {baseline}",
+    )
     for measure in measures:
-        require(measure in MEASURES, f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
+        require(
+            measure in MEASURES,
+            f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}",
+        )
     points = _points(experiments, names, list(seeds), _list(folds), _list(users))
     seen: dict[Experiment, int] = {}
     for i, each in enumerate(points):
         for point in each:
-            require(point.experiment not in seen, f"experiments {seen.get(point.experiment)} and {i} are equal")
+            require(
+                point.experiment not in seen,
+                f"experiments {seen.get(point.experiment)} and {i} are equal",
+            )
             seen[point.experiment] = i
     with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
-        return _compared(points, Path(out or folder), baseline, tuple(measures), Pool(jobs), threads, show)
+        return _compared(
+            points, Path(out or folder), baseline, tuple(measures), Pool(jobs), threads, show
+        )
 
 
 def _list(values: Iterable[Any] | None) -> list[Any] | None:
@@ -103,10 +125,14 @@ def _list(values: Iterable[Any] | None) -> list[Any] | None:
 
 
 def _points(
-    experiments: Sequence[Experiment], names: Sequence[str] | None, seeds: list[int], folds: list[int] | None,
+    experiments: Sequence[Experiment],
+    names: Sequence[str] | None,
+    seeds: list[int],
+    folds: list[int] | None,
     users: list[Any] | None,
-) -> list[list[Point]]:  # fmt: skip
-    """For each experiment its points; the fields in which the experiments differ make the methods."""
+) -> list[list[Point]]:
+    """For each experiment its points; the fields in which the experiments differ make the
+    methods."""
     require(bool(seeds), "compare wants at least one seed")
     sets = _differing(experiments, users is not None, folds is not None)
     return [
@@ -122,18 +148,36 @@ def _points(
 
 def _with(e: Experiment, seed: int, fold: int | None, user: Any) -> Experiment:
     made = replace(e, seed=seed, **({} if user is None else {"users": user}))
-    return made if fold is None else replace(made, data=toml.with_fields(made.data, {"fold": fold}, "data"))
+    return (
+        made
+        if fold is None
+        else replace(made, data=config.with_fields(made.data, {"fold": fold}, "data"))
+    )
 
 
 def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> tuple[str, ...]:
-    """Dotted names of the fields in which they differ, but for those that are given from outside."""
+    """Dotted names of the fields in which they differ, but for those that are given from
+    outside."""
     given = {"seed", *(["users"] if users else []), *(["data.fold"] if folds else [])}
-    tables = [dict(pair for name, value in e.config().items() for pair in fields_of(name, value)) for e in experiments]
+    tables = [
+        dict(pair for name, value in e.config().items() for pair in fields_of(name, value))
+        for e in experiments
+    ]
     names = dict.fromkeys(name for table in tables for name in table)
-    inner = [name for name in names if "." in name or not any(other.startswith(f"{name}.") for other in names)]
+    inner = [
+        name
+        for name in names
+        if "." in name or not any(other.startswith(f"{name}.") for other in names)
+    ]
     differ = [name for name in inner if len({repr(table.get(name)) for table in tables}) > 1]
-    whole = [name for name in names if "." not in name and len({opened(t.get(name)).name for t in tables}) > 1]
-    return tuple(name for name in dict.fromkeys([*whole, *differ]) if not {name, name.split(".")[0]} & given)
+    whole = [
+        name
+        for name in names
+        if "." not in name and len({opened(t.get(name)).name for t in tables}) > 1
+    ]
+    return tuple(
+        name for name in dict.fromkeys([*whole, *differ]) if not {name, name.split(".")[0]} & given
+    )
 
 
 def _compared(

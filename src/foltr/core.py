@@ -1,10 +1,11 @@
-"""The few ideas that everything else is made of: nouns that are data, verbs that are protocols. Read this first.
+"""The few ideas that everything else is made of: nouns that are data, verbs that are protocols.
+Read this first.
 
-Shapes: n = clients in the round, d = parameters, p = numbers in a message, f = features, m = documents of a query,
-k = documents shown. The federation knows one shape, a cohort (clients x numbers): only a ranker knows what its
-parameters mean. Protocols describe; nobody must inherit. Memory is passed, never kept. Components are frozen
-dataclasses whose repr is their config (see `spec.py`).
-"""
+Shapes: n = clients in the round, d = parameters, p = numbers in a message, f = features, m =
+documents of a query, k = documents shown. The federation knows one shape, a cohort (clients x
+numbers): only a ranker knows what its parameters mean. Protocols describe; nobody must inherit.
+Memory is passed, never kept. Components are frozen dataclasses whose repr is their config (see
+`spec.py`)."""
 
 from __future__ import annotations
 
@@ -17,13 +18,17 @@ import numpy as np
 from foltr.errors import Mistake
 
 if TYPE_CHECKING:
-    from foltr.privacy.events import Event, Setting
+    from foltr.events import Event, Setting
     from foltr.seeds import Stream
 
 Array = np.ndarray
-Memory = tuple[Array, ...]  # what a server component carries from round to round; checkpoints are made of it
+Memory = tuple[
+    Array, ...
+]  # what a server component carries from round to round; checkpoints are made of it
 Show = Callable[[Array], Array]  # a policy: documents (m, f) -> the list to show (k,)
-Tell = Callable[[int, int, int], int]  # (which value a reward has, of how many, in which session) -> which one is told
+Tell = Callable[
+    [int, int, int], int
+]  # (which value a reward has, of how many, in which session) -> which one is told
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,16 @@ class Cohort:
     clients: Array  # (n,)
     updates: Array  # (n, p)
     weights: Array  # (n,)
-    directions: Array | None = None  # (n, d) what the learner decodes `updates` to, where the engine knows it already;
+    directions: Array | None = (
+        None  # (n, d) what the learner decodes `updates` to, where the engine knows it already;
+    )
     # whoever changes messages must drop it: use `sending`
-    trusted: Array | None = None  # (d,) the update of the server's own client, for rules that ask for one
-    params: Array | None = None  # (d,) float32, what these clients were sent: for a channel, which may bind it
+    trusted: Array | None = (
+        None  # (d,) the update of the server's own client, for rules that ask for one
+    )
+    params: Array | None = (
+        None  # (d,) float32, what these clients were sent: for a channel, which may bind it
+    )
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -64,31 +75,44 @@ class Cohort:
         return Cohort(*kept, directions, self.trusted, self.params)
 
     def sending(self, updates: Array) -> Cohort:
-        """The same clients with other messages; what the engine knew of the old ones is dropped."""
-        return Cohort(self.clients, updates, self.weights, trusted=self.trusted, params=self.params)
+        """The same clients with other messages; what the engine knew of the old ones is
+        dropped."""
+        return Cohort(
+            self.clients, updates, self.weights, trusted=self.trusted, params=self.params
+        )
 
     def sealed(self) -> Cohort:
         """Itself, now read-only: what one component gets is still to be seen by others."""
-        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted, self.params):
+        for part in (
+            self.clients,
+            self.updates,
+            self.weights,
+            self.directions,
+            self.trusted,
+            self.params,
+        ):
             if part is not None:
                 part.setflags(write=False)
         return self
 
 
 class Withheld(RuntimeError):
-    """A round that the server learns nothing from, because too few messages arrived for the channel or the rule."""
+    """A round that the server learns nothing from, because too few messages arrived for the
+    channel or the rule."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What only a simulation may know of a round: it goes to the recorder, never into an Update."""
+    """What only a simulation may know of a round: it goes to the recorder, never into an
+    Update."""
 
     ndcg: Array  # (n,) mean nDCG@10 of the lists that each client was shown, by true labels
     max_rr: Array  # (n,) mean reciprocal rank of each client's first click
 
 
 class User(Protocol):
-    """Whoever searches: a click model, a person with a phone, a replayed log. Never shows labels."""
+    """Whoever searches: a click model, a person with a phone, a replayed log. Never shows
+    labels."""
 
     @property
     def sessions(self) -> int:
@@ -114,7 +138,8 @@ class ClickModel(Protocol):
         ...
 
     def clicks(self, shown: Array, grades: int, rng: Stream) -> Array:
-        """Clicks (k,) on a list whose documents have the grades `shown` (k,); rank j draws 2j and 2j + 1."""
+        """Clicks (k,) on a list whose documents have the grades `shown` (k,); rank j draws 2j and
+        2j + 1."""
         ...
 
 
@@ -129,38 +154,50 @@ class Ranker(Protocol):
 
     @property
     def head(self) -> int:
-        """How many of the last parameters are the output layer; 0 for a ranker that has no other layer."""
+        """How many of the last parameters are the output layer; 0 for a ranker that has no other
+        layer."""
         ...
 
 
 class Learner(Protocol):
-    """From clicks to an update. One that sends rewards may say `separate_searches = True`, if no search of a round
-    shapes another one's list or reward: the ledger then promises more for one interaction than for a round."""
+    """From clicks to an update. One that sends rewards may say `separate_searches = True`, if no
+    search of a round shapes another one's list or reward: the ledger then promises more for one
+    interaction than for a round."""
 
     @property
     def sessions(self) -> int:
-        """How many sessions a client is asked for in a round, unless a partition says otherwise."""
+        """How many sessions a client is asked for in a round, unless a partition says
+        otherwise."""
         ...
 
     @property
     def rewards(self) -> int:
-        """How many values the reward of a session can take, for learners that send rewards; 0 for those that send
-        updates of the parameters, whose messages can be added up."""
+        """How many values the reward of a session can take, for learners that send rewards; 0 for
+        those that send updates of the parameters, whose messages can be added up."""
         ...
 
     def remembered(self, ranker: Ranker, params: Array) -> Array:
-        """What a device keeps between rounds, as it is before the first one (often nothing: shape (0,))."""
+        """What a device keeps between rounds, as it is before the first one (often nothing: shape
+        (0,))."""
         ...
 
     def personal(self, params: Array, memory: Array) -> Array:
-        """The parameters that a client ranks with, made of the server's and of what its device keeps: (d,) -> (d,).
-        The server's own, where clients have no rankers of their own."""
+        """The parameters that a client ranks with, made of the server's and of what its device
+        keeps: (d,) -> (d,). The server's own, where clients have no rankers of their own."""
         ...
 
     def learn(
-        self, ranker: Ranker, params: Array, memory: Array, user: User, rng: Stream, t: int, tell: Tell
+        self,
+        ranker: Ranker,
+        params: Array,
+        memory: Array,
+        user: User,
+        rng: Stream,
+        t: int,
+        tell: Tell,
     ) -> tuple[Array, float, Array]:
-        """All sessions of one client in round t -> payload (p,), weight, memory. Every reward passes through `tell`."""
+        """All sessions of one client in round t -> payload (p,), weight, memory. Every reward
+        passes through `tell`."""
         ...
 
     def decode(self, payloads: Array, params: Array) -> Array:
@@ -174,16 +211,17 @@ class Learner(Protocol):
         ...
 
     def luck(self, users: Stream, own: Stream) -> Stream:
-        """What the simulated user draws from: the user's own stream. (As published, FOLtR-ES mixes the two.)"""
+        """What the simulated user draws from: the user's own stream. (As published, FOLtR-ES mixes
+        the two.)"""
         ...
 
 
 class Privatizer(Protocol):
-    """What is done so that messages tell less: to rewards, to what a client sends, or by the server.
+    """What is done so that messages tell less: to rewards, to what a client sends, or by the
+    server.
 
-    Simulated noise comes from the experiment's seed, by address. On real devices it must come from the operating
-    system: a server that knows the seed can subtract it.
-    """
+    Simulated noise comes from the experiment's seed, by address. On real devices it must come from
+    the operating system: a server that knows the seed can subtract it."""
 
     @property
     def acts_on(self) -> Literal["rewards", "updates"]: ...
@@ -199,7 +237,8 @@ class Privatizer(Protocol):
 
     @property
     def by_server(self) -> bool:
-        """Whether the server adds noise: `on_server` is then given the mean, and the rule gets what it returns."""
+        """Whether the server adds noise: `on_server` is then given the mean, and the rule gets
+        what it returns."""
         ...
 
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
@@ -211,8 +250,8 @@ class Privatizer(Protocol):
         ...
 
     def on_arrival(self, updates: Array) -> Array:
-        """What the server adds up instead of the messages (n, p), where it adds the noise and gets each: none that is
-        longer than the noise is made for."""
+        """What the server adds up instead of the messages (n, p), where it adds the noise and gets
+        each: none that is longer than the noise is made for."""
         ...
 
     def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
@@ -232,21 +271,25 @@ class Channel(Protocol):
     """How updates reach the server, where not each in the clear."""
 
     def withstands(self, asked: int) -> int | None:
-        """With how many of the clients asked a server can collude and still learn nothing of a single message but what
-        the sum tells; None where messages are not hidden. The ledger relies on it."""
+        """With how many of the clients asked a server can collude and still learn nothing of a
+        single message but what the sum tells; None where messages are not hidden. The ledger
+        relies on it."""
         ...
 
     @property
     def step(self) -> float:
-        """To which steps the numbers of a message (the weight times the update) are rounded; 0 for not at all."""
+        """To which steps the numbers of a message (the weight times the update) are rounded; 0 for
+        not at all."""
         ...
 
     def fewest(self, asked: int) -> int:
-        """Of the clients asked in a round, the fewest whose messages make a sum that is released."""
+        """Of the clients asked in a round, the fewest whose messages make a sum that is
+        released."""
         ...
 
     def carry(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
-        """What the server gets of a round: one row, the weighted mean, with the whole weight. Raises Withheld."""
+        """What the server gets of a round: one row, the weighted mean, with the whole weight.
+        Raises Withheld."""
         ...
 
 
@@ -255,7 +298,8 @@ class Aggregator(Protocol):
 
     @property
     def looks_at(self) -> Literal["mean", "rows"]:
-        """Whether the weighted mean of the updates is all it uses, or whether it looks at single ones."""
+        """Whether the weighted mean of the updates is all it uses, or whether it looks at single
+        ones."""
         ...
 
     @property
@@ -265,7 +309,8 @@ class Aggregator(Protocol):
 
     @property
     def trusted(self) -> int:
-        """How many queries the server's own client must hold, whose update is `Cohort.trusted`; 0 for none."""
+        """How many queries the server's own client must hold, whose update is `Cohort.trusted`; 0
+        for none."""
         ...
 
     @property
@@ -274,18 +319,23 @@ class Aggregator(Protocol):
         ...
 
     def fits(self, n: int) -> tuple[str, ...]:
-        """Refuses n clients in a round where that leaves nothing to compute; else what a reader should know of it."""
+        """Refuses n clients in a round where that leaves nothing to compute; else what a reader
+        should know of it."""
         ...
 
     def init(self, dim: int) -> Memory: ...
-    def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...  # (d,) float64
+    def __call__(
+        self, cohort: Cohort, memory: Memory, rng: Stream
+    ) -> tuple[Array, Memory]: ...  # (d,) float64
 
 
 class Optimizer(Protocol):
     """The server's step: an ascent direction -> new parameters."""
 
     def init(self, dim: int) -> Memory: ...
-    def __call__(self, params: Array, direction: Array, memory: Memory) -> tuple[Array, Memory]: ...
+    def __call__(
+        self, params: Array, direction: Array, memory: Memory
+    ) -> tuple[Array, Memory]: ...
 
 
 class Engine(Protocol):

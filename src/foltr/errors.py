@@ -7,13 +7,16 @@ from pathlib import Path
 
 
 class Mistake(ValueError):
-    """Bad input. The message names the value and the way out; the command line prints it and exits with 2."""
+    """Bad input. The message names the value and the way out; the command line prints it and exits
+    with 2."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the nearest known one, or all of them."""
     names = sorted(known)
-    near = [name for name in names if name.casefold() == word.casefold()] or get_close_matches(word, names, 1)
+    near = [name for name in names if name.casefold() == word.casefold()] or get_close_matches(
+        word, names, 1
+    )
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
@@ -25,7 +28,10 @@ def shown(value: object) -> str:
     """A value as a message tells it, whatever it is: Python itself refuses to write some down."""
     try:
         return shortened(repr(value))
-    except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists in lists
+    except (
+        ValueError,
+        RecursionError,
+    ):  # an integer of thousands of digits; lists in lists in lists
         return f"{with_article(type(value).__name__)} that is too long to show"
 
 
@@ -36,7 +42,10 @@ def with_article(noun: str) -> str:
 def explained(error: BaseException) -> str:
     """An error as a message to the user: what failed, and the way out where there is one."""
     if isinstance(error, FloatingPointError):
-        return f"{error}: the steps are too large (lr, mu, the server's lr), or the features are (normalize=True)"
+        return (
+            f"{error}: the steps are too large (lr, mu, the server's lr), or the features are"
+            " (normalize=True)"
+        )
     if isinstance(error, MemoryError):
         return f"not enough memory: {error or 'try fewer clients, hidden units or queries'}"
     if isinstance(error, OSError):

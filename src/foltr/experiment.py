@@ -7,7 +7,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from foltr.aggregators.mean import Mean
+from foltr.compatibility import check_fit
+from foltr.components.aggregators.mean import Mean
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.optimizers.sgd import SGD
+from foltr.components.partitions.iid import IID
+from foltr.components.rankers.linear import Linear
+from foltr.components.sources.synthetic import Synthetic
+from foltr.components.users.cascade import Cascade
 from foltr.core import (
     Aggregator,
     Channel,
@@ -18,35 +25,29 @@ from foltr.core import (
     Ranker,
     require,
 )  # fmt: skip
-from foltr.data.synthetic import Synthetic
 from foltr.federation import cohort_size
-from foltr.fit import check_fit
-from foltr.learners.pdgd import PDGD
 from foltr.metrics import Empty
-from foltr.optimizers.sgd import SGD
-from foltr.partitions.iid import IID
-from foltr.rankers.linear import Linear
 from foltr.spec import checked, coerce
-from foltr.users.cascade import Cascade
-from foltr.worlds import Attack, Baseline, Partition, Source, Unlearner
+from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
-    from foltr.outcome import Progress, Result
+    from foltr.runs.result import Progress, Result
 
 
 @checked
 @dataclass(frozen=True)
 class Experiment:
-    """All parts of one run; its repr is its config. Two with equal fields give equal bits on one kind of CPU.
+    """All parts of one run; its repr is its config. Two with equal fields give equal bits on one
+    kind of CPU.
 
-    Without `privacy` messages are as they are, without `channel` each reaches the server in the clear; `dropout` is the
-    probability that one is lost. `malicious` of the clients follow the `attack`, always the same ones or, if `roaming`,
-    others in each round. Every `history` rounds each device stores what it sent, so that a client can be unlearned
-    (`foltr unlearn`). With `unlearning`, groups of clients are `leaving` one after another, as in ((3, 7), (5,)), or
-    all malicious ones: the run begins with the one that the last group leaves, and makes it if it is not there. A
-    `baseline` learns from labels instead of clicks: of the other parts it uses data, users (to measure expected MaxRR),
-    empty and seed.
-    """
+    Without `privacy` messages are as they are, without `channel` each reaches the server in the
+    clear; `dropout` is the probability that one is lost. `malicious` of the clients follow the
+    `attack`, always the same ones or, if `roaming`, others in each round. Every `history` rounds
+    each device stores what it sent, so that a client can be unlearned (`foltr unlearn`). With
+    `unlearning`, groups of clients are `leaving` one after another, as in ((3, 7), (5,)), or all
+    malicious ones: the run begins with the one that the last group leaves, and makes it if it is
+    not there. A `baseline` learns from labels instead of clicks: of the other parts it uses data,
+    users (to measure expected MaxRR), empty and seed."""
 
     data: Source = Synthetic()
     partition: Partition = IID()
@@ -74,13 +75,21 @@ class Experiment:
 
     def __post_init__(self) -> None:
         require(1 <= self.clients <= 10**8, f"clients must be in 1 .. 10^8, got {self.clients}")
-        require(0.0 < self.participation <= 1.0, f"participation must be in (0, 1], got {self.participation}")
+        require(
+            0.0 < self.participation <= 1.0,
+            f"participation must be in (0, 1], got {self.participation}",
+        )
         require(1 <= self.rounds <= 10**9, f"rounds must be in 1 .. 10^9, got {self.rounds}")
-        require(self.evaluate_every >= 1, f"evaluate_every must be >= 1, got {self.evaluate_every}")
+        require(
+            self.evaluate_every >= 1, f"evaluate_every must be >= 1, got {self.evaluate_every}"
+        )
         require(0 <= self.seed < 2**63, f"seed must be in 0 .. 2^63 - 1, got {self.seed}")
         lost = f"dropout must be in (0, 1), or left out (none), got {self.dropout}"
         require(self.dropout is None or 0.0 < self.dropout < 1.0, lost)
-        require(self.history is None or self.history >= 1, f"history must be >= 1 rounds, got {self.history}")
+        require(
+            self.history is None or self.history >= 1,
+            f"history must be >= 1 rounds, got {self.history}",
+        )
         check_fit(self)
 
     @property
@@ -100,9 +109,14 @@ class Experiment:
         return self.learner if ball is None else self.learner.in_ball(ball)
 
     def config(self) -> dict[str, Any]:
-        """Every field as a TOML value: components as their specs, tuples as lists, nothing (None, ()) not at all."""
+        """Every field as a TOML value: components as their specs, tuples as lists, nothing (None,
+        ()) not at all."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _plain(value) for name, value in values.items() if value is not None and value != ()}
+        return {
+            name: _plain(value)
+            for name, value in values.items()
+            if value is not None and value != ()
+        }
 
     def run(
         self,
@@ -112,15 +126,19 @@ class Experiment:
         watch: Callable[[Progress], None] = lambda progress: None,
         per_query: bool = False,
     ) -> Result:
-        """Run it, or go on where it was stopped. With `out`, everything is kept in a folder there that is named by the
-        run's identity; a finished run is not repeated. `watch` is called after every round. `per_query` keeps the final
-        ranker's measures on each held-out query in the folder."""
+        """Run it, or go on where it was stopped. With `out`, everything is kept in a folder there
+        that is named by the run's identity; a finished run is not repeated. `watch` is called
+        after every round. `per_query` keeps the final ranker's measures on each held-out query in
+        the folder."""
         threads = coerce(threads, int, "threads")
         require(threads >= 1, f"threads must be >= 1, got {threads}")
         require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
-        from foltr.running import Run
+        from foltr.runs.run import Run
 
-        require(out is not None or not per_query, "per_query keeps its table in the run's folder: give out=...")
+        require(
+            out is not None or not per_query,
+            "per_query keeps its table in the run's folder: give out=...",
+        )
         return Run(self, out, threads, engine, watch, per_query).result()
 
 

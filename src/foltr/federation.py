@@ -1,4 +1,5 @@
-"""The round, written once. Engines decide where `client_step` runs; nothing else changes. Read this second."""
+"""The round, written once. Engines decide where `client_step` runs; nothing else changes. Read
+this second."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Server:
         return State(params.astype(np.float64), aggregator, optimizer)
 
     def step(self, state: State, cohort: Cohort, rng: Stream, arrived: int | None = None) -> State:
-        """One update of the parameters. `arrived` is how many clients are behind a cohort that is their sum."""
+        """One update of the parameters. `arrived` is how many clients are behind a cohort that is
+        their sum."""
         if self.privacy is not None and self.privacy.by_server:
             cohort = self._noisy(self.privacy, cohort, arrived or len(cohort), rng.at(PRIVACY))
         decoded = cohort.directions
@@ -66,20 +68,28 @@ class Server:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
         if decoded is not cohort.updates:
             cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
-        direction, aggregator = self.aggregator(cohort.sealed(), state.aggregator, rng.at(AGGREGATOR))
+        direction, aggregator = self.aggregator(
+            cohort.sealed(), state.aggregator, rng.at(AGGREGATOR)
+        )
         _fits(self.aggregator, direction, state.params)
         if aggregator is not state.aggregator:
             _remembered(self.aggregator, aggregator)
         params, optimizer = self.optimizer(state.params, direction, state.optimizer)
         _fits(self.optimizer, params, state.params)
-        if not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST:  # NaN is not
-            raise FloatingPointError(f"round {state.t}: the server's parameters are not finite on a device")
+        if (
+            not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST
+        ):  # NaN is not
+            raise FloatingPointError(
+                f"round {state.t}: the server's parameters are not finite on a device"
+            )
         return State(params, aggregator, optimizer, state.t + 1, state.withheld)
 
     def _noisy(self, privacy: Privatizer, cohort: Cohort, n: int, rng: Stream) -> Cohort:
-        """One row: the mean of what arrived, with the noise. Whatever the learner and the rule make of it, they make of
-        what is already private."""
-        rows = privacy.on_arrival(cohort.updates) if len(cohort) == n else cohort.updates  # a sum cannot be clipped
+        """One row: the mean of what arrived, with the noise. Whatever the learner and the rule
+        make of it, they make of what is already private."""
+        rows = (
+            privacy.on_arrival(cohort.updates) if len(cohort) == n else cohort.updates
+        )  # a sum cannot be clipped
         mean = weighted_mean(rows, cohort.weights)
         noisy = privacy.on_server(mean, n, rng)
         _fits(privacy, noisy, mean)
@@ -91,7 +101,10 @@ def _fits(component: object, given: Array, params: Array) -> None:
     if isinstance(given, np.ndarray) and given.shape == params.shape and given.dtype.kind == "f":
         return
     shape, kind = np.shape(given), np.asarray(given).dtype.kind
-    raise Mistake(f"{type(component).__name__} gave {shape} of kind {kind!r}, not {params.shape} real numbers")
+    raise Mistake(
+        f"{type(component).__name__} gave {shape} of kind {kind!r}, not {params.shape} real"
+        " numbers"
+    )
 
 
 def _remembered(component: object, memory: Memory) -> None:
@@ -101,25 +114,41 @@ def _remembered(component: object, memory: Memory) -> None:
 
 
 def client_step(
-    learner: Learner, ranker: Ranker, privacy: Privatizer | None, params: Array, memory: Array, user: User,
-    client: int, n: int, t: int, seed: int,
-) -> tuple[Update, Array]:  # fmt: skip
+    learner: Learner,
+    ranker: Ranker,
+    privacy: Privatizer | None,
+    params: Array,
+    memory: Array,
+    user: User,
+    client: int,
+    n: int,
+    t: int,
+    seed: int,
+) -> tuple[Update, Array]:
     """Everything that happens on one device in one round of n clients, simulated or real."""
     rng, noise = stream(seed, "ranking", client, t), stream(seed, "privacy", client, t)
 
     name, declared, told = type(learner).__name__, learner.rewards, set[int]()
 
     def tell(which: int, values: int, session: int) -> int:
-        """Of each session one reward, out of as many as the learner declared: the ledger counts on it."""
-        require(values == declared, f"{name} tells one of {values} rewards, and declared {declared}")
-        require(0 <= which < values, f"{name} tells reward {which}, which is not in 0 .. {values - 1}")
+        """Of each session one reward, out of as many as the learner declared: the ledger counts on
+        it."""
+        require(
+            values == declared, f"{name} tells one of {values} rewards, and declared {declared}"
+        )
+        require(
+            0 <= which < values, f"{name} tells reward {which}, which is not in 0 .. {values - 1}"
+        )
         once = 0 <= session < user.sessions and session not in told
         require(once, f"{name} tells of session {session} twice, or of one that was not made")
         told.add(session)
         if privacy is None:
             return which
         other = privacy.on_reward(which, values, noise.at(session))
-        require(0 <= other < values, f"{type(privacy).__name__} tells reward {other}, not in 0 .. {values - 1}")
+        require(
+            0 <= other < values,
+            f"{type(privacy).__name__} tells reward {other}, not in 0 .. {values - 1}",
+        )
         return other
 
     payload, weight, memory = learner.learn(ranker, params, memory, user, rng, t, tell)
@@ -132,22 +161,37 @@ def client_step(
 def _as_promised(
     learner: Learner, privacy: Privatizer, payload: Array, weight: float, params: Array, user: User
 ) -> None:
-    """What the ledger counts on: an update has as many numbers as the parameters, and where the privatizer needs even
-    weights, a weight is the number of searches."""
+    """What the ledger counts on: an update has as many numbers as the parameters, and where the
+    privatizer needs even weights, a weight is the number of searches."""
     name = type(learner).__name__
     if learner.rewards == 0:
-        whole = f"{name} sends {np.shape(payload)} numbers, and the noise is made for updates of {params.shape}"
+        whole = (
+            f"{name} sends {np.shape(payload)} numbers, and the noise is made for updates of"
+            f" {params.shape}"
+        )
         require(np.shape(payload) == params.shape, whole)
-    even = f"{name} sends a weight of {weight:g} for {user.sessions} searches, and {type(privacy).__name__} needs "
-    require(not privacy.even or weight == user.sessions, f"{even}the number of searches as the weight")
+    even = (
+        f"{name} sends a weight of {weight:g} for {user.sessions} searches, and"
+        f" {type(privacy).__name__} needs "
+    )
+    require(
+        not privacy.even or weight == user.sessions, f"{even}the number of searches as the weight"
+    )
 
 
 def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Array:
     """What a client sends, surely as many numbers of the same kind."""
     sent = privacy.on_client(payload, n, noise)
-    fits = isinstance(sent, np.ndarray) and sent.shape == payload.shape and sent.dtype == payload.dtype
+    fits = (
+        isinstance(sent, np.ndarray)
+        and sent.shape == payload.shape
+        and sent.dtype == payload.dtype
+    )
     told = f"{np.shape(sent)} of {getattr(sent, 'dtype', type(sent).__name__)}"
-    require(fits, f"{type(privacy).__name__}.on_client gave {told}, not {payload.shape} of {payload.dtype}")
+    require(
+        fits,
+        f"{type(privacy).__name__}.on_client gave {told}, not {payload.shape} of {payload.dtype}",
+    )
     return sent
 
 
@@ -156,7 +200,8 @@ def cohort_size(clients: int, participation: float) -> int:
 
 
 def participants(clients: int, participation: float, seed: int, t: int) -> Array:
-    """Who takes part in round t: everybody, or a random part of `participation` x clients (at least one)."""
+    """Who takes part in round t: everybody, or a random part of `participation` x clients (at
+    least one)."""
     if participation == 1.0:
         return np.arange(clients)
     return stream(seed, "participation", t).sample(clients, cohort_size(clients, participation))
@@ -167,14 +212,17 @@ def nobody(t: int, clients: Array) -> Array:
     return np.zeros(len(clients), bool)
 
 
-Rewrite = Callable[[Cohort, Array, int, Stream], Cohort]  # (to be sent, params (d,) float32, t, rng) -> is sent
+Rewrite = Callable[
+    [Cohort, Array, int, Stream], Cohort
+]  # (to be sent, params (d,) float32, t, rng) -> is sent
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What becomes of a round's messages on their way to the server: some are other than an honest client would send,
-    each is lost with probability `dropout`, after its client searched and clicked, and a channel may add the rest up.
-    `host` is the server's own client, whose update is `Cohort.trusted`."""
+    """What becomes of a round's messages on their way to the server: some are other than an honest
+    client would send, each is lost with probability `dropout`, after its client searched and
+    clicked, and a channel may add the rest up. `host` is the server's own client, whose update is
+    `Cohort.trusted`."""
 
     rewrite: Rewrite | None = None
     dropout: float | None = None
@@ -189,20 +237,30 @@ class Delivery:
         if self.host is None:
             return cohort, observed
         clients = replace(cohort.only(np.arange(len(cohort) - 1)), trusted=cohort.updates[-1])
-        return clients, None if observed is None else Observed(observed.ndcg[:-1], observed.max_rr[:-1])
+        return clients, (
+            None if observed is None else Observed(observed.ndcg[:-1], observed.max_rr[:-1])
+        )
 
     def left(self, cohort: Cohort, rng: Stream) -> Cohort:
         """What is not lost."""
-        return cohort if not self.dropout else cohort.only(rng.uniforms(len(cohort)) >= self.dropout)
+        return (
+            cohort if not self.dropout else cohort.only(rng.uniforms(len(cohort)) >= self.dropout)
+        )
 
     def carried(self, cohort: Cohort, asked: int, params: Array, rng: Stream) -> Cohort:
-        """What a channel gives, surely one row that can be used; it is told what the clients were sent, `params`."""
+        """What a channel gives, surely one row that can be used; it is told what the clients were
+        sent, `params`."""
         if self.channel is None:
             return cohort
-        got, name = self.channel.carry(replace(cohort, params=params), asked, rng), type(self.channel).__name__
+        got, name = (
+            self.channel.carry(replace(cohort, params=params), asked, rng),
+            type(self.channel).__name__,
+        )
         one = got.updates.shape == (1, cohort.updates.shape[1]) and np.shape(got.weights) == (1,)
         require(one, f"{name}.carry gave {got.updates.shape}, not one row, the weighted mean")
-        require(bool(got.weights[0] > 0.0), f"{name}.carry gave a whole weight of {got.weights[0]}")
+        require(
+            bool(got.weights[0] > 0.0), f"{name}.carry gave a whole weight of {got.weights[0]}"
+        )
         return got
 
 
@@ -219,8 +277,8 @@ def federate(
     record: Callable[[State, Cohort, Observed | None], None],
     delivery: Delivery = DIRECTLY,
 ) -> State:
-    """Rounds state.t .. rounds - 1; `record` sees the server's state after each, and what was sent. A round that the
-    channel or the rule withholds leaves the parameters as they are."""
+    """Rounds state.t .. rounds - 1; `record` sees the server's state after each, and what was
+    sent. A round that the channel or the rule withholds leaves the parameters as they are."""
     draws, changes = stream(seed, "server"), stream(seed, "attack")
     lost, keys = stream(seed, "dropout"), stream(seed, "channel")
     while state.t < rounds:

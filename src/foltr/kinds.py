@@ -1,4 +1,5 @@
-"""Kinds of components that share most of their protocol: inherit one, and write only what is your own."""
+"""Kinds of components that share most of their protocol: inherit one, and write only what is your
+own."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from foltr.cohorts import in_order
 from foltr.core import Aggregator, Array, ClickModel, Cohort, Memory, Ranker, Withheld, require
 from foltr.errors import Mistake
 from foltr.seeds import Stream
-from foltr.worlds import Past, Phase
+from foltr.world.protocols import Past, Phase
 
 
 class SendsUpdates:
-    """Of learners whose message is the update itself, and that remember nothing: write `sessions` and `learn`."""
+    """Of learners whose message is the update itself, and that remember nothing: write `sessions`
+    and `learn`."""
 
     rewards = 0
 
@@ -29,7 +31,9 @@ class SendsUpdates:
         return payloads
 
     def in_ball(self, radius: float) -> Self:
-        raise Mistake(f"{type(self).__name__} cannot keep its weights in a ball, which this privatizer needs")
+        raise Mistake(
+            f"{type(self).__name__} cannot keep its weights in a ball, which this privatizer needs"
+        )
 
     def luck(self, users: Stream, own: Stream) -> Stream:
         return users
@@ -103,7 +107,8 @@ class Memoryless(_Rule, ABC):
 
 
 class Remembering(_Rule, ABC):
-    """Of aggregators that carry something from round to round, or draw: write `init` and `__call__`."""
+    """Of aggregators that carry something from round to round, or draw: write `init` and
+    `__call__`."""
 
     @abstractmethod
     def init(self, dim: int) -> Memory: ...
@@ -122,13 +127,18 @@ class Assumes:
 
 
 class InFront(Remembering):
-    """Of aggregators that change the rows before another `rule` looks at them: write `__call__`, and `fits`."""
+    """Of aggregators that change the rows before another `rule` looks at them: write `__call__`,
+    and `fits`."""
 
     rule: Aggregator
 
     def __post_init__(self) -> None:
-        single = f"{self.rule!r} remembers single clients, and {type(self).__name__} mixes them first"
-        require(not self.rule.knows_clients, f"{single}: put it outside, as in Gated(fallback=...)")
+        single = (
+            f"{self.rule!r} remembers single clients, and {type(self).__name__} mixes them first"
+        )
+        require(
+            not self.rule.knows_clients, f"{single}: put it outside, as in Gated(fallback=...)"
+        )
 
     @property
     def keeps_agreement(self) -> bool:
@@ -143,9 +153,9 @@ class InFront(Remembering):
 
 
 class NeedsMany(_Rule, ABC):
-    """Of aggregators that can do nothing with few updates, beside one of the above: write `fewest`, begin with
-    `arrived`, and write `notes` where a proof needs more. Too few clients are refused before anything runs; a round of
-    which too few messages arrive is withheld."""
+    """Of aggregators that can do nothing with few updates, beside one of the above: write
+    `fewest`, begin with `arrived`, and write `notes` where a proof needs more. Too few clients are
+    refused before anything runs; a round of which too few messages arrive is withheld."""
 
     @property
     @abstractmethod
@@ -158,7 +168,10 @@ class NeedsMany(_Rule, ABC):
 
     def fits(self, n: int) -> tuple[str, ...]:
         fewest, bound = self.fewest
-        require(n >= fewest, f"{self!r} needs {bound}, at least {fewest} clients in a round: here n = {n}")
+        require(
+            n >= fewest,
+            f"{self!r} needs {bound}, at least {fewest} clients in a round: here n = {n}",
+        )
         return self.notes(n)
 
     def arrived(self, cohort: Cohort) -> Cohort:
@@ -169,9 +182,11 @@ class NeedsMany(_Rule, ABC):
 
 
 class ChangesMessages(ABC):
-    """Of attacks whose users click honestly: write `craft`, and `fits` where there is something to say.
+    """Of attacks whose users click honestly: write `craft`, and `fits` where there is something to
+    say.
 
-    `overhears` is True unless you say otherwise, or unless the class has a field `knowledge` that is not 'all'."""
+    `overhears` is True unless you say otherwise, or unless the class has a field `knowledge` that
+    is not 'all'."""
 
     rewrites = True
 
@@ -191,8 +206,8 @@ class ChangesMessages(ABC):
 
 
 class Tabled(ABC):
-    """Of click models that are two tables: scan top-down, click with P(click | rank, grade), and only after a click
-    stop with P(stop | rank, grade)."""
+    """Of click models that are two tables: scan top-down, click with P(click | rank, grade), and
+    only after a click stop with P(stop | rank, grade)."""
 
     @abstractmethod
     def tables(self, grades: int, depth: int) -> tuple[Array, Array]: ...
@@ -210,7 +225,8 @@ class Tabled(ABC):
 
 
 class Forgets(ABC):
-    """Of unlearners that go on from the final parameters and look at nothing stored: write `phases`."""
+    """Of unlearners that go on from the final parameters and look at nothing stored: write
+    `phases`."""
 
     luck, subtracts, restarts = 0, False, False
 

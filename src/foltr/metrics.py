@@ -1,10 +1,9 @@
 """Each measure once, over flat arrays. Conventions:
 
-nDCG@10 has gain 2^r - 1 and discount 1 / log2(rank + 1), its ideal is over all documents of the query. Offline,
-measures by label (nDCG, MRR) skip queries without a relevant document, or count them as 0 or 1 (`empty`); online, such
-queries count 0. Measures by click
-(MaxRR, expected MaxRR) are defined for every query. Ties are broken at random by address.
-"""
+nDCG@10 has gain 2^r - 1 and discount 1 / log2(rank + 1), its ideal is over all documents of the
+query. Offline, measures by label (nDCG, MRR) skip queries without a relevant document, or count
+them as 0 or 1 (`empty`); online, such queries count 0. Measures by click (MaxRR, expected MaxRR)
+are defined for every query. Ties are broken at random by address."""
 
 from __future__ import annotations
 
@@ -14,12 +13,16 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.policies import best_first
+from foltr.ranking import best_first
 from foltr.seeds import Stream
 
 DEPTH = 10
 Empty = Literal["skip", "zero", "one"]
-EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}  # what it means for queries with nothing relevant
+EMPTY = {
+    "skip": "are skipped",
+    "zero": "count 0",
+    "one": "count 1",
+}  # what it means for queries with nothing relevant
 GAMMA = 0.9995  # of online performance
 
 
@@ -52,12 +55,12 @@ def ideal_dcg(labels: Array, offsets: Array, depth: int = DEPTH) -> Array:
 def measure_queries(
     scores: Array, labels: Array, offsets: Array, click: Array, rng: Stream, depth: int = DEPTH
 ) -> Array:
-    """nDCG@depth, reciprocal rank and expected MaxRR of each query's ranking by score; nDCG and reciprocal rank of a
-    query without a relevant document are NaN.
+    """nDCG@depth, reciprocal rank and expected MaxRR of each query's ranking by score; nDCG and
+    reciprocal rank of a query without a relevant document are NaN.
 
-    Expected MaxRR is closed-form for users who click at rank i on grade r with click[i, r], whatever they do after
-    their first click: sum_i (1/i) click[i, r_i] prod_{j<i} (1 - click[j, r_j]).
-    """  # (N,), (N,), (q + 1,), (depth, grades) -> (q, 3)
+    Expected MaxRR is closed-form for users who click at rank i on grade r with click[i, r],
+    whatever they do after their first click: sum_i (1/i) click[i, r_i] prod_{j<i} (1 - click[j,
+    r_j])."""  # (N,), (N,), (q + 1,), (depth, grades) -> (q, 3)
     ideals, out = ideal_dcg(labels, offsets, depth), np.full((len(offsets) - 1, 3), np.nan)
     for q, (start, stop) in enumerate(pairwise(offsets)):
         k = min(depth, stop - start)
@@ -80,7 +83,8 @@ def mean_over_queries(values: Array, empty: Empty) -> float:
 
 
 def online_performance(per_round: Array, gamma: float = GAMMA) -> float:
-    """sum_t gamma^(t - 1) x (mean over clients of the client's mean nDCG@10 in round t) (thesis 2.1)."""
+    """sum_t gamma^(t - 1) x (mean over clients of the client's mean nDCG@10 in round t) (thesis
+    2.1)."""
     return float((per_round * gamma ** np.arange(len(per_round))).sum())
 
 

@@ -1,11 +1,12 @@
-"""Noise for privacy, drawn so finely that single probabilities are those of its definition but for a known factor.
+"""Noise for privacy, drawn so finely that single probabilities are those of its definition but for
+a known factor.
 
-A guarantee speaks of every single value that can be seen, so rare values must be drawn as exactly as frequent ones. A
-tail probability has 63 bits here and, where the first ten of them are 0, 64 more, and so on: its relative precision is
-2^-53 down to 2^-1000. So normal noise reaches 37 standard deviations, and other noise 690 scales (what is moved so far
-that this matters, the ledger promises nothing of). `kernels/noise.py` holds the compiled twins. `seeds.gaussian`, which
-is off by 1e-7, is not for privacy.
-"""
+A guarantee speaks of every single value that can be seen, so rare values must be drawn as exactly
+as frequent ones. A tail probability has 63 bits here and, where the first ten of them are 0, 64
+more, and so on: its relative precision is 2^-53 down to 2^-1000. So normal noise reaches 37
+standard deviations, and other noise 690 scales (what is moved so far that this matters, the ledger
+promises nothing of). `kernels/noise.py` holds the compiled twins. `seeds.gaussian`, which is off
+by 1e-7, is not for privacy."""
 
 from __future__ import annotations
 
@@ -19,32 +20,83 @@ from foltr.seeds import LN2, ROOT2, Stream, SystemStream
 
 FINE = 2**53  # a whole number below this is made finer by another word
 DEEPEST = 2.0**-900  # no finer than that
-TERMS = tuple(2.0 / k for k in range(1, 21, 2))  # of the series of 2 artanh: the next one is below 1e-17
+TERMS = tuple(
+    2.0 / k for k in range(1, 21, 2)
+)  # of the series of 2 artanh: the next one is below 1e-17
 
-# AS 241's PPND16 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-16, near the middle, in the tails
-# and far out; each a ratio of polynomials, lowest power first
+# AS 241's PPND16 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-16, near the
+# middle, in the tails and far out; each a ratio of polynomials, lowest power first
 MIDDLE = (
-    (3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125, 45921.953931549871457,
-     67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
-    (1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867,
-     39307.895800092710610, 28729.085735721942674, 5226.4952788528545610),
-)  # fmt: skip
+    (
+        3.3871328727963666080,
+        133.14166789178437745,
+        1971.5909503065514427,
+        13731.693765509461125,
+        45921.953931549871457,
+        67265.770927008700853,
+        33430.575583588128105,
+        2509.0809287301226727,
+    ),
+    (
+        1.0,
+        42.313330701600911252,
+        687.18700749205790830,
+        5394.1960214247511077,
+        21213.794301586595867,
+        39307.895800092710610,
+        28729.085735721942674,
+        5226.4952788528545610,
+    ),
+)
 TAIL = (
-    (1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504,
-     1.27045825245236838258, 0.241780725177450611770, 0.0227238449892691845833, 7.74545014278341407640e-4),
-    (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
-     0.0151986665636164571966, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
-)  # fmt: skip
+    (
+        1.42343711074968357734,
+        4.63033784615654529590,
+        5.76949722146069140550,
+        3.64784832476320460504,
+        1.27045825245236838258,
+        0.241780725177450611770,
+        0.0227238449892691845833,
+        7.74545014278341407640e-4,
+    ),
+    (
+        1.0,
+        2.05319162663775882187,
+        1.67638483018380384940,
+        0.689767334985100004550,
+        0.148103976427480074590,
+        0.0151986665636164571966,
+        5.47593808499534494600e-4,
+        1.05075007164441684324e-9,
+    ),
+)
 FAR = (
-    (6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230,
-     0.0265321895265761230930, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
-    (1.0, 0.599832206555887937690, 0.136929880922735805310, 0.0148753612908506148525, 7.86869131145613259100e-4,
-     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
-)  # fmt: skip
+    (
+        6.65790464350110377720,
+        5.46378491116411436990,
+        1.78482653991729133580,
+        0.296560571828504891230,
+        0.0265321895265761230930,
+        1.24266094738807843860e-3,
+        2.71155556874348757815e-5,
+        2.01033439929228813265e-7,
+    ),
+    (
+        1.0,
+        0.599832206555887937690,
+        0.136929880922735805310,
+        0.0148753612908506148525,
+        7.86869131145613259100e-4,
+        1.84631831751005468180e-5,
+        1.42151175831644588870e-7,
+        2.04426310338993978564e-15,
+    ),
+)
 
 
 def tails(rng: Stream, n: int) -> tuple[Array, Array]:
-    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; number i may take words below rng.at(i)."""
+    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; number i may take words
+    below rng.at(i)."""
     words = rng.words(n)
     high = words >> np.uint64(1)
     v = (high.astype(np.float64) + 0.5) * 2.0**-64
@@ -54,7 +106,8 @@ def tails(rng: Stream, n: int) -> tuple[Array, Array]:
 
 
 def finer(word: int, more: Stream) -> float:
-    """The binary fraction that begins with these 64 bits, made finer by more words until it has 53 that count."""
+    """The binary fraction that begins with these 64 bits, made finer by more words until it has 53
+    that count."""
     unit = 2.0**-64
     while word == 0 and unit > DEEPEST:
         word, unit = int(more.words(1)[0]), unit * 2.0**-64
@@ -73,11 +126,14 @@ def upper_quantile(v: Array) -> Array:
     """x >= 0 with P(N > x) = v, for v in (0, 1/2]."""
     q, r = 0.5 - v, np.sqrt(-_log(v))
     near = q * _ratio(0.180625 - q * q, MIDDLE)
-    return np.where(q <= 0.425, near, np.where(r <= 5.0, _ratio(r - 1.6, TAIL), _ratio(r - 5.0, FAR)))
+    return np.where(
+        q <= 0.425, near, np.where(r <= 5.0, _ratio(r - 1.6, TAIL), _ratio(r - 5.0, FAR))
+    )
 
 
 def laplaces(rng: Stream, n: int) -> Array:
-    """n Laplace draws of scale 1. On a device (`SystemStream`) by `tails`; a simulation's are of 52 bits, as ever."""
+    """n Laplace draws of scale 1. On a device (`SystemStream`) by `tails`; a simulation's are of
+    52 bits, as ever."""
     if isinstance(rng, SystemStream):
         side, v = tails(rng, n)
         return -side * np.log(2.0 * v)
@@ -86,14 +142,15 @@ def laplaces(rng: Stream, n: int) -> Array:
 
 
 def polya_shares(rng: Stream, d: int, n: int, scale: float) -> Array:
-    """d whole numbers, of which n clients' sum is discrete Laplace noise: P(z) in proportion to exp(-|z| / scale).
+    """d whole numbers, of which n clients' sum is discrete Laplace noise: P(z) in proportion to
+    exp(-|z| / scale).
 
-    Each is the difference of two negative binomial (Polya) variables of shape 1/n, and so the sum of a Poisson number
-    of jumps to either side, each of logarithmic length: P(l) = p^l / (l L), p = exp(-1 / scale), L = -ln(1 - p), with
-    2 L / n jumps on average (nearly always none). A length is 1 + floor(ln V / ln(1 - exp(-L U))) for uniform U and V
-    (Kemp, Applied Statistics 30, 1981). Shares of noise that may be cut in any number of parts: Kotz, Kozubowski &
-    Podgorski (2001); on whole numbers: Balle, Bell, Gascon & Nissim, CCS 2020.
-    """
+    Each is the difference of two negative binomial (Polya) variables of shape 1/n, and so the sum
+    of a Poisson number of jumps to either side, each of logarithmic length: P(l) = p^l / (l L), p
+    = exp(-1 / scale), L = -ln(1 - p), with 2 L / n jumps on average (nearly always none). A length
+    is 1 + floor(ln V / ln(1 - exp(-L U))) for uniform U and V (Kemp, Applied Statistics 30, 1981).
+    Shares of noise that may be cut in any number of parts: Kotz, Kozubowski & Podgorski (2001); on
+    whole numbers: Balle, Bell, Gascon & Nissim, CCS 2020."""
     length, chances = jumps(n, scale)
     words, found = rng.words(d), np.zeros(d)
     v = words.astype(np.float64) + 0.5
@@ -119,10 +176,13 @@ def jumps(n: int, scale: float) -> tuple[float, Array]:
 
 
 def _jump(length: float, rng: Stream) -> float:
-    """One jump: U and the side from the first word, V from the second and those that make it finer."""
+    """One jump: U and the side from the first word, V from the second and those that make it
+    finer."""
     first = int(rng.words(1)[0])
     u = (float(first >> 12) + 0.5) * 2.0**-52
-    far = 1.0 + math.floor(math.log(finer(int(rng.words(1)[0]), rng)) / math.log1p(-math.exp(-length * u)))
+    far = 1.0 + math.floor(
+        math.log(finer(int(rng.words(1)[0]), rng)) / math.log1p(-math.exp(-length * u))
+    )
     return far if first & 1 else -far
 
 
@@ -139,7 +199,8 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def _log(x: Array) -> Array:
-    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its series."""
+    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its
+    series."""
     m, e = np.frexp(x)
     m, e = m * 2.0, e - 1
     large = m > ROOT2

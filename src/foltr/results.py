@@ -1,14 +1,14 @@
-"""Finished runs as data: one tidy table, a row per run, from a folder of run folders or from a sweep's record.
+"""Finished runs as data: one tidy table, a row per run, from a folder of run folders or from a
+sweep's record.
 
     runs = foltr.load_runs("runs")
     runs["ndcg@10"]                       # a column, in the order of the rows
     runs.where(clients=100, **{"users.kind": "perfect"})
     runs.to_csv("runs.csv"); runs.to_pandas(); runs.to_parquet("runs.parquet")
 
-Columns are the fields of the experiment (`data`, `clients`, ...), those of its components (`data.fold`,
-`learner.sessions`), and the final measures. What cannot be read is named in `skipped`, what is not finished in
-`unfinished`; neither is ever counted as a result.
-"""
+Columns are the fields of the experiment (`data`, `clients`, ...), those of its components
+(`data.fold`, `learner.sessions`), and the final measures. What cannot be read is named in
+`skipped`, what is not finished in `unfinished`; neither is ever counted as a result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
-from foltr.files import text_of, write_whole
-from foltr.overview import SWEEP, Planned, Record
-from foltr.record import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
-from foltr.spec import opened
-from foltr.tidy import Tidy
-from foltr.users.cascade import TABLES
-from foltr.values import check_extent
+from foltr.runs.folder import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
+from foltr.spec import check_extent, opened
+from foltr.sweeps.state import SWEEP, Planned, Record
+from foltr.system.files import text_of, write_whole
+from foltr.system.table import Tidy
 
 MARKS = ("config.toml", "result.json")  # either says that a folder is a run's
 
@@ -39,7 +38,8 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """One finished run, as its folder tells it. Its components need not be known here: a spec is only text."""
+    """One finished run, as its folder tells it. Its components need not be known here: a spec is
+    only text."""
 
     path: Path
     config: dict[str, Any]  # as in config.toml
@@ -67,14 +67,24 @@ class Recorded:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The config, and every field of a component by its dotted name."""
-        return {dotted: part for name, value in self.config.items() for dotted, part in fields_of(name, value)}
+        return {
+            dotted: part
+            for name, value in self.config.items()
+            for dotted, part in fields_of(name, value)
+        }
 
     @property
     def row(self) -> dict[str, Any]:
         about = {"run": self.name, "method": self.method, **self.fields}
-        if revisions := self.environment.get("revisions"):  # of components that had other bits before
-            about["revisions"] = ", ".join(f"{name} {number}" for name, number in revisions.items())
-        told = {name: value for name, value in self.final.items() if not isinstance(value, list | dict)}
+        if revisions := self.environment.get(
+            "revisions"
+        ):  # of components that had other bits before
+            about["revisions"] = ", ".join(
+                f"{name} {number}" for name, number in revisions.items()
+            )
+        told = {
+            name: value for name, value in self.final.items() if not isinstance(value, list | dict)
+        }
         return {**about, **{name: value for name, value in told.items() if name not in about}}
 
 
@@ -124,7 +134,8 @@ class Runs:
         write_whole(Path(path), self.table.parquet())
 
     def where(self, test: Callable[[Recorded], bool] | None = None, **fields: Any) -> Runs:
-        """Those runs only: `where(clients=100)`, `where(**{"data.fold": 1})`, or any test of a run."""
+        """Those runs only: `where(clients=100)`, `where(**{"data.fold": 1})`, or any test of a
+        run."""
         known = {"run", "method", *(name for run in self for name in run.fields)}
         for name in fields:
             if name not in known:
@@ -132,18 +143,26 @@ class Runs:
 
         def kept(run: Recorded) -> bool:
             its = {"run": run.name, "method": run.method, **run.fields}
-            return all(its.get(name) == value for name, value in fields.items()) and (not test or test(run))
+            return all(its.get(name) == value for name, value in fields.items()) and (
+                not test or test(run)
+            )
 
-        told = [f"{name} = {value!r}" for name, value in fields.items()] + (["a test of its own"] if test else [])
+        told = [f"{name} = {value!r}" for name, value in fields.items()] + (
+            ["a test of its own"] if test else []
+        )
         chosen = tuple(run for run in self if kept(run))
         selection = ", ".join([*([self.selection] if self.selection else []), *told])
         return replace(self, recorded=chosen, planned=None, selection=selection)
 
     def rounds(self, *measures: str) -> Tidy:
-        """A row per run and round of the curves that are asked for; empty where a round was not evaluated."""
+        """A row per run and round of the curves that are asked for; empty where a round was not
+        evaluated."""
         rows = []
         for run in self:
-            curves = {name: dict(zip(*map(list, run.curve(name)), strict=True)) for name in measures or ("ndcg@10",)}
+            curves = {
+                name: dict(zip(*map(list, run.curve(name)), strict=True))
+                for name in measures or ("ndcg@10",)
+            }
             for t in sorted({t for curve in curves.values() for t in curve}):
                 values = {name: curve.get(t) for name, curve in curves.items()}
                 rows.append({"run": run.name, "round": int(t), **values})
@@ -176,7 +195,10 @@ class Loader:
         if self.path.is_file() and self.path.name.endswith(SWEEP):
             return self._of_sweep()
         if not self.path.is_dir():
-            raise Mistake(f"no runs at {self.path}: give a folder of runs, or a sweep's record (runs/NAME{SWEEP})")
+            raise Mistake(
+                f"no runs at {self.path}: give a folder of runs, or a sweep's record"
+                f" (runs/NAME{SWEEP})"
+            )
         one = any((self.path / mark).exists() for mark in MARKS)
         below = {file.parent for mark in MARKS for file in self.path.glob(f"[!.]*/{mark}")}
         records, unread = [], []
@@ -192,7 +214,11 @@ class Loader:
         def place(run: Recorded) -> tuple[int, list[tuple[int, float, str]]]:
             return order.get(run.name, len(order)), [_rank(value) for value in run.fields.values()]
 
-        return replace(runs, recorded=tuple(sorted(runs.recorded, key=place)), skipped=(*unread, *runs.skipped))
+        return replace(
+            runs,
+            recorded=tuple(sorted(runs.recorded, key=place)),
+            skipped=(*unread, *runs.skipped),
+        )
 
     def _of_sweep(self) -> Runs:
         record = Record.read(self.path)
@@ -223,7 +249,8 @@ class Loader:
         return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
 
     def _finished(self, path: Path) -> Recorded | None:
-        """A finished run, None if it is not finished, or a Mistake that says what is wrong with it."""
+        """A finished run, None if it is not finished, or a Mistake that says what is wrong with
+        it."""
         try:
             written = (path / "result.json").stat().st_mtime_ns
         except OSError:
@@ -242,10 +269,14 @@ def _recorded(path: Path, any_version: bool) -> Recorded:
         check_extent(config)
         used = tuple(map(str, config.pop("use", [])))
     except UNREADABLE as error:
-        raise Mistake(f"{path} cannot be read ({why(error)}): if it is damaged, delete it") from None
+        raise Mistake(
+            f"{path} cannot be read ({why(error)}): if it is damaged, delete it"
+        ) from None
     if environment.get("results") != RESULTS and not any_version:
         maker = f"foltr {environment.get('foltr', 'of an unknown version')}"
-        bits = f"whose results have other bits (number {environment.get('results')}, here {RESULTS})"
+        bits = (
+            f"whose results have other bits (number {environment.get('results')}, here {RESULTS})"
+        )
         raise Mistake(f"made by {maker}, {bits}: --any-version reads it")
     final = Folder(path).final()
     if final is None:
@@ -265,7 +296,8 @@ def _named(runs: Sequence[Planned]) -> dict[str, Planned]:
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
-    """Sorts numbers by size, then the kinds of users from clear to noisy, then everything else as text."""
+    """Sorts numbers by size, then the kinds of users from clear to noisy, then everything else as
+    text."""
     if isinstance(value, int | float):
         return 0, float(value), ""
     text = str(value)

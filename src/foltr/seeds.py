@@ -1,11 +1,12 @@
 """Randomness by address, not by order.
 
-A stream is named by what it is for, e.g. `stream(7, "ranking", client, t)`. Same address, same numbers: in any engine,
-on any thread, after any resume. Nothing in the package touches global random state.
+A stream is named by what it is for, e.g. `stream(7, "ranking", client, t)`. Same address, same
+numbers: in any engine, on any thread, after any resume. Nothing in the package touches global
+random state.
 
-The generator is splitmix64 (Steele, Lea & Flood, OOPSLA 2014) used as a counter hash: draw i of key K is
-`mix(K + i * GOLDEN)`, so that NumPy code here and compiled loops in `kernels/` draw the same bits in any order.
-"""
+The generator is splitmix64 (Steele, Lea & Flood, OOPSLA 2014) used as a counter hash: draw i of
+key K is `mix(K + i * GOLDEN)`, so that NumPy code here and compiled loops in `kernels/` draw the
+same bits in any order."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ class Stream:
         return z ^ (z >> np.uint64(31))
 
     def uniforms(self, n: int) -> np.ndarray:
-        """The next n draws from the open interval (0, 1), 52 bits each (with 53, the last one would round to 1)."""
+        """The next n draws from the open interval (0, 1), 52 bits each (with 53, the last one
+        would round to 1)."""
         return ((self.words(n) >> np.uint64(12)) + 0.5) * 2.0**-52  # (n,) float64
 
     def uniform(self) -> float:
@@ -88,7 +90,8 @@ class Stream:
         return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()[:n]
 
     def gaussians(self, n: int) -> np.ndarray:
-        """The next n standard normal draws, one word each, the same bits in any implementation."""  # (n,) float64
+        """The next n standard normal draws, one word each, the same bits in any implementation."""
+        # (n,) float64
         return gaussian(self.uniforms(n))
 
     def integer(self, n: int) -> int:
@@ -101,7 +104,8 @@ class Stream:
 
 
 class Below(Stream):
-    """A stream at an address below another. Its key is made when it is first needed: most rules never draw."""
+    """A stream at an address below another. Its key is made when it is first needed: most rules
+    never draw."""
 
     key: int
 
@@ -117,8 +121,9 @@ class Below(Stream):
 
 
 class SystemStream(Stream):
-    """Draws that nobody can repeat, from the operating system: for noise and seeds on real devices, never for a
-    simulation. It has no addresses: every stream below it is as fresh as itself."""
+    """Draws that nobody can repeat, from the operating system: for noise and seeds on real
+    devices, never for a simulation. It has no addresses: every stream below it is as fresh as
+    itself."""
 
     def __init__(self) -> None:
         self.key = self.drawn = 0  # of no meaning here
@@ -133,17 +138,24 @@ class SystemStream(Stream):
         return float(self.uniforms(1)[0])
 
 
-# AS 241's PPND7 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-7, near the middle, in the tails and
-# far out; each a ratio of polynomials, lowest power first
-MIDDLE = (3.3871327179, 50.434271938, 159.29113202, 59.10937472), (1.0, 17.895169469, 78.757757664, 67.1875636)
+# AS 241's PPND7 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-7, near the
+# middle, in the tails and far out; each a ratio of polynomials, lowest power first
+MIDDLE = (
+    (3.3871327179, 50.434271938, 159.29113202, 59.10937472),
+    (1.0, 17.895169469, 78.757757664, 67.1875636),
+)
 TAIL = (1.4234372777, 2.75681539, 1.3067284816, 0.17023821103), (1.0, 0.7370016425, 0.12021132975)
-FAR = (6.657905115, 3.081226386, 0.42868294337, 0.017337203997), (1.0, 0.24197894225, 0.012258202635)
+FAR = (
+    (6.657905115, 3.081226386, 0.42868294337, 0.017337203997),
+    (1.0, 0.24197894225, 0.012258202635),
+)
 LN2, ROOT2 = 0.6931471805599453, 1.4142135623730951
 
 
 def gaussian(u: np.ndarray) -> np.ndarray:
-    """The standard normal quantiles of u in (0, 1): only sums, products, quotients and square roots, which IEEE 754
-    rounds in one way. (A library's logarithm may differ in its last bit, and a seed must mean one perturbation.)"""
+    """The standard normal quantiles of u in (0, 1): only sums, products, quotients and square
+    roots, which IEEE 754 rounds in one way. (A library's logarithm may differ in its last bit, and
+    a seed must mean one perturbation.)"""
     q = u - 0.5
     r = np.sqrt(-_log(np.minimum(u, 1.0 - u)))
     middle = q * _ratio(0.180625 - q * q, MIDDLE)
@@ -164,7 +176,8 @@ def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
 
 
 def _log(x: np.ndarray) -> np.ndarray:
-    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its series."""
+    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its
+    series."""
     m, e = np.frexp(x)
     m, e = m * 2.0, e - 1
     large = m > ROOT2

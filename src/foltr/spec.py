@@ -1,14 +1,17 @@
-"""A component's repr is its config: "TrimmedMean(trim=2)" in a file, on the command line, in a report.
+"""A component's repr is its config: "TrimmedMean(trim=2)" in a file, on the command line, in a
+report.
 
-A spec is one call with keyword arguments whose values are literals, tuples, or specs of the family that the field's
-annotation names. It is parsed, never evaluated. Values are checked and coerced by annotation however an object is
-made (1 becomes 1.0, a list a tuple, a string of a family's field that component), so equal objects have equal reprs.
-"""
+A spec is one call with keyword arguments whose values are literals, tuples, or specs of the family
+that the field's annotation names. It is parsed, never evaluated. Values are checked and coerced by
+annotation however an object is made (1 becomes 1.0, a list a tuple, a string of a family's field
+that component), so equal objects have equal reprs."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import math
+import operator
 import types
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
@@ -19,17 +22,48 @@ from pkgutil import iter_modules
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from foltr import core, worlds
+from foltr import core
 from foltr.errors import Mistake, did_you_mean, shortened, shown, with_article
-from foltr.other_names import OTHER_NAMES
-from foltr.values import scalar
+from foltr.world import protocols
 
 T = TypeVar("T", bound=type)
-hints_of = lru_cache(None)(get_type_hints)  # of a class: to find them takes longer than to use them
+# of an integer: more does not fit a float, and Python writes no integer of thousands of digits
+MOST_BITS = 1000
+DEEPEST = 50  # tables or lists inside each other
+# What people of the field may type first, and what it is called here
+OTHER_NAMES = {
+    "FPDGD": "it is PDGD with more than one client",
+    "FedAvg": "it is Mean",
+    "FedProx": "it is PDGD with mu > 0",
+    "FedSGD": "it is PDGD with update='round'",
+    "FOLtR-ES": "it is ES",
+    "FOLtRES": "it is ES",
+    "MSE": "it is LeastSquares",
+    "SVMRank": "it is RankingSVM",
+    "SecAgg": "it is SecureSum",
+    "NonIID": "it is ByIntent, ByLabel, ByClicks or ByVolume",
+    "LIE": "it is LittleIsEnough",
+    "ALIE": "it is LittleIsEnough",
+    "IPM": "it is InnerProduct",
+    "DataSharing": "it is Sharing, a partition around another",
+    "Ditto": "it is Personal",
+    "PGA": "it is GradientAscent",
+    "RFA": "it is GeometricMedian",
+    "CClip": "it is CenteredClipping",
+    "TrMean": "it is TrimmedMean",
+    "CWMed": "it is Median",
+    "Resampling": "it is Bucketing",
+    "DivideAndConquer": "it is DnC",
+}
+
+hints_of = lru_cache(None)(
+    get_type_hints
+)  # of a class: to find them takes longer than to use them
 
 
 class Registry:
-    """Name -> class, for one family: the files of one folder, installed packages, and a user's own files."""
+    """Name -> class, for one family: the files of one folder, installed packages, and a user's own
+    files."""
 
     def __init__(self, family: str, folder: str, protocol: type) -> None:
         self.family, self.folder, self.protocol = family, folder, protocol
@@ -39,20 +73,27 @@ class Registry:
     def register(self, cls: T) -> T:
         known = self._members.get(cls.__name__)
         if known is not None and known.__module__ != cls.__module__:
-            raise Mistake(f"two {self.family}s are called {cls.__name__}: {known.__module__} and {cls.__module__}")
+            raise Mistake(
+                f"two {self.family}s are called {cls.__name__}: {known.__module__} and"
+                f" {cls.__module__}"
+            )
         if missing := [name for name in _verbs(self.protocol) if name not in _names(cls)]:
             kinds = "foltr.kinds has classes that give most of it"
-            raise Mistake(f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)} ({kinds})")
+            raise Mistake(
+                f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)} ({kinds})"
+            )
         self._members[cls.__name__] = checked(cls)
         return cls
 
     def forget(self, module: str) -> None:
-        self._members = {name: cls for name, cls in self._members.items() if cls.__module__ != module}
+        self._members = {
+            name: cls for name, cls in self._members.items() if cls.__module__ != module
+        }
 
     def members(self) -> dict[str, type]:
         if not self._loaded:
             with _loading:
-                folder = import_module(f"foltr.{self.folder}")
+                folder = import_module(f"foltr.components.{self.folder}")
                 for module in iter_modules(folder.__path__):
                     import_module(f"{folder.__name__}.{module.name}")
                 _load_installed()
@@ -74,7 +115,11 @@ class Registry:
         name, members = call.func.id, self.members()  # type: ignore[attr-defined]
         if name not in members:
             others = [with_article(other.family) for other in FAMILIES if name in other.members()]
-            hint = OTHER_NAMES.get(name) or (f"it is {others[0]}" if others else "") or did_you_mean(name, members)
+            hint = (
+                OTHER_NAMES.get(name)
+                or (f"it is {others[0]}" if others else "")
+                or did_you_mean(name, members)
+            )
             raise Mistake(f"no {self.family} is called {name!r}: {hint}")
         values: dict[str, Any] = {}
         for keyword in call.keywords:
@@ -90,7 +135,9 @@ def _verbs(protocol: type) -> list[str]:
 
 def _names(cls: type) -> set[str]:
     """Fields without a default are no attributes of the class."""
-    return {*dir(cls), *(field.name for field in fields(cls))} if is_dataclass(cls) else set(dir(cls))
+    return (
+        {*dir(cls), *(field.name for field in fields(cls))} if is_dataclass(cls) else set(dir(cls))
+    )
 
 
 _installed: list[bool] = []
@@ -105,22 +152,32 @@ def _load_installed() -> None:
             point.load()
 
 
-sources = Registry("data source", "data", worlds.Source)
-partitions = Registry("partition", "partitions", worlds.Partition)
+sources = Registry("data source", "sources", protocols.Source)
+partitions = Registry("partition", "partitions", protocols.Partition)
 click_models = Registry("click model", "users", core.ClickModel)
 rankers = Registry("ranker", "rankers", core.Ranker)
 learners = Registry("learner", "learners", core.Learner)
-attacks = Registry("attack", "attacks", worlds.Attack)
+attacks = Registry("attack", "attacks", protocols.Attack)
 aggregators = Registry("aggregator", "aggregators", core.Aggregator)
 optimizers = Registry("optimizer", "optimizers", core.Optimizer)
-privatizers = Registry("privatizer", "privacy", core.Privatizer)
+privatizers = Registry("privatizer", "privatizers", core.Privatizer)
 channels = Registry("channel", "channels", core.Channel)
-unlearners = Registry("unlearner", "unlearning", worlds.Unlearner)
-baselines = Registry("baseline", "baselines", worlds.Baseline)
+unlearners = Registry("unlearner", "unlearners", protocols.Unlearner)
+baselines = Registry("baseline", "baselines", protocols.Baseline)
 FAMILIES = (
-    sources, partitions, click_models, rankers, learners, attacks, aggregators, optimizers, privatizers, channels,
-    unlearners, baselines,
-)  # fmt: skip
+    sources,
+    partitions,
+    click_models,
+    rankers,
+    learners,
+    attacks,
+    aggregators,
+    optimizers,
+    privatizers,
+    channels,
+    unlearners,
+    baselines,
+)
 
 source, partition, click_model = sources.register, partitions.register, click_models.register
 ranker, attack, unlearner = rankers.register, attacks.register, unlearners.register
@@ -129,7 +186,8 @@ privatizer, channel, baseline = privatizers.register, channels.register, baselin
 
 
 def checked(cls: T) -> T:
-    """Make a frozen dataclass check and coerce what it is given, and answer a misspelt field with the right one."""
+    """Make a frozen dataclass check and coerce what it is given, and answer a misspelt field with
+    the right one."""
     if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise TypeError(f"{cls.__name__} must be a frozen dataclass: its repr is its config")
     given, signature = cls.__init__, inspect.signature(cls)
@@ -137,24 +195,33 @@ def checked(cls: T) -> T:
     @wraps(given)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if wrong := [name for name in kwargs if name not in signature.parameters]:
-            raise Mistake(f"{cls.__name__} has no field {wrong[0]!r}: {did_you_mean(wrong[0], signature.parameters)}")
+            raise Mistake(
+                f"{cls.__name__} has no field {wrong[0]!r}:"
+                f" {did_you_mean(wrong[0], signature.parameters)}"
+            )
         try:
             values = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise Mistake(f"{cls.__name__}: {error}") from None
-        values = {name: coerce(value, hints_of(cls)[name], f"{cls.__name__}.{name}") for name, value in values.items()}
+        values = {
+            name: coerce(value, hints_of(cls)[name], f"{cls.__name__}.{name}")
+            for name, value in values.items()
+        }
         try:
             given(self, **values)
         except Mistake as mistake:
             told = str(mistake)
-            raise Mistake(told if told.startswith(cls.__name__) else f"{cls.__name__}: {told}") from None
+            raise Mistake(
+                told if told.startswith(cls.__name__) else f"{cls.__name__}: {told}"
+            ) from None
 
     cls.__init__ = init  # type: ignore[method-assign]
     return cls
 
 
 class _Call(str):
-    """The text of a call inside a spec: a component once the field's annotation says of which family."""
+    """The text of a call inside a spec: a component once the field's annotation says of which
+    family."""
 
     def __repr__(self) -> str:
         return str(self)  # unlike text, it has no quotes
@@ -185,7 +252,9 @@ def _value(node: ast.AST, spec: str) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise Mistake(f"{shortened(spec)}: {_text(node, spec)} is not a plain value (text needs quotes)") from None
+        raise Mistake(
+            f"{shortened(spec)}: {_text(node, spec)} is not a plain value (text needs quotes)"
+        ) from None
 
 
 def _text(node: ast.AST, spec: str) -> str:
@@ -218,8 +287,30 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     return scalar(value, hint, where)
 
 
+def scalar(value: Any, hint: Any, where: str) -> Any:
+    """`value` as a bool, str, int or float, or a Mistake that names both."""
+    wrong = Mistake(f"{where}: expected {getattr(hint, '__name__', hint)}, got {shown(value)}")
+    if hint is bool or hint is str:
+        if type(value) is hint:
+            return value
+        raise wrong
+    if isinstance(value, bool | str | bytes | bytearray):
+        raise wrong
+    try:
+        number = operator.index(value) if hint is int else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
+    if isinstance(number, int) and number.bit_length() > MOST_BITS:
+        raise Mistake(f"{where}: {shown(value)} is too large")
+    if isinstance(number, float) and not math.isfinite(number):
+        raise Mistake(f"{where}: {shown(value)} is not a finite number")
+    return number if hint is int else number + 0.0  # -0.0 equals 0.0 and must print like it
+
+
 def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
-    if type(None) in options and (value is None or (value in ("none", "None") and str not in options)):
+    if type(None) in options and (
+        value is None or (value in ("none", "None") and str not in options)
+    ):
         return None  # files have no word of their own for it
     exact = [option for option in options if option is type(value)]
     messages = []
@@ -257,7 +348,11 @@ def opened(spec: Any) -> Opened:
 def _opened(spec: str) -> Opened:
     try:
         call = _parse(spec, "component") if spec.endswith(")") else None
-        fields = {} if call is None else {str(word.arg): _value(word.value, spec) for word in call.keywords}
+        fields = (
+            {}
+            if call is None
+            else {str(word.arg): _value(word.value, spec) for word in call.keywords}
+        )
     except (Mistake, RecursionError):
         call, fields = None, {}
     name = str(spec) if call is None else call.func.id  # type: ignore[attr-defined]
@@ -266,17 +361,22 @@ def _opened(spec: str) -> Opened:
 
 def find(name: str) -> tuple[Registry, type]:
     """The component of that name, in whatever family."""
-    everything = {member: (family, cls) for family in FAMILIES for member, cls in family.members().items()}
+    everything = {
+        member: (family, cls) for family in FAMILIES for member, cls in family.members().items()
+    }
     if name not in everything:
         raise Mistake(f"no component is called {name!r}: {did_you_mean(name, everything)}")
     return everything[name]
 
 
 def brief(component: Any) -> str:
-    """The repr without the fields that have their default value: a label for tables and folders."""
+    """The repr without the fields that have their default value: a label for tables and
+    folders."""
     told = []
     for field in fields(component):
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        default = (
+            field.default_factory() if field.default_factory is not MISSING else field.default
+        )
         value = getattr(component, field.name)
         if value != default:
             told.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
@@ -289,3 +389,16 @@ def described(cls: type) -> Iterator[tuple[str, str, str]]:
         default = "required" if field.default is MISSING else repr(field.default)
         kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
         yield field.name, kind, default
+
+
+def check_extent(value: Any, depth: int = 0) -> None:
+    """Refuses what a file may hold and nobody means, and no message could show: endless integers,
+    lists in lists."""
+    if depth > DEEPEST:
+        raise ValueError(f"its tables or lists are nested more than {DEEPEST} deep")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise ValueError(f"it holds an integer of more than {MOST_BITS} bits")
+    for part in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        check_extent(part, depth + 1)

@@ -1,4 +1,5 @@
-"""A real browser: Debian's Chromium, driven by Playwright. Where either is absent the tests are skipped, and say so."""
+"""A real browser: Debian's Chromium, driven by Playwright. Where either is absent the tests are
+skipped, and say so."""
 
 import shutil
 import sys
@@ -13,18 +14,26 @@ from foltr.report.study import study
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))  # for made_runs
 
 QUIET = (
-    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
     "--disable-sync",
-)  # fmt: skip
+)
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")  # Playwright holds this thread's event loop: it must be gone before other tests start
+@pytest.fixture(
+    scope="module"
+)  # Playwright holds this thread's event loop: it must be gone before other tests start
 def chromium():
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("no browser: the page is NOT tested in one (Debian: apt install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
+    )
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=list(QUIET))
         yield browser
@@ -42,7 +51,10 @@ class Watched:
         self.context.route("**/*", self._request)
         self.tab = self.context.new_page()
         self.tab.on(
-            "console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text)
+            "console",
+            lambda message: (
+                message.type in ("error", "warning") and self.complaints.append(message.text)
+            ),
         )
         self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
 
@@ -56,7 +68,8 @@ class Watched:
 
 @pytest.fixture
 def watched(chromium):
-    """`watched(color_scheme="dark")`: a tab; in the end nothing may have complained or left the machine."""
+    """`watched(color_scheme="dark")`: a tab; in the end nothing may have complained or left the
+    machine."""
     tabs = []
 
     def make(**how):
@@ -72,7 +85,8 @@ def watched(chromium):
 
 @pytest.fixture(scope="session")
 def runs():
-    """3 methods x 3 kinds of users x 5 seeds; one method lacks a seed of one kind, so that it is not tested there."""
+    """3 methods x 3 kinds of users x 5 seeds; one method lacks a seed of one kind, so that it is
+    not tested there."""
     from learning_runs import KINDS, run_of
     from made_runs import made_runs
 

@@ -1,4 +1,5 @@
-"""The page in a browser: it draws, tells, copies, saves; by mouse, by keyboard, on a phone, in the dark."""
+"""The page in a browser: it draws, tells, copies, saves; by mouse, by keyboard, on a phone, in the
+dark."""
 
 import csv
 import io
@@ -12,8 +13,12 @@ from foltr.report.commands import command
 from foltr.report.curves import cell_curve
 from foltr.report.study import study
 
-expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser").expect
-HOSTILE = "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'> {{x}} \"' é"
+expect = pytest.importorskip(
+    "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
+).expect
+HOSTILE = (
+    "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'> {{x}} \"' é"
+)
 
 
 def hover(tab, chart=1, x=150, y=100):
@@ -23,15 +28,23 @@ def hover(tab, chart=1, x=150, y=100):
 
 
 def overflow(tab):
-    return tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return tab.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
 
 
 def test_a_chart_per_condition_with_a_line_per_method(opened):
     tab = opened()
     assert tab.locator("figure.chart").count() == 3 and tab.title() == "Clients"
-    assert tab.locator("figure.chart figcaption").all_inner_texts() == [f"{kind}\nrounds" for kind in KINDS]
-    ranges = tab.evaluate("charts.map(({ plot }) => [plot.scales.y.min, plot.scales.y.max, plot.series.length])")
-    assert len({tuple(each) for each in ranges}) == 1 and ranges[0][2] == 4  # x, and one per method
+    assert tab.locator("figure.chart figcaption").all_inner_texts() == [
+        f"{kind}\nrounds" for kind in KINDS
+    ]
+    ranges = tab.evaluate(
+        "charts.map(({ plot }) => [plot.scales.y.min, plot.scales.y.max, plot.series.length])"
+    )
+    assert (
+        len({tuple(each) for each in ranges}) == 1 and ranges[0][2] == 4
+    )  # x, and one per method
 
 
 def test_hover_tells_the_values_of_all_curves_there(opened, runs):
@@ -46,7 +59,9 @@ def test_hover_tells_the_values_of_all_curves_there(opened, runs):
         exact = cell_curve(list(found.cell(method, 0).values()), "ndcg@10")
         at = exact.rounds.tolist().index(t)
         mean, sd = map(float, value.split(" ± "))
-        assert mean == pytest.approx(exact.mean[at], abs=1e-4) and sd == pytest.approx(exact.sd[at], abs=1e-3)
+        assert mean == pytest.approx(exact.mean[at], abs=1e-4) and sd == pytest.approx(
+            exact.sd[at], abs=1e-3
+        )
     tab.mouse.move(5, 5)
     assert not tip.is_visible()
 
@@ -105,10 +120,14 @@ def test_smoothing_is_for_online_curves_and_told(opened):
     assert shown.inner_text() == "none"
     slider.fill("2")
     smooth = tab.evaluate("charts[0].plot.data[1]")
-    assert shown.inner_text() == "10 rounds" and "smoothed over 10 rounds first" in tab.inner_text("#curve-note")
+    assert shown.inner_text() == "10 rounds" and "smoothed over 10 rounds first" in tab.inner_text(
+        "#curve-note"
+    )
 
     def roughness(values):
-        return sum(abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False))
+        return sum(
+            abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False)
+        )
 
     assert roughness(smooth) < roughness(rough) / 3  # up to both ends
 
@@ -117,7 +136,10 @@ def test_axes_and_bands(opened):
     tab = opened()
     assert tab.evaluate("charts[0].plot.data[0][0]") == 0
     tab.check("input[value=log]", force=True)
-    assert tab.evaluate("charts[0].plot.scales.x.distr") == 3 and tab.evaluate("charts[0].plot.data[0][0]") == 2
+    assert (
+        tab.evaluate("charts[0].plot.scales.x.distr") == 3
+        and tab.evaluate("charts[0].plot.data[0][0]") == 2
+    )
     tab.check("input[value=interactions]", force=True)
     assert "interactions" in hover(tab, x=200).inner_text()
     assert tab.evaluate("charts[0].plot.data[0].at(-1)") == 40 * 4 * 1000
@@ -136,23 +158,36 @@ def test_tables_are_tabs_too_and_sort(opened):
     tabs.first.focus()
     tab.keyboard.press("ArrowRight")
     panel = tab.locator("#matrix .panel:visible")
-    assert tabs.nth(1).get_attribute("aria-selected") == "true" and panel.get_attribute("id") == "panel-1"
+    assert (
+        tabs.nth(1).get_attribute("aria-selected") == "true"
+        and panel.get_attribute("id") == "panel-1"
+    )
     head = panel.locator("thead th").nth(2)
     for order in ("descending", "ascending"):
         head.locator("button").click()
         shown = [
             float(v)
-            for v in panel.locator("tbody tr td:nth-child(3)").evaluate_all("all => all.map(td => td.dataset.v)")
+            for v in panel.locator("tbody tr td:nth-child(3)").evaluate_all(
+                "all => all.map(td => td.dataset.v)"
+            )
         ]
-        assert head.get_attribute("aria-sort") == order and shown == sorted(shown, reverse=order == "descending")
+        assert head.get_attribute("aria-sort") == order and shown == sorted(
+            shown, reverse=order == "descending"
+        )
     head.locator("button").click()
-    assert [row.get_attribute("data-m") for row in panel.locator("tbody tr").all()] == ["0", "1", "2"]
+    assert [row.get_attribute("data-m") for row in panel.locator("tbody tr").all()] == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 def folds(gain=0.01):
     """Gains that differ from fold to fold and hardly from seed to seed."""
     return made_runs(
-        made_run(0.5 + (gain * f + 0.0001 * s) * (c == 10), clients=c, data=f"MQ2008(fold={f})", seed=s)
+        made_run(
+            0.5 + (gain * f + 0.0001 * s) * (c == 10), clients=c, data=f"MQ2008(fold={f})", seed=s
+        )
         for c in (100, 10)
         for f in (1, 2, 3)
         for s in (1, 2, 3)
@@ -165,12 +200,20 @@ def test_a_mark_that_folds_do_not_bear_out_is_hollow_and_says_so(opened):
     assert "△" in cell.inner_text() and "▲" not in cell.inner_text()
     cell.click()
     told = tab.inner_text("dialog[open]")
-    for words in ("t (9 pairs)", "t (3 pairs)", "share their queries", "on these splits, but not over data"):
+    for words in (
+        "t (9 pairs)",
+        "t (3 pairs)",
+        "share their queries",
+        "on these splits, but not over data",
+    ):
         assert words in told
 
 
 def test_a_point_of_one_run_leaves_the_band_of_others(opened):
-    runs = [made_run(seed=s, rounds=4, every=1, curve=lambda t, s=s: 0.1 * s + 0.01 * t) for s in (1, 2)]
+    runs = [
+        made_run(seed=s, rounds=4, every=1, curve=lambda t, s=s: 0.1 * s + 0.01 * t)
+        for s in (1, 2)
+    ]
     runs[1].metrics.offline["ndcg@10"][2] = float("nan")
     tab = opened(made_runs(runs))
     for band in ("sd", "ci"):
@@ -181,7 +224,9 @@ def test_a_point_of_one_run_leaves_the_band_of_others(opened):
 
 
 def test_thinned_curves_say_so(opened):
-    tab = opened(made_runs([made_run(seed=s, rounds=3000, curve=lambda t: t / 3000) for s in (1, 2)]))
+    tab = opened(
+        made_runs([made_run(seed=s, rounds=3000, curve=lambda t: t / 3000) for s in (1, 2)])
+    )
     assert "drawn at" not in tab.inner_text("#curve-note")  # 301 points are all there
     tab.click("#curve-tabs [role=tab]:nth-child(2)")
     points = tab.evaluate("charts[0].plot.data[0].length")
@@ -196,7 +241,14 @@ def test_a_cell_opens_to_its_evidence(opened, runs, key):
     tab.keyboard.press(key)
     dialog = tab.locator("dialog[open]")
     told = dialog.inner_text()
-    for word in ("Against clients=100", "mean difference", "p, two-tailed", "Bonferroni", "Cohen", "clients"):
+    for word in (
+        "Against clients=100",
+        "mean difference",
+        "p, two-tailed",
+        "Bonferroni",
+        "Cohen",
+        "clients",
+    ):
         assert word in told
     shown = dialog.locator(".commands code").all_inner_texts()
     found = study(runs)
@@ -204,7 +256,9 @@ def test_a_cell_opens_to_its_evidence(opened, runs, key):
     assert dialog.locator(".plain td").all_inner_texts() == ["clients", "100", "10"]
     assert dialog.locator(".strip circle").count() == 10
     tab.keyboard.press("Escape")
-    assert tab.locator("dialog[open]").count() == 0 and cell.evaluate("cell => cell === document.activeElement")
+    assert tab.locator("dialog[open]").count() == 0 and cell.evaluate(
+        "cell => cell === document.activeElement"
+    )
 
 
 def test_a_refused_comparison_says_why(opened):
@@ -229,7 +283,10 @@ def test_copy_puts_the_command_on_the_clipboard(opened, runs):
 def test_copy_without_a_clipboard_to_write_to(opened, runs):
     tab = opened()
     tab.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
-    tab.evaluate("document.addEventListener('copy', () => { window.copied = document.activeElement.value; })")
+    tab.evaluate(
+        "document.addEventListener('copy', () => { window.copied ="
+        " document.activeElement.value; })"
+    )
     tab.click('#panel-0 .cell[data-at="1.1"]')
     tab.locator("dialog .commands button").first.click()
     expect(tab.locator("dialog .commands button").first).to_have_text("Copied")
@@ -248,12 +305,18 @@ def test_downloads(opened, runs, tmp_path):
         texts[name] = (tmp_path / name).read_text(encoding="utf-8")
     assert texts["runs.csv"] == runs.table.csv()
     rows = list(csv.DictReader(io.StringIO(texts["matrices.csv"])))
-    assert len(rows) == 3 * 9 and {row["measure"] for row in rows} == {"ndcg@10", "mrr@10", "online"}
+    assert len(rows) == 3 * 9 and {row["measure"] for row in rows} == {
+        "ndcg@10",
+        "mrr@10",
+        "online",
+    }
     assert texts["tables.tex"].count(r"\toprule") == 3
     with tab.expect_download() as waiting:
         tab.click("#save-charts")
     waiting.value.save_as(tmp_path / "c.png")
-    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG") and (tmp_path / "c.png").stat().st_size > 20_000
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG") and (
+        tmp_path / "c.png"
+    ).stat().st_size > 20_000
 
 
 @pytest.mark.parametrize("preferred", ["light", "dark"])
@@ -282,9 +345,12 @@ def test_nothing_is_wider_than_a_phone(opened, width):
 
 def test_hostile_words_do_nothing(opened):
     runs = [
-        made_run(0.5 + 0.1 * m + 0.01 * s, method=f"{HOSTILE}{m}", clients=1 + m, seed=s, users=HOSTILE)
-        for m in range(3) for s in range(3)
-    ]  # fmt: skip
+        made_run(
+            0.5 + 0.1 * m + 0.01 * s, method=f"{HOSTILE}{m}", clients=1 + m, seed=s, users=HOSTILE
+        )
+        for m in range(3)
+        for s in range(3)
+    ]
     runs[0].final["notes"] = [HOSTILE]
     tab = opened(made_runs(runs, title=HOSTILE))
     assert tab.title() == HOSTILE and tab.inner_text("h1") == HOSTILE
@@ -295,12 +361,19 @@ def test_hostile_words_do_nothing(opened):
     tab.keyboard.press("Escape")
     tab.locator("thead .sort").first.click()
     assert HOSTILE in tab.inner_text("#notes")
-    assert tab.evaluate("window.hurt") is None and tab.locator("img").count() == 0 and overflow(tab) == 0
+    assert (
+        tab.evaluate("window.hurt") is None
+        and tab.locator("img").count() == 0
+        and overflow(tab) == 0
+    )
 
 
 def test_without_scripts_the_comparison_is_complete(opened):
     tab = opened(ready="table.matrix", java_script_enabled=False)
-    assert tab.locator("#matrix .panel:visible").count() == 3 and tab.locator("#matrix td:visible").count() == 27
+    assert (
+        tab.locator("#matrix .panel:visible").count() == 3
+        and tab.locator("#matrix td:visible").count() == 27
+    )
     assert tab.locator("text=The curves are drawn by a script").is_visible()
     assert not tab.locator(".tabs:visible").count() and not tab.locator("#theme").is_visible()
 
@@ -309,7 +382,9 @@ def test_thirty_methods_can_be_told_apart_and_found(opened):
     runs = [run_of(c, "perfect", s) for c in range(1, 31) for s in (1, 2)]
     tab = opened(made_runs(runs))
     assert "of 30 shown" in tab.inner_text("#method-picker .count")
-    assert tab.get_attribute('.chip[data-label="clients=1"]', "aria-pressed") == "true"  # the baseline
+    assert (
+        tab.get_attribute('.chip[data-label="clients=1"]', "aria-pressed") == "true"
+    )  # the baseline
     tab.fill("#method-picker input", "clients=17")
     assert tab.locator("#method-picker .chip:visible").all_inner_texts() == ["clients=17"]
     tab.click("#method-picker .chip:visible")
@@ -337,13 +412,23 @@ def test_methods_of_other_lengths_share_an_axis(opened):
     ]
     tab = opened(made_runs(runs))
     xs, long, short = tab.evaluate("charts[0].plot.data.map((part) => [...part])")
-    assert xs == [0, 8, 10, 20, 30, 40] and short == [0, pytest.approx(0.08, abs=1e-4), None, None, None, None]
+    assert xs == [0, 8, 10, 20, 30, 40] and short == [
+        0,
+        pytest.approx(0.08, abs=1e-4),
+        None,
+        None,
+        None,
+        None,
+    ]
     assert long == pytest.approx([x / 100 for x in xs], abs=1e-4)
 
 
 def test_one_run_of_one_round(opened):
     tab = opened(made_runs([made_run(None, rounds=1, every=1)]))
-    assert "one run has no band" in tab.inner_text("#curve-note") and tab.locator("figure.chart").count() == 1
+    assert (
+        "one run has no band" in tab.inner_text("#curve-note")
+        and tab.locator("figure.chart").count() == 1
+    )
 
 
 def test_printing_is_on_white_with_all_tables(opened):
@@ -351,7 +436,10 @@ def test_printing_is_on_white_with_all_tables(opened):
     tab.emulate_media(media="print")
     tab.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert tab.evaluate("document.documentElement.dataset.theme") == "light"
-    assert tab.locator("#matrix .panel:visible").count() == 3 and not tab.locator(".controls").is_visible()
+    assert (
+        tab.locator("#matrix .panel:visible").count() == 3
+        and not tab.locator(".controls").is_visible()
+    )
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert tab.evaluate("document.documentElement.dataset.theme ?? null") is None
 
@@ -362,7 +450,8 @@ def test_focus_can_be_seen_on_all_that_tab_reaches(opened):
     for _ in range(100):
         tab.keyboard.press("Tab")
         tag, style, width = tab.evaluate("""() => {
-            const at = document.activeElement, seen = at.matches("fieldset input") ? at.nextElementSibling : at;
+            const at = document.activeElement;
+            const seen = at.matches("fieldset input") ? at.nextElementSibling : at;
             const { outlineStyle, outlineWidth } = getComputedStyle(seen);
             return [at.tagName, outlineStyle, outlineWidth];
         }""")

@@ -1,4 +1,5 @@
-"""Grids of attacks and defences in a browser: wide tables scroll in their own box, folded ones open, phones too."""
+"""Grids of attacks and defences in a browser: wide tables scroll in their own box, folded ones
+open, phones too."""
 
 import pytest
 from made_runs import KINDS, made_run, made_runs
@@ -16,7 +17,9 @@ def grid():
                 if "{}" in rule or m == 1:
                     yield made_run(0.5 - 0.01 * i, **told)
                 for j, attack in enumerate(ATTACKS):
-                    yield made_run(0.5 - 0.02 * m * ((i + j) % 9), attack=attack, malicious=m, **told)
+                    yield made_run(
+                        0.5 - 0.02 * m * ((i + j) % 9), attack=attack, malicious=m, **told
+                    )
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,9 @@ def grid_runs():
 
 
 def overflow(tab):
-    return tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return tab.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -63,8 +68,10 @@ def test_what_is_open_stays_open_when_the_page_lives(opened, grid_runs):
     tab.locator("#results details summary").nth(2).click()
     html = tab.locator("#results").inner_html()
     tab.evaluate(
-        "html => renew({ sections: { results: html.replaceAll(' open=\"\"', '') }, title: 'x', data: null })", html
+        "html => renew({ sections: { results: html.replaceAll(' open=\"\"', '') }, title: 'x',"
+        " data: null })",
+        html,
     )
-    assert [fold.evaluate("fold => fold.open") for fold in tab.locator("#results details").all()] == [
-        i == 2 for i in range(6)
-    ]
+    assert [
+        fold.evaluate("fold => fold.open") for fold in tab.locator("#results details").all()
+    ] == [i == 2 for i in range(6)]

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from learning_runs import run_of
 
-from foltr.record import RESULTS, Folder
 from foltr.report import following as follow
 from foltr.report import watch
 from foltr.report.following import Following
 from foltr.results import load_runs
+from foltr.runs.folder import RESULTS, Folder
 
-expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser").expect
-uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn: `foltr watch` is NOT tested in a browser")
+expect = pytest.importorskip(
+    "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
+).expect
+uvicorn = pytest.importorskip(
+    "uvicorn", reason="no uvicorn: `foltr watch` is NOT tested in a browser"
+)
 
 
 def put(run, below):
@@ -35,11 +39,19 @@ def serving(below, planned):
     def progress():
         done = len(list(below.glob("*/result.json")))
         running = [{"run": "next-run", "round": 7, "rounds": 40}] if done < planned else []
-        return {"planned": planned, "done": done, "failed": [], "running": running, "left": 60.0 if planned else None}
+        return {
+            "planned": planned,
+            "done": done,
+            "failed": [],
+            "running": running,
+            "left": 60.0 if planned else None,
+        }
 
     opened = watch.listening("127.0.0.1", 0)
     following = Following(lambda: load_runs(below), progress)
-    config = uvicorn.Config(watch.application(following), log_level="warning", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        watch.application(following), log_level="warning", timeout_graceful_shutdown=2
+    )
     server = uvicorn.Server(config)
     following.ending = lambda: server.should_exit
     following.start()
@@ -116,15 +128,24 @@ def test_an_update_keeps_what_the_reader_does(watched, tmp_path):
         tab.locator(".d-body").evaluate("body => { body.scrollTop = 60; }")
         at = tab.evaluate("scrollY")
         put(run_of(1, "perfect", 1), tmp_path)  # a method that is sorted before the others
-        put(run_of(int(tab.inner_text("#evidence-title").partition("=")[2]), "perfect", 3), tmp_path)
+        put(
+            run_of(int(tab.inner_text("#evidence-title").partition("=")[2]), "perfect", 3),
+            tmp_path,
+        )
         dialog.locator(".commands li").nth(2).wait_for(state="attached")
         tab.wait_for_selector('.chip[data-label="clients=1"]', state="attached")
-        assert tab.evaluate("scrollY") == at and tab.locator(".d-body").evaluate("body => body.scrollTop") == 60
+        assert (
+            tab.evaluate("scrollY") == at
+            and tab.locator(".d-body").evaluate("body => body.scrollTop") == 60
+        )
         tab.keyboard.press("Escape")
         assert tab.get_attribute('.chip[data-label="clients=100"]', "aria-pressed") == "false"
         assert tab.locator('.chip[data-label="clients=100"] .s').get_attribute("class") == colour
         assert tab.locator("#curve-tabs [aria-selected=true]").inner_text() == "online nDCG@10"
-        assert tab.is_checked("input[value=log]") and tab.inner_text("#smoothing output") == "5 rounds"
+        assert (
+            tab.is_checked("input[value=log]")
+            and tab.inner_text("#smoothing output") == "5 rounds"
+        )
         assert tab.locator("#matrix [aria-selected=true]").get_attribute("id") == "tab-1"
         assert tab.locator("#panel-1 thead th").nth(2).get_attribute("aria-sort") == "descending"
 

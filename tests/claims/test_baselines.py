@@ -1,19 +1,20 @@
-"""Rankers trained on labels (MQ2008, five folds): the rows "MSE" and "SVMRank" of Kharitonov (WSDM 2019), Table 3.
+"""Rankers trained on labels (MQ2008, five folds): the rows "MSE" and "SVMRank" of Kharitonov (WSDM
+2019), Table 3.
 
-Expected MaxRR of users who see ten documents, mean over queries, then over folds; the paper's C = 1000 and no
-regularisation for MSE; features as the files have them. `pytest -m claims`, with FOLTR_DATA set.
-"""
+Expected MaxRR of users who see ten documents, mean over queries, then over folds; the paper's C =
+1000 and no regularisation for MSE; features as the files have them. `pytest -m claims`, with
+FOLTR_DATA set."""
 
 import numpy as np
 import pytest
 
-from foltr.baselines.lambda_mart import LambdaMART
-from foltr.baselines.least_squares import LeastSquares
-from foltr.baselines.ranking_svm import RankingSVM
-from foltr.data.mq2008 import MQ2008
+from foltr.components.baselines.lambda_mart import LambdaMART
+from foltr.components.baselines.least_squares import LeastSquares
+from foltr.components.baselines.ranking_svm import RankingSVM
+from foltr.components.sources.mq2008 import MQ2008
+from foltr.components.users.cascade import Cascade
 from foltr.metrics import measure_queries
 from foltr.seeds import stream
-from foltr.users.cascade import Cascade
 
 pytestmark = [pytest.mark.claims, pytest.mark.usefixtures("with_real_data")]
 
@@ -28,15 +29,23 @@ def levels(baseline, with_validation=False):
     """Split -> expected MaxRR by kind, and nDCG@10 last; the mean over the five folds."""
     found = {"train": [], "test": []}
     for source in (MQ2008(fold=fold) for fold in range(1, 6)):
-        ranked = baseline.fit(source.load("train"), source.load("vali") if with_validation else None, seed=1)
+        ranked = baseline.fit(
+            source.load("train"), source.load("vali") if with_validation else None, seed=1
+        )
         for split, values in found.items():
             data = source.load(split)
             clicks = [Cascade(kind=kind).tables(data.grades, 10)[0] for kind in KINDS]
             scores = ranked.scores(data.features)
-            per_query = [measure_queries(scores, data.labels[0], data.offsets, c, stream(0, "ties")) for c in clicks]
+            per_query = [
+                measure_queries(scores, data.labels[0], data.offsets, c, stream(0, "ties"))
+                for c in clicks
+            ]
             values.append([*(m[:, 2].mean() for m in per_query), np.nanmean(per_query[0][:, 0])])
     means = {split: np.mean(values, axis=0) for split, values in found.items()}
-    print(f"\n{baseline}: " + ", ".join(f"{split} {np.round(mean, 4)}" for split, mean in means.items()))
+    print(
+        f"\n{baseline}: "
+        + ", ".join(f"{split} {np.round(mean, 4)}" for split, mean in means.items())
+    )
     return means
 
 
@@ -48,10 +57,15 @@ def test_expected_max_rr_is_as_published(baseline):
 
 
 def test_the_order_of_the_levels():
-    """As published, RankingSVM is above MSE everywhere. Trees fit the training queries far better than any line; on
-    470 queries that does not carry over: held out they are level with RankingSVM."""
+    """As published, RankingSVM is above MSE everywhere. Trees fit the training queries far better
+    than any line; on 470 queries that does not carry over: held out they are level with
+    RankingSVM."""
     pytest.importorskip("lightgbm", reason="LambdaMART needs pip install 'foltr[baselines]'")
-    mse, svm, trees = levels(LeastSquares()), levels(RankingSVM()), levels(LambdaMART(), with_validation=True)
+    mse, svm, trees = (
+        levels(LeastSquares()),
+        levels(RankingSVM()),
+        levels(LambdaMART(), with_validation=True),
+    )
     for split in ("train", "test"):
         assert (svm[split] > mse[split]).all()
     assert (trees["train"] > svm["train"] + 0.02).all()

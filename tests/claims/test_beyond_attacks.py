@@ -1,5 +1,5 @@
-"""Attacks and rules beyond the thesis, on MQ2008, from the file in reproduce/. Levels are means of three folds, each
-with its own seed, of the last five evaluations of offline nDCG@10."""
+"""Attacks and rules beyond the thesis, on MQ2008, from the file in reproduce/. Levels are means of
+three folds, each with its own seed, of the last five evaluations of offline nDCG@10."""
 
 from collections import defaultdict
 
@@ -19,20 +19,37 @@ def levels(made):
     for run in made("beyond-attacks"):
         c = run.config
         kind, rule = opened(c["users"]).fields["kind"], c["aggregator"]
-        found[kind, rule, c.get("attack"), c["malicious"]].append(run.curve("ndcg@10").values[-5:].mean())
+        found[kind, rule, c.get("attack"), c["malicious"]].append(
+            run.curve("ndcg@10").values[-5:].mean()
+        )
     assert {len(values) for values in found.values()} == {3}
     return {place: float(np.mean(values)) for place, values in found.items()}
 
 
 def of(levels, kind, name):
     """Levels of a rule with whatever it assumes: when nobody attacks, and under attacks."""
-    chosen = [(place, level) for place, level in levels.items() if place[0] == kind and opened(place[1]).name == name]
-    return [level for place, level in chosen if not place[3]], [level for place, level in chosen if place[3]]
+    chosen = [
+        (place, level)
+        for place, level in levels.items()
+        if place[0] == kind and opened(place[1]).name == name
+    ]
+    return [level for place, level in chosen if not place[3]], [
+        level for place, level in chosen if place[3]
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_other_rule_falls_to_some_attack(levels, kind):
-    for name in ("Mean", "Median", "Bulyan", "GeometricMedian", "CenteredClipping", "DnC", "NNM", "Bucketing"):
+    for name in (
+        "Mean",
+        "Median",
+        "Bulyan",
+        "GeometricMedian",
+        "CenteredClipping",
+        "DnC",
+        "NNM",
+        "Bucketing",
+    ):
         honest, attacked = of(levels, kind, name)
         assert max(honest) > 0.63 and min(attacked) < 0.45, name
 
@@ -69,7 +86,11 @@ def test_on_mslr_too(made):
         found[kind, rule, c.get("attack")].append(run.curve("ndcg@10").values[-5:].mean())
     levels = {place: float(np.mean(values)) for place, values in found.items()}
     for kind in KINDS:
-        honest = next(v for (k, rule, attack), v in levels.items() if (k, rule, attack) == (kind, "Mean()", None))
+        honest = next(
+            v
+            for (k, rule, attack), v in levels.items()
+            if (k, rule, attack) == (kind, "Mean()", None)
+        )
         worst = defaultdict(lambda: 1.0)
         for (k, rule, attack), level in levels.items():
             if k == kind and attack is not None:
@@ -84,7 +105,12 @@ def by_place(runs):
     for run in runs:
         c = run.config
         did = opened(c["attack"]).name if "attack" in c else None
-        place = opened(c["users"]).fields["kind"], opened(c["aggregator"]).name, did, c["malicious"]
+        place = (
+            opened(c["users"]).fields["kind"],
+            opened(c["aggregator"]).name,
+            did,
+            c["malicious"],
+        )
         found[place].append(run.curve("ndcg@10").values[-5:].mean())
     return {place: float(np.mean(values)) for place, values in found.items()}
 
@@ -106,6 +132,11 @@ def test_a_neural_ranker_behaves_like_a_linear_one(made):
         assert levels[kind, "Mean", "DataPoisoning", 3] < 0.45
     assert levels["perfect", "Mean", "DataPoisoning", 3] > 0.66
     assert levels["navigational", "MultiKrum", "DataPoisoning", 3] > 0.65
-    assert max(levels["informational", rule, "DataPoisoning", 3] for rule in ("Median", "TrimmedMean")) < 0.45
+    assert (
+        max(
+            levels["informational", rule, "DataPoisoning", 3] for rule in ("Median", "TrimmedMean")
+        )
+        < 0.45
+    )
     for (kind, rule, _, _), level in levels.items():
         assert rule != "Gated" or level > levels[kind, "Mean", None, 0] - 0.015

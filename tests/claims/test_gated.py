@@ -1,5 +1,5 @@
-"""What it takes to deceive `Gated`, on MQ2008, from the file in reproduce/. Levels are means of three folds, each with
-its own seed, of the last five evaluations of offline nDCG@10."""
+"""What it takes to deceive `Gated`, on MQ2008, from the file in reproduce/. Levels are means of
+three folds, each with its own seed, of the last five evaluations of offline nDCG@10."""
 
 from collections import defaultdict
 
@@ -19,11 +19,19 @@ def levels(made):
     found = defaultdict(list)
     for run in made("gated"):
         c = run.config
-        where = (opened(c["partition"]).name, opened(c["partition"]).fields.get("labels"), c["roaming"])
+        where = (
+            opened(c["partition"]).name,
+            opened(c["partition"]).fields.get("labels"),
+            c["roaming"],
+        )
         kind, rule = opened(c["users"]).fields["kind"], opened(c["aggregator"])
         m = c["malicious"] if "attack" in c else 0
-        if m or rule.fields.get("malicious", 2) == 2:  # of honest runs of rules that assume 2 or 4, the former
-            found[where, kind, rule.name, c.get("attack"), m].append(run.curve("ndcg@10").values[-5:].mean())
+        if (
+            m or rule.fields.get("malicious", 2) == 2
+        ):  # of honest runs of rules that assume 2 or 4, the former
+            found[where, kind, rule.name, c.get("attack"), m].append(
+                run.curve("ndcg@10").values[-5:].mean()
+            )
     assert {len(values) for values in found.values()} == {3}
     return {place: float(np.mean(values)) for place, values in found.items()}
 
@@ -43,22 +51,37 @@ def attacked(levels, where, rule):
 @pytest.mark.parametrize("kind", NOISY)
 def test_no_disguise_and_no_strength_deceives_it(levels, kind):
     honest = levels[EVEN, kind, "Mean", None, 0]
-    tried = {place: level for place, level in attacked(levels, EVEN, "Gated").items() if place[0] == kind}
+    tried = {
+        place: level
+        for place, level in attacked(levels, EVEN, "Gated").items()
+        if place[0] == kind
+    }
     assert len(tried) == 18 and min(tried.values()) > honest - LITTLE
     for rule in ("Mean", "Median", "MultiKrum", "TrimmedMean"):
-        worst = min(level for place, level in attacked(levels, EVEN, rule).items() if place[0] == kind)
+        worst = min(
+            level for place, level in attacked(levels, EVEN, rule).items() if place[0] == kind
+        )
         assert worst < honest - 0.2
 
 
 def test_who_takes_turns_defeats_it(levels):
     hurt = attacked(levels, TURNS, "Gated")
-    poisoned = [level for (_, attack, m), level in hurt.items() if opened(attack).name == "DataPoisoning" and m == 4]
+    poisoned = [
+        level
+        for (_, attack, m), level in hurt.items()
+        if opened(attack).name == "DataPoisoning" and m == 4
+    ]
     assert len(poisoned) == len(NOISY) and max(poisoned) < 0.4
-    copies = [level for (_, attack, _), level in hurt.items() if opened(attack).name.startswith("Fang")]
+    copies = [
+        level for (_, attack, _), level in hurt.items() if opened(attack).name.startswith("Fang")
+    ]
     assert len(copies) == 8 and min(copies) > 0.66  # which are seen all the same
 
 
 def test_honest_clients_who_differ_cost_little(levels):
     for where in (("ByLabel", 2, False), ("ByVolume", None, False), ("ByClicks", None, False)):
         for kind in ("perfect", *NOISY) if where[0] != "ByClicks" else ("perfect",):
-            assert levels[where, kind, "Gated", None, 0] > levels[where, kind, "Mean", None, 0] - LITTLE
+            assert (
+                levels[where, kind, "Gated", None, 0]
+                > levels[where, kind, "Mean", None, 0] - LITTLE
+            )

@@ -1,4 +1,5 @@
-"""What one round of a learner with memory tells, on real data: the ledger used to promise epsilon 1 for it."""
+"""What one round of a learner with memory tells, on real data: the ledger used to promise epsilon
+1 for it."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from foltr.audits.noise import kept
 from foltr.audits.promises import two_histories
 from foltr.experiment import Experiment
-from foltr.privacy_account import ledger_of
+from foltr.runs.account import ledger_of
 
 pytestmark = [pytest.mark.claims, pytest.mark.usefixtures("with_real_data")]
 
@@ -21,11 +22,17 @@ pytestmark = [pytest.mark.claims, pytest.mark.usefixtures("with_real_data")]
     ],
 )
 def test_replacing_the_first_round_alone(learner, ranker, least, most):
-    """The sum over 100 rounds of L1 distance / scale, the server sending the same weights in each."""
+    """The sum over 100 rounds of L1 distance / scale, the server sending the same weights in
+    each."""
     e = Experiment(
-        data="MQ2008(fold=1)", users="Cascade(kind='informational')", learner=learner, ranker=ranker, clients=100,
-        privacy="Laplace(epsilon=1.0, clip=0.1)", rounds=100,
-    )  # fmt: skip
+        data="MQ2008(fold=1)",
+        users="Cascade(kind='informational')",
+        learner=learner,
+        ranker=ranker,
+        clients=100,
+        privacy="Laplace(epsilon=1.0, clip=0.1)",
+        rounds=100,
+    )
     data = e.data.load("train")
     worlds = [kept(e.privacy, each.astype(float), 100) for each in two_histories(e, data)]
     loss = np.abs(worlds[0] - worlds[1]).sum() / e.privacy.scale

@@ -1,8 +1,9 @@
-"""Published figures on real data (MQ2008, five folds). Heavy: `pytest -m claims`, with FOLTR_DATA set.
+"""Published figures on real data (MQ2008, five folds). Heavy: `pytest -m claims`, with FOLTR_DATA
+set.
 
-Batched centralised PDGD, 2 M interactions, offline nDCG@10 (mean of the last 5 % of the evaluations, mean of five
-folds): the ECIR 2021 reproducibility study of Wang, Zhuang & Zuccon. FPDGD beside centralised PDGD: thesis 3.2.3.
-"""
+Batched centralised PDGD, 2 M interactions, offline nDCG@10 (mean of the last 5 % of the
+evaluations, mean of five folds): the ECIR 2021 reproducibility study of Wang, Zhuang & Zuccon.
+FPDGD beside centralised PDGD: thesis 3.2.3."""
 
 import numpy as np
 import pytest
@@ -44,8 +45,9 @@ def test_batched_centralised_pdgd_is_as_published(kind, batch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_federation_beats_equal_updates_and_stays_close_at_equal_interactions(kind):
-    """1000 clients x 4 sessions x 250 rounds, beside one client with 250 single sessions, and with as many sessions
-    (an update after each: 4,000 sessions in each of 250 rounds is the same learner, recorded 250 times)."""
+    """1000 clients x 4 sessions x 250 rounds, beside one client with 250 single sessions, and with
+    as many sessions (an update after each: 4,000 sessions in each of 250 rounds is the same
+    learner, recorded 250 times)."""
     federated, few, equal = (
         np.mean([last_values(kind, fold, rounds=250, **fields) for fold in FOLDS])
         for fields in (
@@ -54,6 +56,9 @@ def test_federation_beats_equal_updates_and_stays_close_at_equal_interactions(ki
             {"learner": "PDGD(sessions=4000)", "clients": 1},
         )
     )
-    print(f"{kind}: FPDGD {federated:.4f}, PDGD at 250 updates {few:.4f}, at equal interactions {equal:.4f}")
+    print(
+        f"{kind}: FPDGD {federated:.4f}, PDGD at 250 updates {few:.4f}, at equal interactions"
+        f" {equal:.4f}"
+    )
     assert federated > few
     assert abs(federated - equal) <= 0.03

@@ -1,5 +1,5 @@
-"""Figures 3.6 and 3.8 of the thesis in kind: FPDGD with its noise shares, beside FOLtR-ES at equal interactions, on
-MQ2008, from the file in reproduce/."""
+"""Figures 3.6 and 3.8 of the thesis in kind: FPDGD with its noise shares, beside FOLtR-ES at equal
+interactions, on MQ2008, from the file in reproduce/."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,10 @@ def test_noise_costs_little_with_many_clients_and_much_with_few(runs, kind):
         for epsilon, sensitivity in PAIRS:
             private = {"privacy.epsilon": epsilon, "privacy.sensitivity": sensitivity}
             lost[clients, epsilon] = bare - level(runs, kind, clients=clients, **private)
-        print(f"{kind}, {clients} clients: {bare:.4f}, lost", {e: round(lost[clients, e], 4) for e, _ in PAIRS})
+        print(
+            f"{kind}, {clients} clients: {bare:.4f}, lost",
+            {e: round(lost[clients, e], 4) for e, _ in PAIRS},
+        )
     for epsilon, _ in PAIRS:
         assert lost[1000, epsilon] < 0.01
         assert lost[10, epsilon] > lost[1000, epsilon] + 0.01
@@ -39,13 +42,16 @@ def test_noise_costs_little_with_many_clients_and_much_with_few(runs, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fpdgd_beside_foltr_es_at_equal_interactions(runs, kind):
-    """The thesis finds FPDGD far above FOLtR-ES. With the published seeding that holds; with independent draws, as the
-    paper describes it, FOLtR-ES comes within a point."""
+    """The thesis finds FPDGD far above FOLtR-ES. With the published seeding that holds; with
+    independent draws, as the paper describes it, FOLtR-ES comes within a point."""
     fpdgd = level(runs, kind, clients=1000, **{"privacy.epsilon": 1.2})
     es = {
         entropy: level(runs, kind, **{"learner.entropy": entropy, "privacy.p": 0.9})
         for entropy in ("independent", "shared")
     }
-    print(f"{kind}: private FPDGD {fpdgd:.4f}, ES", {entropy: round(value, 4) for entropy, value in es.items()})
+    print(
+        f"{kind}: private FPDGD {fpdgd:.4f}, ES",
+        {entropy: round(value, 4) for entropy, value in es.items()},
+    )
     assert fpdgd > es["shared"]
     assert abs(fpdgd - es["independent"]) < 0.015

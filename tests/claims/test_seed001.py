@@ -1,5 +1,5 @@
-"""FOLtR-ES as published: Table 3 and Figures 1 and 3 of seed 001, and the ECIR 2021 study, on MQ2008, from the files in
-reproduce/; the figures are means of five folds."""
+"""FOLtR-ES as published: Table 3 and Figures 1 and 3 of seed 001, and the ECIR 2021 study, on
+MQ2008, from the files in reproduce/; the figures are means of five folds."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,11 @@ def test_table_3(table, kind, train):
             "ES two-layer, independent", "ES two-layer, as published",
         )
     }  # fmt: skip
-    print(kind, "train" if train else "test", {method: round(value, 4) for method, value in found.items()})
+    print(
+        kind,
+        "train" if train else "test",
+        {method: round(value, 4) for method, value in found.items()},
+    )
     assert abs(found["least squares"] - printed("least squares")) <= 0.015
     assert abs(found["RankingSVM"] - printed("RankingSVM")) <= 0.015
     assert abs(found["ES two-layer, independent"] - printed("two-layer")) <= 0.012
@@ -97,12 +101,21 @@ def test_figures_1_and_3_in_kind(figures, kind):
     def area(run):
         return float(run.curve("maxrr").values.mean())
 
-    found = {method: level(method, area) for method in ("B = 4, p = 1", "without antithetic variates", "p = 0.5")}
-    print(kind, "mean over the curve", {method: round(value, 4) for method, value in found.items()})
+    found = {
+        method: level(method, area)
+        for method in ("B = 4, p = 1", "without antithetic variates", "p = 0.5")
+    }
+    print(
+        kind, "mean over the curve", {method: round(value, 4) for method, value in found.items()}
+    )
     assert found["B = 4, p = 1"] > found["without antithetic variates"]  # Figure 1: they help
-    full, half, least = (level(m, lambda run: late(run, "maxrr")) for m in ("B = 4, p = 1", "p = 0.5", "p = 0.15"))
+    full, half, least = (
+        level(m, lambda run: late(run, "maxrr")) for m in ("B = 4, p = 1", "p = 0.5", "p = 0.15")
+    )
     start = level("p = 0.15", lambda run: float(run.curve("maxrr").values[0]))
-    print(kind, f"in the end p = 1: {full:.4f}, 0.5: {half:.4f}, 0.15: {least:.4f} from {start:.4f}")
+    print(
+        kind, f"in the end p = 1: {full:.4f}, 0.5: {half:.4f}, 0.15: {least:.4f} from {start:.4f}"
+    )
     assert full - half < 0.012  # Figure 3: very little difference
     assert least > start + 0.02 * (kind != "informational")  # and 0.15 still learns
     assert least > start

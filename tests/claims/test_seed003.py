@@ -1,5 +1,5 @@
-"""Table 3 of seed 003 (Wang, Liu & Zuccon, ECIR 2024; thesis, Table 6.2) in kind, on MQ2008, from the file in
-reproduce/: one of ten clients sends -2 times its local model, and is unlearned."""
+"""Table 3 of seed 003 (Wang, Liu & Zuccon, ECIR 2024; thesis, Table 6.2) in kind, on MQ2008, from
+the file in reproduce/: one of ten clients sends -2 times its local model, and is unlearned."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ def runs(made):
 
 @pytest.fixture(scope="module")
 def table(runs):
-    """Final nDCG@10, means of five folds and three seeds, by kind of clicks and row of the table."""
+    """Final nDCG@10, means of five folds and three seeds, by kind of clicks and row of the
+    table."""
     found = {}
     for kind in KINDS:
         for name in ("10H-0M", "9H-1M", "9H-0M"):
@@ -26,7 +27,11 @@ def table(runs):
                 chosen = {"users.kind": kind, "unlearning.sessions": n, "history": every}
                 found[kind, n, every] = level(runs.where(method="U(9H-1M)", **chosen))
         rows = [[round(found[kind, n, every], 4) for every in STORED] for n in SESSIONS]
-        print(kind, {name: round(found[kind, name], 4) for name in ("10H-0M", "9H-1M", "9H-0M")}, rows)
+        print(
+            kind,
+            {name: round(found[kind, name], 4) for name in ("10H-0M", "9H-1M", "9H-0M")},
+            rows,
+        )
     return found
 
 
@@ -54,11 +59,19 @@ def test_with_most_sessions_and_rounds_it_is_as_good_as_retrained(table, kind):
 
 
 def test_it_is_worse_with_fewer_sessions_and_with_fewer_stored_rounds(table):
-    """Means over kinds of clicks: on MQ2008 single cells differ by less than luck. The corners differ in each kind."""
-    by_sessions = [np.mean([table[kind, n, every] for kind in KINDS for every in STORED]) for n in SESSIONS]
-    by_stored = [np.mean([table[kind, n, every] for kind in KINDS for n in SESSIONS]) for every in STORED]
+    """Means over kinds of clicks: on MQ2008 single cells differ by less than luck. The corners
+    differ in each kind."""
+    by_sessions = [
+        np.mean([table[kind, n, every] for kind in KINDS for every in STORED]) for n in SESSIONS
+    ]
+    by_stored = [
+        np.mean([table[kind, n, every] for kind in KINDS for n in SESSIONS]) for every in STORED
+    ]
     print([round(value, 4) for value in by_sessions], [round(value, 4) for value in by_stored])
-    assert by_sessions == sorted(by_sessions, reverse=True) and by_sessions[0] > by_sessions[-1] + 0.003
+    assert (
+        by_sessions == sorted(by_sessions, reverse=True)
+        and by_sessions[0] > by_sessions[-1] + 0.003
+    )
     assert by_stored == sorted(by_stored, reverse=True) and by_stored[0] > by_stored[-1] + 0.002
     for kind in KINDS:
         assert table[kind, 4, 5] > table[kind, 1, 20] + 0.004

@@ -1,37 +1,64 @@
-"""Seed 004, Table 4 in kind, on real data: what one message of FPDGD gives away, and what noise that holds, or a secure
-sum, leaves of it. Heavy: `pytest -m claims -s`, with FOLTR_DATA set.
+"""Seed 004, Table 4 in kind, on real data: what one message of FPDGD gives away, and what noise
+that holds, or a secure sum, leaves of it. Heavy: `pytest -m claims -s`, with FOLTR_DATA set.
 
-The seed has MQ2007 and MSLR-WEB10K; here are MQ2008 (five folds) and a sample of MSLR. Its rows between "random" and
-least squares compare documents in different orders, and cannot be met.
-"""
+The seed has MQ2007 and MSLR-WEB10K; here are MQ2008 (five folds) and a sample of MSLR. Its rows
+between "random" and least squares compare documents in different orders, and cannot be met."""
 
 import numpy as np
 import pytest
 
-from foltr.audits.labels import ABSENT, MEASURES, OTHERS_NORMAL, OTHERS_TOO, SETS_ABSENT, infer_labels
+from foltr.audits.labels import (
+    ABSENT,
+    MEASURES,
+    OTHERS_NORMAL,
+    OTHERS_TOO,
+    SETS_ABSENT,
+    infer_labels,
+)
 from foltr.audits.noise import message, promise, summed
 from foltr.audits.searches import searches
+from foltr.components.users.cascade import Cascade
 from foltr.experiment import Experiment
-from foltr.users.cascade import Cascade
 
 pytestmark = pytest.mark.claims
 
 KINDS = ("perfect", "navigational", "informational")
-PUBLISHED = {"MQ2008": (0.88, 0.80, 0.93), "MSLR": (0.88, 0.75, 0.94)}  # least squares, perfect clicks, the seed's data
+PUBLISHED = {
+    "MQ2008": (0.88, 0.80, 0.93),
+    "MSLR": (0.88, 0.75, 0.94),
+}  # least squares, perfect clicks, the seed's data
 GAMMA = "GammaShares(epsilon=1.2, sensitivity=3.0, clip='full')"
 LAPLACE = "Laplace(epsilon=1.2, clip=1.0)"
-OF_THE_SEED = ("random 3", "random 4", "higher score", "higher probability", "higher distance count")
+OF_THE_SEED = (
+    "random 3",
+    "random 4",
+    "higher score",
+    "higher probability",
+    "higher distance count",
+)
 SUMS = tuple(map(summed, (2, 5, 10, 100)))
 
 
 def experiments(name, pairs, privacy):
     """The seed's Table 2; trained under perfect clicks with the same privatizer."""
-    common = {"users": "Cascade(kind='perfect')", "clients": 1000, "privacy": privacy, "evaluate_every": 100}
+    common = {
+        "users": "Cascade(kind='perfect')",
+        "clients": 1000,
+        "privacy": privacy,
+        "evaluate_every": 100,
+    }
     if name == "MSLR":
         data = "Letor(path='MSLR-sample', normalize=True)"
-        return [Experiment(data=data, learner=f"PDGD(sessions=2, pairs={pairs!r})", rounds=100, **common)]
+        return [
+            Experiment(
+                data=data, learner=f"PDGD(sessions=2, pairs={pairs!r})", rounds=100, **common
+            )
+        ]
     learner = f"PDGD(sessions=4, pairs={pairs!r})"
-    return [Experiment(data=f"MQ2008(fold={fold})", learner=learner, rounds=200, **common) for fold in range(1, 6)]
+    return [
+        Experiment(data=f"MQ2008(fold={fold})", learner=learner, rounds=200, **common)
+        for fold in range(1, 6)
+    ]
 
 
 def table(name, pairs, privacy, views=(), kinds=KINDS):
@@ -42,7 +69,9 @@ def table(name, pairs, privacy, views=(), kinds=KINDS):
         held_out = e.data.load("vali")
         for kind in kinds:
             made = searches(e, params, Cascade(kind), held_out, 500)
-            for row in infer_labels(e, params, made, (message(e.cohort), *views), 1e-5, lambda *_: None):
+            for row in infer_labels(
+                e, params, made, (message(e.cohort), *views), 1e-5, lambda *_: None
+            ):
                 values = [row.measures[measure].mean for measure in MEASURES]
                 found.setdefault((kind, row.view, row.attack), []).append(values)
                 promises[row.view] = row.promised.epsilon
@@ -50,7 +79,9 @@ def table(name, pairs, privacy, views=(), kinds=KINDS):
     print(f"\n{name}, {pairs} pairs, {privacy}")
     for (kind, view, attack), values in means.items():
         numbers = "  ".join(f"{value:.3f}" for value in values)
-        print(f"  {kind:<13}  {view!s:<14}  {attack:<32}  {numbers}  promised {promises[view]:.4g}")
+        print(
+            f"  {kind:<13}  {view!s:<14}  {attack:<32}  {numbers}  promised {promises[view]:.4g}"
+        )
     return means
 
 
@@ -76,7 +107,9 @@ def attacked(means, kind, attack, view=None):
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_least_squares_is_near_print_and_far_above_the_seeds_other_attacks(tables, name):
     means = tables(name, "shown", GAMMA)
-    for value, published in zip(attacked(means, "perfect", "least squares"), PUBLISHED[name], strict=False):
+    for value, published in zip(
+        attacked(means, "perfect", "least squares"), PUBLISHED[name], strict=False
+    ):
         assert abs(value - published) <= 0.04
     for kind in KINDS:
         ours = attacked(means, kind, "least squares")[0]
@@ -87,8 +120,9 @@ def test_least_squares_is_near_print_and_far_above_the_seeds_other_attacks(table
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("pairs", ["shown", "examined"])
 def test_an_attacker_who_knows_pdgd_recovers_all_clicks_from_a_message(tables, name, pairs):
-    """Of a thousand gamma shares one is nearly nothing in nearly all numbers: what is left of the noise is no hindrance
-    to regression that does not mind a few outliers, nor to a search over the sets of clicks."""
+    """Of a thousand gamma shares one is nearly nothing in nearly all numbers: what is left of the
+    noise is no hindrance to regression that does not mind a few outliers, nor to a search over the
+    sets of clicks."""
     means = tables(name, pairs, GAMMA)
     for kind in KINDS:
         assert attacked(means, kind, "least deviations, weights known")[0] > 0.97
@@ -98,17 +132,22 @@ def test_an_attacker_who_knows_pdgd_recovers_all_clicks_from_a_message(tables, n
 
 @pytest.mark.parametrize("outside", [False, True])
 def test_where_the_ball_bites_the_weights_bring_clicks_back(real_data, monkeypatch, outside):
-    """No noise. A ball that training keeps the weights in bends plain least squares a little; weights that are outside,
-    as the noise of few clients leaves them, are scaled back in the first session, and then it finds nothing."""
+    """No noise. A ball that training keeps the weights in bends plain least squares a little;
+    weights that are outside, as the noise of few clients leaves them, are scaled back in the first
+    session, and then it finds nothing."""
     monkeypatch.setenv("FOLTR_DATA", str(real_data))
-    e = Experiment(data="MQ2008()", learner="PDGD(pairs='shown', max_norm=0.3)", clients=1000, rounds=200)
+    e = Experiment(
+        data="MQ2008()", learner="PDGD(pairs='shown', max_norm=0.3)", clients=1000, rounds=200
+    )
     params = e.run(threads=2).params.astype(np.float32) * (10.0 if outside else 1.0)
     made = searches(e, params, e.users, e.data.load("vali"), 500)
     found = infer_labels(e, params, made, (message(1000),), 1e-5, lambda *_: None)
     rows = {row.attack: row.measures["AUC"].mean for row in found}
     print(f"\nweights {'outside' if outside else 'inside'}: {rows}")
     assert rows["least squares"] < (0.65 if outside else 0.98)
-    assert min(rows[f"{how}, weights known"] for how in ("least squares", "least deviations")) > 0.985
+    assert (
+        min(rows[f"{how}, weights known"] for how in ("least squares", "least deviations")) > 0.985
+    )
     assert rows["all click sets of PDGD"] > 0.995
 
 
@@ -116,7 +155,11 @@ def test_where_the_ball_bites_the_weights_bring_clicks_back(real_data, monkeypat
 def test_laplace_noise_on_each_message_hides_clicks(tables, name):
     means = tables(name, "shown", LAPLACE)
     for kind in KINDS:
-        for attack in ("least squares", "least deviations, weights known", "all click sets of PDGD"):
+        for attack in (
+            "least squares",
+            "least deviations, weights known",
+            "all click sets of PDGD",
+        ):
             assert abs(attacked(means, kind, attack)[3] - 0.5) < 0.12
 
 
@@ -124,7 +167,13 @@ def test_laplace_noise_on_each_message_hides_clicks(tables, name):
 def test_gamma_shares_behind_a_secure_sum_hide_clicks(tables, name):
     means = tables(name, "shown", GAMMA, SUMS, kinds=("perfect",))
     for view in SUMS:
-        for attack in ("least squares", "least squares, weights known", ABSENT, OTHERS_NORMAL, SETS_ABSENT):
+        for attack in (
+            "least squares",
+            "least squares, weights known",
+            ABSENT,
+            OTHERS_NORMAL,
+            SETS_ABSENT,
+        ):
             assert abs(attacked(means, "perfect", attack, view)[3] - 0.5) < 0.14
 
 
@@ -133,7 +182,9 @@ def test_a_secure_sum_without_noise_hides_clicks_from_least_squares_when_many_ta
     two, five, ten, hundred = (attacked(means, "perfect", "least squares", view) for view in SUMS)
     assert two[0] > 0.95 and two[3] > 0.98
     assert two[3] > five[3] > ten[3] > hundred[3] and hundred[3] < 0.7
-    assert hundred[3] > attacked(means, "perfect", ABSENT, SUMS[3])[3] + 0.04  # not just what users in general click
+    assert (
+        hundred[3] > attacked(means, "perfect", ABSENT, SUMS[3])[3] + 0.04
+    )  # not just what users in general click
 
 
 def test_a_secure_sum_without_noise_hides_nothing_of_ten_from_who_tries_click_sets(tables):
@@ -148,8 +199,8 @@ def test_a_secure_sum_without_noise_hides_nothing_of_ten_from_who_tries_click_se
 
 
 def test_the_ledger_says_which_is_which():
-    from foltr.privacy.gamma_shares import GammaShares
-    from foltr.privacy.laplace import Laplace
+    from foltr.components.privatizers.gamma_shares import GammaShares
+    from foltr.components.privatizers.laplace import Laplace
 
     shares, laplace = GammaShares(1.2, 3.0, "full"), Laplace(1.2, 1.0)
     assert promise(shares, message(1000), 46, 1e-5).epsilon == np.inf

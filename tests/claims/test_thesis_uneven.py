@@ -1,6 +1,7 @@
-"""Chapter 4 of the thesis in kind, on MQ2008, the MSLR sample and WebTrack-intents, from the files in reproduce/: which
-differences between clients hurt, and what helps. Levels are means of five repetitions of final offline nDCG@10; what
-hurts must do so significantly (paired t-test over the repetitions, p < .05), what does not may differ by a little."""
+"""Chapter 4 of the thesis in kind, on MQ2008, the MSLR sample and WebTrack-intents, from the files
+in reproduce/: which differences between clients hurt, and what helps. Levels are means of five
+repetitions of final offline nDCG@10; what hurts must do so significantly (paired t-test over the
+repetitions, p < .05), what does not may differ by a little."""
 
 import numpy as np
 import pytest
@@ -23,13 +24,24 @@ class Studied:
             users, learner = opened(run.config["users"]), opened(run.config["learner"])
             inner = opened(learner.fields["learner"]) if "learner" in learner.fields else learner
             where = (
-                run.config["partition"], run.config["clients"], opened(run.config["ranker"]).name,
-                (learner.name, learner.fields.get("pull"), inner.fields["mu"]), users.fields.get("kind"),
-            )  # fmt: skip
+                run.config["partition"],
+                run.config["clients"],
+                opened(run.config["ranker"]).name,
+                (learner.name, learner.fields.get("pull"), inner.fields["mu"]),
+                users.fields.get("kind"),
+            )
             self.cells.setdefault(where, {})[run.config["seed"]] = run.final
 
     def values(
-        self, partition, clients, ranker=LINEAR, kind="perfect", learner="PDGD", pull=None, mu=0.0, of="ndcg@10"
+        self,
+        partition,
+        clients,
+        ranker=LINEAR,
+        kind="perfect",
+        learner="PDGD",
+        pull=None,
+        mu=0.0,
+        of="ndcg@10",
     ):
         cell = self.cells[spelled(partition), clients, ranker, (learner, pull, mu), kind]
         assert sorted(cell) == self.seeds
@@ -81,15 +93,20 @@ def test_what_one_label_costs_is_no_luck(made):
     studied = Studied(made("thesis-4-type2"), repetitions=15)
     for kind in KINDS:
         for ranker in (LINEAR, NETWORK):
-            cost, p = studied.cost("ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", 3, ranker, kind)
+            cost, p = studied.cost(
+                "ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", 3, ranker, kind
+            )
             assert cost > 0.1 and 12 * p < 0.001
-            cost, p = studied.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 3, ranker, kind)
+            cost, p = studied.cost(
+                "ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 3, ranker, kind
+            )
             assert abs(cost) < 0.006 and 12 * p > 0.05
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_online_performance_of_one_label_is_what_arithmetic_says(mq2008, kind):
-    """Two of three clients see only ideal lists, and the third nothing relevant: 2/3 of the sum of .9995^t."""
+    """Two of three clients see only ideal lists, and the third nothing relevant: 2/3 of the sum of
+    .9995^t."""
     for ranker in (LINEAR, NETWORK):
         values = mq2008.values("ByLabel(labels=1)", 3, ranker, kind, of="online")
         assert values == pytest.approx(np.full(5, 1324.3606), abs=5e-5)
@@ -99,7 +116,11 @@ def test_online_performance_of_one_label_is_what_arithmetic_says(mq2008, kind):
 @pytest.mark.parametrize(("models", "clients"), [("cascades", 3), ("positions", 5)])
 def test_other_clicks_do_not_hurt(mq2008, models, clients, ranker):
     cost, _ = mq2008.cost(
-        f"ByClicks(models={models!r})", f"ByClicks(models={models!r}, iid=True)", clients, ranker, "perfect"
+        f"ByClicks(models={models!r})",
+        f"ByClicks(models={models!r}, iid=True)",
+        clients,
+        ranker,
+        "perfect",
     )
     assert abs(cost) < LITTLE
 
@@ -108,7 +129,10 @@ def test_other_clicks_do_not_hurt(mq2008, models, clients, ranker):
 def test_other_volumes_do_not_hurt_unless_labels_differ_too(mq2008, kind):
     cost, _ = mq2008.cost("ByVolume()", "ByVolume(iid=True)", 5, LINEAR, kind)
     assert abs(cost) < LITTLE
-    mixed, twin = "ByVolume(sessions=(1, 5, 9), of=ByLabel(labels=1{}){})", (", iid=True", ", iid=True")
+    mixed, twin = (
+        "ByVolume(sessions=(1, 5, 9), of=ByLabel(labels=1{}){})",
+        (", iid=True", ", iid=True"),
+    )
     cost, _ = mq2008.cost(mixed.format("", ""), mixed.format(*twin), 3, LINEAR, kind)
     assert cost > 0.05
 
@@ -116,7 +140,9 @@ def test_other_volumes_do_not_hurt_unless_labels_differ_too(mq2008, kind):
 @pytest.mark.parametrize("ranker", [LINEAR, NETWORK])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sharing_closes_most_of_the_gap_and_fed_prox_and_fed_per_do_not(mq2008, kind, ranker):
-    even, skewed = (mq2008.level(f"ByLabel(labels=1, iid={iid})", 3, ranker, kind) for iid in (True, False))
+    even, skewed = (
+        mq2008.level(f"ByLabel(labels=1, iid={iid})", 3, ranker, kind) for iid in (True, False)
+    )
 
     def left(level):
         return (even - level) / (even - skewed)
@@ -131,9 +157,11 @@ def test_sharing_closes_most_of_the_gap_and_fed_prox_and_fed_per_do_not(mq2008, 
 @pytest.mark.parametrize("ranker", [LINEAR, NETWORK])
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_wants_other_documents_learns_another_ranker_not_a_worse_one(intents, kind, ranker):
-    """Each ranker is better by the labels that it learned from. The published comparison, of one ranker by merged
-    labels with the other by single intents, mostly compares labels."""
-    merged, p = intents.cost("ByIntent()", "ByIntent(iid=True)", 4, ranker, kind, of="merged_ndcg@10")
+    """Each ranker is better by the labels that it learned from. The published comparison, of one
+    ranker by merged labels with the other by single intents, mostly compares labels."""
+    merged, p = intents.cost(
+        "ByIntent()", "ByIntent(iid=True)", 4, ranker, kind, of="merged_ndcg@10"
+    )
     single, _ = intents.cost("ByIntent()", "ByIntent(iid=True)", 4, ranker, kind)
     assert merged > 0.04 and p < 0.05 and single < -0.02
     even = intents.level("ByIntent(iid=True)", 4, ranker, kind, of="merged_ndcg@10")
@@ -141,10 +169,13 @@ def test_who_wants_other_documents_learns_another_ranker_not_a_worse_one(intents
 
 
 def test_that_is_no_luck(made):
-    """Fifteen repetitions, and Bonferroni's correction for three kinds of clicks and two labellings."""
+    """Fifteen repetitions, and Bonferroni's correction for three kinds of clicks and two
+    labellings."""
     studied = Studied(made("thesis-4-intents"), repetitions=15)
     for kind in KINDS:
-        cost, p = studied.cost("ByIntent()", "ByIntent(iid=True)", 4, LINEAR, kind, of="merged_ndcg@10")
+        cost, p = studied.cost(
+            "ByIntent()", "ByIntent(iid=True)", 4, LINEAR, kind, of="merged_ndcg@10"
+        )
         assert cost > 0.05 and 6 * p < 0.001
         cost, p = studied.cost("ByIntent()", "ByIntent(iid=True)", 4, LINEAR, kind)
         assert cost < -0.015 and 6 * p < 0.05
@@ -153,20 +184,25 @@ def test_that_is_no_luck(made):
 @pytest.mark.parametrize("kind", KINDS)
 def test_fed_prox_and_fed_per_do_not_bring_merged_labels_back(intents, kind):
     def lost(ranker, **more):
-        return intents.level("ByIntent(iid=True)", 4, ranker, kind, of="merged_ndcg@10") - intents.level(
-            "ByIntent()", 4, ranker, kind, of="merged_ndcg@10", **more
-        )
+        return intents.level(
+            "ByIntent(iid=True)", 4, ranker, kind, of="merged_ndcg@10"
+        ) - intents.level("ByIntent()", 4, ranker, kind, of="merged_ndcg@10", **more)
 
     assert min(lost(LINEAR, mu=mu) for mu in (0.001, 0.01, 0.1, 1.0, 10.0)) > 0.04
-    assert min(lost(NETWORK, mu=0.01), lost(NETWORK, mu=1.0), lost(NETWORK, learner="FedPer")) > 0.02
+    assert (
+        min(lost(NETWORK, mu=0.01), lost(NETWORK, mu=1.0), lost(NETWORK, learner="FedPer")) > 0.02
+    )
 
 
 def test_personal_rankers_serve_their_own_clients_better_where_clicks_are_clear(intents):
-    """By .02 to .05 under perfect clicks; with noisy ones by nothing that five repetitions show."""
+    """By .02 to .05 under perfect clicks; with noisy ones by nothing that five repetitions
+    show."""
 
     def gained(partition, ranker, kind="perfect", **learner):
         own = intents.values(partition, 4, ranker, kind, of="own_ndcg@10")
-        test = paired_t(intents.values(partition, 4, ranker, kind, of="personal_own_ndcg@10", **learner), own)
+        test = paired_t(
+            intents.values(partition, 4, ranker, kind, of="personal_own_ndcg@10", **learner), own
+        )
         print(partition, ranker, kind, learner, round(test.difference, 4), round(test.p, 4))
         return test.difference
 
@@ -181,19 +217,28 @@ def test_personal_rankers_serve_their_own_clients_better_where_clicks_are_clear(
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_mslr_one_label_each_hurts_and_nothing_else(mslr, kind):
     for clients, ranker in ((5, LINEAR), (10, LINEAR), (5, NETWORK)):
-        cost, p = mslr.cost("ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", clients, ranker, kind)
+        cost, p = mslr.cost(
+            "ByLabel(labels=1)", "ByLabel(labels=1, iid=True)", clients, ranker, kind
+        )
         assert cost > 0.1 and p < 0.05
-    assert mslr.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 10, LINEAR, kind)[0] < LITTLE
+    assert (
+        mslr.cost("ByLabel(labels=2)", "ByLabel(labels=2, iid=True)", 10, LINEAR, kind)[0] < LITTLE
+    )
     assert abs(mslr.cost("ByVolume()", "ByVolume(iid=True)", 5, LINEAR, kind)[0]) < LITTLE
     for models, clients in (("cascades", 3), ("positions", 5)):
         skewed = f"ByClicks(models={models!r})"
-        assert abs(mslr.cost(skewed, skewed[:-1] + ", iid=True)", clients, LINEAR, "perfect")[0]) < LITTLE
+        assert (
+            abs(mslr.cost(skewed, skewed[:-1] + ", iid=True)", clients, LINEAR, "perfect")[0])
+            < LITTLE
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_mslr_sharing_helps_and_fed_prox_and_fed_per_do_not(mslr, kind):
     for ranker in (LINEAR, NETWORK):
-        even, skewed = (mslr.level(f"ByLabel(labels=1, iid={iid})", 5, ranker, kind) for iid in (True, False))
+        even, skewed = (
+            mslr.level(f"ByLabel(labels=1, iid={iid})", 5, ranker, kind) for iid in (True, False)
+        )
         shared = mslr.level("Sharing(of=ByLabel(labels=1), share=0.1)", 5, ranker, kind)
         assert even - shared < 0.55 * (even - skewed)
     even = mslr.level("ByLabel(labels=1, iid=True)", 5, LINEAR, kind)

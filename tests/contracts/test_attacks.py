@@ -25,7 +25,16 @@ def variants():
 
 each = pytest.mark.parametrize("thing", list(variants()))
 each_own = pytest.mark.parametrize("thing", [v for v in variants() if not v.values[0].overhears])
-SIZES = [(10, 1), (10, 2), (10, 3), (10, 4), (1000, 10), (10, 6), (3, 3), (1, 1)]  # chance may make a round of any kind
+SIZES = [
+    (10, 1),
+    (10, 2),
+    (10, 3),
+    (10, 4),
+    (1000, 10),
+    (10, 6),
+    (3, 3),
+    (1, 1),
+]  # chance may make a round of any kind
 sizes = pytest.mark.parametrize(("n", "m"), SIZES)
 
 
@@ -47,8 +56,14 @@ def crafted(thing, c, malicious, t=4):
 
 def test_full_knowledge_is_overhearing():
     """The ledger promises nothing of a sum where attackers make their messages of honest ones."""
-    assert all(v.values[0].overhears for v in variants() if getattr(v.values[0], "knowledge", "") == "all")
-    assert all(not v.values[0].overhears for v in variants() if getattr(v.values[0], "knowledge", "") == "own")
+    assert all(
+        v.values[0].overhears for v in variants() if getattr(v.values[0], "knowledge", "") == "all"
+    )
+    assert all(
+        not v.values[0].overhears
+        for v in variants()
+        if getattr(v.values[0], "knowledge", "") == "own"
+    )
 
 
 @each
@@ -116,7 +131,9 @@ def test_remarks_are_sentences_and_refusals_name_the_numbers(thing, n, m):
     except Mistake as refusal:
         assert str(n) in str(refusal) and str(m) in str(refusal)
     else:
-        assert isinstance(notes, tuple) and all(note and "\n" not in note and note[-1] not in " ." for note in notes)
+        assert isinstance(notes, tuple) and all(
+            note and "\n" not in note and note[-1] not in " ." for note in notes
+        )
 
 
 @each

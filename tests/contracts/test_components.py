@@ -5,10 +5,10 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from foltr.components.sources.synthetic import Synthetic
 from foltr.core import Cohort, Withheld
-from foltr.data.synthetic import Synthetic
 from foltr.errors import Mistake
-from foltr.privacy.events import Setting
+from foltr.events import Setting
 from foltr.seeds import stream
 from foltr.spec import (
     FAMILIES,
@@ -43,7 +43,9 @@ EVERY = [pytest.param(family, name, id=name) for family in FAMILIES for name in 
 
 
 def each(registry):
-    return pytest.mark.parametrize("thing", [pytest.param(made(registry, n), id=n) for n in registry.members()])
+    return pytest.mark.parametrize(
+        "thing", [pytest.param(made(registry, n), id=n) for n in registry.members()]
+    )
 
 
 @pytest.mark.parametrize(("family", "name"), EVERY)
@@ -60,7 +62,9 @@ def test_is_frozen_and_explained(family, name):
     for field in fields(thing):
         with pytest.raises(FrozenInstanceError):
             setattr(thing, field.name, None)
-    assert type(thing).__doc__ and not type(thing).__doc__.startswith(f"{name}(")  # not the one dataclass writes
+    assert type(thing).__doc__ and not type(thing).__doc__.startswith(
+        f"{name}("
+    )  # not the one dataclass writes
     assert all(kind and default for _, kind, default in described(type(thing)))
 
 
@@ -82,7 +86,8 @@ def test_an_aggregator_gives_one_direction(thing):
 
 @each(aggregators)
 def test_an_aggregator_says_how_many_clients_it_needs(thing):
-    """What `fits` lets pass can be computed; of what it refuses, a round in which fewer arrive is withheld."""
+    """What `fits` lets pass can be computed; of what it refuses, a round in which fewer arrive is
+    withheld."""
     for n in range(1, 12):
         try:
             notes = thing.fits(n)
@@ -91,7 +96,9 @@ def test_an_aggregator_says_how_many_clients_it_needs(thing):
             with pytest.raises(Withheld):
                 combined(thing, cohort(n))
         else:
-            assert isinstance(notes, tuple) and all(isinstance(note, str) and note for note in notes)
+            assert isinstance(notes, tuple) and all(
+                isinstance(note, str) and note for note in notes
+            )
             assert np.isfinite(combined(thing, cohort(n))).all()
 
 
@@ -113,11 +120,14 @@ def test_agreement_is_kept_or_the_rule_says_otherwise(thing):
 
 @each(aggregators)
 def test_an_aggregator_carries_arrays_and_nothing_else(thing):
-    """Two rounds from the same memory are one and the same, and memory keeps its kind: checkpoints rely on it."""
+    """Two rounds from the same memory are one and the same, and memory keeps its kind: checkpoints
+    rely on it."""
     c, memory = cohort(), thing.init(5)
     direction, after = thing(c, memory, stream(0, "rule"))
     for before, now in zip(memory, after, strict=True):
-        assert isinstance(now, np.ndarray) and now.ndim == before.ndim and now.dtype == before.dtype
+        assert (
+            isinstance(now, np.ndarray) and now.ndim == before.ndim and now.dtype == before.dtype
+        )
     for part in after:
         part.setflags(write=False)
     once, _ = thing(c, after, stream(1, "rule"))
@@ -143,7 +153,9 @@ def test_an_optimizer_goes_uphill_and_keeps_its_input(thing):
     direction.setflags(write=False)
     stepped, memory = thing(params, direction, thing.init(3))
     assert np.sign(stepped).tolist() == [1.0, -1.0, 0.0]
-    assert len(memory) == len(thing.init(3)) and all(isinstance(part, np.ndarray) for part in memory)
+    assert len(memory) == len(thing.init(3)) and all(
+        isinstance(part, np.ndarray) for part in memory
+    )
 
 
 @each(rankers)
@@ -155,7 +167,9 @@ def test_a_ranker_scores_row_by_row(thing):
     assert scores.shape == (6,) and scores.dtype == np.float32
     np.testing.assert_allclose(scores[[4, 1]], thing.scores(params, docs[[4, 1]]), rtol=1e-5)
     assert thing.pullback(params, docs, np.ones(6, np.float32)).shape == params.shape
-    np.testing.assert_array_equal(thing.pullback(params, docs, np.zeros(6, np.float32)), np.zeros(len(params)))
+    np.testing.assert_array_equal(
+        thing.pullback(params, docs, np.zeros(6, np.float32)), np.zeros(len(params))
+    )
 
 
 @each(click_models)
@@ -185,7 +199,9 @@ def test_a_learner_knows_how_often_it_learns(thing):
 
 
 @each(privatizers)
-@pytest.mark.parametrize("update", [np.zeros(6), np.arange(6.0), np.full(6, 1e30)], ids=["zero", "small", "huge"])
+@pytest.mark.parametrize(
+    "update", [np.zeros(6), np.arange(6.0), np.full(6, 1e30)], ids=["zero", "small", "huge"]
+)
 def test_a_privatizer_takes_any_update_and_leaves_the_original(thing, update):
     update = update.astype(np.float32)
     update.setflags(write=False)
@@ -215,7 +231,9 @@ def test_a_channel_gives_the_weighted_mean_or_nothing(thing):
     c = Cohort(c.clients, c.updates, np.arange(1.0, 10.0))
     got = thing.carry(c, 9, stream(0, "channel"))
     assert got.updates.shape == (1, 5) and got.weights.tolist() == [45.0]
-    np.testing.assert_allclose(got.updates[0], np.average(c.updates, axis=0, weights=c.weights), atol=1e-6)
+    np.testing.assert_allclose(
+        got.updates[0], np.average(c.updates, axis=0, weights=c.weights), atol=1e-6
+    )
     few = thing.fewest(9) - 1
     with pytest.raises(Withheld):
         thing.carry(c.only(np.arange(few)), 9, stream(0, "channel"))
@@ -230,7 +248,9 @@ def test_a_baseline_ranks_the_better_documents_first(thing):
     assert np.corrcoef(scores, data.labels[0])[0, 1] > 0.3
     assert (ranked.params is None) == bool(ranked.model)
     if ranked.params is not None:
-        np.testing.assert_allclose(scores, data.features @ ranked.params, rtol=1e-4, atol=1e-4 * np.ptp(scores))
+        np.testing.assert_allclose(
+            scores, data.features @ ranked.params, rtol=1e-4, atol=1e-4 * np.ptp(scores)
+        )
 
 
 @each(sources)

@@ -5,31 +5,46 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from foltr.data.dataset import Dataset, padded
+from foltr.components.users.cascade import Cascade
 from foltr.seeds import stream
-from foltr.simulation import Population
 from foltr.spec import partitions
-from foltr.users.cascade import Cascade
+from foltr.world.dataset import Dataset, padded
+from foltr.world.population import Population
+from foltr.world.user import SimulatedUser
 
 TABLES = ("rows", "starts", "stops", "labelling", "ideals", "first", "last", "models", "sessions")
 FEATURES, GRADES, QUERIES, SESSIONS = 4, 3, 40, 5
 
 
 def data_for(name: str) -> Dataset:
-    """Enough of everything: each query has ten documents and a user; several labellings where intents are asked for."""
+    """Enough of everything: each query has ten documents and a user; several labellings where
+    intents are asked for."""
     rng = np.random.default_rng(3)
     storage = np.zeros((10 * QUERIES, padded(FEATURES)), np.float32)
     storage[:, :FEATURES] = rng.random((10 * QUERIES, FEATURES), np.float32)
-    labels = rng.integers(0, GRADES, (3 if name == "ByIntent" else 1, 10 * QUERIES)).astype(np.int8)
+    labels = rng.integers(0, GRADES, (3 if name == "ByIntent" else 1, 10 * QUERIES)).astype(
+        np.int8
+    )
     names, users = np.arange(QUERIES).astype("S"), np.arange(QUERIES) % 6
-    return Dataset(storage, FEATURES, labels, np.arange(0, 10 * QUERIES + 1, 10), GRADES, names, "made", users=users)
+    return Dataset(
+        storage,
+        FEATURES,
+        labels,
+        np.arange(0, 10 * QUERIES + 1, 10),
+        GRADES,
+        names,
+        "made",
+        users=users,
+    )
 
 
 def peopled(thing, clients=3, seed=1, sessions=SESSIONS) -> Population:
     return thing.population(data_for(type(thing).__name__), Cascade(), clients, sessions, seed)
 
 
-EVERY = pytest.mark.parametrize("thing", [pytest.param(cls(), id=name) for name, cls in partitions.members().items()])
+EVERY = pytest.mark.parametrize(
+    "thing", [pytest.param(cls(), id=name) for name, cls in partitions.members().items()]
+)
 TWINS = [
     pytest.param(replace(cls(), iid=True), id=name)
     for name, cls in partitions.members().items()
@@ -44,7 +59,9 @@ def test_a_partition_is_tables_over_the_data_as_it_is(thing):
     data.labels.setflags(write=False)
     data.storage.setflags(write=False)
     p = thing.population(data, Cascade(), 3, SESSIONS, 1)
-    assert p.data.storage is data.storage and p.data.offsets is data.offsets  # no document is copied
+    assert (
+        p.data.storage is data.storage and p.data.offsets is data.offsets
+    )  # no document is copied
     assert p.clients == 3 and p.rows.dtype == np.int32
     for name in TABLES:
         assert name in ("rows", "ideals") or getattr(p, name).dtype == np.int64, name
@@ -73,7 +90,9 @@ def test_ideals_are_those_of_what_a_client_holds(thing):
         _, labels, offsets = p.held(c)
         for at, ideal in enumerate(p.ideals[p.first[c] : p.last[c]]):
             best = np.sort(labels[offsets[at] : offsets[at + 1]])[::-1][:10]
-            expected = sum((2.0 ** float(g) - 1.0) / np.log2(rank + 1) for rank, g in enumerate(best, 1))
+            expected = sum(
+                (2.0 ** float(g) - 1.0) / np.log2(rank + 1) for rank, g in enumerate(best, 1)
+            )
             assert ideal == pytest.approx(expected, rel=1e-12)
 
 
@@ -88,7 +107,7 @@ def test_nobody_searches_more_than_the_most(thing):
 def test_every_client_can_search(thing):
     p = peopled(thing)
     for c in range(len(p.first)):
-        user = p.user(c, stream(1, "user", c, 0))
+        user = SimulatedUser(p, c, stream(1, "user", c, 0))
         docs, ranking, clicks = user.session(lambda docs: np.arange(min(10, len(docs))))
         assert docs.shape[1] == FEATURES and len(ranking) == len(clicks) <= 10
 

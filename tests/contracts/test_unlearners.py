@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from foltr.experiment import Experiment
-from foltr.history import History
 from foltr.seeds import stream
 from foltr.spec import unlearners
-from foltr.worlds import Past
+from foltr.world.history import History
+from foltr.world.protocols import Past
 
 SMALL = Experiment(
-    data="Synthetic(queries=30)", clients=5, rounds=12, learner="PDGD(sessions=3)", history=4, evaluate_every=6
-)  # fmt: skip
+    data="Synthetic(queries=30)",
+    clients=5,
+    rounds=12,
+    learner="PDGD(sessions=3)",
+    history=4,
+    evaluate_every=6,
+)
 
 
 def each():
@@ -29,7 +34,9 @@ def past():
     for part in (updates, final, clients):
         part.setflags(write=False)
     history = History(4, 12, clients, updates)
-    return Past(np.zeros(d), final, 12, 3, np.full(5, 3.0), np.array([1, 3]), np.array([0, 2, 4]), history)
+    return Past(
+        np.zeros(d), final, 12, 3, np.full(5, 3.0), np.array([1, 3]), np.array([0, 2, 4]), history
+    )
 
 
 @each()
@@ -37,7 +44,11 @@ def test_it_starts_with_parameters_and_makes_rounds(thing):
     start = thing.start(past())
     assert start.shape == (4,) and start.dtype == np.float64
     for phase in thing.phases(past()):
-        assert phase.rounds >= 0 and phase.sessions >= 1 and phase.who in ("remaining", "leaving", "stored")
+        assert (
+            phase.rounds >= 0
+            and phase.sessions >= 1
+            and phase.who in ("remaining", "leaving", "stored")
+        )
         if phase.send is not None:
             asked = past().leaving if phase.who == "leaving" else past().remaining
             updates = stream(1, "new").normals(len(asked) * 4).reshape(-1, 4).astype(np.float32)
@@ -47,7 +58,9 @@ def test_it_starts_with_parameters_and_makes_rounds(thing):
             assert np.isfinite(phase.send(np.zeros_like(updates), asked, 0)).all()
         if phase.keep is not None:
             far = thing.start(past()) + 1e6
-            np.testing.assert_allclose(phase.keep(phase.keep(far)), phase.keep(far), rtol=1e-12)  # there it stays
+            np.testing.assert_allclose(
+                phase.keep(phase.keep(far)), phase.keep(far), rtol=1e-12
+            )  # there it stays
 
 
 @each()
@@ -81,11 +94,16 @@ def test_its_base_is_left_as_it_is(thing, tmp_path):
     assert {file.name: file.read_bytes() for file in before.folder.iterdir()} == files
 
 
-@pytest.mark.parametrize("thing", [cls() for cls in unlearners.members().values() if cls().restarts], ids=repr)
+@pytest.mark.parametrize(
+    "thing", [cls() for cls in unlearners.members().values() if cls().restarts], ids=repr
+)
 def test_who_restarts_looks_at_nothing_that_the_leaving_client_sent(thing):
-    """In bits: a federation in which that client attacked gives the same. But for the norms of others, where they are
-    stored: those were sent from parameters that the leaving client had a part in."""
-    attacked = replace(SMALL, attack="CompromisedModel()", malicious=1, unlearning=thing, leaving="malicious")
+    """In bits: a federation in which that client attacked gives the same. But for the norms of
+    others, where they are stored: those were sent from parameters that the leaving client had a
+    part in."""
+    attacked = replace(
+        SMALL, attack="CompromisedModel()", malicious=1, unlearning=thing, leaving="malicious"
+    )
     bad = int(stream(SMALL.seed, "malicious").sample(5, 1)[0])
     honest = replace(SMALL, unlearning=thing, leaving=((bad,),))
     assert (bits(attacked.run()) == bits(honest.run())) == (thing.stores == "nothing")

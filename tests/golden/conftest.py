@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from foltr.data.dataset import Dataset, padded
+from foltr.world.dataset import Dataset, padded
 
 
 @pytest.fixture
@@ -12,4 +12,12 @@ def small_data():
     storage = np.zeros((lengths.sum(), padded(5)), np.float32)
     storage[:, :5] = rng.random((lengths.sum(), 5))
     labels = rng.integers(0, 3, (1, lengths.sum())).astype(np.int8)
-    return Dataset(storage, 5, labels, np.append(0, np.cumsum(lengths)), 3, np.arange(8).astype("S"), content="small")
+    return Dataset(
+        storage,
+        5,
+        labels,
+        np.append(0, np.cumsum(lengths)),
+        3,
+        np.arange(8).astype("S"),
+        content="small",
+    )

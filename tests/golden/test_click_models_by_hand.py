@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 from foltr.errors import Mistake
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
 
 # ALGORITHMS 2, typed from there: kind -> P(click | grade), P(stop | click, grade)
 PRINTED = {
@@ -68,7 +68,8 @@ def test_a_table_for_other_grades_is_refused():
         ([2, 1, 2], [0.94, 0.91, 0.49, 0.49, 0.0, 0.0], [True, True, False]),
         # no click: the stop draw is not looked at, however low
         ([0, 2, 0], [0.06, 0.0, 0.94, 0.95, 0.04, 0.0], [False, True, True]),
-        # a draw equal to the probability is no click (draws lie in [0, 1), P = 1 always clicks and P = 0 never)
+        # a draw equal to the probability is no click (draws lie in [0, 1), P = 1 always clicks and
+        # P = 0 never)
         ([1, 1], [0.5, 0.0, 0.499, 0.5], [False, True]),
         ([2], [0.9499, 0.0], [True]),
     ],
@@ -80,5 +81,7 @@ def test_navigational_scans(shown, draws, clicked):
 
 def test_position_based_users_never_stop():
     # eta = 1, grade 2 of 3: P(click) = 1, 1/2, 1/3
-    clicks = PositionBased(eta=1.0).clicks(np.array([2, 2, 2]), 3, Scripted(0.99, 0.0, 0.51, 0.0, 0.33, 0.0))
+    clicks = PositionBased(eta=1.0).clicks(
+        np.array([2, 2, 2]), 3, Scripted(0.99, 0.0, 0.51, 0.0, 0.33, 0.0)
+    )
     assert clicks.tolist() == [True, False, True]

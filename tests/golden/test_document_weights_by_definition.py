@@ -1,4 +1,5 @@
-"""PDGD's document weights against the probabilities they are defined by, in 50 decimal digits and by enumeration."""
+"""PDGD's document weights against the probabilities they are defined by, in 50 decimal digits and
+by enumeration."""
 
 from decimal import Decimal, localcontext
 from itertools import permutations
@@ -6,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from foltr.learners.pdgd import document_weights
+from foltr.components.learners.pdgd import document_weights
 
 
 def probability(masses: list[Decimal], ranking: list[int]) -> Decimal:
@@ -46,19 +47,24 @@ def test_weights_are_as_defined_for_any_range_of_scores(spread, pairs):
     for trial in range(12):
         documents = int(rng.integers(1, 11))
         scores = spread * rng.random(documents)
-        scores[rng.random(documents) < 0.5] = scores[0] + rng.normal()  # some close together, else weights vanish
+        scores[rng.random(documents) < 0.5] = (
+            scores[0] + rng.normal()
+        )  # some close together, else weights vanish
         k = int(rng.integers(1, documents + 1))
         ranking = rng.permutation(documents)[:k] if trial % 2 else np.argsort(-scores)[:k]
         clicks = rng.random(k) < 0.4
         found = document_weights(scores, ranking, clicks, pairs)
         # a score of 5000 is known to 1e-12 in float64, and masses to the same relative error
-        np.testing.assert_allclose(found, defined_weights(scores, ranking, clicks, pairs), rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(
+            found, defined_weights(scores, ranking, clicks, pairs), rtol=1e-10, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_clicks_that_look_at_positions_alone_teach_nothing(k):
-    """rho is made for this: P(R) rho(R) = P(R*) rho(R*), so that with clicks by position, whatever was shown there, the
-    expected weight of every document is 0 (Oosterhuis & de Rijke 2018, section 4.2)."""
+    """rho is made for this: P(R) rho(R) = P(R*) rho(R*), so that with clicks by position, whatever
+    was shown there, the expected weight of every document is 0 (Oosterhuis & de Rijke 2018,
+    section 4.2)."""
     scores = np.array([0.3, -1.0, 2.0, 0.9])
     masses = [Decimal(s).exp() for s in scores]
     for pattern in range(1, 2**k):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from foltr.learners.es import ES, message, read_messages, seed_of
-from foltr.legacy import MersenneTwister
-from foltr.rankers.linear import Linear
+from foltr.components.learners._published_draws import MersenneTwister
+from foltr.components.learners.es import ES, message, read_messages, seed_of
+from foltr.components.rankers.linear import Linear
 from foltr.seeds import Stream, gaussian, stream
 
 
@@ -20,7 +20,11 @@ class OneList:
     """A user who always meets the same documents and clicks on those that are relevant."""
 
     def __init__(self, docs, relevant, sessions):
-        self.docs, self.relevant, self.sessions = np.array(docs, np.float32), np.array(relevant), sessions
+        self.docs, self.relevant, self.sessions = (
+            np.array(docs, np.float32),
+            np.array(relevant),
+            sessions,
+        )
         self.seen = []
 
     def session(self, show):
@@ -38,7 +42,9 @@ def test_a_message_is_twelve_bytes():
     assert message(1, np.array([1.0])).nbytes == 8
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**24 + 1, 2**31, 2**32 - 1])  # a float32 could not hold the third
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2**24 + 1, 2**31, 2**32 - 1]
+)  # a float32 could not hold the third
 def test_a_seed_survives(seed):
     assert read_messages(message(seed, np.array([0.1, 0.2]))[None])[0].tolist() == [seed]
 
@@ -61,18 +67,28 @@ def test_a_perturbation_comes_from_its_seed_alone():
     np.testing.assert_array_equal(first[0].view(np.uint32), PINNED)
 
 
-PINNED = [1068325660, 3206237415, 3221729366, 1060581378, 1065924256]  # a deployed device must never draw others
+PINNED = [
+    1068325660,
+    3206237415,
+    3221729366,
+    1060581378,
+    1065924256,
+]  # a deployed device must never draw others
 
 
 def test_halves_are_ranked_by_both_signs():
     docs = np.eye(4)
     user = OneList(docs, [True, False, False, False], 4)
-    payload, weight, _ = ES(sigma=1.0, k=4).learn(Linear(), np.zeros(4, np.float32), None, user, stream(3), 0, told)
+    payload, weight, _ = ES(sigma=1.0, k=4).learn(
+        Linear(), np.zeros(4, np.float32), None, user, stream(3), 0, told
+    )
     v = ES().perturbations(payload[:1], 4)[0]
     up = np.argsort(-v).tolist()
     assert user.seen == [up, up, up[::-1], up[::-1]] and weight == 4.0
     _, means = read_messages(payload[None])
-    np.testing.assert_allclose(means[0], [1 / (1 + up.index(0)), 1 / (1 + up[::-1].index(0))], rtol=1e-6)
+    np.testing.assert_allclose(
+        means[0], [1 / (1 + up.index(0)), 1 / (1 + up[::-1].index(0))], rtol=1e-6
+    )
     assert payload[0] == seed_of(stream(3))
 
 
@@ -103,8 +119,8 @@ def test_levels_are_evenly_spaced_and_the_nearest_is_taken():
 
 
 def test_the_mean_direction_is_the_gradient_of_the_smoothed_reward():
-    """Two documents x and 0, the first relevant, lists of one: the reward is 1 if (w + sigma v) . x > 0, so its mean is
-    Phi(w . x / (sigma |x|)), whose gradient is phi(.) x / (sigma |x|)."""
+    """Two documents x and 0, the first relevant, lists of one: the reward is 1 if (w + sigma v) .
+    x > 0, so its mean is Phi(w . x / (sigma |x|)), whose gradient is phi(.) x / (sigma |x|)."""
     sigma, x, w = 0.7, np.array([0.6, -0.8]), np.array([0.3, -0.2], np.float32)  # |x| = 1
     es, n = ES(sigma=sigma, k=1, sessions=2), 4000
     got = np.zeros(2)
@@ -114,12 +130,20 @@ def test_the_mean_direction_is_the_gradient_of_the_smoothed_reward():
         got += es.decode(payload[None], w)[0] / n
     z = float(w @ x) / sigma
     exact = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / sigma * x
-    np.testing.assert_allclose(got, exact, atol=4 * 0.5 / sigma / math.sqrt(n))  # four standard errors at most
+    np.testing.assert_allclose(
+        got, exact, atol=4 * 0.5 / sigma / math.sqrt(n)
+    )  # four standard errors at most
     assert np.linalg.norm(got - exact) < 0.2 * np.linalg.norm(exact)
 
 
 def test_normal_quantiles():
-    u = np.concatenate([np.linspace(1e-9, 1 - 1e-9, 20_001), 2.0 ** -np.arange(2, 54), 1 - 2.0 ** -np.arange(2, 53)])
+    u = np.concatenate(
+        [
+            np.linspace(1e-9, 1 - 1e-9, 20_001),
+            2.0 ** -np.arange(2, 54),
+            1 - 2.0 ** -np.arange(2, 53),
+        ]
+    )
     np.testing.assert_allclose(gaussian(u), ndtri(u), rtol=2e-7, atol=1e-9)
     draws = np.sort(Stream(1).gaussians(100_000))
     distance = np.abs(ndtr(draws) - (np.arange(100_000) + 0.5) / 100_000).max()
@@ -129,7 +153,9 @@ def test_normal_quantiles():
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**32 - 1])
 def test_the_published_stream_is_numpys(seed):
     ours, theirs = MersenneTwister(seed), np.random.RandomState(seed)
-    assert [ours.normal() for _ in range(701)] == theirs.normal(np.zeros(701), 1.0, size=701).tolist()
+    assert [ours.normal() for _ in range(701)] == theirs.normal(
+        np.zeros(701), 1.0, size=701
+    ).tolist()
     ours, theirs = MersenneTwister(seed), np.random.RandomState(seed)
     for n in [471, 1, 2, 512, 513] * 100:
         assert ours.integer(n) == theirs.randint(0, n)

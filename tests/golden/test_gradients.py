@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
-from foltr.learners.pdgd import document_weights
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
+from foltr.components.learners.pdgd import document_weights
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
 from foltr.seeds import stream
 
 FEATURES, STEP = 5, 1e-5
-RANKERS = [Linear(), *(MLP(hidden=4, activation=a, scale=1.0) for a in ("sigmoid", "relu", "tanh"))]
+RANKERS = [
+    Linear(),
+    *(MLP(hidden=4, activation=a, scale=1.0) for a in ("sigmoid", "relu", "tanh")),
+]
 
 
 def problem(ranker):
@@ -23,7 +26,9 @@ def problem(ranker):
 def slope(function, params):
     """The gradient by central differences."""
     steps = STEP * np.eye(len(params))
-    return np.array([(function(params + step) - function(params - step)) / (2 * STEP) for step in steps])
+    return np.array(
+        [(function(params + step) - function(params - step)) / (2 * STEP) for step in steps]
+    )
 
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=repr)
@@ -32,25 +37,36 @@ def test_a_pullback_is_the_transposed_jacobian(ranker):
     dscores = np.random.default_rng(7).normal(size=len(docs))
     dscores[[1, 4]] = 0.0
     expected = slope(lambda p: dscores @ ranker.scores(p, docs), params)
-    np.testing.assert_allclose(ranker.pullback(params, docs, dscores), expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        ranker.pullback(params, docs, dscores), expected, rtol=1e-6, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("pairs", ["examined", "shown"])
 @pytest.mark.parametrize("ranker", RANKERS, ids=repr)
 def test_pdgd_climbs_the_reweighted_pair_probabilities(ranker, pairs):
-    """Thesis 3.9: sum over pairs of rho x gradient of P(d_k > d_l), the latter e^s_k / (e^s_k + e^s_l) = exp(log P),
-    with rho = P(R*) / (P(R) + P(R*)) from the logarithms of both lists' probabilities."""
+    """Thesis 3.9: sum over pairs of rho x gradient of P(d_k > d_l), the latter e^s_k / (e^s_k +
+    e^s_l) = exp(log P), with rho = P(R*) / (P(R) + P(R*)) from the logarithms of both lists'
+    probabilities."""
     params, docs = problem(ranker)
-    ranking, clicks = np.array([7, 2, 5, 0, 3, 8]), np.array([False, True, False, True, False, False])
+    ranking, clicks = (
+        np.array([7, 2, 5, 0, 3, 8]),
+        np.array([False, True, False, True, False, False]),
+    )
     scores = ranker.scores(params, docs)
 
     def log_list(order):
         left = [np.setdiff1d(np.arange(len(docs)), order[:j]) for j in range(len(order))]
-        return sum(scores[d] - np.log(np.exp(scores[rest]).sum()) for d, rest in zip(order, left, strict=True))
+        return sum(
+            scores[d] - np.log(np.exp(scores[rest]).sum())
+            for d, rest in zip(order, left, strict=True)
+        )
 
     expected = np.zeros(len(params))
     for a in np.flatnonzero(clicks):
-        for b in [0, 2, 4] if pairs == "examined" else [0, 2, 4, 5]:  # the last click is at 3, counted from 0
+        for b in (
+            [0, 2, 4] if pairs == "examined" else [0, 2, 4, 5]
+        ):  # the last click is at 3, counted from 0
             k, l, swapped = ranking[a], ranking[b], ranking.copy()
             swapped[[a, b]] = l, k
             rho = 1.0 / (1.0 + np.exp(log_list(ranking) - log_list(swapped)))
@@ -78,7 +94,8 @@ def test_initial_parameters():
 
 
 def test_a_network_worked_by_hand():
-    """f = 2, hidden = 2: W = ((1, 0), (0, 2)), b = (0, -1), v = (3, -1), parameters [W | b | v]."""
+    """f = 2, hidden = 2: W = ((1, 0), (0, 2)), b = (0, -1), v = (3, -1), parameters [W | b |
+    v]."""
     params, docs = np.array([1, 0, 0, 2, 0, -1, 3, -1.0]), np.array([[1.0, 2.0]])
     assert MLP(hidden=2, activation="relu").scores(params, docs).tolist() == [3 * 1 - 1 * 3]
     tanh = 3 * np.tanh(1) - np.tanh(3)

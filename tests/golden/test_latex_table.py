@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from foltr.record import Metrics
 from foltr.report.matrix import matrix
 from foltr.report.study import study
 from foltr.report.tables import latex
 from foltr.results import Recorded, Runs
+from foltr.runs.folder import Metrics
 
 TABLE = Path(__file__).with_name("table.tex")
 VALUES = {  # nDCG@10 of seeds 1, 2, 3
@@ -22,9 +22,16 @@ def runs():
     for number, (method, conditions) in enumerate(VALUES.items()):
         for kind, values in conditions.items():
             for seed, value in enumerate(values, 1):
-                config = {"data": "MQ2008(fold=1)", "users": f"Cascade(kind='{kind}')", "clients": number, "seed": seed}
+                config = {
+                    "data": "MQ2008(fold=1)",
+                    "users": f"Cascade(kind='{kind}')",
+                    "clients": number,
+                    "seed": seed,
+                }
                 final = {"ndcg@10": value, "queries": 156, "empty": "skip"}
-                yield Recorded(Path(f"{number}-{kind}-{seed}"), config, final, {}, Metrics(), method)
+                yield Recorded(
+                    Path(f"{number}-{kind}-{seed}"), config, final, {}, Metrics(), method
+                )
 
 
 @pytest.fixture
@@ -33,13 +40,16 @@ def found():
 
 
 def test_numbers(found):
-    """FPDGD_100, perfect: differences .10, .11, .09 have mean .1 and sd .01, so t = .1 / (.01 / sqrt(3)) = 17.32; with
-    two degrees of freedom p = 1 - t / sqrt(2 + t^2) = 1 - sqrt(300 / 302) = .003317, times four .01327."""
+    """FPDGD_100, perfect: differences .10, .11, .09 have mean .1 and sd .01, so t = .1 / (.01 /
+    sqrt(3)) = 17.32; with two degrees of freedom p = 1 - t / sqrt(2 + t^2) = 1 - sqrt(300 / 302) =
+    .003317, times four .01327."""
     better = found.entries[1, 0]
     assert better.test.t == pytest.approx(300**0.5)
     assert better.test.p == pytest.approx(1 - (300 / 302) ** 0.5)
     assert better.corrected == pytest.approx(0.013267, abs=5e-7) and better.mark == "▲"
-    worse = found.entries[2, 0]  # differences -.10, -.10, -.09: mean -.29 / 3, sd .01 / sqrt(3), so t = -29
+    worse = found.entries[
+        2, 0
+    ]  # differences -.10, -.10, -.09: mean -.29 / 3, sd .01 / sqrt(3), so t = -29
     assert worse.test.t == pytest.approx(-29.0)
     assert worse.corrected == pytest.approx(4 * (1 - 29 / 843**0.5)) and worse.mark == "▼"
     same = found.entries[1, 1]  # differences .01, -.02, .01: mean 0

@@ -5,6 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 from foltr.metrics import (
     discounts,
     gains,
@@ -15,8 +17,6 @@ from foltr.metrics import (
     online_performance,
 )
 from foltr.seeds import stream
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
 
 
 def measured(labels_in_order, model=None, grades=3, tied=False):
@@ -38,7 +38,10 @@ def test_ndcg():
     assert measured([2, 1, 0])[0] == 1.0
     assert measured([0] * 9 + [1])[0] == pytest.approx(1 / np.log2(11))
     assert measured([0] * 10 + [2])[0] == 0.0  # rank 11 is not seen, but its ideal is
-    assert ideal_dcg(np.array([0, 1, 2, 0, 0], np.int8), np.array([0, 3, 5])).tolist() == [3 + 1 / np.log2(3), 0.0]
+    assert ideal_dcg(np.array([0, 1, 2, 0, 0], np.int8), np.array([0, 3, 5])).tolist() == [
+        3 + 1 / np.log2(3),
+        0.0,
+    ]
 
 
 def test_reciprocal_rank():
@@ -78,7 +81,12 @@ def test_expected_max_rr():
     assert measured([1, 0, 2])[2] == pytest.approx(0.5 + 0.5 / 3)
 
 
-MODELS = [Cascade(kind="navigational"), Cascade(kind="informational"), Cascade(), PositionBased(eta=1.0)]
+MODELS = [
+    Cascade(kind="navigational"),
+    Cascade(kind="informational"),
+    Cascade(),
+    PositionBased(eta=1.0),
+]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -87,7 +95,9 @@ def test_expected_max_rr_by_enumeration(model):
     grades = [1, 0, 2, 1]
     click, stop = model.tables(3, 4)
     total = mass = 0.0
-    for ways in product([(False, False), (True, False), (True, True)], repeat=4):  # (clicks, stops) if it gets there
+    for ways in product(
+        [(False, False), (True, False), (True, True)], repeat=4
+    ):  # (clicks, stops) if it gets there
         p, clicks, going = 1.0, np.zeros(4, bool), True
         for j, (clicked, stopped) in enumerate(ways):
             if not going:  # one representative of what is never reached
@@ -105,11 +115,15 @@ def test_expected_max_rr_by_enumeration(model):
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_expected_max_rr_by_simulation(model):
     grades = np.array([0, 1, 0, 2, 0, 0, 1, 0, 0, 0])
-    seen = np.array([max_rr(model.clicks(grades, 3, stream(4, "clicks", i))) for i in range(4_000)])
+    seen = np.array(
+        [max_rr(model.clicks(grades, 3, stream(4, "clicks", i))) for i in range(4_000)]
+    )
     assert abs(seen.mean() - measured(grades, model)[2]) < 5 * seen.std() / np.sqrt(len(seen))
 
 
 def test_online_performance():
     assert online_performance(np.ones(10_000)) == pytest.approx(1986.5409, abs=5e-5)
-    assert online_performance(np.full(10_000, 0.8)) == pytest.approx(1589.23, abs=5e-3)  # ALGORITHMS 7, type 2
+    assert online_performance(np.full(10_000, 0.8)) == pytest.approx(
+        1589.23, abs=5e-3
+    )  # ALGORITHMS 7, type 2
     assert online_performance(np.array([1.0, 0.0, 0.5])) == pytest.approx(1.0 + 0.5 * 0.9995**2)

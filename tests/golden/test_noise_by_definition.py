@@ -1,4 +1,5 @@
-"""The privatizers against what they are defined to be: distributions, norms, and shares that add up."""
+"""The privatizers against what they are defined to be: distributions, norms, and shares that add
+up."""
 
 import math
 
@@ -6,15 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from foltr.kernels.twins import noise_twin
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
+from foltr.components.privatizers.randomized_reward import RandomizedReward
+from foltr.engines.twins import noise_twin
+from foltr.events import Setting
 from foltr.noise import polya_shares
 from foltr.privacy.accounting import peak, pure_epsilon
 from foltr.privacy.clipping import within
-from foltr.privacy.events import Setting
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
-from foltr.privacy.randomized_reward import RandomizedReward
 from foltr.seeds import key, stream
 
 RARE = 1e-4  # a test that draws may fail so often by bad luck; its luck is fixed by address
@@ -38,7 +39,8 @@ def test_gamma_shares_add_up_to_laplace_noise(n):
 
 
 def polya(shape, scale, most):
-    """P(z) of the difference of two negative binomial variables, z = -most .. most, by adding up products."""
+    """P(z) of the difference of two negative binomial variables, z = -most .. most, by adding up
+    products."""
     k = np.arange(60 * most)
     p = stats.nbinom(shape, -math.expm1(-1.0 / scale)).pmf(k)
     half = np.array([(p[: len(p) - z] * p[z:]).sum() for z in range(most + 1)])
@@ -50,11 +52,17 @@ def polya(shape, scale, most):
 def test_shares_on_whole_numbers_have_their_law(n, scale):
     most, draws = 8, polya_shares(stream(2, "share"), 20_000, n, scale)
     exact = polya(1.0 / n, scale, most)
-    counts = np.array([(draws == z).sum() for z in range(-most, most + 1)] + [(np.abs(draws) > most).sum()])
+    counts = np.array(
+        [(draws == z).sum() for z in range(-most, most + 1)] + [(np.abs(draws) > most).sum()]
+    )
     expected = 20_000 * np.append(exact, 1.0 - exact.sum())
     some = expected > 5
-    assert abs(counts[~some].sum() - expected[~some].sum()) <= 5 + 5 * math.sqrt(expected[~some].sum())
-    test = stats.chisquare(counts[some], expected[some] * counts[some].sum() / expected[some].sum())
+    assert abs(counts[~some].sum() - expected[~some].sum()) <= 5 + 5 * math.sqrt(
+        expected[~some].sum()
+    )
+    test = stats.chisquare(
+        counts[some], expected[some] * counts[some].sum() / expected[some].sum()
+    )
     assert test.pvalue > RARE
     if n == 1:  # all of the noise: discrete Laplace
         ways = np.exp(-np.abs(np.arange(-most, most + 1)) / scale)
@@ -64,7 +72,8 @@ def test_shares_on_whole_numbers_have_their_law(n, scale):
 @pytest.mark.parametrize("part", [0.55, 0.667, 0.9, 0.999])
 @pytest.mark.parametrize("scale", [2.0, 30.0])
 def test_missing_shares_tell_no_more_than_the_bessel_function_says(part, scale):
-    """accounting.py: ln f(0) / f(c) of whole numbers is at most that of real ones, and largest at 0."""
+    """accounting.py: ln f(0) / f(c) of whole numbers is at most that of real ones, and largest at
+    0."""
     most = 60
     f = np.log(polya(part, scale, most)[most:])
     lost = f[0] - f
@@ -75,7 +84,8 @@ def test_missing_shares_tell_no_more_than_the_bessel_function_says(part, scale):
 
 
 def test_a_message_of_a_thousand_is_nearly_bare():
-    """ALGORITHMS 5: of gamma shares 96 % are below 1e-9. On the grid nearly all numbers carry nothing."""
+    """ALGORITHMS 5: of gamma shares 96 % are below 1e-9. On the grid nearly all numbers carry
+    nothing."""
     privacy = GammaShares(epsilon=1.2, sensitivity=3.0)
     noise = sent(privacy, np.zeros((1000, 136)), 1000)
     bare = (-math.expm1(-privacy.step / privacy.scale)) ** (2 / 1000)
@@ -113,7 +123,10 @@ def test_gaussian_noise_by_place(where, share):
 def test_no_update_is_longer_than_the_ledger_believes(size):
     """Rounding must not lengthen what was clipped."""
     updates = (stream(9).normals(500 * 300).reshape(500, 300) * size).astype(np.float32)
-    for norms in (np.abs(updates).sum(axis=1, dtype=float), np.sqrt(np.square(updates, dtype=float).sum(axis=1))):
+    for norms in (
+        np.abs(updates).sum(axis=1, dtype=float),
+        np.sqrt(np.square(updates, dtype=float).sum(axis=1)),
+    ):
         order = 1 if norms[0] > 50 * size else 2
         kept = np.array([within(u, norm, 0.1) for u, norm in zip(updates, norms, strict=True)])
         lengths = np.linalg.norm(kept, order, axis=1)
@@ -126,23 +139,35 @@ def test_no_update_is_longer_than_the_ledger_believes(size):
 @pytest.mark.parametrize("broken", [np.inf, np.nan])
 def test_an_update_that_is_not_finite_is_sent_as_zero(broken):
     updates = np.array([[1.0, broken, 2.0]])
-    np.testing.assert_array_equal(sent(Gaussian(noise=1.0, clip=0.1, where="server"), updates, 5), np.zeros((1, 3)))
+    np.testing.assert_array_equal(
+        sent(Gaussian(noise=1.0, clip=0.1, where="server"), updates, 5), np.zeros((1, 3))
+    )
     assert np.isfinite(sent(Laplace(epsilon=1.0, clip=0.1), updates, 5)).all()
 
 
 @pytest.mark.parametrize(
     "privacy",
-    [Laplace(epsilon=1.0, clip=0.1), Laplace(epsilon=500.0, clip=0.1), Gaussian(noise=20.0, clip=0.1)],
+    [
+        Laplace(epsilon=1.0, clip=0.1),
+        Laplace(epsilon=500.0, clip=0.1),
+        Gaussian(noise=20.0, clip=0.1),
+    ],
     ids=repr,
 )
 def test_every_message_can_come_from_every_update(privacy):
-    """Mironov (CCS 2012): in plain floating point the last bits exclude updates. On the grid they cannot."""
+    """Mironov (CCS 2012): in plain floating point the last bits exclude updates. On the grid they
+    cannot."""
     step = privacy.step(10) if isinstance(privacy, Gaussian) else privacy.step
-    nothing, something = np.zeros((3000, 46)), np.tile(0.0999 * stream(3).uniforms(46) / 46, (3000, 1))
+    nothing, something = (
+        np.zeros((3000, 46)),
+        np.tile(0.0999 * stream(3).uniforms(46) / 46, (3000, 1)),
+    )
     for updates in (nothing, something):
         messages = sent(privacy, updates, 10) / step
         np.testing.assert_array_equal(messages, np.rint(messages))
-        assert np.abs(messages).max() < 2**24  # float32 holds each exactly, so nothing is lost after the grid
+        assert (
+            np.abs(messages).max() < 2**24
+        )  # float32 holds each exactly, so nothing is lost after the grid
         assert set((messages.ravel() % 4).tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 
@@ -165,5 +190,7 @@ def test_the_mean_of_what_is_told():
 def test_epsilon_of_one_answer():
     """Seed 001, eq. 10."""
     for p, epsilon in ((0.9, math.log(0.9 * 10 / 0.1)), (1.0, math.inf)):
-        (event,) = RandomizedReward(p=p).events(Setting(d=1, cohort=1, arriving=1, sessions=1, values=11))
+        (event,) = RandomizedReward(p=p).events(
+            Setting(d=1, cohort=1, arriving=1, sessions=1, values=11)
+        )
         assert pure_epsilon(event) == pytest.approx(epsilon)

@@ -1,4 +1,5 @@
-"""Privacy noise, probability by probability: what the ledger adds for a computer's arithmetic is enough."""
+"""Privacy noise, probability by probability: what the ledger adds for a computer's arithmetic is
+enough."""
 
 import math
 
@@ -7,16 +8,18 @@ import numpy as np
 import pytest
 
 from foltr import noise
-from foltr.privacy import gaussian, laplace
+from foltr.components.privatizers import gaussian, laplace
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
+from foltr.events import GaussianNoise, LaplaceNoise
 from foltr.privacy.accounting import bound
-from foltr.privacy.events import GaussianNoise, LaplaceNoise
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
 from foltr.seeds import SystemStream, stream
 from foltr.seeds import gaussian as quick_gaussian
 
 mpmath.mp.dps = 50
-BRANCH = 0.075  # where the formula of the middle meets that of the tails: 1.4395 standard deviations
+BRANCH = (
+    0.075  # where the formula of the middle meets that of the tails: 1.4395 standard deviations
+)
 
 
 def exact_quantile(v):
@@ -37,14 +40,16 @@ def test_normal_draws_are_right_to_a_few_of_the_last_bits_from_the_middle_to_the
 
 
 def test_there_is_no_gap_where_formulas_meet():
-    """The quick draws of `seeds` jump there: on a grid of 2^-46 of the reach they left 43,678 points undrawn."""
+    """The quick draws of `seeds` jump there: on a grid of 2^-46 of the reach they left 43,678
+    points undrawn."""
     v = np.array([np.nextafter(BRANCH, 0.0), BRANCH, np.nextafter(BRANCH, 1.0)])
     assert np.ptp(noise.upper_quantile(v)) < 2e-15
     assert np.ptp(quick_gaussian(v)) > 1e-9
 
 
 def mass(below, j):
-    """Of the tail probabilities that are drawn as j, where `below(v)` says which steps v is drawn as (falling)."""
+    """Of the tail probabilities that are drawn as j, where `below(v)` says which steps v is drawn
+    as (falling)."""
 
     def edge(k):
         low, high = mpmath.mpf(0), mpmath.mpf(0.5)  # drawn above k, and at most k
@@ -111,7 +116,8 @@ def test_small_tail_probabilities_have_more_bits():
 
 
 def test_draws_have_no_end_that_an_adversary_could_meet():
-    """With 127 bits normal draws ended at 13.1: at noise 0.2 one message in 900 could come from one update only."""
+    """With 127 bits normal draws ended at 13.1: at noise 0.2 one message in 900 could come from
+    one update only."""
     deep = noise.finer(0, Scripted([0] * 20))
     assert 0.0 < deep < 2.0**-900 and 36.0 < noise.upper_quantile(np.array([deep]))[0] < 38.0
     assert -math.log(2.0 * deep) > 650.0

@@ -1,4 +1,5 @@
-"""Seed 001, Table 2: what one privatized MaxRR of a list of five can tell, to every printed digit; and eq. 10."""
+"""Seed 001, Table 2: what one privatized MaxRR of a list of five can tell, to every printed digit;
+and eq. 10."""
 
 import math
 from itertools import product
@@ -7,9 +8,9 @@ import numpy as np
 import pytest
 
 from foltr.audits.rewards import chances, click_tables, told, worst_pair
-from foltr.learners.es import ES
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
+from foltr.components.learners.es import ES
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 
 P = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 TABLE_2 = {
@@ -29,7 +30,8 @@ def test_table_2_to_every_printed_digit(kind):
 @pytest.mark.parametrize("kind", TABLE_2)
 @pytest.mark.parametrize("p", P)
 def test_all_243_labellings_written_out_as_the_seed_does_give_the_same(kind, p):
-    """q over the six outputs by its definition; then max over ordered pairs of labellings and over outputs."""
+    """q over the six outputs by its definition; then max over ordered pairs of labellings and over
+    outputs."""
     click, _ = click_tables(Cascade(kind), 3, 5)
     outputs = []
     for grades in product(range(3), repeat=5):
@@ -50,13 +52,16 @@ def test_no_pair_exceeds_equation_10_and_perfect_users_reach_it(p):
             found = worst_pair(ES(k=10), users, grades, p) if p > 1 / 11 else None
             assert found is not None and found.epsilon <= found.bound + 1e-12
             assert found.bound == pytest.approx(math.log(p * 10 / (1 - p)))
-    assert worst_pair(FIVE, Cascade("perfect"), 3, p).epsilon == pytest.approx(math.log(p * 5 / (1 - p)))
+    assert worst_pair(FIVE, Cascade("perfect"), 3, p).epsilon == pytest.approx(
+        math.log(p * 5 / (1 - p))
+    )
 
 
 @pytest.mark.parametrize("objective", ["maxrr", "first", "last", "ctr", "dcg"])
 @pytest.mark.parametrize("kind", TABLE_2)
 def test_the_chances_of_a_reward_are_those_of_the_click_patterns(objective, kind):
-    """Every pattern's probability by the cascade's definition, summed by the code that the learner gives it."""
+    """Every pattern's probability by the cascade's definition, summed by the code that the learner
+    gives it."""
     learner, lists = ES(k=4, objective=objective), np.array(list(product(range(3), repeat=4)))
     click, stop = click_tables(Cascade(kind), 3, 4)
     expected = np.zeros((len(lists), learner.rewards))
@@ -65,7 +70,12 @@ def test_the_chances_of_a_reward_are_those_of_the_click_patterns(objective, kind
         last = max((j for j in range(4) if pattern[j]), default=-1)
         for i, grades in enumerate(lists):
             c, s = click[range(4), grades], stop[range(4), grades]
-            seen = np.prod([c[j] * (1 - s[j] if j < last else 1) if pattern[j] else 1 - c[j] for j in range(last + 1)])
+            seen = np.prod(
+                [
+                    c[j] * (1 - s[j] if j < last else 1) if pattern[j] else 1 - c[j]
+                    for j in range(last + 1)
+                ]
+            )
             after = np.prod(1 - c[last + 1 :])
             chance = after if last < 0 else seen * (s[last] + (1 - s[last]) * after)
             expected[i, coded[learner.code(np.array(pattern))]] += chance

@@ -6,19 +6,19 @@ Most updates are t (3, 4) for a whole number t, so that clients t and s are 5 |t
 import numpy as np
 import pytest
 
-from foltr.aggregators.bucketing import Bucketing
-from foltr.aggregators.bulyan import Bulyan
-from foltr.aggregators.centered_clipping import CenteredClipping
-from foltr.aggregators.dnc import DnC
-from foltr.aggregators.fltrust import FLTrust
-from foltr.aggregators.geometric_median import GeometricMedian
-from foltr.aggregators.krum import Krum
-from foltr.aggregators.mean import Mean
-from foltr.aggregators.median import Median
-from foltr.aggregators.multi_krum import MultiKrum
-from foltr.aggregators.nnm import NNM
-from foltr.aggregators.trimmed_mean import TrimmedMean
 from foltr.cohorts import bulyan_rows, distances, krum_scores
+from foltr.components.aggregators.bucketing import Bucketing
+from foltr.components.aggregators.bulyan import Bulyan
+from foltr.components.aggregators.centered_clipping import CenteredClipping
+from foltr.components.aggregators.dnc import DnC
+from foltr.components.aggregators.fltrust import FLTrust
+from foltr.components.aggregators.geometric_median import GeometricMedian
+from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.mean import Mean
+from foltr.components.aggregators.median import Median
+from foltr.components.aggregators.multi_krum import MultiKrum
+from foltr.components.aggregators.nnm import NNM
+from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Cohort
 from foltr.seeds import stream
 
@@ -39,8 +39,8 @@ def gives(rule, c, expected, rng=None):
 
 
 def test_distances_and_krum_scores():
-    """t = 0, 1, 6, 9, 13. The two nearest of 0 are 1 and 6 away, of 1: 1 and 5, of 6: 3 and 5, of 9: 3 and 4, of 13: 4
-    and 7."""
+    """t = 0, 1, 6, 9, 13. The two nearest of 0 are 1 and 6 away, of 1: 1 and 5, of 6: 3 and 5, of
+    9: 3 and 4, of 13: 4 and 7."""
     apart = distances(along(0, 1, 6, 9, 13).updates)
     assert apart[1].tolist() == [5.0, 0.0, 25.0, 40.0, 60.0]
     assert krum_scores(apart, 2).tolist() == [5.0 * s for s in (7, 6, 8, 7, 11)]
@@ -61,26 +61,39 @@ def test_krum_gives_equal_scores_to_the_lower_client():
 
 
 def test_multi_krum_averages_the_best():
-    """m = 1: scores 3, 2, 3, 5, 94 leave out 50. m = 2: scores 1, 1, 1, 2, 46 leave out 4 as well."""
+    """m = 1: scores 3, 2, 3, 5, 94 leave out 50. m = 2: scores 1, 1, 1, 2, 46 leave out 4 as
+    well."""
     gives(MultiKrum(malicious=1), along(0, 1, 2, 4, 50), [3 * 7 / 4, 4 * 7 / 4])
     gives(MultiKrum(malicious=2), along(0, 1, 2, 4, 50), [3.0, 4.0])
-    gives(MultiKrum(malicious=1), along(0, 1, 2, 4, 50, weights=[1, 2, 1, 1, 9]), [3 * 8 / 5, 4 * 8 / 5])
+    gives(
+        MultiKrum(malicious=1),
+        along(0, 1, 2, 4, 50, weights=[1, 2, 1, 1, 9]),
+        [3 * 8 / 5, 4 * 8 / 5],
+    )
 
 
 def test_multi_krum_by_squares():
-    """The two nearest of t = 0, 1, 4, 8, 9 sum up to 5, 4, 7, 5, 6, their squares to 17, 10, 25, 17, 26: without them
-    4 is left out, with them 9."""
+    """The two nearest of t = 0, 1, 4, 8, 9 sum up to 5, 4, 7, 5, 6, their squares to 17, 10, 25,
+    17, 26: without them 4 is left out, with them 9."""
     gives(MultiKrum(malicious=1), along(0, 1, 4, 8, 9), [3 * 18 / 4, 4 * 18 / 4])
     gives(MultiKrum(malicious=1, squared=True), along(0, 1, 4, 8, 9), [3 * 13 / 4, 4 * 13 / 4])
 
 
-COLUMNS = [[1.0, 8.0], [2.0, -90.0], [4.0, 6.0], [90.0, 7.0], [3.0, 9.0]]  # sorted: 1 2 3 4 90 and -90 6 7 8 9
+COLUMNS = [
+    [1.0, 8.0],
+    [2.0, -90.0],
+    [4.0, 6.0],
+    [90.0, 7.0],
+    [3.0, 9.0],
+]  # sorted: 1 2 3 4 90 and -90 6 7 8 9
 
 
 def test_trimmed_mean_by_coordinates():
     gives(TrimmedMean(malicious=1), cohort(COLUMNS), [3.0, 7.0])
     gives(TrimmedMean(malicious=2), cohort(COLUMNS), [3.0, 7.0])
-    gives(TrimmedMean(malicious=0), cohort(COLUMNS, weights=[1, 2, 3, 4, 5]), [20.0, -12.0])  # weights do not matter
+    gives(
+        TrimmedMean(malicious=0), cohort(COLUMNS, weights=[1, 2, 3, 4, 5]), [20.0, -12.0]
+    )  # weights do not matter
     gives(TrimmedMean(malicious=1), cohort(COLUMNS[:4]), [3.0, 6.5])
 
 
@@ -91,12 +104,13 @@ def test_median_by_coordinates():
 
 
 def test_bulyan_step_by_step():
-    """t = 0, 1, 2, 3, 4, 6, 100 and m = 1: five of seven are chosen, the nearest four count, then three, two, one, one.
+    """t = 0, 1, 2, 3, 4, 6, 100 and m = 1: five of seven are chosen, the nearest four count, then
+    three, two, one, one.
 
-    First the scores are 30, 15, 10, 15, 18, 54, ...: client 2 is chosen. Of those left the scores are 26, 14, 14, 14,
-    ...: client 1, the lowest id. Then 25, 10, 5, 13: client 4. Then 0, 3 and 6 are 3 apart each: client 0. Then 3 and 6
-    are: client 3. Of 0, 1, 2, 3, 4 the three nearest to the median are 1, 2, 3.
-    """
+    First the scores are 30, 15, 10, 15, 18, 54, ...: client 2 is chosen. Of those left the scores
+    are 26, 14, 14, 14, ...: client 1, the lowest id. Then 25, 10, 5, 13: client 4. Then 0, 3 and 6
+    are 3 apart each: client 0. Then 3 and 6 are: client 3. Of 0, 1, 2, 3, 4 the three nearest to
+    the median are 1, 2, 3."""
     c = along(0, 1, 2, 3, 4, 6, 100)
     assert bulyan_rows(c.updates, 1, 5).tolist() == [2, 1, 4, 0, 3]
     gives(Bulyan(malicious=1), c, [6.0, 8.0])
@@ -114,7 +128,9 @@ def test_bulyan_takes_the_values_around_the_median():
 
 
 def test_geometric_median_where_it_is_known():
-    gives(GeometricMedian(), cohort([[-1, 0], [3, 0], [0, -2], [0, 5]]), [0, 0])  # where the diagonals cross
+    gives(
+        GeometricMedian(), cohort([[-1, 0], [3, 0], [0, -2], [0, 5]]), [0, 0]
+    )  # where the diagonals cross
     corners = [[np.cos(a), np.sin(a)] for a in (0.1, 0.1 + 2 * np.pi / 3, 0.1 + 4 * np.pi / 3)]
     direction = GeometricMedian(smoothing=1e-9).combine(cohort(corners))
     np.testing.assert_allclose(direction, 0.0, atol=1e-7)  # Fermat's point of a regular triangle
@@ -127,30 +143,31 @@ def test_geometric_median_on_a_line_is_the_weighted_median():
 
 
 def test_geometric_median_does_not_stay_at_many_equal_updates():
-    """0, 0, 0, 1, 5 with weights 1, 1, 1, 3, 1: to the right of 0 lie 4 of 7. From the middle one of them, 0, the first
-    steps are as short as the smoothing."""
+    """0, 0, 0, 1, 5 with weights 1, 1, 1, 3, 1: to the right of 0 lie 4 of 7. From the middle one
+    of them, 0, the first steps are as short as the smoothing."""
     c = cohort([[0], [0], [0], [1], [5]], weights=[1, 1, 1, 3, 1])
     np.testing.assert_allclose(GeometricMedian().combine(c), [1.0], atol=1e-5)
 
 
 def test_geometric_median_leaves_an_update_that_it_begins_at():
-    """Three at 0, two each at 5 e_1, 5 e_2, 5 e_3: 0 is the median of each coordinate. The six pull by 2 sqrt(3) > 3,
-    but steps away from 0 begin as short as the smoothing. At (x, x, x) the sum is 3 sqrt(3) x + 6 sqrt((5 - x)^2 +
-    2 x^2), least where 27 x^2 - 90 x + 25 = 0."""
+    """Three at 0, two each at 5 e_1, 5 e_2, 5 e_3: 0 is the median of each coordinate. The six
+    pull by 2 sqrt(3) > 3, but steps away from 0 begin as short as the smoothing. At (x, x, x) the
+    sum is 3 sqrt(3) x + 6 sqrt((5 - x)^2 + 2 x^2), least where 27 x^2 - 90 x + 25 = 0."""
     c = cohort([*np.zeros((3, 3)), *5.0 * np.eye(3), *5.0 * np.eye(3)])
     direction = GeometricMedian(iterations=1000).combine(c)
     np.testing.assert_allclose(direction, (15 - 5 * np.sqrt(6)) / 9, atol=1e-6)
 
 
 def test_geometric_median_counts_weight_and_not_attackers():
-    """Three of weight 2 at t = -1, 0, 1 and four of weight 1 at a million: half of 10 is reached at t = 1."""
+    """Three of weight 2 at t = -1, 0, 1 and four of weight 1 at a million: half of 10 is reached
+    at t = 1."""
     c = along(*[1e6] * 4, -1, 0, 1, weights=[1, 1, 1, 1, 2, 2, 2])
     np.testing.assert_allclose(GeometricMedian().combine(c), [3.0, 4.0], atol=1e-4)
 
 
 def test_centred_clipping_moves_from_the_last_direction():
-    """From 0: (3, 4) is shortened to (0.6, 0.8), (0.5, 0) stays: mean (0.55, 0.4). From there: (2.45, 3.6) has a length
-    of 4.3546..., (-0.05, -0.4) stays."""
+    """From 0: (3, 4) is shortened to (0.6, 0.8), (0.5, 0) stays: mean (0.55, 0.4). From there:
+    (2.45, 3.6) has a length of 4.3546..., (-0.05, -0.4) stays."""
     rule, c = CenteredClipping(radius=1.0), cohort([[3.0, 4.0], [0.5, 0.0]])
     first, memory = rule(c, rule.init(2), stream(0))
     np.testing.assert_allclose(first, [0.55, 0.4], rtol=1e-12)
@@ -164,17 +181,19 @@ def test_centred_clipping_moves_from_the_last_direction():
 
 
 def test_dnc_drops_who_stands_out():
-    """t = 0, 1, 2, 3, 14: the mean is 4, along the only direction the squares are 16, 9, 4, 1, 100 (times 25). m = 1
-    drops 14, m = 2 drops 0 as well."""
+    """t = 0, 1, 2, 3, 14: the mean is 4, along the only direction the squares are 16, 9, 4, 1, 100
+    (times 25). m = 1 drops 14, m = 2 drops 0 as well."""
     gives(DnC(malicious=1), along(0, 1, 2, 3, 14), [3 * 1.5, 4 * 1.5])
     gives(DnC(malicious=2), along(0, 1, 2, 3, 14), [6.0, 8.0])
-    gives(DnC(malicious=1), along(0, 1, 2, 3, 14, weights=[1, 1, 1, 5, 7]), [3 * 18 / 8, 4 * 18 / 8])
+    gives(
+        DnC(malicious=1), along(0, 1, 2, 3, 14, weights=[1, 1, 1, 5, 7]), [3 * 18 / 8, 4 * 18 / 8]
+    )
     gives(DnC(malicious=1, strictness=1.5), along(0, 1, 2, 3, 14), [6.0, 8.0])  # ceil(1.5) = 2
 
 
 def test_dnc_looks_only_along_the_top_direction():
-    """The mean is 0, most of the variance lies along the first axis (2 x 9 against 2 x 4): clients 0 and 1 stand out,
-    and of equal scores the higher id goes."""
+    """The mean is 0, most of the variance lies along the first axis (2 x 9 against 2 x 4): clients
+    0 and 1 stand out, and of equal scores the higher id goes."""
     gives(DnC(malicious=1), cohort([[3, 0], [-3, 0], [0, 2], [0, -2]]), [1.0, 0.0])
 
 
@@ -189,12 +208,17 @@ def test_fltrust_counts_angles():
 
 
 def test_nearest_neighbour_mixing():
-    """t = 0, 1, 3, 10, the three nearest each: 0, 1, 3 become 4/3, and 10 becomes (10 + 3 + 1) / 3."""
+    """t = 0, 1, 3, 10, the three nearest each: 0, 1, 3 become 4/3, and 10 becomes (10 + 3 + 1) /
+    3."""
     gives(NNM(rule=Median(), malicious=1), along(0, 1, 3, 10), [3 * 4 / 3, 4 * 4 / 3])
     gives(NNM(rule=Mean(), malicious=1), along(0, 1, 3, 10), [3 * 13 / 6, 4 * 13 / 6])
     mixed, farthest = (0 + 1 + 6) / 4, (10 + 6 + 1) / 4  # of weight 4, both
     whole = (mixed * 4 + farthest) / 5
-    gives(NNM(rule=Mean(), malicious=1), along(0, 1, 3, 10, weights=[1, 1, 2, 1]), [3 * whole, 4 * whole])
+    gives(
+        NNM(rule=Mean(), malicious=1),
+        along(0, 1, 3, 10, weights=[1, 1, 2, 1]),
+        [3 * whole, 4 * whole],
+    )
 
 
 def test_mixing_equally_far_updates_takes_the_lower_client():
@@ -203,7 +227,8 @@ def test_mixing_equally_far_updates_takes_the_lower_client():
 
 
 def test_bucketing_of_three():
-    """Buckets of two: {a, b} and {c}. The median of two is their mean: ((a + b) / 2 + c) / 2, three ways to do it."""
+    """Buckets of two: {a, b} and {c}. The median of two is their mean: ((a + b) / 2 + c) / 2,
+    three ways to do it."""
     rule = Bucketing(rule=Median(), size=2)
     got = {round(float(rule(along(0, 4, 12), (), stream(i))[0][0] / 3), 9) for i in range(50)}
     assert got == {(2 + 12) / 2, (6 + 4) / 2, (8 + 0) / 2}
@@ -218,7 +243,9 @@ def test_bucketing_keeps_the_weighted_mean():
     gives(Bucketing(rule=Median(), size=5), c, expected)
 
 
-@pytest.mark.parametrize("rule", [Krum(), MultiKrum(), TrimmedMean(), Median(), Bulyan(), GeometricMedian(), DnC()])
+@pytest.mark.parametrize(
+    "rule", [Krum(), MultiKrum(), TrimmedMean(), Median(), Bulyan(), GeometricMedian(), DnC()]
+)
 def test_one_who_shouts_is_not_heard(rule):
     """Ten clients near (1, 1), one at 1e6: the direction stays among the ten."""
     near = 1.0 + 0.01 * stream(4).normals(20).reshape(10, 2)

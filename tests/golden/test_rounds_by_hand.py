@@ -1,32 +1,39 @@
-"""The round: local steps, the server's mean and step, each against a loop that a hand could walk."""
+"""The round: local steps, the server's mean and step, each against a loop that a hand could
+walk."""
+
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from foltr.aggregators.mean import Mean
+from foltr.components.aggregators.mean import Mean
+from foltr.components.learners.pdgd import PDGD, document_weights
+from foltr.components.optimizers.adam import Adam
+from foltr.components.optimizers.sgd import SGD
+from foltr.components.rankers.linear import Linear
+from foltr.components.users.cascade import Cascade
 from foltr.core import Cohort
 from foltr.engines.debug import Debug
 from foltr.federation import Server
-from foltr.learners.pdgd import PDGD, document_weights
-from foltr.optimizers.adam import Adam
-from foltr.optimizers.sgd import SGD
-from foltr.rankers.linear import Linear
 from foltr.seeds import stream
-from foltr.simulation import iid
-from foltr.users.cascade import Cascade
+from foltr.world.population import iid
+from foltr.world.user import SimulatedUser
 
 RNG = stream(1, "unused")
 
 
 class Replayed:
-    """A user with given documents and given clicks, who is shown what the learner wants to show."""
+    """A user with given documents and given clicks, who is shown what the learner wants to
+    show."""
 
     def __init__(self, sessions: int) -> None:
         rng = np.random.default_rng(8)
         self.sessions = sessions
         self.documents = [rng.random((6, 4)).astype(np.float32) for _ in range(sessions)]
         self.clicks = [rng.random(5) < 0.4 for _ in range(sessions)]
-        self.clicks[1][:] = False  # a session without clicks teaches nothing, but it pulls and clips
+        self.clicks[1][:] = (
+            False  # a session without clicks teaches nothing, but it pulls and clips
+        )
         self.made = 0
 
     def session(self, show):
@@ -53,7 +60,9 @@ def by_hand(learner: PDGD, t: int) -> np.ndarray:
         if learner.max_norm is not None and norm > learner.max_norm:
             local = local * learner.max_norm / norm
     if learner == PDGD(k=5, explore=False, update="round"):
-        np.testing.assert_allclose(local, START + learner.lr * total)  # FedSGD: one step along the sum
+        np.testing.assert_allclose(
+            local, START + learner.lr * total
+        )  # FedSGD: one step along the sum
     return local - START
 
 
@@ -74,17 +83,27 @@ def test_local_steps(fields):
     learner = PDGD(k=5, explore=False, **fields)
     start = START.astype(np.float32)
     found, weight, memory = learner.learn(
-        Linear(), start, np.empty(0, np.float32), Replayed(4), RNG, 2, tell=lambda which, values, s: which
+        Linear(),
+        start,
+        np.empty(0, np.float32),
+        Replayed(4),
+        RNG,
+        2,
+        tell=lambda which, values, s: which,
     )
     np.testing.assert_allclose(found, by_hand(learner, t=2), rtol=1e-4, atol=2e-6)
     assert weight == 4.0 and memory.shape == (0,) and found.dtype == np.float32
     if learner.max_norm == 1.5:
-        assert np.linalg.norm(start + found) <= 1.5 * (1 + 1e-6)  # the thesis' ball, Delta / 2 = 1.5
+        assert np.linalg.norm(start + found) <= 1.5 * (
+            1 + 1e-6
+        )  # the thesis' ball, Delta / 2 = 1.5
     assert (start == START).all()  # what was broadcast is not written to
 
 
 def test_the_mean_is_weighted_by_interactions():
-    cohort = Cohort(np.arange(3), np.array([[1, 0], [4, 8], [-2, 2]], np.float32), np.array([1.0, 2.0, 5.0]))
+    cohort = Cohort(
+        np.arange(3), np.array([[1, 0], [4, 8], [-2, 2]], np.float32), np.array([1.0, 2.0, 5.0])
+    )
     direction, memory = Mean()(cohort, (), RNG)
     assert direction.tolist() == [(1 + 8 - 10) / 8, (16 + 10) / 8] and memory == ()
     assert direction.dtype == np.float64
@@ -92,7 +111,10 @@ def test_the_mean_is_weighted_by_interactions():
 
 def test_the_mean_of_more_rows_than_it_takes_at_a_time():
     rng = np.random.default_rng(3)
-    updates, weights = rng.normal(size=(700, 1000)).astype(np.float32), rng.integers(1, 9, 700).astype(float)
+    updates, weights = (
+        rng.normal(size=(700, 1000)).astype(np.float32),
+        rng.integers(1, 9, 700).astype(float),
+    )
     found = Mean().combine(Cohort(np.arange(700), updates, weights))
     np.testing.assert_allclose(
         found, np.average(updates.astype(float), axis=0, weights=weights), rtol=1e-10, atol=1e-14
@@ -100,9 +122,10 @@ def test_the_mean_of_more_rows_than_it_takes_at_a_time():
 
 
 def test_two_steps_of_adam():
-    """Step 1: m/(1 - b1) = g and sqrt(v/(1 - b2)) = |g|, so every parameter moves by lr towards sign(g).
-    Step 2, g = (2, 0): m = .9 x .2 + .1 x 2 = .38 of 1 - .81 = .19: 2; v = 4 (1 - b2^2) of 1 - b2^2: 4; lr once more.
-    Second parameter: m = .9 x (-.1) = -.09 of .19, v = .999 x .001 of 1 - .999^2 = .001999."""
+    """Step 1: m/(1 - b1) = g and sqrt(v/(1 - b2)) = |g|, so every parameter moves by lr towards
+    sign(g). Step 2, g = (2, 0): m = .9 x .2 + .1 x 2 = .38 of 1 - .81 = .19: 2; v = 4 (1 - b2^2)
+    of 1 - b2^2: 4; lr once more. Second parameter: m = .9 x (-.1) = -.09 of .19, v = .999 x .001
+    of 1 - .999^2 = .001999."""
     adam, params, memory = Adam(lr=0.5), np.zeros(2), Adam(lr=0.5).init(2)
     params, memory = adam(params, np.array([2.0, -1.0]), memory)
     np.testing.assert_allclose(params, [0.5, -0.5], rtol=1e-7)
@@ -125,39 +148,36 @@ def test_adam_as_published():
     np.testing.assert_allclose(params, theta, rtol=1e-10)
 
 
-class Witnessed:
-    """A population whose users' sessions are written down."""
+class Witnessed(SimulatedUser):
+    """A user whose sessions are written down."""
 
-    def __init__(self, population) -> None:
-        self.population, self.seen = population, []
+    seen: ClassVar[list] = []
 
-    def user(self, client, rng, malicious=False):
-        user = self.population.user(client, rng, malicious)
-        session = user.session
-
-        def told(show):
-            self.seen.append(session(show))
-            return self.seen[-1]
-
-        user.session = told
-        return user
+    def session(self, show):
+        Witnessed.seen.append(super().session(show))
+        return Witnessed.seen[-1]
 
 
-def test_batched_centralised_pdgd_sums_the_gradients(small_data):
+def test_batched_centralised_pdgd_sums_the_gradients(small_data, monkeypatch):
     """n clients, one session each, SGD(lr=n): theta + 0.1 x the sum of n gradients at theta."""
     n, theta = 40, np.array([0.4, -1.0, 0.3, 0.8, 0.1])
     learner = PDGD(lr=0.1, sessions=1)
-    witnessed = Witnessed(iid(small_data, Cascade(kind="informational"), n, 1))
-    engine = Debug(learner, Linear(), witnessed, 1, np.empty((n, 0), np.float32))
+    monkeypatch.setattr("foltr.engines.debug.SimulatedUser", Witnessed)
+    monkeypatch.setattr(Witnessed, "seen", [])
+    people = iid(small_data, Cascade(kind="informational"), n, 1)
+    engine = Debug(learner, Linear(), people, 1, np.empty((n, 0), np.float32))
     server = Server(learner, Mean(), SGD(lr=float(n)))
     cohort, _ = engine.collect(theta.astype(np.float32), 0, np.arange(n))
     after = server.step(server.init(theta), cohort, RNG)
     gradients = [
-        document_weights(docs.astype(float) @ theta, ranking, clicks) @ docs for docs, ranking, clicks in witnessed.seen
+        document_weights(docs.astype(float) @ theta, ranking, clicks) @ docs
+        for docs, ranking, clicks in Witnessed.seen
     ]
     assert len(gradients) == n and after.t == 1
     np.testing.assert_allclose(after.params, theta + 0.1 * np.sum(gradients, axis=0), rtol=1e-5)
     centralised = server.step(
         server.init(theta), Cohort(cohort.clients[:1], cohort.updates[:1], cohort.weights[:1]), RNG
     )
-    np.testing.assert_allclose(centralised.params, theta + n * 0.1 * gradients[0], rtol=1e-4)  # one client: lr alone
+    np.testing.assert_allclose(
+        centralised.params, theta + n * 0.1 * gradients[0], rtol=1e-4
+    )  # one client: lr alone

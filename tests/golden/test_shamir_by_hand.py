@@ -28,7 +28,8 @@ def drawing(monkeypatch):
 
 
 def test_a_line_modulo_17(drawing):
-    """f(x) = 5 + 3x: f(1) = 8, f(2) = 11, f(3) = 14. From 1 and 3: 3/2 f(1) - 1/2 f(3), and 1/2 = 9 modulo 17."""
+    """f(x) = 5 + 3x: f(1) = 8, f(2) = 11, f(3) = 14. From 1 and 3: 3/2 f(1) - 1/2 f(3), and 1/2 =
+    9 modulo 17."""
     drawing(17, 3)
     assert split(5, 2, [1, 2, 3], 17) == [8, 11, 14]
     assert coefficients((1, 3), 17) == (3 * 9 % 17, -9 % 17) == (10, 8)
@@ -36,7 +37,8 @@ def test_a_line_modulo_17(drawing):
 
 
 def test_a_parabola_modulo_17(drawing):
-    """f(x) = 5 + 3x + 2x^2: 10, 19 = 2, 32 = 15, 49 = 15. At 1, 2, 4: 8/3, -2, 1/3, and 1/3 = 6 modulo 17."""
+    """f(x) = 5 + 3x + 2x^2: 10, 19 = 2, 32 = 15, 49 = 15. At 1, 2, 4: 8/3, -2, 1/3, and 1/3 = 6
+    modulo 17."""
     drawing(17, 2, 3)
     assert split(5, 3, [1, 2, 3, 4], 17) == [10, 2, 15, 15]
     assert coefficients((1, 2, 4), 17) == (48 % 17, 15, 6)
@@ -45,7 +47,8 @@ def test_a_parabola_modulo_17(drawing):
 
 @pytest.mark.parametrize("quorum", [2, 3, 4])
 def test_one_share_too_few_is_equally_likely_under_every_secret(drawing, quorum):
-    """All polynomials modulo 5, counted: whatever quorum - 1 holders see, every secret explains it in one way."""
+    """All polynomials modulo 5, counted: whatever quorum - 1 holders see, every secret explains it
+    in one way."""
     prime, points = 5, (1, 2, 3, 4)
     ways = Counter()
     for secret in range(prime):
@@ -70,8 +73,8 @@ def test_coefficients_are_those_of_lagrange():
 
 
 def test_the_prime_is_the_first_above_every_secret_of_32_bytes():
-    """Fermat's test rejects every number between (to base 3: 2^256 + 1 is a Fermat number and passes to base 2); that
-    of Miller and Rabin, with twenty bases, does not reject the prime."""
+    """Fermat's test rejects every number between (to base 3: 2^256 + 1 is a Fermat number and
+    passes to base 2); that of Miller and Rabin, with twenty bases, does not reject the prime."""
     assert PRIME == 2**256 + 297 and PRIME.bit_length() == 257 <= 8 * SHARE
     assert all(pow(3, candidate - 1, candidate) != 1 for candidate in range(2**256 + 1, PRIME, 2))
     odd, twos = PRIME - 1, 0

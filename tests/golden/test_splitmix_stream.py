@@ -1,4 +1,5 @@
-"""Randomness by address: fixed words, computed here with Python's own integers, and the same bits in compiled code."""
+"""Randomness by address: fixed words, computed here with Python's own integers, and the same bits
+in compiled code."""
 
 from hashlib import blake2b
 
@@ -36,7 +37,8 @@ def key_whose_first_word_is(word: int) -> int:
 
 
 def test_the_words_of_a_stream_are_the_published_sequence():
-    # the five outputs for seed 1234567 that implementations of splitmix64 are commonly checked against
+    # the five outputs for seed 1234567 that implementations of splitmix64 are commonly checked
+    # against
     published = [
         6457827717110365317,
         3203168211198807973,
@@ -65,7 +67,11 @@ def test_an_address_is_a_chain_of_words():
 
 def test_addresses_keep_apart():
     keys = {
-        key(seed, name, i, j) for seed in range(5) for name in ("user", "ranking") for i in range(20) for j in range(20)
+        key(seed, name, i, j)
+        for seed in range(5)
+        for name in ("user", "ranking")
+        for i in range(20)
+        for j in range(20)
     }
     assert len(keys) == 5 * 2 * 20 * 20
 
@@ -82,7 +88,10 @@ def test_compiled_draws_are_the_same_bits():
 
 def test_a_stream_goes_on_where_it_stopped():
     whole, parts = Stream(5).uniforms(9), Stream(5)
-    assert np.concatenate([parts.uniforms(4), [parts.uniform()], parts.uniforms(4)]).tolist() == whole.tolist()
+    assert (
+        np.concatenate([parts.uniforms(4), [parts.uniform()], parts.uniforms(4)]).tolist()
+        == whole.tolist()
+    )
 
 
 def test_uniforms_are_uniform():
@@ -95,7 +104,9 @@ def test_uniforms_are_uniform():
 def test_the_greatest_word_stays_below_one():
     k = key_whose_first_word_is(WORD - 1)
     assert Stream(k).words(1)[0] == WORD - 1
-    assert Stream(k).uniform() < 1.0 and Stream(k).uniforms(1)[0] < 1.0 and Stream(k).integer(7) < 7
+    assert (
+        Stream(k).uniform() < 1.0 and Stream(k).uniforms(1)[0] < 1.0 and Stream(k).integer(7) < 7
+    )
     assert draws.uniform(np.uint64(k), np.uint64(0)) < 1.0
 
 

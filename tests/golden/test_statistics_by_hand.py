@@ -9,9 +9,11 @@ from foltr.report.statistics import expanded_level, half_width, paired_t, two_ta
 
 
 def test_a_test_by_hand():
-    """Differences 1, 2, 3, 4, 5: mean 3, variance (4 + 1 + 0 + 1 + 4) / 4 = 2.5, t = 3 / sqrt(2.5 / 5) = 3 sqrt(2).
+    """Differences 1, 2, 3, 4, 5: mean 3, variance (4 + 1 + 0 + 1 + 4) / 4 = 2.5, t = 3 / sqrt(2.5
+    / 5) = 3 sqrt(2).
 
-    With 4 degrees of freedom P(|T| > t) = 1 - u (3 - u^2) / 2, where u = t / sqrt(4 + t^2) = sqrt(18 / 22)."""
+    With 4 degrees of freedom P(|T| > t) = 1 - u (3 - u^2) / 2, where u = t / sqrt(4 + t^2) =
+    sqrt(18 / 22)."""
     test = paired_t(np.array([11.0, 12.0, 13.0, 14.0, 15.0]), np.full(5, 10.0))
     u = math.sqrt(9 / 11)
     assert (test.n, test.difference) == (5, 3.0)
@@ -19,12 +21,14 @@ def test_a_test_by_hand():
     assert test.t == pytest.approx(3 * math.sqrt(2), rel=1e-15)
     assert test.effect == pytest.approx(3 / math.sqrt(2.5), rel=1e-15)
     assert test.p == pytest.approx(1 - u * (3 - u * u) / 2, rel=1e-13)
-    assert test.interval == pytest.approx((3 - 2.7764451 * math.sqrt(0.5), 3 + 2.7764451 * math.sqrt(0.5)), rel=1e-7)
+    assert test.interval == pytest.approx(
+        (3 - 2.7764451 * math.sqrt(0.5), 3 + 2.7764451 * math.sqrt(0.5)), rel=1e-7
+    )
 
 
 def test_sleep():
-    """The hours of sleep gained with two drugs by ten patients, with which Student (1908) introduced the test: the
-    mean difference is 1.58 hours, t = 4.062, p = 0.0028."""
+    """The hours of sleep gained with two drugs by ten patients, with which Student (1908)
+    introduced the test: the mean difference is 1.58 hours, t = 4.062, p = 0.0028."""
     first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
     second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
     test = paired_t(np.array(second), np.array(first))
@@ -68,7 +72,10 @@ def test_tails_in_closed_form(t):
 
 def test_ends_of_a_distribution():
     for df in (1, 2, 24):
-        assert two_tailed(0.0, df) == 1.0 and two_tailed(math.inf, df) == two_tailed(-math.inf, df) == 0.0
+        assert (
+            two_tailed(0.0, df) == 1.0
+            and two_tailed(math.inf, df) == two_tailed(-math.inf, df) == 0.0
+        )
 
 
 def test_half_a_t_interval():
@@ -79,9 +86,11 @@ def test_half_a_t_interval():
 
 @pytest.mark.parametrize(("n", "t"), [(5, 2.7764451052), (10, 2.2621571628), (25, 2.0638985616)])
 def test_expanded_level(n, t):
-    """2 Phi(z) - 1 = erf(z / sqrt(2)) of z = sqrt(n / (n - 1)) t, with the 0.975 quantile t of a table: for five values
-    z = 3.1042, and 0.9981 is asked for so that 0.95 may be had."""
-    assert expanded_level(n) == pytest.approx(math.erf(math.sqrt(n / (n - 1)) * t / math.sqrt(2)), rel=1e-10)
+    """2 Phi(z) - 1 = erf(z / sqrt(2)) of z = sqrt(n / (n - 1)) t, with the 0.975 quantile t of a
+    table: for five values z = 3.1042, and 0.9981 is asked for so that 0.95 may be had."""
+    assert expanded_level(n) == pytest.approx(
+        math.erf(math.sqrt(n / (n - 1)) * t / math.sqrt(2)), rel=1e-10
+    )
 
 
 def test_expanded_level_of_five():

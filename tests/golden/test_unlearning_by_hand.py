@@ -1,19 +1,20 @@
-"""Unlearners by hand: their formulas on numbers that a hand can check, and whole runs against the papers' steps written
-out plainly."""
+"""Unlearners by hand: their formulas on numbers that a hand can check, and whole runs against the
+papers' steps written out plainly."""
 
 import numpy as np
 import pytest
 
+from foltr.components.unlearners.fed_eraser import FedEraser, calibrated
+from foltr.components.unlearners.fed_remove import FedRemove
+from foltr.components.unlearners.gradient_ascent import GradientAscent, in_ball, reference
 from foltr.experiment import Experiment
 from foltr.federation import client_step
-from foltr.forgetting import costs, luck_of, with_sessions
-from foltr.history import History
-from foltr.running import Run
+from foltr.runs.run import Run
+from foltr.runs.unlearn import costs, luck_of, with_sessions
 from foltr.seeds import stream
-from foltr.unlearning.fed_eraser import FedEraser, calibrated
-from foltr.unlearning.fed_remove import FedRemove
-from foltr.unlearning.gradient_ascent import GradientAscent, in_ball, reference
-from foltr.worlds import Past
+from foltr.world.history import History
+from foltr.world.protocols import Past
+from foltr.world.user import SimulatedUser
 
 
 def test_an_update_of_now_as_long_as_the_one_of_then():
@@ -25,17 +26,26 @@ def test_an_update_of_now_as_long_as_the_one_of_then():
 
 
 def past(**more):
-    """Three clients with 1, 3 and 4 interactions, five rounds, every second one stored: rounds 0, 2 and 4."""
+    """Three clients with 1, 3 and 4 interactions, five rounds, every second one stored: rounds 0,
+    2 and 4."""
     updates = np.array(
         [[[1, 0], [2, 0], [0, 4]], [[3, 2], [0, 0], [1, 1]], [[8, 0], [0, 8], [0, 0]]],
         np.float32,
     )  # fmt: skip
-    clients = np.array([[0, 1, 2], [2, 0, 1], [0, 1, -1]], np.int32)  # in the last one client 2 took no part
+    clients = np.array(
+        [[0, 1, 2], [2, 0, 1], [0, 1, -1]], np.int32
+    )  # in the last one client 2 took no part
     about = {
-        "initial": np.zeros(2), "final": np.array([10.0, 20.0]), "rounds": 5, "sessions": 4,
-        "weights": np.array([1.0, 3.0, 4.0]), "leaving": np.array([0]), "remaining": np.array([1, 2]),
-        "history": History(2, 5, clients, updates), "step": 0.5,
-    }  # fmt: skip
+        "initial": np.zeros(2),
+        "final": np.array([10.0, 20.0]),
+        "rounds": 5,
+        "sessions": 4,
+        "weights": np.array([1.0, 3.0, 4.0]),
+        "leaving": np.array([0]),
+        "remaining": np.array([1, 2]),
+        "history": History(2, 5, clients, updates),
+        "step": 0.5,
+    }
     return Past(**{**about, **more})
 
 
@@ -52,7 +62,8 @@ def test_what_a_client_sent_is_found_by_its_number():
 
 
 def test_fed_remove_subtracts_what_was_stored():
-    """Client 0: 1/8 of (1, 0) for two rounds, 1/8 of nothing, 1/4 of (8, 0) for one: (0.25 + 2, 0), times lr 0.5."""
+    """Client 0: 1/8 of (1, 0) for two rounds, 1/8 of nothing, 1/4 of (8, 0) for one: (0.25 + 2,
+    0), times lr 0.5."""
     assert FedRemove().start(past()).tolist() == [10.0 - 0.5 * 2.25, 20.0]
     # Clients 0 and 2: (1 (1, 0) + 4 (0, 4)) / 8 x 2, 4 (3, 2) / 8 x 2, (8, 0) / 4 x 1
     share = np.array([0.25, 4.0]) + np.array([3.0, 2.0]) + np.array([2.0, 0.0])
@@ -61,7 +72,8 @@ def test_fed_remove_subtracts_what_was_stored():
 
 
 def test_the_reference_is_the_others_mean_model_of_the_last_stored_round():
-    """Clients 0 and 1 sent (8, 0) and (0, 8), with weights 1 and 3: the mean is (2, 6), without client 0 (0, 8)."""
+    """Clients 0 and 1 sent (8, 0) and (0, 8), with weights 1 and 3: the mean is (2, 6), without
+    client 0 (0, 8)."""
     assert reference(past()).tolist() == [10.0 + 0.5 * (0 - 2), 20.0 + 0.5 * (8 - 6)]
 
 
@@ -72,7 +84,8 @@ def test_a_ball():
 
 
 def test_a_climb_along_what_was_stored():
-    """From (9, 21): minus lr times the leaving client's last two updates, (8, 0) and (0, 0), into balls of 9 and 2."""
+    """From (9, 21): minus lr times the leaving client's last two updates, (8, 0) and (0, 0), into
+    balls of 9 and 2."""
     climb = GradientAscent(rounds=2, radius=9.0, stored=True)
     assert climb.start(past()).tolist() == [9.0 - 0.5 * 8.0, 21.0]
     assert GradientAscent(rounds=2, radius=2.0, stored=True).start(past()).tolist() == [7.0, 21.0]
@@ -80,12 +93,17 @@ def test_a_climb_along_what_was_stored():
 
 
 def test_what_it_costs_beside_retraining():
-    """Section 3.3 of the paper: n / n' x delta_t times fewer local steps, delta_t times fewer messages. Ten clients,
-    one of whom leaves, 1,000 rounds of 5 sessions, every tenth one stored, 46 parameters."""
+    """Section 3.3 of the paper: n / n' x delta_t times fewer local steps, delta_t times fewer
+    messages. Ten clients, one of whom leaves, 1,000 rounds of 5 sessions, every tenth one stored,
+    46 parameters."""
     e = Experiment(
-        clients=10, rounds=1000, learner="PDGD(sessions=5)", history=10, unlearning="FedEraser(sessions=2)",
+        clients=10,
+        rounds=1000,
+        learner="PDGD(sessions=5)",
+        history=10,
+        unlearning="FedEraser(sessions=2)",
         leaving=((3,),),
-    )  # fmt: skip
+    )
     clients = np.tile(np.arange(10, dtype=np.int32), (100, 1))
     stored = History(10, 1000, clients, np.zeros((100, 10, 46), np.float32))
     remaining = np.delete(np.arange(10), 3)
@@ -102,9 +120,15 @@ def test_what_it_costs_beside_retraining():
 # Whole runs, by the steps of the papers.
 
 BASE = {
-    "data": "Synthetic(queries=30)", "clients": 5, "rounds": 7, "learner": "PDGD(lr=0.1, sessions=4)", "history": 3,
-    "attack": "CompromisedModel(z=2.0)", "malicious": 1, "seed": 5,
-}  # fmt: skip
+    "data": "Synthetic(queries=30)",
+    "clients": 5,
+    "rounds": 7,
+    "learner": "PDGD(lr=0.1, sessions=4)",
+    "history": 3,
+    "attack": "CompromisedModel(z=2.0)",
+    "malicious": 1,
+    "seed": 5,
+}
 
 
 def unlearned(method, leaving):
@@ -117,13 +141,25 @@ def unlearned(method, leaving):
 
 def updates_of(e, run, params, clients, sessions, t):
     """What these clients would honestly send, one after another."""
-    people, sent, seed = with_sessions(run.population, e.learner.sessions, sessions), [], luck_of(e)
+    people, sent, seed = (
+        with_sessions(run.population, e.learner.sessions, sessions),
+        [],
+        luck_of(e),
+    )
     for client in clients:
-        user = people.user(int(client), stream(seed, "user", int(client), t))
+        user = SimulatedUser(people, int(client), stream(seed, "user", int(client), t))
         update, _ = client_step(
-            e.learner, e.ranker, None, params.astype(np.float32), np.empty(0, np.float32), user, int(client),
-            len(clients), t, seed,
-        )  # fmt: skip
+            e.learner,
+            e.ranker,
+            None,
+            params.astype(np.float32),
+            np.empty(0, np.float32),
+            user,
+            int(client),
+            len(clients),
+            t,
+            seed,
+        )
         sent.append(update.payload)
     return np.array(sent)
 
@@ -141,7 +177,8 @@ def test_fed_eraser_step_by_step():
         new = updates_of(e, run, params, good, 2, t).astype(np.float64)
         stored = history.updates[s // 3][good].astype(np.float64)
         sent = [
-            np.linalg.norm(old) * u / np.linalg.norm(u) if u.any() else u for old, u in zip(stored, new, strict=True)
+            np.linalg.norm(old) * u / np.linalg.norm(u) if u.any() else u
+            for old, u in zip(stored, new, strict=True)
         ]
         params = params + np.mean(np.array(sent, np.float32).astype(np.float64), axis=0)
     np.testing.assert_allclose(result.params, params, rtol=1e-6, atol=1e-7)
@@ -163,7 +200,9 @@ def test_rounds_of_those_who_remain(method, rounds):
 
 
 def test_gradient_ascent_step_by_step():
-    e, run, history, before, result = unlearned("GradientAscent(rounds=3, radius=0.4, fine_tune=2)", "malicious")
+    e, run, history, before, result = unlearned(
+        "GradientAscent(rounds=3, radius=0.4, fine_tune=2)", "malicious"
+    )
     bad = the_malicious_one(e)
     good = [client for client in range(e.clients) if client != bad]
     last = history.updates[2].astype(np.float64)

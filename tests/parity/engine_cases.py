@@ -10,22 +10,22 @@ from itertools import pairwise
 import numpy as np
 from populations import FEATURES, dataset, lengths_between, varied, with_score_range
 
+from foltr.components.learners.fed_per import FedPer
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.personal import Personal
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 from foltr.core import Array, ClickModel
-from foltr.data.dataset import Dataset
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
 from foltr.federation import nobody
-from foltr.learners.fed_per import FedPer
-from foltr.learners.pdgd import PDGD
-from foltr.learners.personal import Personal
 from foltr.metrics import ideal_dcg
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
 from foltr.seeds import stream
-from foltr.simulation import Population, iid, with_deceit
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population, iid, with_deceit
 
 EPS = float(np.finfo(np.float32).eps)
 SEED = 11
@@ -86,14 +86,20 @@ def on_lists(data: Dataset, scale: float = 1.0, learner: PDGD | None = None) -> 
 
 
 def in_range(spread: float, explore: bool = True) -> Case:
-    data = usual(twins=explore)  # BLAS may round one of two equal rows otherwise: then only a sampled list forgives it
+    data = usual(
+        twins=explore
+    )  # BLAS may round one of two equal rows otherwise: then only a sampled list forgives it
     params = with_score_range(weights(), data, spread)
     return Case(iid(data, INFORMATIONAL, SESSIONS, 1), params, PDGD(sessions=1, explore=explore))
 
 
-def network(ranker: MLP, scale: float = 1.0, learner: PDGD | None = None, data: Dataset | None = None) -> Case:
+def network(
+    ranker: MLP, scale: float = 1.0, learner: PDGD | None = None, data: Dataset | None = None
+) -> Case:
     learner, params = learner or PDGD(sessions=1), ranker.init(FEATURES, stream(3, "init"))
-    population = iid(data or usual(), INFORMATIONAL, SESSIONS // learner.sessions, learner.sessions)
+    population = iid(
+        data or usual(), INFORMATIONAL, SESSIONS // learner.sessions, learner.sessions
+    )
     return Case(population, np.float32(scale) * params, learner, ranker)
 
 
@@ -105,8 +111,8 @@ def unlike_clients(ranker: Linear | MLP) -> Case:
 
 
 def scattered(data: Dataset, clients: int, model: ClickModel = INFORMATIONAL) -> Population:
-    """Blocks of any documents in any order: half of each query's, shuffled, mixed with some of the next query's; every
-    third block is a whole query, in its own order."""
+    """Blocks of any documents in any order: half of each query's, shuffled, mixed with some of the
+    next query's; every third block is a whole query, in its own order."""
     rng, offsets = np.random.default_rng(6), data.offsets
     queries = [np.arange(a, b) for a, b in pairwise(offsets)]
     held = []
@@ -116,9 +122,12 @@ def scattered(data: Dataset, clients: int, model: ClickModel = INFORMATIONAL) ->
     rows, ends = np.concatenate(held), np.cumsum([len(block) for block in held])
     return replace(
         iid(data, model, clients, 1),
-        rows=rows.astype(np.int32), starts=np.append(0, ends[:-1]), stops=ends,
-        ideals=ideal_dcg(data.labels[0][rows], np.append(0, ends)), sessions=rng.integers(1, 4, clients),
-    )  # fmt: skip
+        rows=rows.astype(np.int32),
+        starts=np.append(0, ends[:-1]),
+        stops=ends,
+        ideals=ideal_dcg(data.labels[0][rows], np.append(0, ends)),
+        sessions=rng.integers(1, 4, clients),
+    )
 
 
 def every_third(t: int, clients: Array) -> Array:
@@ -138,7 +147,11 @@ def on_scattered(ranker: Linear | MLP) -> Case:
 
 
 def remembering(learner: FedPer | Personal, ranker: Linear | MLP, t: int = 1) -> Case:
-    params = weights() if ranker == Linear() else np.float32(5.0) * ranker.init(FEATURES, stream(3, "init"))
+    params = (
+        weights()
+        if ranker == Linear()
+        else np.float32(5.0) * ranker.init(FEATURES, stream(3, "init"))
+    )
     population = iid(usual(), INFORMATIONAL, SESSIONS // learner.sessions, learner.sessions)
     return Case(population, params, learner, ranker, t)
 
@@ -160,15 +173,21 @@ CASES: dict[str, Callable[[], Case]] = {
     "single documents": lambda: on_lists(dataset([1] * 20)),
     "long lists": lambda: on_lists(dataset(lengths_between(150, 300, queries=10)), scale=3.0),
     "all tied": lambda: on_lists(usual(), scale=0.0),
-    "all tied, best first": lambda: on_lists(usual(), scale=0.0, learner=PDGD(sessions=1, explore=False)),
+    "all tied, best first": lambda: on_lists(
+        usual(), scale=0.0, learner=PDGD(sessions=1, explore=False)
+    ),
     "range 60": lambda: in_range(60),
     "range 80, both sides of the switch": lambda: in_range(80),
     "range 100": lambda: in_range(100),
     "range 1000": lambda: in_range(1000),
     "range 5000": lambda: in_range(5000),
     "range 5000, best first": lambda: in_range(5000, explore=False),
-    "nothing to click": lambda: Case(iid(dataset([12] * 9, relevant=0.0), Cascade(), SESSIONS, 1), weights()),
-    "rare clicks": lambda: Case(iid(dataset([12] * 9, relevant=0.03), Cascade(), SESSIONS, 1), weights()),
+    "nothing to click": lambda: Case(
+        iid(dataset([12] * 9, relevant=0.0), Cascade(), SESSIONS, 1), weights()
+    ),
+    "rare clicks": lambda: Case(
+        iid(dataset([12] * 9, relevant=0.03), Cascade(), SESSIONS, 1), weights()
+    ),
     "k = 1": lambda: learned_by(PDGD(sessions=1, k=1)),
     "k = 3": lambda: learned_by(PDGD(sessions=1, k=3)),
     "k = 20": lambda: learned_by(PDGD(sessions=1, k=20)),
@@ -189,14 +208,22 @@ CASES: dict[str, Callable[[], Case]] = {
     "steep sigmoid": lambda: network(MLP(hidden=16), scale=30.0),
     "steep relu": lambda: network(MLP(hidden=16, activation="relu"), scale=30.0),
     "steep tanh": lambda: network(MLP(hidden=16, activation="tanh"), scale=30.0),
-    "odd network, lists of 1 to 9": lambda: network(MLP(hidden=5), data=dataset(lengths_between(1, 9))),
+    "odd network, lists of 1 to 9": lambda: network(
+        MLP(hidden=5), data=dataset(lengths_between(1, 9))
+    ),
     "one hidden unit": lambda: network(MLP(hidden=1, activation="tanh"), scale=3.0),
     "network of zeros": lambda: network(MLP(hidden=8), scale=0.0),
-    "network, best first": lambda: network(MLP(hidden=16), learner=PDGD(sessions=1, explore=False)),
+    "network, best first": lambda: network(
+        MLP(hidden=16), learner=PDGD(sessions=1, explore=False)
+    ),
     "network, four sessions": lambda: network(MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4)),
-    "network, max_norm": lambda: network(MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, max_norm=1.0)),
+    "network, max_norm": lambda: network(
+        MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, max_norm=1.0)
+    ),
     "network, mu": lambda: network(MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, mu=2.0)),
-    "network, one step per round": lambda: network(MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, update="round")),
+    "network, one step per round": lambda: network(
+        MLP(hidden=16), scale=5.0, learner=PDGD(sessions=4, update="round")
+    ),
     "network, unlike clients": lambda: unlike_clients(MLP(hidden=8)),
     "scattered documents": lambda: on_scattered(Linear()),
     "network, scattered documents": lambda: on_scattered(MLP(hidden=7)),
@@ -209,26 +236,33 @@ CASES: dict[str, Callable[[], Case]] = {
         Personal(learner=PDGD(sessions=4, update="round")), MLP(hidden=16, activation="tanh")
     ),
     "personal heads": lambda: remembering(FedPer(learner=FOUR), MLP(hidden=16)),
-    "personal heads, all at once": lambda: remembering(FedPer(learner=PULLED), MLP(hidden=5, activation="relu")),
+    "personal heads, all at once": lambda: remembering(
+        FedPer(learner=PULLED), MLP(hidden=5, activation="relu")
+    ),
 }
 
 
 def rounding(case: Case) -> Array:
     """How far the two engines' updates may lie apart in one client, by float32 rounding alone.
 
-    Adding up to k rows to the parameters one after another rounds each time by half a unit in the last place of the
-    largest parameter. A score is a sum of terms of total size S, known to about 2 S eps on each side; document
-    weights and slopes follow scores with a factor of at most a few, and a kernel's e^x is good to 2 eps.
-    """
+    Adding up to k rows to the parameters one after another rounds each time by half a unit in the
+    last place of the largest parameter. A score is a sum of terms of total size S, known to about
+    2 S eps on each side; document weights and slopes follow scores with a factor of at most a few,
+    and a kernel's e^x is good to 2 eps."""
     learner, ranker, features = case.inner, case.ranker, case.population.data.features
     sessions = case.population.sessions.astype(float)
     own = np.abs(case.memory()).max(axis=0)
-    params = np.abs(case.params) + np.append(np.zeros(len(case.params) - len(own), np.float32), own)
+    params = np.abs(case.params) + np.append(
+        np.zeros(len(case.params) - len(own), np.float32), own
+    )
     largest = params.max() + learner.lr
     if isinstance(ranker, MLP):
         w, b, v = ranker._split(params)
         inner = (features @ w.T + b).max()
-        size, reach = v.sum() * max(1.0, inner), max(1.0, v.max(), inner if ranker.activation == "relu" else 0.0)
+        size, reach = (
+            v.sum() * max(1.0, inner),
+            max(1.0, v.max(), inner if ranker.activation == "relu" else 0.0),
+        )
     else:
         size, reach = (features @ params).max(), 1.0
     return EPS * sessions * ((learner.k + 3) / 2 * largest + learner.lr * reach * (8 + 8 * size))
@@ -260,4 +294,6 @@ def compare(case: Case, plainly: PDGD | FedPer | Personal) -> Comparison:
     differs = (apart > 1.0) | (np.abs(observed) > 1e-9).any(axis=0)
     sessions, moved = case.population.sessions, (plain.updates != 0.0).any(axis=1)
     worst = apart[~differs].max(initial=0.0)
-    return Comparison(int(sessions.sum()), int(sessions[differs].sum()), float(moved.mean()), float(worst))
+    return Comparison(
+        int(sessions.sum()), int(sessions[differs].sum()), float(moved.mean()), float(worst)
+    )

@@ -5,21 +5,21 @@ import pytest
 from engine_cases import INFORMATIONAL, SEED, usual, weights
 from populations import FEATURES, dataset, lengths_between, varied
 
-from foltr.aggregators.mean import Mean
+from foltr.components.aggregators.mean import Mean
+from foltr.components.learners.fed_per import FedPer
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.personal import Personal
+from foltr.components.optimizers.adam import Adam
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
 from foltr.core import Cohort
 from foltr.engines.local import ALONE, Local
-from foltr.evaluation import Evaluator
 from foltr.federation import Server, federate
 from foltr.kernels.evaluation import CHUNK
-from foltr.learners.fed_per import FedPer
-from foltr.learners.pdgd import PDGD
-from foltr.learners.personal import Personal
-from foltr.optimizers.adam import Adam
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
 from foltr.seeds import stream
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
+from foltr.simulation.evaluation import Evaluator
+from foltr.system.threads import Threads
 
 CLIENTS = 151  # no multiple of any number of pieces
 MODELS = (Cascade(), INFORMATIONAL)
@@ -33,7 +33,14 @@ def start(ranker):
 def engine(ranker, threads):
     population = varied(usual(), MODELS, CLIENTS)
     assert population.sessions.sum() > ALONE  # else it would not be shared at all
-    return Local(PDGD(mu=0.1, max_norm=3.0), ranker, population, SEED, np.empty((CLIENTS, 0), np.float32), threads)
+    return Local(
+        PDGD(mu=0.1, max_norm=3.0),
+        ranker,
+        population,
+        SEED,
+        np.empty((CLIENTS, 0), np.float32),
+        threads,
+    )
 
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=repr)
@@ -71,7 +78,9 @@ def test_evaluation(ranker):
     tables = []
     for number in (1, 2, 3):
         with Threads(number).running() as threads:
-            evaluate = Evaluator(ranker, data, ((1.0, Cascade().tables(3, 10)[0]),), "skip", SEED, threads)
+            evaluate = Evaluator(
+                ranker, data, ((1.0, Cascade().tables(3, 10)[0]),), "skip", SEED, threads
+            )
             tables.append(evaluate.per_query(start(ranker)).tobytes())
     assert tables[0] == tables[1] == tables[2]
 
@@ -83,7 +92,9 @@ def test_whole_federations(ranker):
         with Threads(number).running() as threads:
             server, local = Server(PDGD(), Mean(), Adam(lr=0.05)), engine(ranker, threads)
             state = server.init(start(ranker))
-            end = federate(server, local, state, 5, lambda t: np.arange(t, CLIENTS), SEED, lambda *seen: None)
+            end = federate(
+                server, local, state, 5, lambda t: np.arange(t, CLIENTS), SEED, lambda *seen: None
+            )
             ends.append(end.params.tobytes())
     assert ends[0] == ends[1] == ends[2] != server.init(start(ranker)).params.tobytes()
 

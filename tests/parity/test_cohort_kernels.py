@@ -47,7 +47,10 @@ def test_distances(n, d, dtype, kind):
 def test_a_distance_has_the_same_bits_wherever_it_stands(n, d):
     """So that the order in which messages arrive cannot change anything."""
     u, order = drawn(n, d), np.argsort(stream(2).words(n))
-    assert cohorts.distances(u)[np.ix_(order, order)].tobytes() == cohorts.distances(u[order]).tobytes()
+    assert (
+        cohorts.distances(u)[np.ix_(order, order)].tobytes()
+        == cohorts.distances(u[order]).tobytes()
+    )
 
 
 def test_updates_in_any_layout():
@@ -55,7 +58,9 @@ def test_updates_in_any_layout():
     for same in (np.asfortranarray(u), np.repeat(u, 2, axis=1)[:, ::2], u[::-1][::-1]):
         assert cohorts.distances(same).tobytes() == cohorts.distances(u).tobytes()
     whole = np.round(u).astype(np.int64)
-    np.testing.assert_allclose(cohorts.distances(whole), by_definition.distances(whole), **ROUNDING)
+    np.testing.assert_allclose(
+        cohorts.distances(whole), by_definition.distances(whole), **ROUNDING
+    )
 
 
 @KINDS
@@ -66,11 +71,18 @@ def test_krum_scores(n, d, squared, kind):
     apart = cohorts.distances(u)
     for nearest in {0, min(1, n - 1), n // 3, max(0, n - 4), n - 1}:
         expected = by_definition.krum_scores(apart, nearest, squared)
-        np.testing.assert_allclose(cohorts.krum_scores(apart, nearest, squared), expected, **ROUNDING)
-        np.testing.assert_allclose(cohorts.krum_scores_of(u, nearest, squared), expected, **ROUNDING)
+        np.testing.assert_allclose(
+            cohorts.krum_scores(apart, nearest, squared), expected, **ROUNDING
+        )
+        np.testing.assert_allclose(
+            cohorts.krum_scores_of(u, nearest, squared), expected, **ROUNDING
+        )
 
 
-@given(st.lists(st.floats(0, 1e300) | st.sampled_from([0.0, 1.0, np.inf]), min_size=1, max_size=200), st.data())
+@given(
+    st.lists(st.floats(0, 1e300) | st.sampled_from([0.0, 1.0, np.inf]), min_size=1, max_size=200),
+    st.data(),
+)
 @settings(max_examples=200, deadline=None)
 def test_selection(values, data):
     v, k = np.array(values), data.draw(st.integers(0, len(values) - 1))
@@ -83,7 +95,13 @@ def test_selection(values, data):
 def test_selection_of_what_is_sorted_already(shape):
     n = 5000
     up = np.arange(n, dtype=float)
-    v = {"up": up, "down": up[::-1], "organ": np.minimum(up, up[::-1]), "equal": 0 * up, "two values": up % 2}[shape]
+    v = {
+        "up": up,
+        "down": up[::-1],
+        "organ": np.minimum(up, up[::-1]),
+        "equal": 0 * up,
+        "two values": up % 2,
+    }[shape]
     for k in (0, 17, n // 2, n - 1):
         got = v.copy()
         smallest_first(got, n, k, np.empty(SAMPLE))
@@ -92,7 +110,9 @@ def test_selection_of_what_is_sorted_already(shape):
 
 @KINDS
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "m"), [(3, 0), (7, 1), (10, 1), (11, 2), (60, 3), (60, 14), (100, 10)])
+@pytest.mark.parametrize(
+    ("n", "m"), [(3, 0), (7, 1), (10, 1), (11, 2), (60, 3), (60, 14), (100, 10)]
+)
 def test_bulyan_chooses_the_same(n, m, dtype, kind):
     u = drawn(n, 6, kind, dtype)  # ties are of whole numbers, whose sums are exact in any order
     rows = cohorts.bulyan_rows(u, m, n - 2 * m)
@@ -106,7 +126,9 @@ def test_means_around_medians(n, count, kind):
         n, count = max(n, 7), min(count, max(n, 7) - 3)
     u = drawn(n, 9, kind)
     np.testing.assert_allclose(
-        cohorts.mean_around_median(u, count), by_definition.mean_around_median(u, count), **ROUNDING
+        cohorts.mean_around_median(u, count),
+        by_definition.mean_around_median(u, count),
+        **ROUNDING,
     )
 
 
@@ -117,7 +139,9 @@ def test_weiszfeld(n, d, kind):
     for iterations in (1, 5, 60):
         got = cohorts.weiszfeld(u, weights, 1e-6, iterations)
         expected = by_definition.weiszfeld(u, weights, 1e-6, iterations)
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-5 if kind == "shouting" else 1e-8)
+        np.testing.assert_allclose(
+            got, expected, rtol=1e-6, atol=1e-5 if kind == "shouting" else 1e-8
+        )
 
 
 @given(st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 6)), min_size=1, max_size=30))
@@ -127,7 +151,10 @@ def test_weighted_medians(pairs):
     columns = np.stack([values, -values, values % 3], axis=1).astype(np.float32)
     expected = np.median(np.repeat(columns.astype(float), weights, axis=0), axis=0)
     assert cohorts.weighted_middle(columns, weights.astype(float)).tolist() == expected.tolist()
-    assert cohorts.weighted_middle(columns, np.full(len(values), 0.1)).tolist() == cohorts.middle(columns).tolist()
+    assert (
+        cohorts.weighted_middle(columns, np.full(len(values), 0.1)).tolist()
+        == cohorts.middle(columns).tolist()
+    )
 
 
 def test_a_weighted_median_of_what_is_no_number():
@@ -137,10 +164,14 @@ def test_a_weighted_median_of_what_is_no_number():
 
 @pytest.mark.parametrize(("n", "d"), [(10, 46), (10, 136), (100, 136), (200, 20)])
 def test_who_stands_out_among_equals(n, d):
-    """Where no direction stands out the first one is found late: the search must not stop before."""
+    """Where no direction stands out the first one is found late: the search must not stop
+    before."""
     for i in range(40):
         u = 0.1 * stream(i, "gaussian", n, d).normals(n * d).reshape(n, d).astype(np.float32)
-        got, expected = cohorts.outlier_scores(u, stream(i)), by_definition.outlier_scores(u, stream(i))
+        got, expected = (
+            cohorts.outlier_scores(u, stream(i)),
+            by_definition.outlier_scores(u, stream(i)),
+        )
         assert got.argmax() == expected.argmax()
         np.testing.assert_allclose(got, expected, atol=1e-3 * expected.max())
 
@@ -149,7 +180,10 @@ def test_who_stands_out_among_equals(n, d):
 def test_outliers_by_conjugate_gradients_and_by_singular_values(n, d):
     u = drawn(n, d, dtype=np.float64)
     u += 30.0 * stream(9).normals(n)[:, None] * stream(8).normals(d)  # one direction stands out
-    got, expected = cohorts.outlier_scores(u, stream(3)), by_definition.outlier_scores(u, stream(3))
+    got, expected = (
+        cohorts.outlier_scores(u, stream(3)),
+        by_definition.outlier_scores(u, stream(3)),
+    )
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     assert cohorts.outlier_scores(np.ones((4, 3)), stream(3)).tolist() == [0.0] * 4
 

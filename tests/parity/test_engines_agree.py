@@ -1,39 +1,59 @@
-"""The compiled engine against the plain one: the same draws, hence the same lists, clicks and updates, except where a
-draw falls between two roundings of the same number."""
+"""The compiled engine against the plain one: the same draws, hence the same lists, clicks and
+updates, except where a draw falls between two roundings of the same number."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_cases import CASES, INFORMATIONAL, SEED, compare, compared, engines, every_third, rounding, scattered, usual
+from engine_cases import (
+    CASES,
+    INFORMATIONAL,
+    SEED,
+    compare,
+    compared,
+    engines,
+    every_third,
+    rounding,
+    scattered,
+    usual,
+)
 from populations import dataset, lengths_between, varied
 
-from foltr.data.dataset import Dataset
+from foltr.components.learners.es import ES
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.personal import Personal
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
-from foltr.learners.es import ES
-from foltr.learners.pdgd import PDGD
-from foltr.learners.personal import Personal
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
 from foltr.seeds import stream
-from foltr.simulation import with_deceit
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.population import with_deceit
 
 FEWER_THAN = 5_000  # one mismatched session in so many
-STILL = {"single documents", "nothing to click", "k = 1", "network of zeros"}  # no pair can teach anything
+STILL = {
+    "single documents",
+    "nothing to click",
+    "k = 1",
+    "network of zeros",
+}  # no pair can teach anything
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_lists_clicks_and_updates_are_the_same(name):
     found = compared(name)
-    assert found.mismatched <= 5  # one client: a single draw on a boundary is no mistake, many would be
+    assert (
+        found.mismatched <= 5
+    )  # one client: a single draw on a boundary is no mistake, many would be
     if name not in STILL:
         assert found.moved > 0.05  # else there was nothing to compare
 
 
-@pytest.mark.parametrize("change", [{"lr": 0.1001}, {"mu": 0.01}, {"decay": 0.999}, {"pairs": "shown"}, {"k": 9}])
+@pytest.mark.parametrize(
+    "change", [{"lr": 0.1001}, {"mu": 0.01}, {"decay": 0.999}, {"pairs": "shown"}, {"k": 9}]
+)
 def test_the_comparison_sees_small_mistakes(change):
     case = CASES["four sessions"]()
     assert compare(case, replace(case.learner, **change)).mismatched > 100
@@ -65,7 +85,9 @@ def test_rounds_that_follow_each_other(name):
         differs = np.abs(plain.updates - fast.updates).max(axis=1) > allowed[asked]
         differs |= np.abs(debug.memory - local.memory).max(axis=1)[asked] > allowed[asked]
         mismatched += int(differs.sum())
-        local.memory[asked[differs]] = debug.memory[asked[differs]]  # one draw on a boundary shall not be counted twice
+        local.memory[asked[differs]] = debug.memory[
+            asked[differs]
+        ]  # one draw on a boundary shall not be counted twice
         np.testing.assert_allclose(debug.memory, local.memory, atol=allowed.max())
         params = params + plain.updates.mean(axis=0)
     assert mismatched <= 2
@@ -77,12 +99,16 @@ RANKERS = [Linear(), MLP(hidden=7)]
 
 def start(ranker, data):
     return (
-        ranker.init(data.width, stream(1)) + 0.3 * stream(2).normals(len(ranker.init(data.width, stream(1))))
+        ranker.init(data.width, stream(1))
+        + 0.3 * stream(2).normals(len(ranker.init(data.width, stream(1))))
     ).astype(np.float32)
 
 
 def collected(engine, learner, ranker, population, **fields):
-    memory, clients = np.empty((len(population.first), 0), np.float32), np.arange(population.clients)
+    memory, clients = (
+        np.empty((len(population.first), 0), np.float32),
+        np.arange(population.clients),
+    )
     threads = () if engine is Debug else (Threads(1),)
     made = engine(learner, ranker, population, SEED, memory, *threads, **fields)
     cohort, observed = made.collect(start(ranker, population.data), 2, clients)
@@ -102,7 +128,13 @@ def test_scattered_documents_are_as_good_as_a_reordered_copy(engine, learner, ra
     apart = scattered(data, 60)
     rows, ends = apart.rows, np.append(0, apart.stops)
     copy = Dataset(
-        data.storage[rows], data.width, data.labels[:, rows], ends, data.grades, data.query_ids, content="copy"
+        data.storage[rows],
+        data.width,
+        data.labels[:, rows],
+        ends,
+        data.grades,
+        data.query_ids,
+        content="copy",
     )
     together = replace(apart, data=copy, rows=np.arange(len(rows), dtype=np.int32))
     found = collected(engine, learner, ranker, apart)
@@ -114,7 +146,9 @@ MODELS = (Cascade(), INFORMATIONAL)
 
 
 @pytest.mark.parametrize("engine", [Local, Debug])
-@pytest.mark.parametrize("learner", [PDGD(), ES(antithetic=False), ES(antithetic=False, entropy="shared")], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [PDGD(), ES(antithetic=False), ES(antithetic=False, entropy="shared")], ids=repr
+)
 @pytest.mark.parametrize("ranker", RANKERS, ids=repr)
 def test_malicious_users_lie_and_nobody_else_is_touched(engine, learner, ranker):
     poison = Cascade(kind="poison")
@@ -126,7 +160,9 @@ def test_malicious_users_lie_and_nobody_else_is_touched(engine, learner, ranker)
     assert not same(told, lied)
     assert same([part[lies] for part in found], [part[lies] for part in lied])
     assert same([part[~lies] for part in found], [part[~lies] for part in told])
-    assert same(collected(engine, learner, ranker, honest, malicious=every_third), told)  # they know no other way
+    assert same(
+        collected(engine, learner, ranker, honest, malicious=every_third), told
+    )  # they know no other way
 
 
 def test_who_lies_may_change_from_round_to_round():
@@ -135,12 +171,21 @@ def test_who_lies_may_change_from_round_to_round():
 
     def local():
         return Local(
-            PDGD(), Linear(), population, SEED, np.empty((30, 0), np.float32), Threads(1), malicious=every_third
+            PDGD(),
+            Linear(),
+            population,
+            SEED,
+            np.empty((30, 0), np.float32),
+            Threads(1),
+            malicious=every_third,
         )
 
     one, asked = local(), [clients, clients, clients[::2], clients, clients[:1]]
     for t, who in zip([0, 3, 3, 1, 3], asked, strict=True):
-        assert one.collect(params, t, who)[0].updates.tobytes() == local().collect(params, t, who)[0].updates.tobytes()
+        assert (
+            one.collect(params, t, who)[0].updates.tobytes()
+            == local().collect(params, t, who)[0].updates.tobytes()
+        )
 
 
 @pytest.mark.parametrize("engine", [Local, Debug])
@@ -152,7 +197,12 @@ def test_a_residual_that_is_forgotten_at_once_changes_no_bit(engine, ranker):
     threads = () if engine is Debug else (Threads(1),)
     parts = ranker, population, SEED
     alone = engine(learner, *parts, np.empty((40, 0), np.float32), *threads)
-    forgetful = engine(Personal(learner=learner, pull=1.0), *parts, np.zeros((40, len(params)), np.float32), *threads)
+    forgetful = engine(
+        Personal(learner=learner, pull=1.0),
+        *parts,
+        np.zeros((40, len(params)), np.float32),
+        *threads,
+    )
     for t in range(3):
         one, other = alone.collect(params, t, clients)[0], forgetful.collect(params, t, clients)[0]
         assert one.updates.tobytes() == other.updates.tobytes()

@@ -1,22 +1,22 @@
-"""FOLtR-ES compiled and plain: the same seeds, lists, clicks and told rewards, hence the same messages; and what the
-kernel says a message means is what the server makes of it."""
+"""FOLtR-ES compiled and plain: the same seeds, lists, clicks and told rewards, hence the same
+messages; and what the kernel says a message means is what the server makes of it."""
 
 import numpy as np
 import pytest
 from engine_cases import INFORMATIONAL, SEED, usual, weights
 from populations import FEATURES, dataset, lengths_between, varied
 
+from foltr.components.learners.es import ES
+from foltr.components.privatizers.randomized_reward import RandomizedReward
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
-from foltr.learners.es import ES
-from foltr.privacy.randomized_reward import RandomizedReward
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
 from foltr.seeds import stream
-from foltr.simulation import iid
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
+from foltr.system.threads import Threads
+from foltr.world.population import iid
 
 CLIENTS = 150
 MODELS = (Cascade(), Cascade(kind="navigational"), INFORMATIONAL, PositionBased(eta=0.5))
@@ -40,16 +40,23 @@ def rounds(learner, ranker=Linear(), privacy=None, params=None, population=None,
     memory, clients = np.empty((population.clients, 0), np.float32), np.arange(population.clients)
     params = weights(0.01) if params is None else params
     if threads is None:
-        return Debug(learner, ranker, population, SEED, memory, privacy).collect(params, 2, clients)
-    return Local(learner, ranker, population, SEED, memory, threads, privacy).collect(params, 2, clients)
+        return Debug(learner, ranker, population, SEED, memory, privacy).collect(
+            params, 2, clients
+        )
+    return Local(learner, ranker, population, SEED, memory, threads, privacy).collect(
+        params, 2, clients
+    )
 
 
 def agree(learner, **fields):
-    """Both engines on a round; the messages of one client may differ, where two scores round to the other order."""
+    """Both engines on a round; the messages of one client may differ, where two scores round to
+    the other order."""
     plain, seen = rounds(learner, **fields)
     fast, also_seen = rounds(learner, threads=Threads(1), **fields)
     assert plain.updates.dtype == fast.updates.dtype == np.uint32
-    assert (plain.updates[:, 0] == fast.updates[:, 0]).all() and (plain.weights == fast.weights).all()
+    assert (plain.updates[:, 0] == fast.updates[:, 0]).all() and (
+        plain.weights == fast.weights
+    ).all()
     same = (plain.updates == fast.updates).all(axis=1)
     assert (~same).sum() <= 1
     np.testing.assert_allclose(seen.ndcg[same], also_seen.ndcg[same], atol=1e-12)
@@ -62,7 +69,9 @@ def agree(learner, **fields):
 @pytest.mark.parametrize("name", CASES)
 def test_linear(name):
     fast = agree(CASES[name])
-    assert len(set(fast.updates[:, 1].tolist())) >= 3  # rewards differ, so there was something to compare
+    assert (
+        len(set(fast.updates[:, 1].tolist())) >= 3
+    )  # rewards differ, so there was something to compare
 
 
 @pytest.mark.parametrize("name", ["published", "one way", "dcg in levels", "shared"])
@@ -82,7 +91,9 @@ def test_told_at_random(name, p):
     assert changed == 0.0 if p == 1.0 else changed > (1.0 - p) / 2.0
 
 
-@pytest.mark.parametrize("learner", [ES(antithetic=False), ES(antithetic=False, entropy="shared")], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [ES(antithetic=False), ES(antithetic=False, entropy="shared")], ids=repr
+)
 def test_unlike_clients(learner):
     population = varied(dataset(lengths_between(2, 30), labellings=3), MODELS, 200)
     assert len(set(population.sessions.tolist())) > 1

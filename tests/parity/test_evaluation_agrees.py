@@ -9,15 +9,15 @@ from engine_cases import EPS, weights
 from populations import FEATURES, dataset, lengths_between
 from sklearn.metrics import ndcg_score
 
-from foltr.evaluation import MEASURES, Evaluator
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 from foltr.kernels.evaluation import measure
 from foltr.metrics import discounts, gains, ideal_dcg, mean_over_queries, measure_queries
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
 from foltr.seeds import Stream, key, stream
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
+from foltr.simulation.evaluation import MEASURES, Evaluator
+from foltr.system.threads import Threads
 
 DATA = dataset(lengths_between(1, 40, queries=200), grades=5, relevant=0.15)
 LABELS, OFFSETS = DATA.labels[0], DATA.offsets
@@ -28,24 +28,35 @@ QUERIES = list(pairwise(OFFSETS))
 @pytest.mark.parametrize("model", [Cascade(kind="navigational"), PositionBased(eta=0.5)], ids=repr)
 def test_the_kernel_measures_what_is_defined(levels, model):
     """From all tied to hardly tied: equal scores are drawn by the same words."""
-    scores = np.random.default_rng(levels).integers(0, levels + 1, DATA.documents).astype(np.float32)
+    scores = (
+        np.random.default_rng(levels).integers(0, levels + 1, DATA.documents).astype(np.float32)
+    )
     click, address, found = model.tables(5, 10)[0], key(3, "ties"), np.empty((DATA.queries, 3))
     tables = ideal_dcg(LABELS, OFFSETS), click, gains(np.arange(5)), discounts(10)
     measure(scores, LABELS, OFFSETS, 0, DATA.queries, *tables, np.uint64(address), found)
     expected = measure_queries(scores, LABELS, OFFSETS, click, Stream(address))
-    assert 0 < np.isnan(expected[:, 0]).sum() < DATA.queries / 2  # there are queries without a relevant document
+    assert (
+        0 < np.isnan(expected[:, 0]).sum() < DATA.queries / 2
+    )  # there are queries without a relevant document
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "ranker", [Linear(), *(MLP(hidden=9, activation=a) for a in ("sigmoid", "relu", "tanh"))], ids=repr
+    "ranker",
+    [Linear(), *(MLP(hidden=9, activation=a) for a in ("sigmoid", "relu", "tanh"))],
+    ids=repr,
 )
 def test_both_evaluators_score_alike(ranker):
     params = weights() if ranker == Linear() else ranker.init(FEATURES, stream(1, "init"))
     click = Cascade().tables(5, 10)[0]
     mixed = (0.7, click), (0.3, click**2)
-    plain, fast = (Evaluator(ranker, DATA, mixed, "skip", 7, Threads(1), plain=plain) for plain in (True, False))
-    np.testing.assert_allclose(fast._scores(params), plain._scores(params), atol=16 * EPS * (1 + np.abs(params).max()))
+    plain, fast = (
+        Evaluator(ranker, DATA, mixed, "skip", 7, Threads(1), plain=plain)
+        for plain in (True, False)
+    )
+    np.testing.assert_allclose(
+        fast._scores(params), plain._scores(params), atol=16 * EPS * (1 + np.abs(params).max())
+    )
     a, b = plain(params.astype(np.float64)), fast(params.astype(np.float64))
     assert list(a) == list(b) == list(MEASURES)
     np.testing.assert_allclose(list(a.values()), list(b.values()), rtol=1e-9)
@@ -54,23 +65,36 @@ def test_both_evaluators_score_alike(ranker):
 def test_empty_queries_by_convention():
     clicks = ((1.0, Cascade().tables(5, 10)[0]),)
     skip, zero, one = (
-        Evaluator(Linear(), DATA, clicks, e, 7, Threads(1))(weights())["ndcg@10"] for e in ("skip", "zero", "one")
+        Evaluator(Linear(), DATA, clicks, e, 7, Threads(1))(weights())["ndcg@10"]
+        for e in ("skip", "zero", "one")
     )
     empty = np.mean([not LABELS[a:b].any() for a, b in QUERIES])
-    assert 0 < empty < 1 and zero == pytest.approx(skip * (1 - empty)) and one == pytest.approx(zero + empty)
+    assert (
+        0 < empty < 1
+        and zero == pytest.approx(skip * (1 - empty))
+        and one == pytest.approx(zero + empty)
+    )
 
 
 def test_ndcg_and_mrr_are_those_of_ir_measures():
     scores = (
         np.random.default_rng(0).permutation(DATA.documents).astype(np.float32)
     )  # no ties: tools break them otherwise
-    qrels = [ir_measures.Qrel(str(q), str(d), int(LABELS[d])) for q, (a, b) in enumerate(QUERIES) for d in range(a, b)]
+    qrels = [
+        ir_measures.Qrel(str(q), str(d), int(LABELS[d]))
+        for q, (a, b) in enumerate(QUERIES)
+        for d in range(a, b)
+    ]
     run = [
-        ir_measures.ScoredDoc(str(q), str(d), float(scores[d])) for q, (a, b) in enumerate(QUERIES) for d in range(a, b)
+        ir_measures.ScoredDoc(str(q), str(d), float(scores[d]))
+        for q, (a, b) in enumerate(QUERIES)
+        for d in range(a, b)
     ]
     ndcg = ir_measures.nDCG(gains={0: 0, 1: 1, 2: 3, 3: 7, 4: 15}) @ 10
     mrr = ir_measures.RR(rel=1) @ 10
-    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc([ndcg, mrr], qrels, run)}
+    theirs = {
+        (m.query_id, m.measure): m.value for m in ir_measures.iter_calc([ndcg, mrr], qrels, run)
+    }
     ours = measure_queries(scores, LABELS, OFFSETS, np.zeros((10, 5)), stream(1))
     for q, (a, b) in enumerate(QUERIES):
         if LABELS[a:b].any():
@@ -84,10 +108,14 @@ def test_ndcg_is_that_of_scikit_learn():
     scores = np.random.default_rng(1).permutation(DATA.documents).astype(np.float32)
     ours = measure_queries(scores, LABELS, OFFSETS, np.zeros((10, 5)), stream(1))[:, 0]
     theirs = [
-        ndcg_score([2.0 ** LABELS[a:b] - 1.0], [scores[a:b]], k=10) if b - a > 1 else float(LABELS[a:b].any())
+        ndcg_score([2.0 ** LABELS[a:b] - 1.0], [scores[a:b]], k=10)
+        if b - a > 1
+        else float(LABELS[a:b].any())
         for a, b in QUERIES  # scikit-learn refuses single documents
     ]
-    np.testing.assert_allclose(np.nan_to_num(ours), theirs, atol=1e-12)  # it counts empty queries as 0
+    np.testing.assert_allclose(
+        np.nan_to_num(ours), theirs, atol=1e-12
+    )  # it counts empty queries as 0
     assert mean_over_queries(ours, "zero") == pytest.approx(np.mean(theirs))
 
 
@@ -96,7 +124,9 @@ def test_expected_maxrr_of_mixed_users_is_the_mean_of_theirs():
     one, other = Cascade().tables(5, 10)[0], Cascade(kind="informational").tables(5, 10)[0]
 
     def expected(*clicks):
-        return Evaluator(Linear(), DATA, clicks, "skip", 7, Threads(1))(weights())["expected_maxrr"]
+        return Evaluator(Linear(), DATA, clicks, "skip", 7, Threads(1))(weights())[
+            "expected_maxrr"
+        ]
 
     mixed = expected((0.25, one), (0.75, other))
     assert mixed == pytest.approx(0.25 * expected((1.0, one)) + 0.75 * expected((1.0, other)))

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
+from foltr.engines.twins import noise_twin
 from foltr.kernels.gaussians import gaussians
-from foltr.kernels.twins import noise_twin
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
 from foltr.seeds import Stream, key, stream
 
 PRIVATIZERS = [

@@ -1,24 +1,27 @@
-"""The compiled search against its plain parts, before any ranker: list, clicks, tally and document weights."""
+"""The compiled search against its plain parts, before any ranker: list, clicks, tally and document
+weights."""
 
 import numpy as np
 import pytest
 from populations import FEATURES, dataset
 
+from foltr.components.learners.pdgd import PDGD, document_weights
+from foltr.components.rankers.linear import Linear
+from foltr.components.users.cascade import Cascade
 from foltr.kernels.interaction import NO_CLICK, NOT_FINITE, interact, scratch_of
-from foltr.learners.pdgd import PDGD, document_weights
 from foltr.metrics import discounts, gains, ideal_dcg, max_rr
-from foltr.policies import best_first, plackett_luce
-from foltr.rankers.linear import Linear
+from foltr.ranking import best_first, plackett_luce
 from foltr.seeds import Stream, key
-from foltr.simulation import iid
-from foltr.users.cascade import Cascade
+from foltr.world.population import iid
+from foltr.world.user import SimulatedUser
 
 MODEL, GRADES = Cascade(kind="informational"), 3
 NO_ROWS = np.empty(0, np.int32)  # of a block of consecutive documents
 
 
 def searched(scores, labels, depth, explore, pairs, i):
-    """What the kernel makes of one search: ranking, clicks, weights of the shown documents, tally, last click."""
+    """What the kernel makes of one search: ranking, clicks, weights of the shown documents, tally,
+    last click."""
     n = len(scores)
     k, scratch, tally = min(depth, n), scratch_of(n, depth), np.zeros(2)
     ideal = ideal_dcg(labels, np.array([0, n]))[0]
@@ -26,7 +29,20 @@ def searched(scores, labels, depth, explore, pairs, i):
     measured = ideal, gains(np.arange(GRADES)), discounts(10)
     click, stop = MODEL.tables(GRADES, depth)
     last = interact(
-        scores, n, k, explore, pairs == "shown", *addresses, labels, NO_ROWS, 0, click, stop, *measured, scratch, tally
+        scores,
+        n,
+        k,
+        explore,
+        pairs == "shown",
+        *addresses,
+        labels,
+        NO_ROWS,
+        0,
+        click,
+        stop,
+        *measured,
+        scratch,
+        tally,
     )
     return scratch[3][:k], scratch[6][:k], scratch[7][:k], tally, last
 
@@ -39,7 +55,9 @@ def test_a_search(spread, pairs, explore):
     for i in range(40):
         n, depth = int(rng.integers(1, 30)), int(rng.choice([1, 3, 10, 20]))
         scores = (spread * rng.random(n)).astype(np.float32)
-        scores[rng.random(n) < 0.5] = scores[0] + np.float32(rng.normal())  # some close together, else weights vanish
+        scores[rng.random(n) < 0.5] = scores[0] + np.float32(
+            rng.normal()
+        )  # some close together, else weights vanish
         labels = rng.integers(0, GRADES, n).astype(np.int8)
         ranking, clicks, weights, tally, last = searched(scores, labels, depth, explore, pairs, i)
         k, draws = min(depth, n), Stream(key(1, "user", i))
@@ -53,7 +71,8 @@ def test_a_search(spread, pairs, explore):
         np.testing.assert_allclose(tally, [ndcg, max_rr(clicks)], rtol=1e-12)
         if clicks.any():
             expected = document_weights(scores, ranking, clicks, pairs)[ranking]
-            # masses, and the closeness of two scores, are good to 2e-7 and enter products of up to k factors
+            # masses, and the closeness of two scores, are good to 2e-7 and enter products of up to
+            # k factors
             np.testing.assert_allclose(weights, expected, rtol=2e-6, atol=2e-6)
 
 
@@ -70,9 +89,15 @@ def test_a_score_that_is_no_number_is_refused(bad, n):
 @pytest.mark.parametrize("explore", [True, False])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_the_plain_learner_refuses_it_too(bad, explore):
-    user = iid(dataset([5]), MODEL, clients=1, sessions=1).user(0, Stream(1))
+    user = SimulatedUser(iid(dataset([5]), MODEL, clients=1, sessions=1), 0, Stream(1))
     params = np.full(FEATURES, bad, np.float32)
     with pytest.raises(FloatingPointError):
         PDGD(explore=explore).learn(
-            Linear(), params, np.empty(0, np.float32), user, Stream(2), 0, lambda which, values, s: which
+            Linear(),
+            params,
+            np.empty(0, np.float32),
+            user,
+            Stream(2),
+            0,
+            lambda which, values, s: which,
         )

@@ -1,4 +1,5 @@
-"""Sampled lists against exact enumeration: plain and compiled, by masses (narrow) and by Gumbel keys (wide)."""
+"""Sampled lists against exact enumeration: plain and compiled, by masses (narrow) and by Gumbel
+keys (wide)."""
 
 from itertools import permutations
 
@@ -7,12 +8,13 @@ import pytest
 from scipy import stats
 
 from foltr.kernels import lists
-from foltr.policies import WIDE, best_first, plackett_luce
+from foltr.ranking import WIDE, best_first, plackett_luce
 from foltr.seeds import Stream, key
 
 DRAWS = 12_000
 NARROW = np.array([0.5, -1.0, 1.5, 0.0, -0.3], np.float32)
-# one document that is never seen makes the range wide; the others keep their probabilities, whatever is added to all
+# one document that is never seen makes the range wide; the others keep their probabilities,
+# whatever is added to all
 FAR = np.append(NARROW, np.float32(-3.0 * WIDE)) + np.float32(200.0)
 # two that win nearly always, and whose order is a fair question
 STEEP = np.array([3000.0, 3000.5, 0.0, -1500.0], np.float32)
@@ -28,7 +30,9 @@ def compiled_narrow(scores, k, stream):
 
 def compiled_wide(scores, k, stream):
     ranking = np.empty(k, np.int64)
-    lists.sample_wide(scores, len(scores), k, np.uint64(stream.key), ranking, np.empty(len(scores)))
+    lists.sample_wide(
+        scores, len(scores), k, np.uint64(stream.key), ranking, np.empty(len(scores))
+    )
     return ranking
 
 
@@ -47,7 +51,8 @@ def exact(scores, k):
 
 
 def chi_square(sample, scores, k, expected, draws=DRAWS):
-    """P-value of the sampled lists under `expected`; lists expected less than five times are pooled."""
+    """P-value of the sampled lists under `expected`; lists expected less than five times are
+    pooled."""
     counts = dict.fromkeys(expected, 0)
     for i in range(draws):
         counts[tuple(sample(scores, k, Stream(key(9, "ranking", i))).tolist())] += 1
@@ -104,7 +109,10 @@ def test_compiled_lists_are_the_plain_ones(spread):
         scores, k = (spread * rng.random(n)).astype(np.float32), min(10, n)
         compiled = compiled_wide if np.ptp(scores) > WIDE else compiled_narrow
         address = key(1, "ranking", i)
-        assert compiled(scores, k, Stream(address)).tolist() == plackett_luce(scores, k, Stream(address)).tolist()
+        assert (
+            compiled(scores, k, Stream(address)).tolist()
+            == plackett_luce(scores, k, Stream(address)).tolist()
+        )
         scores = np.round(scores)  # many ties
         expected = best_first(scores, k, Stream(address)).tolist()
         assert compiled_best_first(scores, k, Stream(address)).tolist() == expected

@@ -1,4 +1,5 @@
-"""A component that gives what it should not, or writes where it should not, is told by name; nothing else is hurt."""
+"""A component that gives what it should not, or writes where it should not, is told by name;
+nothing else is hurt."""
 
 from dataclasses import dataclass, replace
 
@@ -8,12 +9,14 @@ import pytest
 import foltr
 from foltr.errors import Mistake
 from foltr.kinds import ChangesMessages, Forgets, Memoryless, Remembering
-from foltr.simulation import iid
+from foltr.runs.setup import population_of
 from foltr.spec import FAMILIES, aggregators, attacks, partitions, unlearners
-from foltr.staging import population_of
-from foltr.worlds import Phase
+from foltr.world.population import iid
+from foltr.world.protocols import Phase
 
-SMALL = foltr.Experiment(data="Synthetic(queries=30)", clients=5, rounds=4, learner="PDGD(sessions=2)")
+SMALL = foltr.Experiment(
+    data="Synthetic(queries=30)", clients=5, rounds=4, learner="PDGD(sessions=2)"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -83,9 +86,15 @@ UNSOUND = {
     "no phase": ((3,), "not a tuple of Phase"),
     "negative": ((Phase(-1, 1),), "no phase has rounds < 0"),
     "nobody searches": ((Phase(1, 0),), "sessions < 1"),
-    "somebody else": ((Phase(1, 1, "everybody"),), "who must be one of remaining, leaving, stored, got 'everybody'"),
+    "somebody else": (
+        (Phase(1, 1, "everybody"),),
+        "who must be one of remaining, leaving, stored, got 'everybody'",
+    ),
     "nothing stored": ((Phase(1, 1, "stored"),), "says that it stores nothing"),
-    "no number": ((Phase(1, 1, send=lambda updates, clients, t: updates * np.nan),), "sends what is not finite"),
+    "no number": (
+        (Phase(1, 1, send=lambda updates, clients, t: updates * np.nan),),
+        "sends what is not finite",
+    ),
     "another shape": ((Phase(1, 1, send=lambda updates, clients, t: updates[1:]),), "instead of"),
 }
 
@@ -107,14 +116,35 @@ def test_phases_that_cannot_be_made(which, tmp_path):
 
 
 TABLES = {
-    "a document that is not there": ({"rows": lambda p: p.rows + 10**6}, "every row must be one of"),
+    "a document that is not there": (
+        {"rows": lambda p: p.rows + 10**6},
+        "every row must be one of",
+    ),
     "an empty block": ({"stops": lambda p: p.starts}, "every block must hold at least one"),
-    "a block beyond the documents": ({"stops": lambda p: p.stops + len(p.rows)}, "every block must hold at least one"),
-    "a judge who is not there": ({"labelling": lambda p: p.labelling + 9}, "every block must be judged by one of"),
-    "a client without queries": ({"last": lambda p: p.first}, "every client must draw from at least one"),
-    "users who do not click": ({"models": lambda p: p.models + 5}, "every client must click by one of"),
-    "nobody searches": ({"sessions": lambda p: p.sessions * 0}, "every client must search at least once"),
-    "another kind": ({"first": lambda p: p.first.astype(float)}, "the table first .* wrong kind or shape"),
+    "a block beyond the documents": (
+        {"stops": lambda p: p.stops + len(p.rows)},
+        "every block must hold at least one",
+    ),
+    "a judge who is not there": (
+        {"labelling": lambda p: p.labelling + 9},
+        "every block must be judged by one of",
+    ),
+    "a client without queries": (
+        {"last": lambda p: p.first},
+        "every client must draw from at least one",
+    ),
+    "users who do not click": (
+        {"models": lambda p: p.models + 5},
+        "every client must click by one of",
+    ),
+    "nobody searches": (
+        {"sessions": lambda p: p.sessions * 0},
+        "every client must search at least once",
+    ),
+    "another kind": (
+        {"first": lambda p: p.first.astype(float)},
+        "the table first .* wrong kind or shape",
+    ),
     "no number": ({"ideals": lambda p: p.ideals * np.nan}, "ideals .* not finite"),
 }
 

@@ -1,17 +1,18 @@
-"""What must stay on a device: a learner gets it and returns it, the engine keeps it, a checkpoint holds it."""
+"""What must stay on a device: a learner gets it and returns it, the engine keeps it, a checkpoint
+holds it."""
 
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
-import foltr.learning
+import foltr.runs.train
+from foltr.components.learners.pdgd import PDGD
 from foltr.experiment import Experiment
 from foltr.kinds import SendsUpdates
-from foltr.learners.pdgd import PDGD
+from foltr.runs.setup import engine_of, population_of
 from foltr.spec import learners
-from foltr.staging import engine_of, population_of
-from foltr.threads import Threads
+from foltr.system.threads import Threads
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Momentum(SendsUpdates):
 @pytest.fixture
 def experiment():
     registered = learners.register(Momentum)
-    yield Experiment(data="Synthetic(queries=20)", learner=registered(), clients=5, participation=0.6, rounds=9)
+    yield Experiment(
+        data="Synthetic(queries=20)", learner=registered(), clients=5, participation=0.6, rounds=9
+    )
     learners.forget(__name__)
 
 
@@ -51,7 +54,7 @@ def kill(progress):
 
 @pytest.fixture
 def saves_often(monkeypatch):
-    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
 
 
 def test_memory_is_each_clients_own_and_survives_a_kill(experiment, tmp_path, saves_often):
@@ -60,12 +63,20 @@ def test_memory_is_each_clients_own_and_survives_a_kill(experiment, tmp_path, sa
         experiment.run(tmp_path, watch=kill)
     resumed = experiment.run(tmp_path)
     assert resumed.params.tobytes() == whole.params.tobytes()
-    assert resumed.final["notes"] == ["runs plainly: there is no compiled twin for Momentum, Linear, Cascade together"]
+    assert resumed.final["notes"] == [
+        "runs plainly: there is no compiled twin for Momentum, Linear, Cascade together"
+    ]
 
 
 @pytest.mark.parametrize("learner", ["FedPer()", "Personal(pull=0.1)"])
 def test_compiled_memory_survives_a_kill(learner, tmp_path, saves_often):
-    fields = dict(data="Synthetic(queries=20)", clients=5, participation=0.6, rounds=9, ranker="MLP(hidden=4)")
+    fields = dict(
+        data="Synthetic(queries=20)",
+        clients=5,
+        participation=0.6,
+        rounds=9,
+        ranker="MLP(hidden=4)",
+    )
     experiment = Experiment(learner=learner, **fields)
     whole, forgetful = experiment.run(), Experiment(**fields).run()
     with pytest.raises(Killed):

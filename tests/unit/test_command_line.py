@@ -14,14 +14,27 @@ import pytest
 from foltr.experiment import Experiment
 from foltr.spec import brief
 
-SMALL = ["--data", "Synthetic(queries=30)", "--clients", "4", "--rounds", "6", "--evaluate-every", "3"]
+SMALL = [
+    "--data",
+    "Synthetic(queries=30)",
+    "--clients",
+    "4",
+    "--rounds",
+    "6",
+    "--evaluate-every",
+    "3",
+]
 
 
 def foltr(*words, cwd, env=None, timeout=120):
     return subprocess.run(
-        [sys.executable, "-m", "foltr", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout,
+        [sys.executable, "-m", "foltr", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
         env={**os.environ, "COLUMNS": "120", **(env or {})},
-    )  # fmt: skip
+    )
 
 
 def refused(*words, cwd, env=None):
@@ -33,7 +46,10 @@ def refused(*words, cwd, env=None):
 
 
 def test_help_is_instant(tmp_path):
-    code = "import sys, foltr.cli\nprint([m for m in ('numba', 'scipy', 'numpy', 'sklearn') if m in sys.modules])"
+    code = (
+        "import sys, foltr.cli.app\nprint([m for m in ('numba', 'scipy', 'numpy', 'sklearn') if m"
+        " in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert "learning to rank" in foltr("--help", cwd=tmp_path).stdout
@@ -44,7 +60,9 @@ def test_help_is_instant(tmp_path):
 def test_help_tells_the_defaults(tmp_path):
     told = re.sub(r"[\s│]+", " ", foltr("run", "--help", cwd=tmp_path).stdout)
     for field in fields(Experiment):
-        plain = {"None": "none", "False": "false", "()": "nobody"}.get(str(field.default), str(field.default))
+        plain = {"None": "none", "False": "false", "()": "nobody"}.get(
+            str(field.default), str(field.default)
+        )
         default = brief(field.default) if is_dataclass(field.default) else plain
         assert f"--{field.name.replace('_', '-')} " in told and f"Default: {default}" in told
 
@@ -62,18 +80,20 @@ def test_run_prints_one_json_object(tmp_path):
 
 def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
     (tmp_path / "my_rule.py").write_text(
-        '"""A rule of my own."""\n'
-        "from dataclasses import dataclass\nfrom foltr.kinds import Memoryless\nfrom foltr.spec import aggregator\n\n"
-        "@aggregator\n@dataclass(frozen=True)\nclass FirstOnly(Memoryless):\n"
-        '    """Listen to the first client only."""\n\n'
-        "    scale: float = 1.0\n\n"
-        "    def combine(self, cohort):\n        return self.scale * cohort.updates[0].astype(float)\n"
+        '"""A rule of my own."""\nfrom dataclasses import dataclass\nfrom foltr.kinds import'
+        " Memoryless\nfrom foltr.spec import"
+        " aggregator\n\n@aggregator\n@dataclass(frozen=True)\nclass FirstOnly(Memoryless):\n   "
+        ' """Listen to the first client only."""\n\n    scale: float = 1.0\n\n    def'
+        " combine(self, cohort):\n        return self.scale * cohort.updates[0].astype(float)\n"
     )
     (tmp_path / "e.toml").write_text(
-        'data = "Synthetic(queries=30)"\nclients = 4\nrounds = 6\naggregator = "FirstOnly()"\nuse = ["my_rule.py"]\n'
+        'data = "Synthetic(queries=30)"\nclients = 4\nrounds = 6\naggregator = "FirstOnly()"\nuse'
+        ' = ["my_rule.py"]\n'
     )
     one = json.loads(foltr("run", "e.toml", "--json", cwd=tmp_path).stdout)
-    two = json.loads(foltr("run", "e.toml", "--aggregator", "FirstOnly(scale=2)", "--json", cwd=tmp_path).stdout)
+    two = json.loads(
+        foltr("run", "e.toml", "--aggregator", "FirstOnly(scale=2)", "--json", cwd=tmp_path).stdout
+    )
     assert one["run"] != two["run"]
     config = tmp_path / two["run"] / "config.toml"
     assert 'aggregator = "FirstOnly(scale=2.0)"' in config.read_text()
@@ -93,13 +113,20 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[foltr.components]\nothers = others_components\n")
     (package / "others_components.py").write_text(
-        "from dataclasses import dataclass\nfrom foltr.kinds import Memoryless\nfrom foltr.spec import aggregator\n\n"
-        '@aggregator\n@dataclass(frozen=True)\nclass Others(Memoryless):\n    """A rule from elsewhere."""\n\n'
-        "    def combine(self, cohort):\n        return cohort.updates.mean(axis=0, dtype=float)\n"
+        "from dataclasses import dataclass\nfrom foltr.kinds import Memoryless\nfrom foltr.spec"
+        " import aggregator\n\n@aggregator\n@dataclass(frozen=True)\nclass Others(Memoryless):\n  "
+        '  """A rule from elsewhere."""\n\n    def combine(self, cohort):\n        return'
+        " cohort.updates.mean(axis=0, dtype=float)\n"
     )
     installed = {"PYTHONPATH": str(package)}
-    assert "A rule from elsewhere." in foltr("list", "aggregators", cwd=tmp_path, env=installed).stdout
-    assert foltr("run", *SMALL, "--aggregator", "Others()", cwd=tmp_path, env=installed).returncode == 0
+    assert (
+        "A rule from elsewhere."
+        in foltr("list", "aggregators", cwd=tmp_path, env=installed).stdout
+    )
+    assert (
+        foltr("run", *SMALL, "--aggregator", "Others()", cwd=tmp_path, env=installed).returncode
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +152,10 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
         (["run", "--threads", "1.5"], "threads: expected int, got 1.5"),
         (["run", "missing.toml"], "cannot read missing.toml"),
         (["run", "--use", "missing.py"], "cannot read missing.py"),
-        (["run", "--learner", "PDGD(lr=3e38, sessions=10)", "--data", "Synthetic(queries=20)"], "steps are too large"),
+        (
+            ["run", "--learner", "PDGD(lr=3e38, sessions=10)", "--data", "Synthetic(queries=20)"],
+            "steps are too large",
+        ),
         (["show", "Maen"], "did you mean 'Mean'"),
         (["list", "ranker"], "did you mean 'rankers'"),
         (["data", "info", "MQ208"], "did you mean 'MQ2008'"),
@@ -148,7 +178,10 @@ def test_a_mistake_is_one_message(words, message, tmp_path):
         ("use = 3\n", "use must be a list of paths"),
         ("clients = 1.5\n", "expected int, got 1.5"),
         (f"clients = 0x{'f' * 5000}\n", "e.toml: it holds an integer of more than 1000 bits"),
-        ("learner" + ".x" * 3000 + " = 1\n", "e.toml: its tables or lists are nested more than 50 deep"),
+        (
+            "learner" + ".x" * 3000 + " = 1\n",
+            "e.toml: its tables or lists are nested more than 50 deep",
+        ),
         ("clients = 1979-05-27\n", "expected int, got datetime.date(1979, 5, 27)"),
     ],
 )
@@ -162,21 +195,30 @@ def test_a_sweep_with_values_of_any_kind_is_told(tmp_path):
     for given, message in (
         ("learner.lr=b'1'", "PDGD.lr: expected float, got b'1'"),
         ("learner.lr={1: 2}", "learner.lr: fields have names, got {1: 2}"),
-        (f"clients=0x{'f' * 5000}", "clients has one value (an int that is too long to show) and a list"),
+        (
+            f"clients=0x{'f' * 5000}",
+            "clients has one value (an int that is too long to show) and a list",
+        ),
     ):
         assert message in refused("sweep", "e.toml", "--dry-run", "--set", given, cwd=tmp_path)
     twice = ["--set", "learner.lr=1", "--set", "learner.lr.x=2"]
-    assert "lr is given as a whole (1) and by a field" in refused("sweep", "e.toml", "--dry-run", *twice, cwd=tmp_path)
+    assert "lr is given as a whole (1) and by a field" in refused(
+        "sweep", "e.toml", "--dry-run", *twice, cwd=tmp_path
+    )
 
 
 def test_a_user_file_that_fails_is_told(tmp_path):
     (tmp_path / "bad.py").write_text("1 / 0\n")
-    assert "bad.py could not be loaded: ZeroDivisionError" in refused("run", "--use", "bad.py", cwd=tmp_path)
+    assert "bad.py could not be loaded: ZeroDivisionError" in refused(
+        "run", "--use", "bad.py", cwd=tmp_path
+    )
 
 
 def test_ctrl_c_in_the_middle(tmp_path):
     words = ["run", "--data", "Synthetic(queries=30)", "--clients", "200", "--rounds", "200000"]
-    process = subprocess.Popen([sys.executable, "-m", "foltr", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "foltr", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     line = process.stderr.readline()  # the first line of progress: it is under way
     assert "interactions/s" in line

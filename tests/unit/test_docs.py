@@ -1,9 +1,10 @@
-"""What the documentation shows works as written, and the site that is built of it stands by itself.
+"""What the documentation shows works as written, and the site that is built of it stands by
+itself.
 
-A page is run from top to bottom in a folder of its own: a block with a title is a file, `sh` and `python` blocks are
-run (Python in one interpreter per page), and the `text` block after one is what it prints, but for measures and times.
-A block that cannot be run has a comment above it, `<!-- not run: why -->`.
-"""
+A page is run from top to bottom in a folder of its own: a block with a title is a file, `sh` and
+`python` blocks are run (Python in one interpreter per page), and the `text` block after one is
+what it prints, but for measures and times. A block that cannot be run has a comment above it,
+`<!-- not run: why -->`."""
 
 import contextlib
 import io
@@ -26,19 +27,26 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from foltr.cli import app
+from foltr.cli.app import app
 from foltr.spec import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 FENCE = re.compile(
-    r"(?:^<!-- not run: (?P<why>.+?) -->\n)?^```(?P<language>\w*)(?P<more>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+    r"(?:^<!-- not run: (?P<why>.+?)"
+    r" -->\n)?^```(?P<language>\w*)(?P<more>[^\n]*)\n(?P<code>.*?)^```$",
+    re.M | re.S,
 )
 # between runs and machines: identities, times, sparklines, and the width of a table's columns
 VARIES = re.compile(r"[0-9a-f]{16}|\d+(:\d\d)+|\d*\.\d+ s\b|[▁-█]+|[┏━┳┓┃┡╇┩│├─┼┤└┴┘]+")
 NUMBER = re.compile(r"\d*\.\d+")
-SHOWN = {"python", "sh", "text", "toml"}  # other languages would not be tested: give such a block a reason
+SHOWN = {
+    "python",
+    "sh",
+    "text",
+    "toml",
+}  # other languages would not be tested: give such a block a reason
 
 
 @dataclass(frozen=True)
@@ -59,12 +67,15 @@ def blocks(page):
     for found in FENCE.finditer(text):
         title = re.search(r'title="([^"]+)"', found["more"])
         line = text.count("\n", 0, found.start("language")) + 1
-        yield Block(page, line, found["language"], title[1] if title else None, found["code"], found["why"])
+        yield Block(
+            page, line, found["language"], title[1] if title else None, found["code"], found["why"]
+        )
 
 
 def alike(line, other):
-    """Whether two lines say the same, but for what differs from run to run. Measures may differ in the last bits, as
-    another processor adds them up in another order: by a hundredth of themselves."""
+    """Whether two lines say the same, but for what differs from run to run. Measures may differ in
+    the last bits, as another processor adds them up in another order: by a hundredth of
+    themselves."""
     line, other = VARIES.sub(" ", line), VARIES.sub(" ", other)
     numbers, others = (list(map(float, NUMBER.findall(each))) for each in (line, other))
     said = NUMBER.sub(" ", line).split() == NUMBER.sub(" ", other).split()
@@ -104,7 +115,9 @@ def run_page(page):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
-            assert done.returncode == 0, f"{block}: exit code {done.returncode}\n{block.code}\n{done.stdout}"
+            assert done.returncode == 0, (
+                f"{block}: exit code {done.returncode}\n{block.code}\n{done.stdout}"
+            )
             printed = done.stdout
         elif block.language == "text" and printed is not None:
             check_printed(block, printed)
@@ -113,23 +126,39 @@ def run_page(page):
 def in_folder(folder, *command):
     """A process that finds the commands of this environment, on plain output of a known width."""
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = {**os.environ, "PATH": paths, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "NO_MKDOCS_2_WARNING": "1"}
+    env = {
+        **os.environ,
+        "PATH": paths,
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "NO_MKDOCS_2_WARNING": "1",
+    }
     words = [str(word) for word in command]
-    return subprocess.run(words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.run(
+        words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def runs(page):
-    return any(block.language in ("python", "sh", "toml") and not block.why_not for block in blocks(page))
+    return any(
+        block.language in ("python", "sh", "toml") and not block.why_not for block in blocks(page)
+    )
 
 
 @pytest.fixture(scope="module")
 def pages_at_work(request, tmp_path_factory):
     """All pages that were asked for, two at a time, each in a folder and a process of its own."""
-    asked = [item.callspec.params["page"] for item in request.session.items
-             if item.nodeid.partition("[")[0].endswith("::test_a_page_works_as_written")]  # fmt: skip
+    asked = [
+        item.callspec.params["page"]
+        for item in request.session.items
+        if item.nodeid.partition("[")[0].endswith("::test_a_page_works_as_written")
+    ]
     with ThreadPoolExecutor(2) as pool:
         yield {
-            page: pool.submit(in_folder, tmp_path_factory.mktemp("page"), sys.executable, __file__, page)
+            page: pool.submit(
+                in_folder, tmp_path_factory.mktemp("page"), sys.executable, __file__, page
+            )
             for page in asked
         }
 
@@ -156,7 +185,9 @@ def taught():
     for page in PAGES:
         for block in blocks(page):
             if block.title and block.title.endswith(".py") and not block.why_not:
-                names = re.findall(r"^@\w+\n@dataclass\(frozen=True\)\nclass (\w+)", block.code, re.M)
+                names = re.findall(
+                    r"^@\w+\n@dataclass\(frozen=True\)\nclass (\w+)", block.code, re.M
+                )
                 yield from ((name, block) for name in names)
 
 
@@ -182,7 +213,9 @@ def site(tmp_path_factory):
     """The site, built as strictly as mkdocs can: a link or an anchor that leads nowhere fails."""
     folder = tmp_path_factory.mktemp("site")
     pytest.importorskip("material", reason="the site needs pip install 'foltr[docs]'")
-    done = in_folder(ROOT, sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
+    done = in_folder(
+        ROOT, sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder
+    )
     assert done.returncode == 0, done.stdout
     return folder
 
@@ -215,20 +248,26 @@ def test_the_site_asks_no_other_host_for_anything(site):
         parser = Fetched()
         parser.feed(text)
         assert not [url for url in parser.found if elsewhere.match(url)], page
-        assert "mermaid" not in text  # the one thing that the theme's script would load from elsewhere
+        assert (
+            "mermaid" not in text
+        )  # the one thing that the theme's script would load from elsewhere
     for style in [*site.rglob("*.css"), *site.rglob("*.svg")]:
         urls = re.findall(
-            r"""(?:url\(|@import\s+|\bhref=)["']?((?:https?:)?//[^"')\s]+)""", style.read_text(encoding="utf-8")
+            r"""(?:url\(|@import\s+|\bhref=)["']?((?:https?:)?//[^"')\s]+)""",
+            style.read_text(encoding="utf-8"),
         )
         assert not urls, style
     for script in site.rglob("*.js"):
         text = script.read_text(encoding="utf-8")
-        loaded = re.findall(r"""(?:import|fetch|importScripts|\.src)\s*[(=]\s*["'](https?://[^"']+)""", text)
+        loaded = re.findall(
+            r"""(?:import|fetch|importScripts|\.src)\s*[(=]\s*["'](https?://[^"']+)""", text
+        )
         assert not loaded, script
 
 
 def test_the_site_in_a_browser(site):
-    """Every page, in light and dark: nothing fetched from elsewhere, nothing broken, and the search finds."""
+    """Every page, in light and dark: nothing fetched from elsewhere, nothing broken, and the
+    search finds."""
     browsers = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
@@ -236,14 +275,22 @@ def test_the_site_in_a_browser(site):
         Thread(target=server.serve_forever, daemon=True).start()
         home, asked, wrong = f"http://127.0.0.1:{server.server_port}/", [], []
         with browsers.sync_playwright() as play:
-            options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+            options = [
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+            ]
             browser = play.chromium.launch(executable_path=chromium, args=options)
             pages = sorted(file.relative_to(site).as_posix() for file in site.rglob("*.html"))
             for scheme, looked_at in (("light", pages), ("dark", ["index.html"])):
                 page = browser.new_page(color_scheme=scheme)
                 page.on("request", lambda request: asked.append(request.url))
                 page.on("pageerror", lambda error: wrong.append(str(error)))
-                page.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
+                page.on(
+                    "response",
+                    lambda answer: wrong.append(answer.url) if answer.status >= 400 else None,
+                )
                 for path in looked_at:
                     page.goto(home + path)
                 shown = page.evaluate("document.body.getAttribute('data-md-color-scheme')")
@@ -253,7 +300,9 @@ def test_the_site_in_a_browser(site):
             browser.close()
         server.shutdown()
     assert not wrong
-    assert {url.split("/")[2] for url in asked if not url.startswith("data:")} == {home.split("/")[2]}
+    assert {url.split("/")[2] for url in asked if not url.startswith("data:")} == {
+        home.split("/")[2]
+    }
 
 
 def test_the_reference_holds_every_command_option_and_component(site):

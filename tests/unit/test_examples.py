@@ -1,5 +1,5 @@
-"""Every file in examples/ works: scripts run, TOML files are swept and reported, components are those of the pages (and
-so pass the contracts: test_docs.py). A new file is found by itself."""
+"""Every file in examples/ works: scripts run, TOML files are swept and reported, components are
+those of the pages (and so pass the contracts: test_docs.py). A new file is found by itself."""
 
 import os
 import subprocess
@@ -18,7 +18,9 @@ COMPONENTS = sorted((EXAMPLES / "components").glob("*.py"))
 def done(folder, *command):
     env = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
     words = [sys.executable, *map(str, command)]
-    made = subprocess.run(words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    made = subprocess.run(
+        words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     assert made.returncode == 0, made.stdout
     return made.stdout
 
@@ -35,17 +37,25 @@ def test_a_script_runs_and_writes_only_into_its_own_folder(script, tmp_path):
 
 @pytest.mark.parametrize("file", SWEEPS, ids=named)
 def test_a_sweep_becomes_a_report(file, tmp_path):
-    assert "0 failed" in done(tmp_path, "-m", "foltr", "sweep", file, "--jobs", "2", "--out", "runs")
+    assert "0 failed" in done(
+        tmp_path, "-m", "foltr", "sweep", file, "--jobs", "2", "--out", "runs"
+    )
     record = f"runs/{file.stem}.sweep.json"
     outs = ["report.html", "curves.pdf", "table.tex", "table.csv", "runs.parquet"]
-    done(tmp_path, "-m", "foltr", "report", record, *(word for out in outs for word in ("-o", out)))
+    done(
+        tmp_path, "-m", "foltr", "report", record, *(word for out in outs for word in ("-o", out))
+    )
     assert all((tmp_path / out).stat().st_size > 500 for out in outs)
 
 
 @pytest.mark.parametrize("file", COMPONENTS, ids=named)
 def test_a_component_is_the_one_that_the_pages_explain(file):
-    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "howto").glob("*.md"))
-    assert file.read_text(encoding="utf-8").partition('"""\n\n')[2] in pages  # all but the first line
+    pages = "\n".join(
+        page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "howto").glob("*.md")
+    )
+    assert (
+        file.read_text(encoding="utf-8").partition('"""\n\n')[2] in pages
+    )  # all but the first line
 
 
 def test_the_list_of_examples_is_complete():

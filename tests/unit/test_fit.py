@@ -1,4 +1,5 @@
-"""What does not go together is refused when the experiment is built; and rounds in which messages are lost."""
+"""What does not go together is refused when the experiment is built; and rounds in which messages
+are lost."""
 
 from dataclasses import dataclass
 
@@ -6,13 +7,13 @@ import numpy as np
 import pytest
 
 from foltr import Experiment
+from foltr.components.learners.es import ES, read_messages
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.kinds import Memoryless, SendsUpdates, Untouched
-from foltr.learners.es import ES, read_messages
-from foltr.privacy_account import ledger_of
+from foltr.runs.account import ledger_of
+from foltr.runs.config import experiment
 from foltr.spec import aggregators, channels, learners, privatizers
-from foltr.toml import experiment
 
 SMALL = {"data": "Synthetic(queries=20)", "clients": 30, "rounds": 4, "evaluate_every": 4}
 
@@ -42,7 +43,11 @@ class AllOrNothing:
     def carry(self, cohort, asked, rng):
         if len(cohort) < self.least:
             raise Withheld
-        return Cohort(np.array([-1]), cohort.updates.mean(axis=0, keepdims=True), cohort.weights.sum(keepdims=True))
+        return Cohort(
+            np.array([-1]),
+            cohort.updates.mean(axis=0, keepdims=True),
+            cohort.weights.sum(keepdims=True),
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +66,10 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
         ({"privacy": "RandomizedReward(p=0.9)"}, "PDGD sends none"),
         ({"privacy": GAMMA, "learner": "ES()"}, "ES sends rewards"),
         ({"privacy": "RandomizedReward(p=0.09)", "learner": "ES()"}, "p must be above 1 / 11"),
-        ({"privacy": "RandomizedReward(p=0.3)", "learner": "ES(levels=3)"}, "p must be above 1 / 3"),
+        (
+            {"privacy": "RandomizedReward(p=0.3)", "learner": "ES(levels=3)"},
+            "p must be above 1 / 3",
+        ),
         ({"privacy": "RandomizedReward(p=1.1)", "learner": "ES()"}, "p is a probability"),
         ({"privacy": "RandomizedReward(p=0)", "learner": "ES()"}, "p is a probability"),
         ({"privacy": "GammaShares(epsilon=0, sensitivity=3)"}, "epsilon must be > 0, got 0"),
@@ -71,7 +79,10 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
         ({"privacy": "Gaussian(noise=1, clip=1, where='sever')"}, "'sever' is none of"),
         ({"privacy": GAMMA, "learner": "PDGD(max_norm=3)"}, "max_norm=3.0 is not the ball of 1.5"),
         ({"privacy": GAMMA, "aggregator": "FirstRow()"}, "FirstRow looks at single updates"),
-        ({"privacy": "Gaussian(noise=1, clip=1, where='server')", "aggregator": "FirstRow()"}, "made for their mean"),
+        (
+            {"privacy": "Gaussian(noise=1, clip=1, where='server')", "aggregator": "FirstRow()"},
+            "made for their mean",
+        ),
         ({"channel": "AllOrNothing()", "aggregator": "FirstRow()"}, "which AllOrNothing hides"),
         ({"channel": "AllOrNothing()", "learner": "ES()"}, "whose sum means nothing"),
         ({"channel": "AllOrNothing()", "dropout": 0.5}, "about 15 of 30 messages arrive"),
@@ -146,9 +157,9 @@ def test_all_messages_lost():
 
 
 def test_withheld_rounds_survive_a_resume(tmp_path, monkeypatch):
-    import foltr.learning
+    import foltr.runs.train
 
-    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
     e = Experiment(**{**SMALL, "rounds": 30}, channel="AllOrNothing(least=24)", dropout=0.2)
 
     class Killed(BaseException):
@@ -185,7 +196,12 @@ class Odd(Untouched):
     how: str = "fine"
 
     def on_client(self, payload, n, rng):
-        wrong = {"scalar": np.float32(1), "one": payload[:1], "double": payload.astype(float), "rows": payload[None]}
+        wrong = {
+            "scalar": np.float32(1),
+            "one": payload[:1],
+            "double": payload.astype(float),
+            "rows": payload[None],
+        }
         return wrong.get(self.how, payload)
 
     def on_server(self, direction, n, rng):
@@ -236,7 +252,8 @@ def test_events_that_nobody_knows_are_refused(wrong_ones, how):
 
 
 @pytest.mark.parametrize(
-    "how, why", [("often", "twice"), ("many", "one of 1000 rewards, and declared 3"), ("range", "reward 7")]
+    "how, why",
+    [("often", "twice"), ("many", "one of 1000 rewards, and declared 3"), ("range", "reward 7")],
 )
 def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
     e = Experiment(**SMALL, learner=f"Twice(how={how!r})", privacy="RandomizedReward(p=0.6)")
@@ -246,7 +263,9 @@ def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
 
 def test_a_step_that_would_round_the_noise_away_is_refused():
     fields = {**SMALL, "privacy": "Gaussian(noise=5, clip=0.2, where='shares')"}
-    with pytest.raises(Mistake, match="which would round away some of their noise: give it finer ones"):
+    with pytest.raises(
+        Mistake, match="which would round away some of their noise: give it finer ones"
+    ):
         Experiment(**fields, channel="SecureSum(fraction_bits=4)")
     Experiment(**fields, channel="SecureSum()")
 
@@ -284,7 +303,11 @@ def test_a_threshold_that_is_just_met(dropout):
     exact = [n for n in range(10, 400, 10) if round((1 - dropout) * n, 6) % 1 == 0]
     assert len(exact) >= 7
     for n in exact:
-        e = Experiment(**{**SMALL, "clients": n}, channel=f"SecureSum(threshold={1 - dropout})", dropout=dropout)
+        e = Experiment(
+            **{**SMALL, "clients": n},
+            channel=f"SecureSum(threshold={1 - dropout})",
+            dropout=dropout,
+        )
         assert e.channel.fewest(n) == round((1 - dropout) * n)
 
 
@@ -292,8 +315,14 @@ def test_a_threshold_that_is_just_met(dropout):
     (10, "SecureSum()", 6), (128, "SecureSum()", 85), (1000, "SecureSum()", 200),
     (1000, "SecureSum(consistency=True)", 666), (1000, "SecureSum(threshold=0.9)", 200),
 ])  # fmt: skip
-def test_more_colluding_clients_than_a_channel_withstands_are_promised_nothing(clients, channel, most):
-    fields = {**SMALL, "clients": clients, "privacy": "Gaussian(noise=20, clip=0.1, where='shares')"}
+def test_more_colluding_clients_than_a_channel_withstands_are_promised_nothing(
+    clients, channel, most
+):
+    fields = {
+        **SMALL,
+        "clients": clients,
+        "privacy": "Gaussian(noise=20, clip=0.1, where='shares')",
+    }
     e = Experiment(**fields, channel=channel)
     assert ledger_of(e, 46, colluding=most).promised("server", "round").epsilon < 10.0
     with pytest.raises(Mistake, match=f"it withstands {most}"):

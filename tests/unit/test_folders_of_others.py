@@ -1,4 +1,5 @@
-"""A folder of runs may be somebody else's: what looks like a file in it may be a pipe, a link or a folder."""
+"""A folder of runs may be somebody else's: what looks like a file in it may be a pipe, a link or a
+folder."""
 
 import json
 import os
@@ -11,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from foltr.claim import claimed
+from foltr.cli.housekeeping import status
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.history import History
-from foltr.housekeeping import status
-from foltr.record import Folder
 from foltr.report.forgetting import _beside
 from foltr.results import load_runs
+from foltr.runs.folder import Folder
+from foltr.runs.lock import claimed
+from foltr.world.history import History
 
 
 @pytest.fixture
@@ -67,7 +68,9 @@ def run(finished, tmp_path):
 
 
 @no_files
-@pytest.mark.parametrize("name", ["result.json", "config.toml", "environment.json", "metrics.csv", "params.npy"])
+@pytest.mark.parametrize(
+    "name", ["result.json", "config.toml", "environment.json", "metrics.csv", "params.npy"]
+)
 def test_a_run_whose_files_are_none_is_skipped_with_the_reason(name, kind, run, bounded):
     instead(run / name, kind)
     runs = load_runs(run.parent)
@@ -106,7 +109,9 @@ def test_a_record_of_a_sweep_that_is_no_file(kind, run, bounded):
     assert status(run.parent).sweeps == ()
 
 
-@pytest.mark.parametrize("name", ["../x", "/dev/zero", "a/../../x", "..", ".", "", "pipe", "link", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["../x", "/dev/zero", "a/../../x", "..", ".", "", "pipe", "link", "a\0b"]
+)
 def test_sums_are_of_files_in_the_folder(name, run, bounded):
     (run.parent / "x").write_text("theirs")
     (run / "a").mkdir()
@@ -124,7 +129,9 @@ def test_sums_are_of_files_in_the_folder(name, run, bounded):
 def test_other_sums_do_not_stand_for_those_that_are_missing(run):
     result = json.loads((run / "result.json").read_text())
     del result["sums"]["params.npy"]
-    result["sums"]["queries.csv"] = blake2b((run / "queries.csv").read_bytes(), digest_size=8).hexdigest()
+    result["sums"]["queries.csv"] = blake2b(
+        (run / "queries.csv").read_bytes(), digest_size=8
+    ).hexdigest()
     (run / "result.json").write_text(json.dumps(result))
     assert "sums are missing" in load_runs(run.parent).skipped[0].why
 
@@ -132,7 +139,9 @@ def test_other_sums_do_not_stand_for_those_that_are_missing(run):
 def test_a_report_of_a_folder_that_holds_a_pipe_ends(run):
     def foltr(*words):
         command = [sys.executable, "-m", "foltr", *words]
-        return subprocess.run(command, cwd=run.parent.parent, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            command, cwd=run.parent.parent, capture_output=True, text=True, timeout=120
+        )
 
     shutil.copytree(run, run.with_name("good"))
     instead(run / "metrics.csv", "a pipe")

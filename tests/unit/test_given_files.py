@@ -1,4 +1,5 @@
-"""What looks at files and runs that may be somebody else's loads no code but that of files that were given."""
+"""What looks at files and runs that may be somebody else's loads no code but that of files that
+were given."""
 
 import json
 import py_compile
@@ -9,8 +10,8 @@ from py_compile import PycInvalidationMode
 import pytest
 from typer.testing import CliRunner
 
-from foltr import user_files
-from foltr.cli import app
+from foltr.cli.app import app
+from foltr.runs import user_files
 
 RULE = """
 from dataclasses import dataclass
@@ -83,8 +84,13 @@ def executed(tmp_path):
 
 def target(command, theirs):
     folder, run = theirs
-    return {"privacy": folder / "e.toml", "privacy of a sweep": folder / "sweep.toml", "audit": run,
-            "audit of a file": folder / "e.toml", "unlearn": run}[command]  # fmt: skip
+    return {
+        "privacy": folder / "e.toml",
+        "privacy of a sweep": folder / "sweep.toml",
+        "audit": run,
+        "audit of a file": folder / "e.toml",
+        "unlearn": run,
+    }[command]
 
 
 ALL = ["privacy", "privacy of a sweep", "audit", "audit of a file", "unlearn"]
@@ -147,8 +153,20 @@ def test_files_of_one_name_are_given_one_by_one(theirs, tmp_path):
     (folder / "more" / "my_rule.py").write_text("")
     file = folder / "e.toml"
     file.write_text(EXPERIMENT.replace('"my_rule.py"', '"my_rule.py", "more/my_rule.py"'))
-    assert foltr("privacy", file, "--use", folder / "my_rule.py")[0] == 2 and executed(tmp_path) == []
-    assert foltr("privacy", file, "--use", folder / "my_rule.py", "--use", folder / "more" / "my_rule.py")[0] == 0
+    assert (
+        foltr("privacy", file, "--use", folder / "my_rule.py")[0] == 2 and executed(tmp_path) == []
+    )
+    assert (
+        foltr(
+            "privacy",
+            file,
+            "--use",
+            folder / "my_rule.py",
+            "--use",
+            folder / "more" / "my_rule.py",
+        )[0]
+        == 0
+    )
 
 
 def test_who_runs_a_file_runs_what_it_names(theirs, tmp_path):
@@ -161,18 +179,22 @@ def test_who_runs_a_file_runs_what_it_names(theirs, tmp_path):
 
 
 def test_what_is_executed_is_the_source_that_one_can_read(theirs, tmp_path):
-    """Not what lies compiled beside it, which may be of another source and say that nobody need look."""
+    """Not what lies compiled beside it, which may be of another source and say that nobody need
+    look."""
     rule = theirs[0] / "my_rule.py"
     text = rule.read_text()
     write_rule(rule, tmp_path, "compiled")
-    py_compile.compile(rule, cache_from_source(rule), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+    py_compile.compile(
+        rule, cache_from_source(rule), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
+    )
     rule.write_text(text)
     assert foltr("privacy", theirs[0] / "e.toml", "--use", rule)[0] == 0
     assert executed(tmp_path) == ["theirs"]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("\\u0000", "must be a list of paths"), ("a\\u001b[2Jb.py", r"\x1b[2Jb.py"), ("", "--use")]
+    ("name", "said"),
+    [("\\u0000", "must be a list of paths"), ("a\\u001b[2Jb.py", r"\x1b[2Jb.py"), ("", "--use")],
 )
 def test_no_name_steers_the_terminal_or_ends_in_a_traceback(name, said, tmp_path):
     (tmp_path / "e.toml").write_text(f'use = ["{name}"]\n')

@@ -1,4 +1,5 @@
-"""What a reviewer broke once: faulty components, damaged files, odd surroundings. Each is one message or just works."""
+"""What a reviewer broke once: faulty components, damaged files, odd surroundings. Each is one
+message or just works."""
 
 import json
 import os
@@ -9,14 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from foltr.data.synthetic import Synthetic
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.sources.synthetic import Synthetic
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.kinds import Memoryless
-from foltr.learners.pdgd import PDGD
-from foltr.record import Folder
-from foltr.simulation import iid
+from foltr.runs.folder import Folder
 from foltr.spec import FAMILIES, aggregators, click_models, optimizers, rankers, sources
+from foltr.world.population import iid
 
 SMALL = Experiment(data="Synthetic(queries=20)", clients=3, rounds=3)  # type: ignore[arg-type]
 
@@ -57,10 +58,14 @@ def test_click_tables_are_checked_before_a_kernel_reads_them(fields, message):
 @pytest.mark.parametrize(
     ("table", "value", "message"),
     [
-        ("stops", 10**6, "documents"), ("labelling", 1, "labellings"), ("first", 20, "blocks"),
-        ("last", 21, "blocks"), ("models", 1, "click models"), ("sessions", 0, "at least once"),
+        ("stops", 10**6, "documents"),
+        ("labelling", 1, "labellings"),
+        ("first", 20, "blocks"),
+        ("last", 21, "blocks"),
+        ("models", 1, "click models"),
+        ("sessions", 0, "at least once"),
     ],
-)  # fmt: skip
+)
 def test_a_population_must_exist(table, value, message):
     people = iid(SMALL.data.load("train"), SMALL.users, 3, 2)
     wrong = getattr(people, table).copy()
@@ -81,11 +86,17 @@ class Split:
         data = Synthetic(queries=20).load("train")
         if split == "train":
             return data
-        changes = {"grades": {"grades": 5}, "width": {"width": 40}, "label": {"labels": data.labels + np.int8(1)}}
+        changes = {
+            "grades": {"grades": 5},
+            "width": {"width": 40},
+            "label": {"labels": data.labels + np.int8(1)},
+        }
         return replace(data, **changes[self.change])
 
 
-@pytest.mark.parametrize(("change", "message"), [("grades", "fit"), ("width", "fit"), ("label", "reach")])
+@pytest.mark.parametrize(
+    ("change", "message"), [("grades", "fit"), ("width", "fit"), ("label", "reach")]
+)
 def test_splits_must_fit_together(change, message):
     sources.register(Split)
     with pytest.raises(Mistake, match=message):
@@ -138,7 +149,12 @@ class Odd(Memoryless):
 
     def combine(self, cohort):
         mean = cohort.updates.mean(axis=0, dtype=float)
-        return {"one number": mean.sum(), "one row": mean[:1], "complex": mean * 1j, "short": mean[:-1]}[self.kind]
+        return {
+            "one number": mean.sum(),
+            "one row": mean[:1],
+            "complex": mean * 1j,
+            "short": mean[:-1],
+        }[self.kind]
 
 
 @pytest.mark.parametrize("kind", ["one number", "one row", "complex", "short"])
@@ -177,7 +193,9 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize(("name", "content"), [(name, c) for name, all_ in DAMAGE.items() for c in all_])
+@pytest.mark.parametrize(
+    ("name", "content"), [(name, c) for name, all_ in DAMAGE.items() for c in all_]
+)
 def test_a_damaged_result_is_told(name, content, tmp_path):
     folder = SMALL.run(tmp_path).folder
     (folder / name).write_bytes(content)
@@ -195,7 +213,11 @@ def test_a_result_that_lost_rounds_is_told(tmp_path):
 
 def test_a_damaged_checkpoint_is_told(tmp_path):
     file = tmp_path / "checkpoint.npz"
-    for save in (lambda f: f.write(b""), lambda f: np.save(f, np.zeros(3)), lambda f: np.savez(f, other=np.zeros(3))):
+    for save in (
+        lambda f: f.write(b""),
+        lambda f: np.save(f, np.zeros(3)),
+        lambda f: np.savez(f, other=np.zeros(3)),
+    ):
         with open(file, "wb") as opened:
             save(opened)
         with pytest.raises(Mistake, match="delete it to start this run again"):
@@ -204,7 +226,9 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
 
 def foltr(*words, cwd, **env):
     words = [sys.executable, "-m", "foltr", *words]
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, env={**os.environ, **env}, timeout=120)
+    return subprocess.run(
+        words, cwd=cwd, capture_output=True, text=True, env={**os.environ, **env}, timeout=120
+    )
 
 
 QUICK = ["run", "--data", "Synthetic(queries=20)", "--clients", "2", "--rounds", "2"]
@@ -213,7 +237,9 @@ QUICK = ["run", "--data", "Synthetic(queries=20)", "--clients", "2", "--rounds",
 def letor(folder, label):
     folder.mkdir(parents=True)
     for name in ("train.txt", "test.txt"):
-        (folder / name).write_text("".join(f"{label} qid:{q} 1:0.{d} 2:0.{q}\n" for q in (1, 2) for d in (3, 4, 5)))
+        (folder / name).write_text(
+            "".join(f"{label} qid:{q} 1:0.{d} 2:0.{q}\n" for q in (1, 2) for d in (3, 4, 5))
+        )
 
 
 def test_json_stays_json_where_nothing_is_relevant(tmp_path):
@@ -234,14 +260,19 @@ def test_an_output_that_knows_no_bars(tmp_path):
 def test_a_path_in_any_script_comes_back_from_the_config(tmp_path):
     letor(tmp_path / "sp ace ünï😀", 1)
     words = ["--rounds", "2", "--clients", "2", "--json"]
-    first = json.loads(foltr("run", "--data", "Letor(path='sp ace ünï😀', grades=3)", *words, cwd=tmp_path).stdout)
+    first = json.loads(
+        foltr("run", "--data", "Letor(path='sp ace ünï😀', grades=3)", *words, cwd=tmp_path).stdout
+    )
     again = foltr("run", f"{first['run']}/config.toml", "--json", cwd=tmp_path)
     assert json.loads(again.stdout) == first
 
 
 def test_a_damaged_compile_cache_is_compiled_anew(tmp_path):
     cache = str(tmp_path / "cache")
-    code = "import numpy as np\nfrom foltr.kernels.lists import finite\nprint(finite(np.zeros(3, np.float32), 3))"
+    code = (
+        "import numpy as np\nfrom foltr.kernels.lists import finite\nprint(finite(np.zeros(3,"
+        " np.float32), 3))"
+    )
     for content in (b"", b"garbage"):
         for ending in ("nbi", "nbc"):
             env = {**os.environ, "FOLTR_CACHE": cache}
@@ -260,13 +291,16 @@ from concurrent.futures import ThreadPoolExecutor
 from foltr.experiment import Experiment
 
 def run(i):
-    e = Experiment(data="Synthetic(queries=20)", ranker="Linear()", optimizer="Adam()", clients=2, rounds=2)
+    parts = dict(data="Synthetic(queries=20)", ranker="Linear()", optimizer="Adam()")
+    e = Experiment(clients=2, rounds=2, **parts)
     return e.run("runs").params.tobytes()
 
 with ThreadPoolExecutor(8) as pool:
     print(len(set(pool.map(run, range(8)))))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.stdout == "1\n", done.stderr
 
 
@@ -289,7 +323,9 @@ def test_impossible_things_are_refused(words, message, tmp_path):
 
 
 def test_a_file_that_is_barely_toml(tmp_path):
-    (tmp_path / "e.toml").write_text("\ufeff" + 'data = "Synthetic(queries=20)"\nclients = 2\nrounds = 2\n', "utf-8")
+    (tmp_path / "e.toml").write_text(
+        "\ufeff" + 'data = "Synthetic(queries=20)"\nclients = 2\nrounds = 2\n', "utf-8"
+    )
     assert foltr("run", "e.toml", cwd=tmp_path).returncode == 0
     (tmp_path / "deep.toml").write_text("clients = " + "[" * 100_000)
     assert foltr("run", "deep.toml", cwd=tmp_path).returncode == 2

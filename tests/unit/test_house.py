@@ -12,7 +12,9 @@ from foltr import spec
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "foltr"
 FILES = sorted(SOURCE.rglob("*.py"))
-FAMILIES = {registry.folder for registry in spec.FAMILIES} - {"data"}  # which reads files: by kernels, and by their age
+FAMILIES = {registry.folder for registry in spec.FAMILIES} - {
+    "data"
+}  # which reads files: by kernels, and by their age
 
 
 def imported(file):
@@ -30,7 +32,9 @@ def test_families_know_only_what_lies_below_them(file):
     if family in FAMILIES:
         assert not names & (FAMILIES - {family})
         above = {"engines", "experiment", "running", "kernels", "simulation", "federation", "cli"}
-        assert not names & (above - {"simulation"} if family == "partitions" else above)  # they make its tables
+        assert not names & (
+            above - {"simulation"} if family == "partitions" else above
+        )  # they make its tables
     if file.name == "core.py":
         assert names <= {"errors", "seeds", "privacy"}  # the latter two for annotations only
 
@@ -48,7 +52,13 @@ def test_compiled_code_depends_only_on_what_its_cache_is_named_by():
 def test_nothing_banned(file):
     text = file.read_text()
     assert not re.search(r"\bnp\.random\.|^\s*import random\b|\bhasattr\(", text, re.MULTILINE)
-    if file.relative_to(SOURCE).parts[0] in {*FAMILIES, "kernels", "engines", "federation.py", "simulation.py"}:
+    if file.relative_to(SOURCE).parts[0] in {
+        *FAMILIES,
+        "kernels",
+        "engines",
+        "federation.py",
+        "simulation.py",
+    }:
         assert not re.search(r"\bimport (time|datetime)\b", text)  # results know no clock
     assert len(text.splitlines()) <= 300
 
@@ -84,10 +94,10 @@ def test_only_the_command_line_knows_typer_and_no_family_knows_reports(file):
 def test_an_engine_is_what_knows_kernels():
     """`import foltr` and every component load neither numba nor scipy."""
     code = (
-        "import sys, foltr\nfrom foltr.spec import FAMILIES\n[family.members() for family in FAMILIES]\n"
-        "import foltr.experiment\n"
-        "heavy = ('numba', 'scipy', 'sklearn', 'cryptography', 'dp_accounting', 'lightgbm')\n"
-        "print([m for m in heavy if m in sys.modules])"
+        "import sys, foltr\nfrom foltr.spec import FAMILIES\n[family.members() for family in"
+        " FAMILIES]\nimport foltr.experiment\nheavy = ('numba', 'scipy', 'sklearn',"
+        " 'cryptography', 'dp_accounting', 'lightgbm')\nprint([m for m in heavy if m in"
+        " sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

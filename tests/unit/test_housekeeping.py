@@ -6,25 +6,28 @@ import sys
 
 import pytest
 
-from foltr.claim import Claim
+from foltr.cli.housekeeping import removals, remove, status
 from foltr.experiment import Experiment
-from foltr.housekeeping import removals, remove, status
-from foltr.record import Folder
-from foltr.sweep import Point
-from foltr.sweeping import sweep
+from foltr.runs.folder import Folder
+from foltr.runs.lock import Claim
+from foltr.sweeps.file import Point
+from foltr.sweeps.run import sweep
 
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_every": 3}
 
 
 def foltr(*words, cwd=None):
-    done = subprocess.run([sys.executable, "-m", "foltr", *map(str, words)], capture_output=True, text=True, cwd=cwd)
+    done = subprocess.run(
+        [sys.executable, "-m", "foltr", *map(str, words)], capture_output=True, text=True, cwd=cwd
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two finished, one failed, one interrupted with a checkpoint, one without, one being made; a stranger."""
+    """Two finished, one failed, one interrupted with a checkpoint, one without, one being made; a
+    stranger."""
     out = tmp_path / "runs"
     points = [Point(Experiment(**SMALL, seed=seed), None) for seed in (1, 2)]
     swept = sweep(points, out, "s")
@@ -48,14 +51,21 @@ def runs(tmp_path):
 
 def test_status_tells_them_apart(runs):
     now = status(runs)
-    assert len(now.runs) == 2 and [path.name for path in now.running] == ["Running-PDGD-Linear-dddddddddddddddd"]
+    assert len(now.runs) == 2 and [path.name for path in now.running] == [
+        "Running-PDGD-Linear-dddddddddddddddd"
+    ]
     assert [path.name for path in now.interrupted] == [
         "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb",
         "Stopped-PDGD-Linear-cccccccccccccccc",
     ]
-    assert [(path.name, why) for path, why in now.failed] == [("Failed-PDGD-Linear-aaaaaaaaaaaaaaaa", "no luck")]
+    assert [(path.name, why) for path, why in now.failed] == [
+        ("Failed-PDGD-Linear-aaaaaaaaaaaaaaaa", "no luck")
+    ]
     done = foltr("status", runs)
-    assert "2 finished runs, 1 running, 2 interrupted, 1 failed" in done.stdout and "no luck" in done.stdout
+    assert (
+        "2 finished runs, 1 running, 2 interrupted, 1 failed" in done.stdout
+        and "no luck" in done.stdout
+    )
     assert foltr("status", runs / "nowhere").returncode == 2
 
 
@@ -70,7 +80,9 @@ def test_clean_removes_no_result_unless_told(runs):
         "Stopped-PDGD-Linear-cccccccccccccccc",
         ".metrics.csv.123.456",
     }
-    assert names(runs, interrupted=True) == names(runs) | {"Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb"}
+    assert names(runs, interrupted=True) == names(runs) | {
+        "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb"
+    }
     assert names(runs, finished=True) == names(runs) | finished | {"s.sweep.json"}
     before = sorted(runs.rglob("*"))
     assert "add --yes" in foltr("clean", runs).stdout and sorted(runs.rglob("*")) == before
@@ -84,7 +96,11 @@ def test_clean_removes_no_result_unless_told(runs):
     }
     assert "nothing to remove" in foltr("clean", runs).stdout
     foltr("clean", runs, "--yes", "--finished")
-    assert {path.name for path in runs.iterdir()} == {".cargo", "mine", "Running-PDGD-Linear-dddddddddddddddd"}
+    assert {path.name for path in runs.iterdir()} == {
+        ".cargo",
+        "mine",
+        "Running-PDGD-Linear-dddddddddddddddd",
+    }
 
 
 def test_clean_leaves_what_somebody_began_meanwhile(runs):
@@ -98,20 +114,32 @@ def test_clean_leaves_what_somebody_began_meanwhile(runs):
 
 def test_a_sweep_from_the_command_line_to_its_page(tmp_path):
     (tmp_path / "grid.toml").write_text(
-        "data = 'Synthetic(queries=40)'\nclients = 4\n[sweep]\nseed = [1, 2, 3]\nlearner.sessions = [1, 2]\n"
+        "data = 'Synthetic(queries=40)'\nclients = 4\n[sweep]\nseed = [1, 2, 3]\nlearner.sessions"
+        " = [1, 2]\n"
     )
     listed = foltr("sweep", "grid.toml", "--dry-run", cwd=tmp_path)
     assert listed.stdout.startswith("grid: 6 experiments") and not (tmp_path / "runs").exists()
-    made = foltr("sweep", "grid.toml", "--jobs", 1, "--set", "rounds=5", "--per-query", cwd=tmp_path)
+    made = foltr(
+        "sweep", "grid.toml", "--jobs", 1, "--set", "rounds=5", "--per-query", cwd=tmp_path
+    )
     assert "6 runs made" in made.stdout and "foltr report runs/grid.sweep.json" in made.stdout
-    again = foltr("sweep", "grid.toml", "--jobs", 1, "--set", "rounds=5", "--per-query", cwd=tmp_path)
+    again = foltr(
+        "sweep", "grid.toml", "--jobs", 1, "--set", "rounds=5", "--per-query", cwd=tmp_path
+    )
     assert "0 runs made" in again.stdout and "6 found" in again.stdout
     assert len(list((tmp_path / "runs").glob("*/queries.csv"))) == 6
-    outs = [word for name in ("r.html", "t.tex", "t.csv", "f.svg", "r.parquet") for word in ("-o", name)]
+    outs = [
+        word
+        for name in ("r.html", "t.tex", "t.csv", "f.svg", "r.parquet")
+        for word in ("-o", name)
+    ]
     done = foltr("report", "runs/grid.sweep.json", *outs, "--baseline", "sessions=2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "<!doctype html>" in (tmp_path / "r.html").read_text().lower()[:100]
-    assert "toprule" in (tmp_path / "t.tex").read_text() and "p_bonferroni" in (tmp_path / "t.csv").read_text()
+    assert (
+        "toprule" in (tmp_path / "t.tex").read_text()
+        and "p_bonferroni" in (tmp_path / "t.csv").read_text()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -155,15 +183,23 @@ def test_what_a_report_leaves_out_is_said(runs, tmp_path):
     done = foltr("report", runs, "-o", tmp_path / "r.html")
     assert done.returncode == 0
     assert (
-        "foltr: skipped Synthetic-PDGD-Linear-" in done.stderr and "1 runs read, 1 skipped, 3 unfinished" in done.stderr
+        "foltr: skipped Synthetic-PDGD-Linear-" in done.stderr
+        and "1 runs read, 1 skipped, 3 unfinished" in done.stderr
     )
-    assert "1 unfinished" not in done.stderr and "cannot be read" in (tmp_path / "r.html").read_text()
+    assert (
+        "1 unfinished" not in done.stderr and "cannot be read" in (tmp_path / "r.html").read_text()
+    )
 
 
 def test_a_sweep_that_fails_says_so_at_the_end(tmp_path):
-    (tmp_path / "grid.toml").write_text("rounds = 4\n[sweep]\ndata = ['Synthetic(queries=40)', 'Letor(path=\"no\")']\n")
+    (tmp_path / "grid.toml").write_text(
+        "rounds = 4\n[sweep]\ndata = ['Synthetic(queries=40)', 'Letor(path=\"no\")']\n"
+    )
     done = foltr("sweep", "grid.toml", "--jobs", 1, cwd=tmp_path)
-    assert done.returncode == 2 and "1 of 2 runs failed; the same command tries them again" in done.stderr
+    assert (
+        done.returncode == 2
+        and "1 of 2 runs failed; the same command tries them again" in done.stderr
+    )
     assert "1 runs made" in done.stdout and "failed: data Letor" in done.stdout
 
 
@@ -174,7 +210,7 @@ def test_damaged_runs_go_when_told(runs):
 
 
 def test_equal_failures_are_told_once():
-    from foltr.sweep_command import grouped
+    from foltr.cli.sweep_command import grouped
 
     assert grouped([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
         "failed: a; 0; 1 and 2 more: x", "failed: b: y",
@@ -200,7 +236,11 @@ def test_one_damaged_record_does_not_stop_its_folder(runs, tmp_path):
     (runs / "bad.sweep.json").write_text("{")
     (runs / "dir.sweep.json").mkdir()
     done = foltr("status", runs)
-    assert done.returncode == 0 and "skipped: bad.sweep.json" in done.stdout and "2 finished runs" in done.stdout
+    assert (
+        done.returncode == 0
+        and "skipped: bad.sweep.json" in done.stdout
+        and "2 finished runs" in done.stdout
+    )
     assert foltr("clean", runs).returncode == 0
     done = foltr("report", runs, "-o", tmp_path / "r.html")
     assert done.returncode == 0 and "dir.sweep.json" in done.stderr

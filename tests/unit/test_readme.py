@@ -21,8 +21,12 @@ def test_exactly_two_commands_set_everything_up():
 
 def test_the_python_snippet_runs_in_a_fresh_interpreter(tmp_path):
     snippet = next(block for block in blocks("python") if "import foltr" in block)
-    subprocess.run([sys.executable, "-c", snippet + "\nassert len(best) == 10"], cwd=tmp_path, check=True)
-    assert (tmp_path / "ranker.json").exists() and (tmp_path / "run.txt").read_text().count("\n") > 100
+    subprocess.run(
+        [sys.executable, "-c", snippet + "\nassert len(best) == 10"], cwd=tmp_path, check=True
+    )
+    assert (tmp_path / "ranker.json").exists() and (tmp_path / "run.txt").read_text().count(
+        "\n"
+    ) > 100
 
 
 def test_the_names_it_mentions_exist():
@@ -49,7 +53,9 @@ def test_the_component_and_the_file_run(tmp_path):
 
 def test_the_sweep_and_its_commands_run(tmp_path):
     _, content = blocks("toml")
-    small = content.replace("MQ2008()", "Synthetic(queries=30)").replace("rounds = 200", "rounds = 2")
+    small = content.replace("MQ2008()", "Synthetic(queries=30)").replace(
+        "rounds = 200", "rounds = 2"
+    )
     small = small.replace("data.fold = [1, 2, 3, 4, 5]\n", "").replace("[10, 100, 1000]", "[2, 3]")
     assert small.count("\n") == content.count("\n") - 1
     (tmp_path / "study.toml").write_text(small.replace("seed = [1, 2, 3, 4, 5]", "seed = [1, 2]"))

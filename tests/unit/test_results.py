@@ -1,4 +1,5 @@
-"""Results as data: one tidy table of what is finished; what is damaged or foreign is named, and never counted."""
+"""Results as data: one tidy table of what is finished; what is damaged or foreign is named, and
+never counted."""
 
 import csv
 import io
@@ -12,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import foltr
-import foltr.learning
+import foltr.runs.train
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.record import Folder
 from foltr.report.commands import command
 from foltr.results import Loader, load_runs
+from foltr.runs.folder import Folder
 from foltr.spec import opened
-from foltr.sweep import Point
-from foltr.sweeping import sweep
-from foltr.tidy import Tidy
+from foltr.sweeps.file import Point
+from foltr.sweeps.run import sweep
+from foltr.system.table import Tidy
 
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_every": 3}
 
@@ -30,7 +31,9 @@ SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_e
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("made")
     points = [
-        Point(Experiment(**SMALL, seed=seed, users=f"Cascade(kind={kind!r})", ranker=ranker), method)
+        Point(
+            Experiment(**SMALL, seed=seed, users=f"Cascade(kind={kind!r})", ranker=ranker), method
+        )
         for seed in (1, 2)
         for kind in ("informational", "perfect")
         for ranker, method in (("Linear()", "line"), ("MLP(hidden=4)", None))
@@ -56,7 +59,10 @@ def test_a_row_per_run_in_the_order_of_the_sweep(made):
     runs = load_runs(made / "s.sweep.json")
     assert len(runs) == len(runs.table) == runs.planned == 8 and runs.title == "A title"
     assert runs["seed"] == [1] * 4 + [2] * 4
-    assert runs["users.kind"] == ["informational"] * 2 + ["perfect"] * 2 + ["informational"] * 2 + ["perfect"] * 2
+    assert (
+        runs["users.kind"]
+        == ["informational"] * 2 + ["perfect"] * 2 + ["informational"] * 2 + ["perfect"] * 2
+    )
     assert runs["ranker.hidden"] == [None, 4] * 4 and runs["method"] == ["line", None] * 4
     assert runs["ndcg@10"] == [run.final["ndcg@10"] for run in runs]
     assert load_runs(made)["run"] == runs["run"]  # a folder knows its sweeps
@@ -67,7 +73,10 @@ def test_a_row_per_run_in_the_order_of_the_sweep(made):
 def test_without_a_sweep_rows_are_sorted_by_field(runs):
     (runs / "s.sweep.json").unlink()
     found = load_runs(runs)
-    assert found["users.kind"] == ["perfect"] * 4 + ["informational"] * 4 and found["method"] == [None] * 8
+    assert (
+        found["users.kind"] == ["perfect"] * 4 + ["informational"] * 4
+        and found["method"] == [None] * 8
+    )
     assert len(load_runs(next(found.__iter__()).path)) == 1  # one run's own folder
 
 
@@ -89,7 +98,11 @@ def test_rounds_and_queries_are_tidy(made):
     assert [row["round"] for row in first if row["ndcg@10"] is not None] == [0, 3, 6]
     assert first[0]["online_ndcg@10"] is None and first[-1]["ndcg@10"] == runs["ndcg@10"][0]
     queries = runs.queries()
-    one = [row["ndcg@10"] for row in queries.rows() if row["run"] == runs["run"][0] and row["ndcg@10"] is not None]
+    one = [
+        row["ndcg@10"]
+        for row in queries.rows()
+        if row["run"] == runs["run"][0] and row["ndcg@10"] is not None
+    ]
     assert sum(one) / len(one) == pytest.approx(runs["ndcg@10"][0], rel=1e-12)
     assert len(queries) == 8 * runs["queries"][0]
 
@@ -147,9 +160,17 @@ def damage(folder, kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["truncated metrics", "no metrics", "binary result", "result of another shape", "empty params", "no config",
-     "config cut", "environment is a list"],
-)  # fmt: skip
+    [
+        "truncated metrics",
+        "no metrics",
+        "binary result",
+        "result of another shape",
+        "empty params",
+        "no config",
+        "config cut",
+        "environment is a list",
+    ],
+)
 def test_damaged_runs_are_named_skipped_and_counted(runs, kind):
     name = load_runs(runs)["run"][3]
     damage(runs / name, kind)
@@ -159,7 +180,9 @@ def test_damaged_runs_are_named_skipped_and_counted(runs, kind):
         assert "7 finished runs, 1 skipped" in repr(found)
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "config.toml", "environment.json", "params.npy", "result.json"])
+@pytest.mark.parametrize(
+    "name", ["metrics.csv", "config.toml", "environment.json", "params.npy", "result.json"]
+)
 def test_any_flipped_digit_is_noticed(runs, name):
     run = load_runs(runs)["run"][1]
     content = bytearray((runs / run / name).read_bytes())
@@ -192,7 +215,9 @@ def test_a_run_that_two_sweeps_name_has_both_names(runs):
 
 @pytest.mark.parametrize("name", ["../x", "/etc", "", ".", "..", 3, None])
 def test_a_record_names_folders_beside_it_only(runs, name):
-    (runs / "t.sweep.json").write_text(json.dumps({"title": "t", "runs": [{"run": name, "method": None}]}))
+    (runs / "t.sweep.json").write_text(
+        json.dumps({"title": "t", "runs": [{"run": name, "method": None}]})
+    )
     with pytest.raises(Mistake, match="is no name of a run folder"):
         load_runs(runs / "t.sweep.json")
 
@@ -209,16 +234,23 @@ def test_runs_of_another_version_are_named_and_can_be_read(runs):
     sign(runs / name)
     found = load_runs(runs)
     assert len(found) == 7
-    assert "made by foltr 0.0.1, whose results have other bits (number 0, here 1)" in found.skipped[0].why
+    assert (
+        "made by foltr 0.0.1, whose results have other bits (number 0, here 1)"
+        in found.skipped[0].why
+    )
     assert len(load_runs(runs, any_version=True)) == 8
-    (runs / name / "result.json").write_text("{}")  # whatever they look like: they are not called damaged
+    (runs / name / "result.json").write_text(
+        "{}"
+    )  # whatever they look like: they are not called damaged
     assert "made by foltr 0.0.1" in load_runs(runs).skipped[0].why
 
 
 def test_unknown_components_and_fields_of_another_version_can_be_read(runs):
     """A spec is only text here: nothing is built."""
     folder = runs / load_runs(runs)["run"][0]
-    text = (folder / "config.toml").read_text().replace("Mean()", "Median(of=Means(3), trim=2)") + "novelty = 3\n"
+    text = (folder / "config.toml").read_text().replace(
+        "Mean()", "Median(of=Means(3), trim=2)"
+    ) + "novelty = 3\n"
     (folder / "config.toml").write_text(text)
     sign(folder)
     found = load_runs(runs).where(lambda run: run.path == folder)
@@ -252,7 +284,11 @@ def test_unfinished_runs_are_counted_apart(runs):
     name = load_runs(runs)["run"][0]
     (runs / name / "result.json").unlink()
     found = load_runs(runs / "s.sweep.json")
-    assert len(found) == 7 and [path.name for path in found.unfinished] == [name] and not found.skipped
+    assert (
+        len(found) == 7
+        and [path.name for path in found.unfinished] == [name]
+        and not found.skipped
+    )
 
 
 def test_what_was_read_before_is_not_read_again(runs, monkeypatch):
@@ -261,10 +297,14 @@ def test_what_was_read_before_is_not_read_again(runs, monkeypatch):
     sweep_loader.load()
     reads = []
     final = Folder.final
-    monkeypatch.setattr(Folder, "final", lambda folder: reads.append(folder.path.name) or final(folder))
+    monkeypatch.setattr(
+        Folder, "final", lambda folder: reads.append(folder.path.name) or final(folder)
+    )
     assert loader.load().recorded == first.recorded and not reads
     name = first["run"][2]
-    (runs / name / "result.json").write_text((runs / name / "result.json").read_text())  # written anew
+    (runs / name / "result.json").write_text(
+        (runs / name / "result.json").read_text()
+    )  # written anew
     os.utime(runs / name / "result.json", ns=(1, 1))
     assert sweep_loader.load()["run"] == first["run"] and reads == [name]
 
@@ -296,7 +336,10 @@ values = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
 def test_any_table_goes_through_csv(rows):
     table = Tidy.of(rows)
     assert len(table) == len(rows)
-    assert [{k: v for k, v in row.items() if k in given} for row, given in zip(table.rows(), rows, strict=True)] == rows
+    assert [
+        {k: v for k, v in row.items() if k in given}
+        for row, given in zip(table.rows(), rows, strict=True)
+    ] == rows
     back = list(csv.reader(io.StringIO(table.csv(), newline="")))
     assert back[0] == list(table.columns) and len(back) == len(rows) + 1
 
@@ -308,7 +351,10 @@ def test_any_text_can_be_opened(text):
 
 
 def test_opening_a_spec_needs_no_component():
-    assert opened("Gated(fallback=Median(), after=3)") == ("Gated", {"fallback": "Median()", "after": 3})
+    assert opened("Gated(fallback=Median(), after=3)") == (
+        "Gated",
+        {"fallback": "Median()", "after": 3},
+    )
     assert opened(3) == ("3", {}) and opened("skip") == ("skip", {}) and opened("f(") == ("f(", {})
     assert foltr.load_runs is load_runs
 
@@ -324,13 +370,17 @@ def test_failed_runs_are_named_with_their_error(runs):
 def test_methods_can_be_selected_and_reprs_are_short(made):
     runs = load_runs(made)
     assert len(runs.where(method="line")) == 4 and len(runs.where(run=runs["run"][0])) == 1
-    assert len(repr(runs)) < 80 and len(repr(runs.recorded[0])) < 80 and len(repr(runs.table)) < 2000
+    assert (
+        len(repr(runs)) < 80 and len(repr(runs.recorded[0])) < 80 and len(repr(runs.table)) < 2000
+    )
 
 
 def test_query_ids_may_hold_anything(tmp_path):
     folder = Folder(tmp_path / "run")
     folder.create()
-    folder.keep_queries(["new,york", 'a "b"', "3"], ("ndcg@10",), np.array([[0.1 + 0.2], [np.nan], [1.0]]))
+    folder.keep_queries(
+        ["new,york", 'a "b"', "3"], ("ndcg@10",), np.array([[0.1 + 0.2], [np.nan], [1.0]])
+    )
     rows = folder.queries()
     assert [row["query"] for row in rows] == ["new,york", 'a "b"', "3"]
     assert [row["ndcg@10"] for row in rows] == [0.1 + 0.2, None, 1.0]

@@ -1,4 +1,5 @@
-"""Runs: the same bits however they are cut, killed or threaded; nothing half-written is ever taken for whole."""
+"""Runs: the same bits however they are cut, killed or threaded; nothing half-written is ever taken
+for whole."""
 
 import json
 import os
@@ -11,14 +12,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import foltr.learning
+import foltr.runs.train
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.identity import identity, revisions
-from foltr.interruptions import Stopped
-from foltr.record import Folder, Metrics
+from foltr.runs.folder import Folder, Metrics
+from foltr.runs.identity import identity, revisions
+from foltr.runs.interruptions import Stopped
 
-SMALL = Experiment(data="Synthetic(queries=40)", clients=6, rounds=30, evaluate_every=7, learner="PDGD(sessions=3)")  # type: ignore[arg-type]
+SMALL = Experiment(
+    data="Synthetic(queries=40)",
+    clients=6,
+    rounds=30,
+    evaluate_every=7,
+    learner="PDGD(sessions=3)",
+)  # type: ignore[arg-type]
 KINDS = {
     "linear": SMALL,
     "mlp": replace(SMALL, ranker="MLP(hidden=8)"),
@@ -54,7 +61,7 @@ def test_threads_do_not_change_a_bit(experiment):
 
 
 def test_a_killed_run_resumes_to_the_same_bits(experiment, tmp_path, monkeypatch):
-    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
     whole = bits(experiment.run())
     for t in (1, 7, 8, 20, 29):
         with pytest.raises(Killed):
@@ -93,7 +100,9 @@ def test_finished_runs_are_found_unless_their_mechanism_changed(fields, identity
     """Identities as they were at commit 9756b49; a component with a revision has another one."""
     e = Experiment(data="Synthetic(queries=20)", clients=6, rounds=3, **fields)
     now = identity(e, e.data.load("train"), e.data.load("test"))
-    assert (now == identity_before) == (revisions(e) == {}) and (identity_before is None) == bool(revisions(e))
+    assert (now == identity_before) == (revisions(e) == {}) and (identity_before is None) == bool(
+        revisions(e)
+    )
 
 
 def test_identity_is_of_config_and_data_not_of_threads_or_engine(tmp_path):
@@ -123,7 +132,9 @@ def test_debug_engine_agrees(experiment):
 
 def test_batched_centralised_learning_is_a_configuration():
     """n clients with one session each and SGD(lr=n): the sum of n gradients."""
-    batched = replace(SMALL, clients=5, learner="PDGD(sessions=1)", optimizer="SGD(lr=5.0)", rounds=1).run()
+    batched = replace(
+        SMALL, clients=5, learner="PDGD(sessions=1)", optimizer="SGD(lr=5.0)", rounds=1
+    ).run()
     mean = replace(SMALL, clients=5, learner="PDGD(sessions=1)", rounds=1).run()
     np.testing.assert_allclose(batched.params, 5 * mean.params, rtol=1e-6)
 
@@ -146,15 +157,20 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
 
 
 def test_kill_9_at_any_moment(tmp_path):
-    """A real process, really killed, several times; what it leaves is resumed to the bits of an undisturbed run."""
+    """A real process, really killed, several times; what it leaves is resumed to the bits of an
+    undisturbed run."""
     e = replace(SMALL, rounds=3000, evaluate_every=10)
-    code = f"""import sys, foltr, foltr.learning
-foltr.learning.CHECKPOINT_SECONDS = 0.0
+    code = f"""import sys, foltr, foltr.runs.train
+foltr.runs.train.CHECKPOINT_SECONDS = 0.0
 foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
     for wait in (0.05, 0.2, 0.35):
         process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
         until = time.monotonic() + 60
-        while not list(tmp_path.glob("*/checkpoint.npz")) and time.monotonic() < until and process.poll() is None:
+        while (
+            not list(tmp_path.glob("*/checkpoint.npz"))
+            and time.monotonic() < until
+            and process.poll() is None
+        ):
             time.sleep(0.01)
         time.sleep(wait)
         process.kill()
@@ -239,12 +255,15 @@ print(result.found, result.final["ndcg@10"])
 
 
 def test_a_component_of_a_script_is_part_of_the_identity(tmp_path):
-    """Edited, the same repr is another experiment; told at a prompt, it has no identity that a folder could keep."""
+    """Edited, the same repr is another experiment; told at a prompt, it has no identity that a
+    folder could keep."""
 
     def told(factor):
         (tmp_path / "script.py").write_text(SCRIPT.replace("FACTOR", factor))
         words = [sys.executable, "script.py"]
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+        return subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.split()
 
     first, again, other = told("1.0"), told("1.0"), told("-1.0")
     assert (first[0], again[0], other[0]) == ("False", "True", "False")

@@ -1,12 +1,13 @@
-"""Addresses: stable, apart from each other, and independent of the order in which they are asked."""
+"""Addresses: stable, apart from each other, and independent of the order in which they are
+asked."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
 from foltr.seeds import SystemStream, key, stream
 
 words = st.text(max_size=8) | st.integers(0, 2**63)
@@ -37,7 +38,9 @@ def test_distributions():
     u, z = stream(4).uniforms(200_000), stream(5).normals(200_001)
     assert 0.0 < u.min() and u.max() < 1.0
     np.testing.assert_allclose([u.mean(), u.var()], [1 / 2, 1 / 12], atol=3e-3)
-    np.testing.assert_allclose([z.mean(), z.var(), (z**3).mean(), (z**4).mean()], [0, 1, 0, 3], atol=0.06)
+    np.testing.assert_allclose(
+        [z.mean(), z.var(), (z**3).mean(), (z**4).mean()], [0, 1, 0, 3], atol=0.06
+    )
     assert len(z) == 200_001
 
 
@@ -57,5 +60,11 @@ def test_draws_of_the_system_are_fresh_and_of_the_same_laws():
     assert abs(system.gaussians(20_000).std() - 1.0) < 0.04
     assert {system.integer(3) for _ in range(200)} == {0, 1, 2}
     update = np.zeros(5, np.float32)
-    for privacy in (GammaShares(epsilon=1, sensitivity=3), Laplace(epsilon=1, clip=1), Gaussian(noise=1, clip=1)):
-        assert not np.array_equal(privacy.on_client(update, 2, system), privacy.on_client(update, 2, system))
+    for privacy in (
+        GammaShares(epsilon=1, sensitivity=3),
+        Laplace(epsilon=1, clip=1),
+        Gaussian(noise=1, clip=1),
+    ):
+        assert not np.array_equal(
+            privacy.on_client(update, 2, system), privacy.on_client(update, 2, system)
+        )

@@ -7,16 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foltr import toml
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.optimizers.adam import Adam
+from foltr.components.rankers.mlp import MLP
+from foltr.components.users.cascade import Cascade
 from foltr.core import Aggregator, Cohort
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.kinds import Memoryless
-from foltr.learners.pdgd import PDGD
-from foltr.optimizers.adam import Adam
-from foltr.rankers.mlp import MLP
-from foltr.spec import FAMILIES, aggregators, brief, click_models, find, hints_of, learners, optimizers, rankers
-from foltr.users.cascade import Cascade
+from foltr.runs import config
+from foltr.spec import (
+    FAMILIES,
+    aggregators,
+    brief,
+    click_models,
+    find,
+    hints_of,
+    learners,
+    optimizers,
+    rankers,
+)
 
 
 def test_equal_objects_have_equal_reprs():
@@ -147,24 +157,43 @@ def test_experiments_take_specs_as_text():
 finite = st.floats(1e-6, 1e6)
 
 
-@given(lr=finite, sessions=st.integers(1, 100), norm=st.none() | finite, mu=finite, explore=st.booleans())
+@given(
+    lr=finite,
+    sessions=st.integers(1, 100),
+    norm=st.none() | finite,
+    mu=finite,
+    explore=st.booleans(),
+)
 def test_any_learner_round_trips(lr, sessions, norm, mu, explore):
     thing = PDGD(lr=lr, sessions=sessions, max_norm=norm, mu=mu, explore=explore)
     assert learners.build(repr(thing)) == thing
 
 
-ours = [(cls, field.name) for family in FAMILIES for cls in family.members().values() for field in fields(cls)]
+ours = [
+    (cls, field.name)
+    for family in FAMILIES
+    for cls in family.members().values()
+    for field in fields(cls)
+]
 needed = {str: "somewhere", float: 0.9, Aggregator: "Mean()"}  # for fields without a default
-specs = st.sampled_from(["Mean()", "PDGD(lr=b'1')", "IID()", "Cascade", "poison", "malicious", "none", "f("])
-plain = st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.just(...)
-huge = st.sampled_from([1_100, 20_000]).map(lambda bits: 1 << bits)  # its repr is hundreds of digits, or an error
+specs = st.sampled_from(
+    ["Mean()", "PDGD(lr=b'1')", "IID()", "Cascade", "poison", "malicious", "none", "f("]
+)
+plain = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.just(...)
+)
+huge = st.sampled_from([1_100, 20_000]).map(
+    lambda bits: 1 << bits
+)  # its repr is hundreds of digits, or an error
 leaves = plain | huge | st.text(max_size=5) | st.binary(max_size=5) | specs
 literals = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.lists(inner, max_size=3).map(tuple)
-    | st.dictionaries(leaves, inner, max_size=2)
-    | st.sets(leaves, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(leaves, inner, max_size=2)
+        | st.sets(leaves, max_size=2)
+    ),
     max_leaves=5,
 )
 
@@ -190,10 +219,16 @@ inner = [f"{field.name}.{part.name}" for field in fields(Experiment) if is_datac
 
 
 @settings(max_examples=500, deadline=None)
-@given(st.dictionaries(st.sampled_from([*(field.name for field in fields(Experiment)), *inner]), literals, max_size=3))
+@given(
+    st.dictionaries(
+        st.sampled_from([*(field.name for field in fields(Experiment)), *inner]),
+        literals,
+        max_size=3,
+    )
+)
 def test_any_values_are_an_experiment_or_a_mistake(values):
     with contextlib.suppress(Mistake):
-        toml.experiment(values)
+        config.experiment(values)
 
 
 @given(st.text())

@@ -1,4 +1,5 @@
-"""Sweeps: killed, stopped, shared, failing, on a cluster: every run is made once, to the same bits."""
+"""Sweeps: killed, stopped, shared, failing, on a cluster: every run is made once, to the same
+bits."""
 
 import json
 import os
@@ -11,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-import foltr.sweeping
-import foltr.workers
-from foltr.claim import Busy, Claim, claimed
+import foltr.sweeps.run
+import foltr.sweeps.workers
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.overview import Overview, Record
-from foltr.pools import Pool, in_pool
 from foltr.results import load_runs
-from foltr.sweep import Point
-from foltr.sweeping import DIED, sweep
-from foltr.user_files import use_only
-from foltr.workers import Outcome, Task, work
+from foltr.runs.lock import Busy, Claim, claimed
+from foltr.runs.user_files import use_only
+from foltr.sweeps.file import Point
+from foltr.sweeps.pools import Pool, in_pool
+from foltr.sweeps.run import DIED, sweep
+from foltr.sweeps.state import Overview, Record
+from foltr.sweeps.workers import Outcome, Task, work
 
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 8, "evaluate_every": 4}
 LOGGED = '''
@@ -68,7 +69,12 @@ def small(**fields):
 
 def bits(out):
     names = ("params.npy", "metrics.csv", "config.toml")
-    return {(run.name, name): (run / name).read_bytes() for run in out.iterdir() if run.is_dir() for name in names}
+    return {
+        (run.name, name): (run / name).read_bytes()
+        for run in out.iterdir()
+        if run.is_dir()
+        for name in names
+    }
 
 
 def command(*words, **more):
@@ -87,12 +93,14 @@ def ended(process):
 
 
 def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
-    """60 runs, `kill -9` at three moments: the same bits as without, and no finished run is made again."""
+    """60 runs, `kill -9` at three moments: the same bits as without, and no finished run is made
+    again."""
     grid = tmp_path / "grid.toml"
     grid.write_text(
-        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse = ['logged.py']\n"
-        f"aggregator = 'Logged(seconds=0.005)'\n[sweep]\nseed = {list(range(1, 21))}\n[sweep.zip]\n"
-        "users.kind = ['perfect', 'navigational', 'informational']\naggregator.run = [1, 2, 3]"
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse ="
+        " ['logged.py']\naggregator = 'Logged(seconds=0.005)'\n[sweep]\nseed ="
+        f" {list(range(1, 21))}\n[sweep.zip]\nusers.kind = ['perfect', 'navigational',"
+        " 'informational']\naggregator.run = [1, 2, 3]"
     )
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", whole, "--quiet"))
@@ -100,15 +108,23 @@ def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
     (tmp_path / "log").unlink()
     finished: dict[str, int] = {}
     again = os.environ.get("FOLTR_TEST_MOMENTS")  # a failure says which moments these were
-    moments = sorted(json.loads(again) if again else [int.from_bytes(os.urandom(2), "big") / 2**16 for _ in range(3)])
+    moments = sorted(
+        json.loads(again)
+        if again
+        else [int.from_bytes(os.urandom(2), "big") / 2**16 for _ in range(3)]
+    )
     print(f"FOLTR_TEST_MOMENTS='{moments}': killed when these parts of all runs were done")
     for part in moments:
-        process = command("sweep", grid, "--jobs", 2, "--out", cut, "--quiet", start_new_session=True)
+        process = command(
+            "sweep", grid, "--jobs", 2, "--out", cut, "--quiet", start_new_session=True
+        )
         while len(list(cut.glob("*/result.json"))) < part * 58:
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.005)
         time.sleep(0.1 * (1.0 - part))  # somewhere in the next run
-        os.kill(process.pid, signal.SIGKILL)  # its workers find out by themselves, while the next sweep begins
+        os.kill(
+            process.pid, signal.SIGKILL
+        )  # its workers find out by themselves, while the next sweep begins
         process.wait()
         now = {str(file): file.stat().st_mtime_ns for file in cut.glob("*/result.json")}
         assert finished.items() <= now.items()
@@ -119,7 +135,9 @@ def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
     assert finished.items() <= now.items() and len(now) == 60
     assert bits(cut) == bits(whole)
     rounds = len((tmp_path / "log").read_text().split())
-    assert 60 * 20 <= rounds <= 60 * 20 + 3 * 2 * 20  # each kill costs at most what two runs had not saved
+    assert (
+        60 * 20 <= rounds <= 60 * 20 + 3 * 2 * 20
+    )  # each kill costs at most what two runs had not saved
     assert not list(cut.glob("*/running.lock")) and not list(cut.glob("*/checkpoint.npz"))
 
 
@@ -130,11 +148,18 @@ def test_a_longer_list_adds_only_what_is_new_and_sweeps_share(tmp_path):
     assert (len(second.made), len(second.found)) == (1, 2)
     alone = Experiment(**SMALL, seed=3).run(tmp_path)
     assert alone.found
-    assert len(load_runs(tmp_path / "a.sweep.json")) == 2 and len(load_runs(tmp_path / "b.sweep.json")) == 3
+    assert (
+        len(load_runs(tmp_path / "a.sweep.json")) == 2
+        and len(load_runs(tmp_path / "b.sweep.json")) == 3
+    )
 
 
 def test_jobs_do_not_change_a_bit(tmp_path):
-    points = [small(seed=seed, ranker=ranker) for seed in (1, 2) for ranker in ("Linear()", "MLP(hidden=4)")]
+    points = [
+        small(seed=seed, ranker=ranker)
+        for seed in (1, 2)
+        for ranker in ("Linear()", "MLP(hidden=4)")
+    ]
     sweep(points, tmp_path / "one", "s")
     sweep(points, tmp_path / "two", "s", pool=Pool(2))
     assert bits(tmp_path / "one") == bits(tmp_path / "two") and len(bits(tmp_path / "one")) == 12
@@ -145,7 +170,9 @@ def test_the_same_bits_on_a_dask_cluster(logged, tmp_path):
     foltr.use(logged)
     points = [small(seed=seed, aggregator="Logged()") for seed in range(1, 5)]
     sweep(points, tmp_path / "here", "s")
-    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
         there = sweep(points, tmp_path / "there", "s", pool=Pool(dask=cluster.scheduler_address))
     assert len(there.made) == 4 and not there.failed
     assert bits(tmp_path / "here") == bits(tmp_path / "there")
@@ -153,7 +180,7 @@ def test_the_same_bits_on_a_dask_cluster(logged, tmp_path):
 
 def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(foltr.pools, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(foltr.sweeps.pools, "CONNECT_SECONDS", 1.0)
     with pytest.raises(Mistake, match="no dask scheduler answers at 'tcp://"):
         sweep([small()], tmp_path, "s", pool=Pool(dask="tcp://127.0.0.1:9"))
 
@@ -167,7 +194,9 @@ def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
     state = Overview(Record.read(swept.record.path)).look()
     assert (state.planned, state.done, [error for _, error in state.failed]) == (3, 2, why)
     (run,) = swept.failed
-    assert "combine" in json.loads((tmp_path / "runs" / run / "failed.json").read_text())["details"]
+    assert (
+        "combine" in json.loads((tmp_path / "runs" / run / "failed.json").read_text())["details"]
+    )
     again = sweep(points, tmp_path / "runs", "s")
     assert len(again.found) == 2 and list(again.failed) == [run]
 
@@ -175,22 +204,28 @@ def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
 def test_a_run_that_kills_its_worker_is_found_and_the_rest_made(logged, tmp_path):
     foltr.use(logged)
     points = [small(seed=seed, aggregator="Logged(seconds=0.05)") for seed in range(4)]
-    swept = sweep([*points, small(aggregator="Logged(fails='die')")], tmp_path / "runs", "s", pool=Pool(2))
+    swept = sweep(
+        [*points, small(aggregator="Logged(fails='die')")], tmp_path / "runs", "s", pool=Pool(2)
+    )
     # One that its worker finished while the other worker died may be found by the next pass.
     assert len(swept.made + swept.found) == 4 and list(swept.failed.values()) == [DIED]
 
 
 def test_data_that_cannot_be_read_fails_its_runs_only(tmp_path):
-    swept = sweep([small(), small(data=f"Letor(path={str(tmp_path / 'no')!r})")], tmp_path / "runs", "s")
+    swept = sweep(
+        [small(), small(data=f"Letor(path={str(tmp_path / 'no')!r})")], tmp_path / "runs", "s"
+    )
     assert len(swept.made) == 1
     ((what, error),) = swept.failed.items()
     assert "Letor" in what and "no" in error
 
 
 def test_a_run_that_another_process_makes_is_waited_for_not_repeated(tmp_path):
-    task = Task("?", {**SMALL, "seed": 1}, (), str(tmp_path / "runs"), str(tmp_path / "lease"), os.getpid())
+    task = Task(
+        "?", {**SMALL, "seed": 1}, (), str(tmp_path / "runs"), str(tmp_path / "lease"), os.getpid()
+    )
     (tmp_path / "lease").touch()
-    name = foltr.sweeping.plan([small(seed=1)], tmp_path / "runs", "s", "s").record.runs[0].run
+    name = foltr.sweeps.run.plan([small(seed=1)], tmp_path / "runs", "s", "s").record.runs[0].run
     task = Task(**{**task.__dict__, "run": name})
     folder = tmp_path / "runs" / name
     folder.mkdir(parents=True)
@@ -207,22 +242,34 @@ def test_who_waits_for_another_process_can_be_stopped(tmp_path):
 
 
 def test_a_worker_of_a_cluster_makes_several_at_a_time(logged, tmp_path):
-    """Two threads of one process, each with a run that takes a second: they are under way together."""
+    """Two threads of one process, each with a run that takes a second: they are under way
+    together."""
     foltr.use(logged)
     (tmp_path / "lease").touch()
     points = [small(seed=seed, rounds=40, aggregator="Logged(seconds=0.03)") for seed in (1, 2)]
-    planned = foltr.sweeping.plan(points, tmp_path / "runs", "s", "s").record.runs
+    planned = foltr.sweeps.run.plan(points, tmp_path / "runs", "s", "s").record.runs
     tasks = [
-        Task(plan.run, p.experiment.config(), (str(logged),), str(tmp_path / "runs"), str(tmp_path / "lease"), None)
+        Task(
+            plan.run,
+            p.experiment.config(),
+            (str(logged),),
+            str(tmp_path / "runs"),
+            str(tmp_path / "lease"),
+            None,
+        )
         for plan, p in zip(planned, points, strict=True)
     ]
     together = []
     with ThreadPoolExecutor(2) as pool:
         outcomes = [pool.submit(work, task) for task in tasks]
         while not all(outcome.done() for outcome in outcomes):
-            together.append(sum(claimed(tmp_path / "runs" / plan.run) is not None for plan in planned))
+            together.append(
+                sum(claimed(tmp_path / "runs" / plan.run) is not None for plan in planned)
+            )
             time.sleep(0.02)
-    assert [outcome.result().kind for outcome in outcomes] == ["made", "made"] and max(together) == 2
+    assert [outcome.result().kind for outcome in outcomes] == ["made", "made"] and max(
+        together
+    ) == 2
 
 
 def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):
@@ -231,7 +278,10 @@ def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):
         "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse = ['logged.py']\n"
         "aggregator = 'Logged(seconds=0.01)'\n[sweep]\nseed = [1, 2, 3, 4, 5, 6]"
     )
-    both = [command("sweep", grid, "--jobs", 1, "--out", tmp_path / "runs", "--quiet") for _ in range(2)]
+    both = [
+        command("sweep", grid, "--jobs", 1, "--out", tmp_path / "runs", "--quiet")
+        for _ in range(2)
+    ]
     assert [ended(process)[0] for process in both] == [0, 0]
     assert len((tmp_path / "log").read_text().split()) == 6 * 20
 
@@ -259,18 +309,26 @@ def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp
 
 def test_a_full_disk_stops_the_sweep_with_everything_kept(tmp_path, monkeypatch):
     made = sweep([small(seed=1)], tmp_path, "s").made
-    usage = foltr.sweeping.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(foltr.sweeping.shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    usage = foltr.sweeps.run.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(
+        foltr.sweeps.run.shutil, "disk_usage", lambda path: usage._replace(free=1000)
+    )
     with pytest.raises(Mistake, match=r"needs about .* MB below .*, where 0\.0 MB are free"):
         sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
     monkeypatch.undo()
 
     def full(*_):
-        raise Mistake("cannot write x: No space left on device") from OSError(28, "No space left on device")
+        raise Mistake("cannot write x: No space left on device") from OSError(
+            28, "No space left on device"
+        )
 
-    monkeypatch.setattr(foltr.record.Folder, "finish", full)
+    monkeypatch.setattr(foltr.runs.folder.Folder, "finish", full)
     swept = sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "s")
-    assert swept.full.endswith("No space left on device") and swept.waiting == 2 and swept.found == made
+    assert (
+        swept.full.endswith("No space left on device")
+        and swept.waiting == 2
+        and swept.found == made
+    )
     monkeypatch.undo()
     assert len(sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "s").made) == 2
 
@@ -280,15 +338,17 @@ def test_workers_stop_when_their_sweep_is_gone(tmp_path, monkeypatch):
     task = Task("?", SMALL, (), str(tmp_path / "runs"), str(lease), None)
     assert work(task).kind == "stopped"  # there is no lease
     lease.touch()
-    monkeypatch.setattr(foltr.workers, "LEASE_SECONDS", -1.0)
-    foltr.workers._stop(task)()
+    monkeypatch.setattr(foltr.sweeps.workers, "LEASE_SECONDS", -1.0)
+    foltr.sweeps.workers._stop(task)()
     assert work(task).kind == "stopped"  # the lease has not been touched since it was first seen
     monkeypatch.undo()
     os.utime(lease, ns=(1, 1))
-    assert work(task).kind == "failed"  # it goes on; that the task names no real run is another matter
+    assert (
+        work(task).kind == "failed"
+    )  # it goes on; that the task names no real run is another matter
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    assert foltr.workers._stop(Task(**{**task.__dict__, "pid": dead.pid}))()
+    assert foltr.sweeps.workers._stop(Task(**{**task.__dict__, "pid": dead.pid}))()
 
 
 def test_a_lease_that_somebody_removes_is_made_again(logged, tmp_path):
@@ -320,19 +380,32 @@ def test_a_display_that_fails_does_not_end_the_sweep(logged, tmp_path):
 
 
 def test_workers_that_do_not_see_the_folder_are_told_of(tmp_path, monkeypatch):
-    monkeypatch.setattr(foltr.sweeping, "in_pool", lambda tasks, pool: [Outcome(task.run, "stopped") for task in tasks])
+    monkeypatch.setattr(
+        foltr.sweeps.run,
+        "in_pool",
+        lambda tasks, pool: [Outcome(task.run, "stopped") for task in tasks],
+    )
     with pytest.raises(Mistake, match=r"no worker sees .* all machines share"):
         sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
 
 
 def test_a_worker_that_would_make_another_run_refuses(tmp_path):
     (tmp_path / "lease").touch()
-    outcome = work(Task("Synthetic-PDGD-Linear-0", SMALL, (), str(tmp_path / "runs"), str(tmp_path / "lease"), None))
+    outcome = work(
+        Task(
+            "Synthetic-PDGD-Linear-0",
+            SMALL,
+            (),
+            str(tmp_path / "runs"),
+            str(tmp_path / "lease"),
+            None,
+        )
+    )
     assert outcome.kind == "failed" and "would make Synthetic-PDGD-Linear-" in outcome.error
 
 
 def test_jobs_need_joblib(monkeypatch, tmp_path):
-    monkeypatch.setattr(foltr.pools, "find_spec", lambda name: None)
+    monkeypatch.setattr(foltr.sweeps.pools, "find_spec", lambda name: None)
     with pytest.raises(Mistake, match=r"joblib is not installed: pip install joblib, .*--jobs 1"):
         sweep([small()], tmp_path, "s", pool=Pool(2))
     with pytest.raises(Mistake, match="jobs must be >= 1, got 0"):
@@ -342,7 +415,11 @@ def test_jobs_need_joblib(monkeypatch, tmp_path):
 
 def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
     runs = [("a", 100.0, "x"), ("b", 300.0, "x"), ("c", 100.0, "y")]
-    record = Record(tmp_path / "s.sweep.json", "s", tuple(foltr.overview.Planned(n, None, w, k) for n, w, k in runs))
+    record = Record(
+        tmp_path / "s.sweep.json",
+        "s",
+        tuple(foltr.sweeps.state.Planned(n, None, w, k) for n, w, k in runs),
+    )
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "result.json").write_text('{"seconds": 2.0}')
     state = Overview(record).look()

@@ -6,7 +6,7 @@ import pytest
 
 import foltr
 from foltr.errors import Mistake
-from foltr.trained import TrainedRanker, load_ranker, qrels
+from foltr.runs.trained import TrainedRanker, load_ranker, qrels
 
 LINEAR = TrainedRanker(foltr.Linear(), np.array([1.0, -2.0], np.float32), 2)
 
@@ -62,8 +62,16 @@ def test_exports_say_what_we_say(tmp_path):
     values = {
         m.query_id: m.value
         for m in ir_measures.iter_calc(
-            [measure], list(ir_measures.read_trec_qrels(str(judged))), list(ir_measures.read_trec_run(str(run)))
+            [measure],
+            list(ir_measures.read_trec_qrels(str(judged))),
+            list(ir_measures.read_trec_run(str(run))),
         )
     }
-    relevant = [q for i, q in enumerate(data.query_ids) if data.labels[0, data.offsets[i] : data.offsets[i + 1]].any()]
-    assert np.mean([values[q.decode()] for q in relevant]) == pytest.approx(result.final["ndcg@10"], abs=1e-9)
+    relevant = [
+        q
+        for i, q in enumerate(data.query_ids)
+        if data.labels[0, data.offsets[i] : data.offsets[i + 1]].any()
+    ]
+    assert np.mean([values[q.decode()] for q in relevant]) == pytest.approx(
+        result.final["ndcg@10"], abs=1e-9
+    )

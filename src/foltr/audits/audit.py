@@ -1,4 +1,5 @@
-"""The audit of one experiment with its trained weights: attacks on what its server sees, beside what is promised."""
+"""The audit of one experiment with its trained weights: attacks on what its server sees, beside
+what is promised."""
 
 from __future__ import annotations
 
@@ -15,22 +16,26 @@ from foltr.audits.noise import View, events_in, message, summed
 from foltr.audits.rewards import Enumerated, chance_of_truth, worst_pair
 from foltr.audits.searches import searches, single
 from foltr.audits.two_queries import two_queries
+from foltr.compatibility import setting_of
+from foltr.components.learners.es import ES
+from foltr.components.partitions.iid import IID
 from foltr.core import Array, ClickModel, require
-from foltr.data.dataset import Dataset
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.fit import setting_of
-from foltr.learners.es import ES
-from foltr.partitions.iid import IID
 from foltr.privacy.ledger import Ledger
-from foltr.privacy_account import DELTA, ledger_of
+from foltr.runs.account import DELTA, ledger_of
 from foltr.seeds import stream
 from foltr.spec import brief
+from foltr.world.dataset import Dataset
 
 SUMS = (2, 5, 10, 100)  # clients behind one sum
 ROUNDS = (2, 10, 100)  # clients among whom one is sought
 LARGEST = 2000  # sum whose members' clicks are sought
-POOL, LEAST_POOL, SESSIONS = 2000, 200, 10**5  # clients whose real rounds are looked at, and their searches, about
+POOL, LEAST_POOL, SESSIONS = (
+    2000,
+    200,
+    10**5,
+)  # clients whose real rounds are looked at, and their searches, about
 
 
 @dataclass(frozen=True)
@@ -63,11 +68,14 @@ class Audit:
     def broken(self) -> bool:
         """Whether something was shown to be worse than promised."""
         found = self.reach is not None and self.reach.broken
-        return found or any(game.broken for game in (*self.games, *(each.game for each in self.members)))
+        return found or any(
+            game.broken for game in (*self.games, *(each.game for each in self.members))
+        )
 
     @property
     def left_out(self) -> list[str]:
-        """Parts of the experiment that are not audited: its searches are made by clients who are alike and honest."""
+        """Parts of the experiment that are not audited: its searches are made by clients who are
+        alike and honest."""
         e = self.experiment
         parts = (e.partition if e.partition != IID() else None, e.attack, e.unlearning)
         return [brief(part) for part in parts if part is not None]
@@ -75,18 +83,30 @@ class Audit:
     def plain(self) -> dict[str, Any]:
         exact = self.enumerated
         return {
-            "experiment": self.experiment.config(), "users": repr(self.users), "split": self.split,
-            "left_out": self.left_out, "server_sees": str(self.view), "ledger": self.ledger.plain(),
-            "searches": self.made, "with_clicks": self.clicked,
+            "experiment": self.experiment.config(),
+            "users": repr(self.users),
+            "split": self.split,
+            "left_out": self.left_out,
+            "server_sees": str(self.view),
+            "ledger": self.ledger.plain(),
+            "searches": self.made,
+            "with_clicks": self.clicked,
             "labels": [row.plain() for row in self.labels],
             "promises": _promises(self.labels),
             "reach": None if self.reach is None else self.reach.plain(),
-            "reward": None if exact is None else {
-                "epsilon": _finite(exact.epsilon), "bound": _finite(exact.bound), "list": exact.depth},
+            "reward": (
+                None
+                if exact is None
+                else {
+                    "epsilon": _finite(exact.epsilon),
+                    "bound": _finite(exact.bound),
+                    "list": exact.depth,
+                }
+            ),
             "games": [game.plain() for game in self.games],
             "membership": [each.plain() for each in self.members],
             "broken": self.broken,
-        }  # fmt: skip
+        }
 
 
 def _finite(x: float) -> float | None:
@@ -96,25 +116,39 @@ def _finite(x: float) -> float | None:
 def _promises(rows: tuple[Row, ...]) -> dict[str, Any]:
     """What holds for one client in one round against who sees a view."""
     return {
-        str(row.view): {"epsilon": _finite(row.promised.epsilon), "delta": row.promised.delta, "how": row.promised.how}
+        str(row.view): {
+            "epsilon": _finite(row.promised.epsilon),
+            "delta": row.promised.delta,
+            "how": row.promised.how,
+        }
         for row in rows
     }
 
 
 def audit(
-    e: Experiment, params: Array, users: ClickModel | None = None, effort: Effort = NORMAL, delta: float = DELTA,
+    e: Experiment,
+    params: Array,
+    users: ClickModel | None = None,
+    effort: Effort = NORMAL,
+    delta: float = DELTA,
     tell: Tell = lambda what, done, of: None,
-) -> Audit:  # fmt: skip
-    """Attack the round after the last, made with the weights `params` (d,). `users` click instead of the experiment's
-    own, on its validation queries (on test queries where it has none)."""
-    require(e.baseline is None, "a baseline learns from labels and sends nothing: there is nothing to attack")
+) -> Audit:
+    """Attack the round after the last, made with the weights `params` (d,). `users` click instead
+    of the experiment's own, on its validation queries (on test queries where it has none)."""
+    require(
+        e.baseline is None,
+        "a baseline learns from labels and sends nothing: there is nothing to attack",
+    )
     learner = single(e)
     train, (split, data), users = e.data.load("train"), _held_out(e), users or e.users
     params = _fitting(e, params.astype(np.float32), train)
     tell("searching", 0, 1)
     made = searches(e, params, users, data, effort.queries)
     clicked = sum(bool(search.clicks.any()) for search in made)
-    require(clicked > 0, f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess")
+    require(
+        clicked > 0,
+        f"nobody clicked in {len(made)} searches of {split}: there is nothing to guess",
+    )
     seen = _seen_here(e, len(params))
     views = [message(e.cohort), *map(summed, SUMS if len(made) > 1 else ())]
     if seen not in views and seen.arriving <= LARGEST and len(made) > 1:
@@ -135,11 +169,25 @@ def audit(
         found = _games(e, params, furthest, effort, delta, tell)
         members = tuple(membership(e, updates, ROUNDS, effort.trials, delta, tell))
     ledger = ledger_of(e, train.width, delta)
-    return Audit(e, users, split, seen, ledger, len(made), clicked, rows, furthest, exact, tuple(found), members)
+    return Audit(
+        e,
+        users,
+        split,
+        seen,
+        ledger,
+        len(made),
+        clicked,
+        rows,
+        furthest,
+        exact,
+        tuple(found),
+        members,
+    )
 
 
 def _held_out(e: Experiment) -> tuple[str, Dataset]:
-    """Validation queries, which nothing was chosen or measured by; test queries where there are none."""
+    """Validation queries, which nothing was chosen or measured by; test queries where there are
+    none."""
     try:
         return "vali", e.data.load("vali")
     except Mistake:
@@ -149,7 +197,10 @@ def _held_out(e: Experiment) -> tuple[str, Dataset]:
 def _fitting(e: Experiment, params: Array, train: Dataset) -> Array:
     wanted = e.ranker.init(train.width, stream(0)).shape
     if params.shape != wanted:
-        raise Mistake(f"{params.shape[0]} weights are not those of a ranker of {wanted[0]}: other data, or another run")
+        raise Mistake(
+            f"{params.shape[0]} weights are not those of a ranker of {wanted[0]}: other data, or"
+            " another run"
+        )
     return params
 
 
@@ -157,7 +208,9 @@ def _seen_here(e: Experiment, d: int) -> View:
     return message(e.cohort) if e.channel is None else summed(e.cohort, setting_of(e, d).arriving)
 
 
-def _games(e: Experiment, params: Array, furthest: Reach, effort: Effort, delta: float, tell: Tell) -> list[Game]:
+def _games(
+    e: Experiment, params: Array, furthest: Reach, effort: Effort, delta: float, tell: Tell
+) -> list[Game]:
     pairs = {"two real updates": furthest.pair, **worst_updates(e.privacy, params, e.cohort)}
     views, found = [message(e.cohort)], list[Game]()
     if e.cohort > 1:

@@ -1,9 +1,10 @@
-"""Distinguishing games: which of two updates was it? Played many times against the real noise, and turned into an
-epsilon that the mechanism has at least, by exact confidence bounds (Jagielski, Ullman & Oprea, NeurIPS 2020).
+"""Distinguishing games: which of two updates was it? Played many times against the real noise, and
+turned into an epsilon that the mechanism has at least, by exact confidence bounds (Jagielski,
+Ullman & Oprea, NeurIPS 2020).
 
-Under (epsilon, delta)-differential privacy no test that is right about the one with chance a is wrong about the other
-with chance less than (a - delta) / exp(epsilon). So a test that is better than that disproves the promise.
-"""
+Under (epsilon, delta)-differential privacy no test that is right about the one with chance a is
+wrong about the other with chance less than (a - delta) / exp(epsilon). So a test that is better
+than that disproves the promise."""
 
 from __future__ import annotations
 
@@ -17,11 +18,15 @@ import numpy as np
 from foltr.audits.intervals import Estimate, lower, mean_of, upper
 from foltr.audits.noise import View, events_in, kept, log_density, of_others, promise, seen
 from foltr.core import Array, Privatizer
+from foltr.events import GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.accounting import Bound
-from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise, Setting
 
 SURE = 0.999
-DELTAS = (0.01, 0.1, 0.3)  # at which a promise is tested besides the ledger's own: large ones need fewer games
+DELTAS = (
+    0.01,
+    0.1,
+    0.3,
+)  # at which a promise is tested besides the ledger's own: large ones need fewer games
 THRESHOLDS = 400
 TOO_LONG = 10.0
 LONGEST = 200  # updates that are compared with each other
@@ -71,26 +76,46 @@ class Game:
             for each in self.tests
         ]  # fmt: skip
         return {
-            "game": self.name, "view": self.view, "unit": self.unit, "right": self.right.plain(), "tests": tests,
+            "game": self.name,
+            "view": self.view,
+            "unit": self.unit,
+            "right": self.right.plain(),
+            "tests": tests,
             "broken": self.broken,
-        }  # fmt: skip
+        }
 
 
-def judged(name: str, view: str, unit: str, ones: Array, zeros: Array, promised: Callable[[float], Bound],
-           delta: float) -> Game:  # fmt: skip
-    """From the scores that a test gave in either world. A threshold is chosen on one half and counted on the other."""
+def judged(
+    name: str,
+    view: str,
+    unit: str,
+    ones: Array,
+    zeros: Array,
+    promised: Callable[[float], Bound],
+    delta: float,
+) -> Game:
+    """From the scores that a test gave in either world. A threshold is chosen on one half and
+    counted on the other."""
     bounds = [promised(each) for each in (delta, *DELTAS)]
     distinct = list(dict.fromkeys(bounds))  # a promise that cannot fail is the same at any delta
     miss = (1.0 - SURE) / (2 * len(distinct))  # two counts behind every bound
     split = (ones[0::2], ones[1::2]), (zeros[0::2], zeros[1::2])
-    tests = tuple(Test(each, epsilon_at_least(*split[0], *split[1], each.delta, miss)) for each in distinct)
+    tests = tuple(
+        Test(each, epsilon_at_least(*split[0], *split[1], each.delta, miss)) for each in distinct
+    )
     return Game(name, view, unit, _right(split), tests)
 
 
 def epsilon_at_least(
-    chosen_ones: Array, counted_ones: Array, chosen_zeros: Array, counted_zeros: Array, delta: float, miss: float
+    chosen_ones: Array,
+    counted_ones: Array,
+    chosen_zeros: Array,
+    counted_zeros: Array,
+    delta: float,
+    miss: float,
 ) -> float:
-    """max(0, ln((a - delta) / b)): a from below and b from above, each wrong with probability at most `miss`."""
+    """max(0, ln((a - delta) / b)): a from below and b from above, each wrong with probability at
+    most `miss`."""
     best, pick = 0.0, None
     for sign in (1.0, -1.0):
         first, second = (chosen_ones, chosen_zeros) if sign > 0 else (-chosen_zeros, -chosen_ones)
@@ -131,11 +156,17 @@ def play(
     seed: int,
     played: Privatizer | None = None,
 ) -> Iterator[Game]:
-    """`times` games for each of the two updates (d,) of every pair. `played`: what devices and server really do, if not
-    what `privacy` says. The other clients' noise is drawn once for all: each bound holds by itself."""
+    """`times` games for each of the two updates (d,) of every pair. `played`: what devices and
+    server really do, if not what `privacy` says. The other clients' noise is drawn once for all:
+    each bound holds by itself."""
     d = len(next(iter(pairs.values()))[0])
     clients = 1 if view.kind == "message" else view.arriving
-    times = max(200, min(times, DRAWN // (clients * d), HELD // d, BY_SERVER if view.kind == "model" else times))
+    times = max(
+        200,
+        min(
+            times, DRAWN // (clients * d), HELD // d, BY_SERVER if view.kind == "model" else times
+        ),
+    )
     doing, events = played or privacy, events_in(privacy, view, d)
     rest = of_others(doing, view, times, d, seed)
 
@@ -147,28 +178,39 @@ def play(
         scores = []
         for t, update in enumerate(pair):
             got = seen(doing, update.astype(np.float32), view, rest, seed, t)
-            scores.append(log_density(events, view, got - one) - log_density(events, view, got - zero))
+            scores.append(
+                log_density(events, view, got - one) - log_density(events, view, got - zero)
+            )
         yield judged(name, str(view), "one client-round", scores[1], scores[0], promised, delta)
 
 
-def worst_updates(privacy: Privatizer | None, params: Array, n: int) -> dict[str, tuple[Array, Array]]:
-    """Pairs that the promise covers and that are as far apart as it allows: in one number, and in all of them alike.
-    Where the privatizer itself clips, they are far too long, so that it must."""
+def worst_updates(
+    privacy: Privatizer | None, params: Array, n: int
+) -> dict[str, tuple[Array, Array]]:
+    """Pairs that the promise covers and that are as far apart as it allows: in one number, and in
+    all of them alike. Where the privatizer itself clips, they are far too long, so that it
+    must."""
     d, start, found = len(params), params.astype(np.float64), {}
     one, alike = np.eye(1, d)[0], np.full(d, 1.0 / math.sqrt(d))
     for event in () if privacy is None else privacy.events(Setting(d, n, n, sessions=1, values=0)):
         if isinstance(event, LaplaceNoise | GaussianNoise):
             clip = (event.l1 if isinstance(event, LaplaceNoise) else event.l2) / 2
             found["worst two updates"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
-        elif isinstance(event, GammaNoise):  # weights anywhere in the ball, of which the broadcast ones are taken off
+        elif isinstance(
+            event, GammaNoise
+        ):  # weights anywhere in the ball, of which the broadcast ones are taken off
             for name, way in (("in one number", one), ("in all numbers", alike)):
-                found[f"worst two updates, {name}"] = event.l2 / 2 * way - start, -event.l2 / 2 * way - start
+                found[f"worst two updates, {name}"] = (
+                    event.l2 / 2 * way - start,
+                    -event.l2 / 2 * way - start,
+                )
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """How far apart two real updates are at most, in the norm that the noise is made for, and how far they may be."""
+    """How far apart two real updates are at most, in the norm that the noise is made for, and how
+    far they may be."""
 
     norm: str
     found: float
@@ -181,14 +223,23 @@ class Reach:
 
     def plain(self) -> dict[str, Any]:
         allowed = self.allowed if math.isfinite(self.allowed) else None
-        return {"norm": self.norm, "found": round(self.found, 6), "allowed": allowed, "broken": self.broken}
+        return {
+            "norm": self.norm,
+            "found": round(self.found, 6),
+            "allowed": allowed,
+            "broken": self.broken,
+        }
 
 
 def reach(privacy: Privatizer | None, updates: Array, n: int) -> Reach:
     """Among the longest of the updates (rows, d), after clipping."""
     left = kept(privacy, updates.astype(np.float64), n)
     order, norm, allowed = 2, "L2", math.inf
-    for event in () if privacy is None else privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0)):
+    for event in (
+        ()
+        if privacy is None
+        else privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0))
+    ):
         if isinstance(event, LaplaceNoise):
             order, norm, allowed = 1, "L1", event.l1
         elif isinstance(event, GaussianNoise | GammaNoise):

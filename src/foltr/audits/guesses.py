@@ -1,9 +1,10 @@
-"""Which of the shown documents were clicked, guessed from an update (seed 004, section 4.1, and beyond).
+"""Which of the shown documents were clicked, guessed from an update (seed 004, section 4.1, and
+beyond).
 
-One session of PDGD moves the weights by lr x sum of c_i x (gradient of the score of shown document i), with c_i > 0 for
-clicked documents and c_i <= 0 for others. A ball that the weights are scaled back into adds a multiple of the weights
-themselves. Whoever knows list and weights therefore solves for c.
-"""
+One session of PDGD moves the weights by lr x sum of c_i x (gradient of the score of shown document
+i), with c_i > 0 for clicked documents and c_i <= 0 for others. A ball that the weights are scaled
+back into adds a multiple of the weights themselves. Whoever knows list and weights therefore
+solves for c."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ import numpy as np
 from foltr.core import Array, Ranker
 from foltr.seeds import Stream
 
-TOLERANCE = 1e-6  # of the largest coefficient: documents outside any pair have a true coefficient of 0
+TOLERANCE = (
+    1e-6  # of the largest coefficient: documents outside any pair have a true coefficient of 0
+)
 ROBUST_TOLERANCE = 1e-2  # the same, where noise is spread thinly over coefficients
 ROUNDS = 30  # of reweighting
 DIRECT = 300  # numbers, or unknowns, that are few
@@ -25,12 +28,15 @@ ENOUGH = 600
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the attacker of one client has; regressors and update may be those of a sum of clients."""
+    """What the attacker of one client has; regressors and update may be those of a sum of
+    clients."""
 
     ranker: Ranker
     params: Array  # (d,) float32, as broadcast
     docs: Array  # (k, f) the client's list
-    regressors: Array  # (d, columns): gradients of the client's documents first, then of other clients'
+    regressors: (
+        Array  # (d, columns): gradients of the client's documents first, then of other clients'
+    )
     update: Array  # (d,) float64: what arrived
     luck: Stream
 
@@ -79,13 +85,14 @@ def higher_distance_count(seen: Seen) -> Guess:
 
 
 def least_squares(seen: Seen) -> Guess:
-    """The update as a sum of the documents' gradients; of the shortest solutions, where there are many."""
+    """The update as a sum of the documents' gradients; of the shortest solutions, where there are
+    many."""
     return positive(solved(seen.regressors, seen.update)[: len(seen.docs)])
 
 
 def solved(a: Array, y: Array) -> Array:
-    """The shortest x that minimises |a x - y|, for each column of y; where `a` has many rows and more columns only
-    nearly, by products of its rows (ridge regression with next to no ridge)."""
+    """The shortest x that minimises |a x - y|, for each column of y; where `a` has many rows and
+    more columns only nearly, by products of its rows (ridge regression with next to no ridge)."""
     if len(a) <= DIRECT or a.shape[1] <= len(a):
         return np.linalg.lstsq(a, y, rcond=None)[0]
     product = a @ a.T
@@ -104,20 +111,25 @@ def least_squares_with_weights(seen: Seen) -> Guess:
 
 
 def least_deviations(seen: Seen) -> Guess:
-    """Least absolute deviations, with the broadcast weights: hardly moved by noise that is large in a few numbers only,
-    such as that of one of many gamma shares."""
+    """Least absolute deviations, with the broadcast weights: hardly moved by noise that is large
+    in a few numbers only, such as that of one of many gamma shares."""
     found = deviating_least(with_weights(seen.regressors, seen.params), seen.update)
     return positive(found[: len(seen.docs)], ROBUST_TOLERANCE)
 
 
 def deviating_least(a: Array, y: Array) -> Array:
-    """The x that minimises the sum of |a x - y|, by reweighted least squares (Schlossmacher, JASA 68, 1973)."""
+    """The x that minimises the sum of |a x - y|, by reweighted least squares (Schlossmacher, JASA
+    68, 1973)."""
     if a.shape[1] >= min(len(y), DIRECT):  # nothing deviates, or it would take too long
         return solved(a, y)
     some = slice(None, None, max(1, len(y) // ENOUGH))  # of the numbers, where there are many
     a, y = a[some], y[some]
     q, r = np.linalg.qr(a)  # so that reweighting can go by products of few columns
-    least, weight, found = 1e-7 * float(np.abs(y).max() or 1.0), np.ones(len(y)), np.zeros(q.shape[1])
+    least, weight, found = (
+        1e-7 * float(np.abs(y).max() or 1.0),
+        np.ones(len(y)),
+        np.zeros(q.shape[1]),
+    )
     for _ in range(ROUNDS):
         weighted = q * weight[:, None]
         found = np.linalg.lstsq(weighted.T @ q, weighted.T @ y, rcond=None)[0]

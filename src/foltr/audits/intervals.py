@@ -21,12 +21,16 @@ class Estimate:
 
     def plain(self) -> dict[str, float | int | None]:
         named = {"mean": self.mean, "low": self.low, "high": self.high}
-        return {**{name: None if math.isnan(x) else round(x, 6) for name, x in named.items()}, "count": self.count}
+        return {
+            **{name: None if math.isnan(x) else round(x, 6) for name, x in named.items()},
+            "count": self.count,
+        }
 
 
 def mean_of(values: Array, sure: float = 0.95) -> Estimate:
-    """Of values in [0, 1], one per query, NaN where undefined: by Student's t; where all are equal, which would give an
-    interval of no width, by Wilson's interval for shares (JASA 22, 1927)."""
+    """Of values in [0, 1], one per query, NaN where undefined: by Student's t; where all are
+    equal, which would give an interval of no width, by Wilson's interval for shares (JASA 22,
+    1927)."""
     from scipy.special import ndtri, stdtrit
 
     known = values[~np.isnan(values)]
@@ -38,17 +42,23 @@ def mean_of(values: Array, sure: float = 0.95) -> Estimate:
         half = float(stdtrit(n - 1, 0.5 + sure / 2)) * spread / math.sqrt(n)
         return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), n)
     z = float(ndtri(0.5 + sure / 2))
-    middle, half = mean + z * z / (2 * n), z * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
+    middle, half = (
+        mean + z * z / (2 * n),
+        z * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n)),
+    )
     low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
     return Estimate(mean, min(mean, max(0.0, low)), max(mean, min(1.0, high)), n)
 
 
 def lower(hits: Array, n: int, miss: float) -> Array:
-    """Clopper and Pearson (Biometrika 26, 1934): the chance behind `hits` of n is lower with probability <= `miss`."""
+    """Clopper and Pearson (Biometrika 26, 1934): the chance behind `hits` of n is lower with
+    probability <= `miss`."""
     from scipy.special import betaincinv
 
     hits = np.asarray(hits, float)
-    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - np.maximum(hits, 1) + 1, miss), 0.0)
+    return np.where(
+        hits > 0, betaincinv(np.maximum(hits, 1), n - np.maximum(hits, 1) + 1, miss), 0.0
+    )
 
 
 def upper(hits: Array, n: int, miss: float) -> Array:
@@ -56,7 +66,8 @@ def upper(hits: Array, n: int, miss: float) -> Array:
 
 
 def area(ones: Array, zeros: Array) -> float:
-    """AUC: the chance that one of the first scores higher than one of the second, ties counting half."""
+    """AUC: the chance that one of the first scores higher than one of the second, ties counting
+    half."""
     if not len(ones) or not len(zeros):
         return math.nan
     ordered = np.sort(zeros)
@@ -65,7 +76,8 @@ def area(ones: Array, zeros: Array) -> float:
 
 
 def area_interval(ones: Array, zeros: Array, sure: float = 0.95) -> Estimate:
-    """AUC over independent trials, by the standard error of Hanley and McNeil (Radiology 143, 1982)."""
+    """AUC over independent trials, by the standard error of Hanley and McNeil (Radiology 143,
+    1982)."""
     from scipy.special import ndtri
 
     a, m, n = area(ones, zeros), len(ones), len(zeros)

@@ -1,4 +1,5 @@
-"""Label inference: how much of the clicks an attack recovers, from each message and from sums of messages."""
+"""Label inference: how much of the clicks an attack recovers, from each message and from sums of
+messages."""
 
 from __future__ import annotations
 
@@ -26,21 +27,27 @@ from foltr.audits.pdgd_model import LONGEST, Model, click_sets
 from foltr.audits.rewards import chance_of_truth, promised
 from foltr.audits.searches import Search, single
 from foltr.audits.sums import Client, Sum, client, rounding
+from foltr.components.learners.es import ES, read_messages
+from foltr.components.learners.pdgd import PDGD
 from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
-from foltr.learners.es import ES, read_messages
-from foltr.learners.pdgd import PDGD
 from foltr.privacy.accounting import Bound
 from foltr.seeds import stream
 
-ABSENT = "least squares, client not in it"  # what the sum says of anybody's clicks, because it teaches to rank
+# what the sum says of anybody's clicks, because it teaches to rank
+ABSENT = "least squares, client not in it"
 SETS, OTHERS_NORMAL = "all click sets of PDGD", "all click sets, others as normal"
 OTHERS_TOO, SETS_ABSENT = "all click sets of all clients", "all click sets, client not in it"
 MEASURES = ("accuracy", "precision", "recall", "AUC")
-PRIOR = 0.3  # about what users click: where a message says nothing of a document, nothing is guessed
+PRIOR = (
+    0.3  # about what users click: where a message says nothing of a document, nothing is guessed
+)
 TARGETS = 200  # clients whose clicks are sought in sums
 MANY_WEIGHTS, MANY_COLUMNS = 1000, 60
-HELD, HELD_SETS = 10**8, 4 * 10**7  # numbers in the gradients of a sum's documents: to solve for clicks, to try sets
+HELD, HELD_SETS = (
+    10**8,
+    4 * 10**7,
+)  # numbers in the gradients of a sum's documents: to solve for clicks, to try sets
 Tell = Callable[[str, int, int], None]  # (what is being done, how far, of how many)
 
 
@@ -59,7 +66,8 @@ class Row:
 
 
 def measured(guesses: list[Guess], truths: list[Array]) -> dict[str, Estimate]:
-    """Means over queries; precision over those with a guess, AUC over those with clicked and unclicked documents."""
+    """Means over queries; precision over those with a guess, AUC over those with clicked and
+    unclicked documents."""
     rows = np.array([_one(guess, clicks) for guess, clicks in zip(guesses, truths, strict=True)])
     return {name: mean_of(column) for name, column in zip(MEASURES, rows.T, strict=True)}
 
@@ -72,9 +80,15 @@ def _one(guess: Guess, clicks: Array) -> tuple[float, float, float, float]:
 
 
 def infer_labels(
-    e: Experiment, params: Array, made: list[Search], views: tuple[View, ...], delta: float, tell: Tell
+    e: Experiment,
+    params: Array,
+    made: list[Search],
+    views: tuple[View, ...],
+    delta: float,
+    tell: Tell,
 ) -> Iterator[Row]:
-    """Every attack on every view; of learners that send rewards there are only messages to look at."""
+    """Every attack on every view; of learners that send rewards there are only messages to look
+    at."""
     learner = single(e)
     if isinstance(learner, ES):
         yield from _from_rewards(e, learner, made, delta, tell)
@@ -94,10 +108,13 @@ class Inference:
     made: list[Search]
     delta: float
     tell: Tell
-    clients: dict[tuple[int, int], Client] = field(default_factory=dict)  # of sums, by search and clients asked
+    clients: dict[tuple[int, int], Client] = field(
+        default_factory=dict
+    )  # of sums, by search and clients asked
 
     def of(self, view: View) -> Iterator[Row]:
-        """A sum of updates with many weights takes long to solve: then all clients in it are sought that can be."""
+        """A sum of updates with many weights takes long to solve: then all clients in it are
+        sought that can be."""
         targets, together = [i for i, search in enumerate(self.made) if search.clicks.any()], 1
         if view.kind == "sum":
             if view.arriving * self.learner.k * len(self.params) > HELD:
@@ -109,11 +126,17 @@ class Inference:
         for done in range(0, len(targets), together):
             self.tell(f"label inference, {view}", done, len(targets))
             some = targets[done : done + together]
-            for name, guess in self._from_sum(some, view) if view.kind == "sum" else self._from_message(some[0], view):
+            for name, guess in (
+                self._from_sum(some, view)
+                if view.kind == "sum"
+                else self._from_message(some[0], view)
+            ):
                 found.setdefault(name, []).append(guess)
         promised = promise(self.e.privacy, view, len(self.params), self.delta)
         for name, guesses in found.items():
-            yield Row(name, view, measured(guesses, [self.made[i].clicks for i in targets]), promised)
+            yield Row(
+                name, view, measured(guesses, [self.made[i].clicks for i in targets]), promised
+            )
 
     @property
     def model(self) -> Model:
@@ -122,11 +145,15 @@ class Inference:
     def _seen(self, target: int, update: Array) -> Seen:
         search, luck = self.made[target], stream(self.e.seed, "audit", "guess", target)
         columns = search.gradients.T.astype(np.float64)
-        return Seen(self.e.ranker, self.params, search.docs, columns, update.astype(np.float64), luck)
+        return Seen(
+            self.e.ranker, self.params, search.docs, columns, update.astype(np.float64), luck
+        )
 
     def _from_message(self, target: int, view: View) -> Iterator[tuple[str, Guess]]:
         search = self.made[target]
-        (arrived,) = sent(self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target)
+        (arrived,) = sent(
+            self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target
+        )
         seen = self._seen(target, arrived)
         for name, attack in {**OF_THE_SEED, **BEYOND}.items():
             yield name, attack(seen)
@@ -134,15 +161,23 @@ class Inference:
             yield SETS, self.model.guess(search, seen.update, view)
 
     def _from_sum(self, sought: list[int], view: View) -> Iterator[tuple[str, Guess]]:
-        """For each client that is sought; the last of the group takes part only when one of them does not."""
+        """For each client that is sought; the last of the group takes part only when one of them
+        does not."""
         group = [*sought, *self._others(sought, view.arriving + 1 - len(sought))]
         members, k = [self.made[i] for i in group[:-1]], self.learner.k
         payloads, first = np.stack([self.made[i].payload for i in group]), sought[0] * len(group)
-        messages = sent(self.e.privacy, payloads, view.asked, self.e.seed, self.e.rounds, first).astype(np.float64)
+        messages = sent(
+            self.e.privacy, payloads, view.asked, self.e.seed, self.e.rounds, first
+        ).astype(np.float64)
         arrived = messages[:-1].sum(axis=0)
-        without = arrived + messages[-1] - messages[: len(sought)]  # (sought, d): another in the client's place
+        without = (
+            arrived + messages[-1] - messages[: len(sought)]
+        )  # (sought, d): another in the client's place
         columns = np.concatenate([search.gradients for search in members]).T.astype(np.float64)
-        squares, known = solved(columns, np.column_stack([arrived, *without])), with_weights(columns, self.params)
+        squares, known = (
+            solved(columns, np.column_stack([arrived, *without])),
+            with_weights(columns, self.params),
+        )
         squares_known = solved(known, arrived)
         few = columns.shape[1] < min(len(self.params), MANY_COLUMNS)
         deviations = deviating_least(known, arrived) if few else None
@@ -152,7 +187,10 @@ class Inference:
             yield "least squares", positive(squares[own, 0])
             yield "least squares, weights known", positive(squares_known[own])
             if deviations is not None:
-                yield "least deviations, weights known", positive(deviations[own], ROBUST_TOLERANCE)
+                yield (
+                    "least deviations, weights known",
+                    positive(deviations[own], ROBUST_TOLERANCE),
+                )
             yield ABSENT, positive(squares[own, 1 + j])
         if k <= LONGEST and columns.size <= HELD_SETS:
             yield from self._click_sets(group[:-1], len(sought), view, arrived, without)
@@ -181,8 +219,11 @@ class Inference:
         return drawn[:count]
 
 
-def _from_rewards(e: Experiment, learner: ES, made: list[Search], delta: float, tell: Tell) -> Iterator[Row]:
-    """A told reward says which sets of clicks there may have been; before, documents were clicked with chance PRIOR."""
+def _from_rewards(
+    e: Experiment, learner: ES, made: list[Search], delta: float, tell: Tell
+) -> Iterator[Row]:
+    """A told reward says which sets of clicks there may have been; before, documents were clicked
+    with chance PRIOR."""
     if learner.k > LONGEST:
         return
     sets = click_sets(learner.k)
@@ -192,9 +233,16 @@ def _from_rewards(e: Experiment, learner: ES, made: list[Search], delta: float, 
     for i, search in enumerate(made):
         tell("label inference, each message", i, len(made))
         if search.clicks.any():
-            guesses.append(_posterior(_told(e, learner, search, i), which, sets, learner, e.privacy))
+            guesses.append(
+                _posterior(_told(e, learner, search, i), which, sets, learner, e.privacy)
+            )
             truths.append(search.clicks)
-    yield Row("what the reward tells", message(e.cohort), measured(guesses, truths), promised(e, learner, delta))
+    yield Row(
+        "what the reward tells",
+        message(e.cohort),
+        measured(guesses, truths),
+        promised(e, learner, delta),
+    )
 
 
 def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
@@ -204,10 +252,14 @@ def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
     true = int(np.abs(values - float(means[0, 0])).argmin())
     if e.privacy is None:
         return true
-    return e.privacy.on_reward(true, len(values), stream(e.seed, "privacy", client, e.rounds).at(0))
+    return e.privacy.on_reward(
+        true, len(values), stream(e.seed, "privacy", client, e.rounds).at(0)
+    )
 
 
-def _posterior(told: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None) -> Guess:
+def _posterior(
+    told: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None
+) -> Guess:
     p = chance_of_truth(privacy)
     chance = np.where(which == told, p, (1.0 - p) / (learner.rewards - 1))
     chance = chance * PRIOR ** sets.sum(axis=1) * (1.0 - PRIOR) ** (~sets).sum(axis=1)

@@ -1,5 +1,6 @@
-"""Membership: is a client whose update is known among those of this round? Participation is promised to nobody (the
-server asks clients by name); what this measures is how much of one update is left in what the server gets."""
+"""Membership: is a client whose update is known among those of this round? Participation is
+promised to nobody (the server asks clients by name); what this measures is how much of one update
+is left in what the server gets."""
 
 from __future__ import annotations
 
@@ -12,15 +13,25 @@ import numpy as np
 from foltr.audits.games import Game, judged
 from foltr.audits.intervals import Estimate, area_interval
 from foltr.audits.labels import MANY_WEIGHTS, Tell
-from foltr.audits.noise import View, events_in, kept, log_density, message, promise, sent, summed, variance
+from foltr.audits.noise import (
+    View,
+    events_in,
+    kept,
+    log_density,
+    message,
+    promise,
+    sent,
+    summed,
+    variance,
+)
 from foltr.core import Array, ClickModel, Privatizer
-from foltr.data.dataset import Dataset
 from foltr.engines.local import Local
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import Bound
 from foltr.seeds import stream
-from foltr.simulation import iid
-from foltr.threads import Threads
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.population import iid
 
 DRAWN = 10**7  # numbers in the messages of all trials of a size
 
@@ -50,7 +61,8 @@ def real_round(
 def membership(
     e: Experiment, updates: Array, sizes: tuple[int, ...], most: int, delta: float, tell: Tell
 ) -> Iterator[Membership]:
-    """At most `most` trials with sizes[i] clients: the target and others, and another in its place."""
+    """At most `most` trials with sizes[i] clients: the target and others, and another in its
+    place."""
     for n in sizes:
         trials = max(100, min(most, DRAWN // (n * updates.shape[1])))
         for view in (message(n), summed(n)):
@@ -60,23 +72,35 @@ def membership(
             def promised(at: float, view: View = view) -> Bound:
                 return promise(e.privacy, view, updates.shape[1], at)
 
-            game = judged("membership", str(view), "one client-round", ones, zeros, promised, delta)
+            game = judged(
+                "membership", str(view), "one client-round", ones, zeros, promised, delta
+            )
             yield Membership(view, area_interval(ones, zeros), game)
 
 
-def scores(privacy: Privatizer | None, updates: Array, view: View, trials: int, seed: int) -> tuple[Array, Array]:
-    """How much each trial looks like one with the target, in the world with it and in the one without."""
+def scores(
+    privacy: Privatizer | None, updates: Array, view: View, trials: int, seed: int
+) -> tuple[Array, Array]:
+    """How much each trial looks like one with the target, in the world with it and in the one
+    without."""
     n, half = view.arriving, len(updates) // 2
-    known, fresh = updates[:half], updates[half:]  # the attacker knows the population by other clients than these
+    known, fresh = (
+        updates[:half],
+        updates[half:],
+    )  # the attacker knows the population by other clients than these
     test = _Sum(privacy, known, view) if view.kind == "sum" else _Messages(privacy, view)
     found = np.empty((2, trials))
     for i in range(trials):
         rng = stream(seed, "audit", "membership", view.asked, i)
-        members = fresh[np.argsort(rng.words(len(fresh)), kind="stable")[np.arange(n + 1) % len(fresh)]]
+        members = fresh[
+            np.argsort(rng.words(len(fresh)), kind="stable")[np.arange(n + 1) % len(fresh)]
+        ]
         for world in (0, 1):
             there = np.concatenate([members[[1 - world]], members[2:]])  # the target is members[0]
             first = (2 * i + world) * n
-            messages = sent(privacy, there, view.asked, seed, view.asked + (view.kind == "sum") * 10**6, first)
+            messages = sent(
+                privacy, there, view.asked, seed, view.asked + (view.kind == "sum") * 10**6, first
+            )
             found[world, i] = test(messages.astype(np.float64), members[0])
     return found[1], found[0]
 
@@ -89,11 +113,16 @@ class _Messages:
 
     def __call__(self, messages: Array, target: Array) -> float:
         bare = kept(self.privacy, target[None].astype(np.float64), self.view.asked)
-        return float(log_density(events_in(self.privacy, self.view, len(target)), self.view, messages - bare).max())
+        return float(
+            log_density(
+                events_in(self.privacy, self.view, len(target)), self.view, messages - bare
+            ).max()
+        )
 
 
 class _Sum:
-    """The likelihood ratio of normal variables: others as the population has them, noise as the privatizer says."""
+    """The likelihood ratio of normal variables: others as the population has them, noise as the
+    privatizer says."""
 
     def __init__(self, privacy: Privatizer | None, known: Array, view: View) -> None:
         self.privacy, self.view = privacy, view
@@ -102,12 +131,18 @@ class _Sum:
         self.mean = bare.mean(axis=0)
         if d > MANY_WEIGHTS:  # each number by itself, which is quicker and worse
             spread = n * bare.var(axis=0) + variance(privacy, view, d)
-            self.weigh: Callable[[Array], Array] = lambda way: way / (spread + 1e-6 * spread.mean())
+            self.weigh: Callable[[Array], Array] = lambda way: (
+                way / (spread + 1e-6 * spread.mean())
+            )
         else:
-            full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * variance(privacy, view, d)
+            full = n * np.cov(bare, rowvar=False).reshape(d, d) + np.eye(d) * variance(
+                privacy, view, d
+            )
             inverse = np.linalg.pinv(full, rcond=1e-9, hermitian=True)
             self.weigh = lambda way: inverse @ way
 
     def __call__(self, messages: Array, target: Array) -> float:
         way = kept(self.privacy, target[None].astype(np.float64), self.view.asked)[0] - self.mean
-        return float(self.weigh(way) @ (messages.sum(axis=0) - len(messages) * self.mean - way / 2.0))
+        return float(
+            self.weigh(way) @ (messages.sum(axis=0) - len(messages) * self.mean - way / 2.0)
+        )

@@ -1,8 +1,8 @@
-"""Noise as an attacker meets it: many messages or sums at once, what is known of its density, what is promised of it.
+"""Noise as an attacker meets it: many messages or sums at once, what is known of its density, what
+is promised of it.
 
-The noise itself is always that of the experiment's privatizer. What the attacker knows of it, and what is promised, is
-what the privatizer says of itself in its events.
-"""
+The noise itself is always that of the experiment's privatizer. What the attacker knows of it, and
+what is promised, is what the privatizer says of itself in its events."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from foltr.core import Array, Privatizer
 from foltr.errors import Mistake
+from foltr.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.accounting import NONE, Bound, bound
-from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.ledger import share
 from foltr.seeds import stream
 
@@ -27,8 +27,8 @@ OTHERS = 10**9  # the round that their noise is drawn in
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at: a message, the sum of a round's messages (`arriving` of the `asked`), or what the server makes
-    of that."""
+    """What is looked at: a message, the sum of a round's messages (`arriving` of the `asked`), or
+    what the server makes of that."""
 
     kind: Literal["message", "sum", "model"]
     asked: int
@@ -62,7 +62,9 @@ def events_in(privacy: Privatizer | None, view: View, d: int) -> tuple[Event, ..
         return ()
     if view.kind == "sum":
         return events
-    return tuple(event if event.seen == "message" else share(event, view.arriving) for event in events)
+    return tuple(
+        event if event.seen == "message" else share(event, view.arriving) for event in events
+    )
 
 
 def promise(privacy: Privatizer | None, view: View, d: int, delta: float) -> Bound:
@@ -72,7 +74,8 @@ def promise(privacy: Privatizer | None, view: View, d: int, delta: float) -> Bou
 
 
 def kept(privacy: Privatizer | None, updates: Array, n: int) -> Array:
-    """Updates (rows, d) as the privatizer's clipping leaves them, which everybody can calculate."""
+    """Updates (rows, d) as the privatizer's clipping leaves them, which everybody can
+    calculate."""
     if privacy is None:
         return updates
     for event in privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0)):
@@ -91,7 +94,12 @@ def variance(privacy: Privatizer | None, view: View, d: int) -> float:
         if isinstance(event, GaussianNoise):
             total += times * event.sd**2
         elif isinstance(event, LaplaceNoise | GammaNoise):
-            total += times * 2.0 * event.scale**2 * (event.shape if isinstance(event, GammaNoise) else 1.0)
+            total += (
+                times
+                * 2.0
+                * event.scale**2
+                * (event.shape if isinstance(event, GammaNoise) else 1.0)
+            )
     return total
 
 
@@ -100,7 +108,8 @@ def _clipped(updates: Array, norms: Array, clip: float) -> Array:
 
 
 def log_density(events: tuple[Event, ...], view: View, residuals: Array) -> Array:
-    """ln of the density of what a view is off by (..., d), up to a constant: what likelihoods are made of."""
+    """ln of the density of what a view is off by (..., d), up to a constant: what likelihoods are
+    made of."""
     if not events:
         return -np.square(residuals).sum(axis=-1) / ROUNDING**2
     total = np.zeros(residuals.shape[:-1])
@@ -110,10 +119,12 @@ def log_density(events: tuple[Event, ...], view: View, residuals: Array) -> Arra
 
 
 def _summed(event: Event, view: View) -> Event:
-    """Noise of which every message carries the whole adds up; many Laplace variables are nearly a normal one."""
+    """Noise of which every message carries the whole adds up; many Laplace variables are nearly a
+    normal one."""
     if view.kind == "message" or event.seen != "message" or view.arriving == 1:
         return event
-    one = math.sqrt(2.0) * event.scale if isinstance(event, LaplaceNoise) else event.sd  # type: ignore[union-attr]
+    laplace = isinstance(event, LaplaceNoise)
+    one = math.sqrt(2.0) * event.scale if laplace else event.sd  # type: ignore[union-attr]
     return GaussianNoise(sd=one * math.sqrt(view.arriving), l2=0.0, seen="sum")
 
 
@@ -123,23 +134,30 @@ def _density(event: Event, x: Array) -> Array:
     if isinstance(event, GaussianNoise):
         return -np.square(x).sum(axis=-1) / (2.0 * event.sd**2)
     if not isinstance(event, GammaNoise):
-        raise Mistake(f"the audit does not know how {type(event).__name__} changes an update: it cannot attack that")
+        raise Mistake(
+            f"the audit does not know how {type(event).__name__} changes an update: it cannot"
+            " attack that"
+        )
     size = np.maximum(np.abs(x), ROUNDING) / event.scale
     return (np.interp(np.log(size), *_bessel(event.shape)) - size).sum(axis=-1)
 
 
 @cache
 def _bessel(shape: float) -> tuple[Array, Array]:
-    """ln(x^v K_v(x)) + x at ln x, v = shape - 1/2: the density of a difference of two Gamma(shape, 1) variables, but
-    for exp(-x) (Kotz, Kozubowski & Podgorski, 2001). A table, because K is slow to calculate."""
+    """ln(x^v K_v(x)) + x at ln x, v = shape - 1/2: the density of a difference of two Gamma(shape,
+    1) variables, but for exp(-x) (Kotz, Kozubowski & Podgorski, 2001). A table, because K is slow
+    to calculate."""
     from scipy.special import kve
 
     v, at = shape - 0.5, np.linspace(math.log(1e-12), math.log(1e4), 4001)
     return at, v * at + np.log(kve(v, np.exp(at)))
 
 
-def sent(privacy: Privatizer | None, updates: Array, n: int, seed: int, t: int, first: int = 0) -> Array:
-    """What clients first, first + 1, ... send for the updates (rows, d) in round t of n clients."""
+def sent(
+    privacy: Privatizer | None, updates: Array, n: int, seed: int, t: int, first: int = 0
+) -> Array:
+    """What clients first, first + 1, ... send for the updates (rows, d) in round t of n
+    clients."""
     from foltr.engines.local import privatize
 
     messages = np.array(updates, np.float32)
@@ -149,7 +167,8 @@ def sent(privacy: Privatizer | None, updates: Array, n: int, seed: int, t: int, 
 
 
 def of_others(privacy: Privatizer | None, view: View, times: int, d: int, seed: int) -> Array:
-    """`times` draws of what the other clients add to a view, all that is known of them taken off: their noise."""
+    """`times` draws of what the other clients add to a view, all that is known of them taken off:
+    their noise."""
     others = 0 if view.kind == "message" else view.arriving - 1
     found = np.zeros((times, d))
     if others == 0 or privacy is None:
@@ -157,15 +176,28 @@ def of_others(privacy: Privatizer | None, view: View, times: int, d: int, seed: 
     step = max(1, WORK // (others * d))
     for start in range(0, times, step):
         rows = min(step, times - start)
-        messages = sent(privacy, np.zeros((rows * others, d), np.float32), view.asked, seed, OTHERS, start * others)
-        found[start : start + rows] = messages.reshape(rows, others, d).sum(axis=1, dtype=np.float64)
+        messages = sent(
+            privacy,
+            np.zeros((rows * others, d), np.float32),
+            view.asked,
+            seed,
+            OTHERS,
+            start * others,
+        )
+        found[start : start + rows] = messages.reshape(rows, others, d).sum(
+            axis=1, dtype=np.float64
+        )
     return found
 
 
-def seen(privacy: Privatizer | None, update: Array, view: View, rest: Array, seed: int, t: int) -> Array:
+def seen(
+    privacy: Privatizer | None, update: Array, view: View, rest: Array, seed: int, t: int
+) -> Array:
     """What a view shows of a client that sends `update` (d,), as often as there is a `rest`."""
     found = rest + sent(privacy, np.tile(update, (len(rest), 1)), view.asked, seed, t)
     if view.kind == "model" and privacy is not None:
         for i, row in enumerate(found):
-            row[:] = view.arriving * privacy.on_server(row / view.arriving, view.arriving, stream(seed, "audit", t, i))
+            row[:] = view.arriving * privacy.on_server(
+                row / view.arriving, view.arriving, stream(seed, "audit", t, i)
+            )
     return found

@@ -1,5 +1,5 @@
-"""The attacker that knows PDGD: it calculates what the client would have sent for every set of clicks, and believes in
-those that the noise explains best."""
+"""The attacker that knows PDGD: it calculates what the client would have sent for every set of
+clicks, and believes in those that the noise explains best."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from foltr.audits.guesses import Guess
 from foltr.audits.noise import View, events_in, kept, log_density
 from foltr.audits.searches import Search
+from foltr.components.learners.pdgd import PDGD, document_weights
 from foltr.core import Array, Privatizer
-from foltr.learners.pdgd import PDGD, document_weights
 
 LONGEST = 12  # 2^k sets of clicks are looked at
 
@@ -49,10 +49,13 @@ def click_sets(k: int) -> Array:
 
 
 def coefficients(scores: Array, ranking: Array, pairs: str) -> Array:
-    """`document_weights` of the shown documents for every set of clicks at once: the weight of a pair does not depend
-    on what else was clicked, and k single clicks tell them all."""  # (2^k, k)
+    """`document_weights` of the shown documents for every set of clicks at once: the weight of a
+    pair does not depend on what else was clicked, and k single clicks tell them all."""
+    # (2^k, k)
     k = len(ranking)
-    over = -np.stack([document_weights(scores, ranking, one, "shown")[ranking] for one in np.eye(k, dtype=bool)])
+    over = -np.stack(
+        [document_weights(scores, ranking, one, "shown")[ranking] for one in np.eye(k, dtype=bool)]
+    )
     np.fill_diagonal(over, 0.0)  # (k, k): row over column
     clicked = click_sets(k)
     last = np.where(clicked, np.arange(k), -1).max(axis=1)

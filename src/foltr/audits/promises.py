@@ -1,10 +1,10 @@
-"""Games against an experiment as a whole: its privatizer, malicious clients, drop-outs, channel, server and rule do
-what they do in a run, the adversary decides by likelihood ratio, and what it achieves stands beside what the ledger
-says.
+"""Games against an experiment as a whole: its privatizer, malicious clients, drop-outs, channel,
+server and rule do what they do in a run, the adversary decides by likelihood ratio, and what it
+achieves stands beside what the ledger says.
 
-The adversary chooses the two inputs: as far apart as clipping or the ball allows. It knows all that others send but for
-their noise, and malicious clients tell it all they know. (`labels.py` and `membership.py` ask what real searches tell.)
-"""
+The adversary chooses the two inputs: as far apart as clipping or the ball allows. It knows all
+that others send but for their noise, and malicious clients tell it all they know. (`labels.py` and
+`membership.py` ask what real searches tell.)"""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ import numpy as np
 
 from foltr.audits.games import Game, judged, worst_updates
 from foltr.audits.noise import View, events_in, kept, log_density, message
+from foltr.compatibility import setting_of
+from foltr.components.optimizers.sgd import SGD
 from foltr.core import Array, Cohort, Privatizer
-from foltr.data.dataset import Dataset
 from foltr.engines.local import privatize
 from foltr.experiment import Experiment
 from foltr.federation import Server
-from foltr.fit import setting_of
-from foltr.looks import people_of
-from foltr.optimizers.sgd import SGD
 from foltr.privacy.accounting import Bound
 from foltr.privacy.ledger import Unit, Who
-from foltr.privacy_account import exposure_of, ledger_of
+from foltr.runs.account import exposure_of, ledger_of
+from foltr.runs.preflight import people_of
 from foltr.seeds import stream
-from foltr.simulation import iid
+from foltr.simulation.malicious import Attacked
 from foltr.spec import click_models
-from foltr.staging import Attacked
+from foltr.world.dataset import Dataset
+from foltr.world.population import iid
+from foltr.world.user import SimulatedUser
 
 PIECE = 10**6  # numbers that are drawn at a time
 FINEST = 2.0**-31  # a difference that only the last bits of a number could show
@@ -39,8 +40,9 @@ FEWEST = 200  # games of a kind that are worth counting
 
 
 def play_all(e: Experiment, features: int, games: int, delta: float = 1e-5) -> list[Game]:
-    """Every game that fits the experiment, each with `games` rounds for either of its two inputs; none where nothing
-    is promised. The ranker gets that many features: the fewer, the closer the games come to what is promised."""
+    """Every game that fits the experiment, each with `games` rounds for either of its two inputs;
+    none where nothing is promised. The ranker gets that many features: the fewer, the closer the
+    games come to what is promised."""
     if e.privacy is None:
         return []
     if e.privacy.acts_on == "rewards":
@@ -55,8 +57,16 @@ def promised(e: Experiment, features: int, who: Who, unit: Unit, delta: float) -
     return ledger_of(e, features, delta).promised(who, unit)
 
 
-def _judged(e: Experiment, features: int, name: str, who: Who, unit: Unit, ones: Array, zeros: Array,
-            delta: float) -> Game:  # fmt: skip
+def _judged(
+    e: Experiment,
+    features: int,
+    name: str,
+    who: Who,
+    unit: Unit,
+    ones: Array,
+    zeros: Array,
+    delta: float,
+) -> Game:
     def at(each: float) -> Bound:
         return promised(e, features, who, unit, each)
 
@@ -65,7 +75,8 @@ def _judged(e: Experiment, features: int, name: str, who: Who, unit: Unit, ones:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rounds whose clients have nothing to say but the target, who is row 0; malicious clients are the next rows."""
+    """Rounds whose clients have nothing to say but the target, who is row 0; malicious clients are
+    the next rows."""
 
     e: Experiment
     privacy: Privatizer
@@ -109,37 +120,54 @@ class Table:
         honest = self.arriving - int(self.malicious[: self.arriving].sum())
         for who in ("models", "server"):
             if math.isfinite(promised(self.e, self.features, who, "round", 1e-5).epsilon):
-                hidden: View = View("model", n, honest) if self.privacy.by_server else View("sum", n, honest)
+                hidden: View = (
+                    View("model", n, honest) if self.privacy.by_server else View("sum", n, honest)
+                )
                 found[message(n) if who == "server" and self.e.channel is None else hidden] = who
         return found
 
-    def _units(self, name: str, who: Who, ones: Array, zeros: Array, delta: float) -> Iterator[Game]:
+    def _units(
+        self, name: str, who: Who, ones: Array, zeros: Array, delta: float
+    ) -> Iterator[Game]:
         """Of single rounds, and of as many as the busiest client takes part in."""
         units: dict[Unit, int] = {"round": 1, "client": exposure_of(self.e).times}
         for unit, count in units.items():
-            whole = [each[: len(each) // count * count].reshape(-1, count).sum(axis=1) for each in (ones, zeros)]
+            whole = [
+                each[: len(each) // count * count].reshape(-1, count).sum(axis=1)
+                for each in (ones, zeros)
+            ]
             if len(whole[0]) >= FEWEST:
                 yield _judged(self.e, self.features, name, who, unit, whole[0], whole[1], delta)
 
     def scores(self, pair: tuple[Array, Array], world: int, games: int, view: View) -> Array:
-        """ln of how much likelier what is seen is with the second update than with the first, round by round."""
+        """ln of how much likelier what is seen is with the second update than with the first,
+        round by round."""
         events = events_in(self.privacy, view, len(self.params))
         zero, one = kept(self.privacy, np.stack(pair).astype(np.float64), self.e.cohort)
-        secret = view.kind == "model" and self.e.attack is None and self.e.cohort < self.e.clients - 1
-        chance = self.e.cohort / self.e.clients if secret else 1.0  # of taking part, where nobody knows
+        secret = (
+            view.kind == "model" and self.e.attack is None and self.e.cohort < self.e.clients - 1
+        )
+        chance = (
+            self.e.cohort / self.e.clients if secret else 1.0
+        )  # of taking part, where nobody knows
         found = np.empty(games)
         for start, seen in self._seen(pair[world], world, games, view, chance):
-            without, first, second = (log_density(events, view, seen - each) for each in (0.0 * zero, zero, one))
+            without, first, second = (
+                log_density(events, view, seen - each) for each in (0.0 * zero, zero, one)
+            )
             if chance < 1.0:
-                first, second = (np.logaddexp(math.log(chance) + each, math.log1p(-chance) + without)
-                                 for each in (first, second))  # fmt: skip
+                first, second = (
+                    np.logaddexp(math.log(chance) + each, math.log1p(-chance) + without)
+                    for each in (first, second)
+                )
             found[start : start + len(seen)] = second - first
         return found
 
     def _seen(
         self, update: Array, world: int, games: int, view: View, chance: float
     ) -> Iterator[tuple[int, Array]]:  # fmt: skip
-        """What is seen of the target, all that is known of others taken off, in pieces: where it begins, (rows, d)."""
+        """What is seen of the target, all that is known of others taken off, in pieces: where it
+        begins, (rows, d)."""
         n, d = 1 if view.kind == "message" else self.e.cohort, len(self.params)
         step = max(1, PIECE // (n * d))
         there = stream(self.seed, "audit", "there", world).uniforms(games) < chance
@@ -151,15 +179,31 @@ class Table:
             privatize(self.privacy, sent.reshape(-1, d), clients, self.e.cohort, self.seed, world)
             if view.kind == "message":
                 yield start, sent[:, 0].astype(np.float64)
-            elif self.e.channel is None and not self.privacy.by_server:  # a sum, whatever malicious clients send
+            elif (
+                self.e.channel is None and not self.privacy.by_server
+            ):  # a sum, whatever malicious clients send
                 honest = np.flatnonzero(~self.malicious[: self.arriving])
-                yield start, np.einsum("n,gnd->gd", self.weights[honest] / self.weights[0], sent[:, honest])
+                yield (
+                    start,
+                    np.einsum(
+                        "n,gnd->gd", self.weights[honest] / self.weights[0], sent[:, honest]
+                    ),
+                )
             else:
-                yield start, np.stack([self._released(rows, start + i, world) for i, rows in enumerate(sent)])
+                yield (
+                    start,
+                    np.stack(
+                        [self._released(rows, start + i, world) for i, rows in enumerate(sent)]
+                    ),
+                )
 
     def _released(self, sent: Array, i: int, world: int) -> Array:
-        """One round: what leaves the channel, or the server if it adds noise, without what malicious clients sent."""
-        luck, cohort = stream(self.seed, "audit", "round", world, i), Cohort(np.arange(len(sent)), sent, self.weights)
+        """One round: what leaves the channel, or the server if it adds noise, without what
+        malicious clients sent."""
+        luck, cohort = (
+            stream(self.seed, "audit", "round", world, i),
+            Cohort(np.arange(len(sent)), sent, self.weights),
+        )
         if self.e.attack is not None and self.e.attack.rewrites:
             attacked = Attacked(self.e.attack, lambda t, clients: self.malicious[clients])
             cohort = attacked(cohort, self.params, 0, luck.at(0))
@@ -167,7 +211,9 @@ class Table:
         lying = self.malicious[: self.arriving]
         total, known = _summed(arrived), _summed(arrived.only(lying))
         if self.e.channel is not None:
-            carried = self.e.channel.carry(replace(arrived, params=self.params), self.e.cohort, luck.at(1))
+            carried = self.e.channel.carry(
+                replace(arrived, params=self.params), self.e.cohort, luck.at(1)
+            )
             total = carried.updates[0] * carried.weights[0]
         if self.privacy.by_server:
             got = arrived if self.e.channel is None else carried
@@ -188,14 +234,21 @@ class Table:
         return float(bare.step(bare.init(0.0 * self.params), one, stream(0)).params[0])
 
     def last_bits(self, world: int, games: int) -> Array:
-        """Of a target that sends nothing, or next to nothing in one number, while all others send 0.2. The score says
-        how many bits after the point the sum needs."""
+        """Of a target that sends nothing, or next to nothing in one number, while all others send
+        0.2. The score says how many bits after the point the sum needs."""
         scores, rows = np.empty(games), np.full((self.e.cohort, len(self.params)), 0.2, np.float32)
         rows[0] = 0.0
         rows[0, 0] = world * FINEST
         for i in range(games):
             sent = rows.copy()
-            privatize(self.privacy, sent, np.arange(len(rows)), len(rows), self.seed, 10**6 + 2 * i + world)
+            privatize(
+                self.privacy,
+                sent,
+                np.arange(len(rows)),
+                len(rows),
+                self.seed,
+                10**6 + 2 * i + world,
+            )
             words = round(float(self._released(sent, i, world)[0] * self.weights[0]) * 2**40)
             scores[i] = -(words & -words).bit_length()
         return scores
@@ -205,20 +258,31 @@ def _summed(cohort: Cohort) -> Array:
     return np.einsum("n,nd->d", cohort.weights, cohort.updates.astype(np.float64))
 
 
-def _rewards(e: Experiment, privacy: Privatizer, features: int, games: int, delta: float) -> Iterator[Game]:
+def _rewards(
+    e: Experiment, privacy: Privatizer, features: int, games: int, delta: float
+) -> Iterator[Game]:
     """Which of two rewards was it? Told once (an interaction), or in every search of a round."""
     told = np.empty((2, games, e.sessions), np.int64)
     for world, i in np.ndindex(2, games):
         luck = stream(1, "audit", "reward", world, i)
-        told[world, i] = [privacy.on_reward(world, e.learner.rewards, luck.at(s)) for s in range(e.sessions)]
+        told[world, i] = [
+            privacy.on_reward(world, e.learner.rewards, luck.at(s)) for s in range(e.sessions)
+        ]
     zeros, ones = (told == 1).astype(float) - (told == 0)
-    yield _judged(e, features, "two rewards", "server", "interaction", ones[:, 0], zeros[:, 0], delta)
-    yield _judged(e, features, "two rewards", "server", "round", ones.sum(axis=1), zeros.sum(axis=1), delta)
+    yield _judged(
+        e, features, "two rewards", "server", "interaction", ones[:, 0], zeros[:, 0], delta
+    )
+    yield _judged(
+        e, features, "two rewards", "server", "round", ones.sum(axis=1), zeros.sum(axis=1), delta
+    )
 
 
-def _remembered(e: Experiment, privacy: Privatizer, data: Dataset, games: int, delta: float) -> Iterator[Game]:
-    """One round of one client is replaced, its first; what its device keeps of it shapes all later messages. The server
-    sends the same weights in every round, and knows what the device would send in either world but for the noise."""
+def _remembered(
+    e: Experiment, privacy: Privatizer, data: Dataset, games: int, delta: float
+) -> Iterator[Game]:
+    """One round of one client is replaced, its first; what its device keeps of it shapes all later
+    messages. The server sends the same weights in every round, and knows what the device would
+    send in either world but for the noise."""
     histories, view = two_histories(e, data), message(e.cohort)
     events = events_in(privacy, view, histories.shape[2])
     bare = [kept(privacy, each.astype(np.float64), e.cohort) for each in histories]
@@ -227,9 +291,13 @@ def _remembered(e: Experiment, privacy: Privatizer, data: Dataset, games: int, d
         for t, update in enumerate(history):
             sent = np.tile(update, (games, 1))
             privatize(privacy, sent, np.arange(games), e.cohort, 1, 2 * t + world)
-            first, second = (log_density(events, view, sent.astype(np.float64) - each[t]) for each in bare)
+            first, second = (
+                log_density(events, view, sent.astype(np.float64) - each[t]) for each in bare
+            )
             scores[world] += second - first
-    yield _judged(e, data.width, "its first round replaced", "server", "round", scores[1], scores[0], delta)
+    yield _judged(
+        e, data.width, "its first round replaced", "server", "round", scores[1], scores[0], delta
+    )
 
 
 def narrowed(data: Dataset, features: int) -> Dataset:
@@ -239,8 +307,8 @@ def narrowed(data: Dataset, features: int) -> Dataset:
 
 
 def two_histories(e: Experiment, data: Dataset) -> Array:
-    """What a device would send in each round but for the noise, (2, rounds, d). In the second world its user clicks on
-    what is not relevant, in round 0 only."""
+    """What a device would send in each round but for the noise, (2, rounds, d). In the second
+    world its user clicks on what is not relevant, in round 0 only."""
     learner, honest = e.device_learner, iid(data, e.users, 1, e.sessions)
     other = iid(data, click_models.build("Cascade(kind='poison')"), 1, e.sessions)
     params = e.ranker.init(data.width, stream(e.seed, "init"))
@@ -249,7 +317,12 @@ def two_histories(e: Experiment, data: Dataset) -> Array:
         memory = learner.remembered(e.ranker, params)
         for t in range(e.rounds):
             people = other if world == 1 and t == 0 else honest
-            user, rng = people.user(0, stream(e.seed, "user", 0, t)), stream(e.seed, "ranking", 0, t)
-            learned = learner.learn(e.ranker, params, memory, user, rng, t, lambda which, values, session: which)
+            user, rng = (
+                SimulatedUser(people, 0, stream(e.seed, "user", 0, t)),
+                stream(e.seed, "ranking", 0, t),
+            )
+            learned = learner.learn(
+                e.ranker, params, memory, user, rng, t, lambda which, values, session: which
+            )
             found[world, t], _, memory = learned
     return found

@@ -1,5 +1,6 @@
-"""What a reward tells of a search: FOLtR-ES against the adversary of seed 001, section 4, who knows both queries, their
-documents and labels, the click model and, by the seed in the message, both lists."""
+"""What a reward tells of a search: FOLtR-ES against the adversary of seed 001, section 4, who
+knows both queries, their documents and labels, the click model and, by the seed in the message,
+both lists."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from itertools import product
 
 import numpy as np
 
+from foltr.components.learners.es import ES
+from foltr.components.privatizers.randomized_reward import RandomizedReward
 from foltr.core import Array, ClickModel, Privatizer, require
+from foltr.events import Setting
 from foltr.experiment import Experiment
-from foltr.learners.es import ES
 from foltr.privacy.accounting import NONE, Bound, bound, described
-from foltr.privacy.events import Setting
-from foltr.privacy.randomized_reward import RandomizedReward
-from foltr.simulation import checked_tables
+from foltr.world.population import checked_tables
 
 MOST_LISTS = 300_000  # that are written out
 
@@ -24,7 +25,9 @@ def promised(e: Experiment, learner: ES, delta: float) -> Bound:
     """Of one interaction, against whoever gets its message."""
     if learner.entropy == "shared":
         return NONE
-    events = described(e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards))
+    events = described(
+        e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards)
+    )
     return bound(tuple((event, 1) for event in events), delta) if events else NONE
 
 
@@ -35,7 +38,11 @@ def chance_of_truth(privacy: Privatizer | None) -> float:
 def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Array]:
     tables = checked_tables(users, grades, depth)
     if tables is None:
-        require(False, f"{type(users).__name__} has no table of click probabilities, which this attack calculates with")
+        require(
+            False,
+            f"{type(users).__name__} has no table of click probabilities, which this attack"
+            " calculates with",
+        )
     assert tables is not None
     return tables
 
@@ -43,9 +50,9 @@ def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Arr
 def chances(learner: ES, click: Array, stop: Array, lists: Array) -> Array:
     """P(which value a reward has) for users who see lists of the grades (n, k): (n, V), exactly.
 
-    A user who goes on has seen some clicks, of which the objective needs one code (`ES.code`). Rank by rank, every code
-    passes its probability on: without a click to itself; with one to the next code, and there stops or goes on.
-    """
+    A user who goes on has seen some clicks, of which the objective needs one code (`ES.code`).
+    Rank by rank, every code passes its probability on: without a click to itself; with one to the
+    next code, and there stops or goes on."""
     n, k = lists.shape
     _, coded = learner.reward_values()
     codes = np.arange(len(coded))
@@ -69,7 +76,9 @@ def _after_click(objective: str, codes: Array, j: int) -> Array:
         return np.minimum(codes + 1, len(codes) - 1)
     if objective == "dcg":
         return codes | 1 << j
-    return np.full_like(codes, j + 1) if objective == "last" else np.where(codes == 0, j + 1, codes)
+    return (
+        np.full_like(codes, j + 1) if objective == "last" else np.where(codes == 0, j + 1, codes)
+    )
 
 
 def told(chance: Array, p: float) -> Array:
@@ -79,7 +88,8 @@ def told(chance: Array, p: float) -> Array:
 
 @dataclass(frozen=True)
 class Enumerated:
-    """The most that a told reward can say about two lists: max over lists and values of ln(P1 / P2), beside eq. 10."""
+    """The most that a told reward can say about two lists: max over lists and values of ln(P1 /
+    P2), beside eq. 10."""
 
     epsilon: float
     bound: float
@@ -89,9 +99,9 @@ class Enumerated:
 def worst_pair(learner: ES, users: ClickModel, grades: int, p: float) -> Enumerated:
     """Over all pairs of lists, exactly (seed 001, Table 2: lists of five).
 
-    The first click's rank depends on each grade only through its click probability, and linearly: only the likeliest
-    and the least likely grades need to be looked at. Other objectives take shorter lists where all would be too many.
-    """
+    The first click's rank depends on each grade only through its click probability, and linearly:
+    only the likeliest and the least likely grades need to be looked at. Other objectives take
+    shorter lists where all would be too many."""
     v = learner.rewards
     require(1.0 / v < p <= 1.0, f"p must be in (1 / {v}, 1], got {p}")
     depth, looks_at_first = learner.k, learner.objective in ("maxrr", "first")

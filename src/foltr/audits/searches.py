@@ -6,20 +6,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from foltr.components.learners.es import ES
+from foltr.components.learners.pdgd import PDGD
 from foltr.core import Array, ClickModel, Learner, Ranker, Show, User
-from foltr.data.dataset import Dataset
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import client_step
-from foltr.learners.es import ES
-from foltr.learners.pdgd import PDGD
 from foltr.seeds import stream
-from foltr.simulation import Population, iid
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population, iid
+from foltr.world.user import SimulatedUser
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The server knows the query, the list and the weights that it sent out. Only the clicks are secret."""
+    """The server knows the query, the list and the weights that it sent out. Only the clicks are
+    secret."""
 
     query: int
     docs: Array  # (k, f) as shown, best first
@@ -31,13 +33,17 @@ class Search:
 
 
 def single(e: Experiment) -> PDGD | ES:
-    """The experiment's learner for one search on a deterministic list, in the ball that its privatizer sets."""
+    """The experiment's learner for one search on a deterministic list, in the ball that its
+    privatizer sets."""
     learner: Learner = e.device_learner
     if isinstance(learner, PDGD):
         return replace(learner, explore=False, sessions=1)
     if isinstance(learner, ES):
         return replace(learner, sessions=1, antithetic=False)
-    raise Mistake(f"the audit attacks messages of PDGD and ES, and does not know those of {type(learner).__name__}")
+    raise Mistake(
+        "the audit attacks messages of PDGD and ES, and does not know those of"
+        f" {type(learner).__name__}"
+    )
 
 
 class Overheard:
@@ -56,26 +62,40 @@ def alone(data: Dataset, users: ClickModel, queries: Array) -> Population:
     return replace(iid(data, users, len(queries), 1), first=queries, last=queries + 1)
 
 
-def searches(e: Experiment, params: Array, users: ClickModel, data: Dataset, most: int) -> list[Search]:
-    """One search for each query with a full list, in the round after the last: of `most` queries, drawn at random."""
+def searches(
+    e: Experiment, params: Array, users: ClickModel, data: Dataset, most: int
+) -> list[Search]:
+    """One search for each query with a full list, in the round after the last: of `most` queries,
+    drawn at random."""
     learner = single(e)
     long = np.flatnonzero(np.diff(data.offsets) >= learner.k)
     if len(long) > most:
         long = long[stream(e.seed, "audit", "queries").sample(len(long), most)]
     if not len(long):
-        raise Mistake(f"no query of the data has {learner.k} documents, the length of a list: nothing to attack")
+        raise Mistake(
+            f"no query of the data has {learner.k} documents, the length of a list: nothing to"
+            " attack"
+        )
     population, t, found = alone(data, users, long), e.rounds, []
     for i, query in enumerate(map(int, long)):
         luck = learner.luck(stream(e.seed, "user", i, t), stream(e.seed, "ranking", i, t))
-        user, nothing = Overheard(population.user(i, luck)), np.empty(0, np.float32)
+        user, nothing = Overheard(SimulatedUser(population, i, luck)), np.empty(0, np.float32)
         update, _ = client_step(learner, e.ranker, None, params, nothing, user, i, 1, t, e.seed)
         scores = e.ranker.scores(params, user.docs)
         shown = user.docs[user.ranking]
-        slopes = gradients(e.ranker, params, shown) if isinstance(learner, PDGD) else np.empty((learner.k, 0))
-        found.append(Search(query, shown, user.ranking, scores, slopes, user.clicks, update.payload))
+        slopes = (
+            gradients(e.ranker, params, shown)
+            if isinstance(learner, PDGD)
+            else np.empty((learner.k, 0))
+        )
+        found.append(
+            Search(query, shown, user.ranking, scores, slopes, user.clicks, update.payload)
+        )
     return found
 
 
 def gradients(ranker: Ranker, params: Array, docs: Array) -> Array:
     """Of the score of each document with respect to the weights."""  # (k, f) -> (k, d)
-    return np.stack([ranker.pullback(params, docs, one) for one in np.eye(len(docs), dtype=np.float32)])
+    return np.stack(
+        [ranker.pullback(params, docs, one) for one in np.eye(len(docs), dtype=np.float32)]
+    )

@@ -1,14 +1,16 @@
-"""Who clicked what, from a sum of messages: the attacker that knows PDGD, and the list of every client in the sum.
+"""Who clicked what, from a sum of messages: the attacker that knows PDGD, and the list of every
+client in the sum.
 
-A sum is y = sum of u_i(s_i) + noise, with s_i one of the 2^k sets of clicks of client i and u_i(s) what PDGD sends for
-it. For one client all sets are tried, and the others' updates are taken for normal variables with the mean m_j and the
-covariance V_j that they have over their own sets:
+A sum is y = sum of u_i(s_i) + noise, with s_i one of the 2^k sets of clicks of client i and u_i(s)
+what PDGD sends for it. For one client all sets are tried, and the others' updates are taken for
+normal variables with the mean m_j and the covariance V_j that they have over their own sets:
 
-    ln P(s_i | y) = ln P(s_i) - 1/2 r' (sum of V_j + noise)^-1 r,   r = y - u_i(s_i) - sum of m_j   (j other than i)
+    ln P(s_i | y) = ln P(s_i) - 1/2 r' (sum of V_j + noise)^-1 r
+    r = y - u_i(s_i) - sum of m_j   (j other than i)
 
-What this says of each client's clicks then takes the place of what was assumed of them, but for what was concluded from
-the others, and all are guessed anew, until nothing changes (expectation propagation; Minka, UAI 2001).
-"""
+What this says of each client's clicks then takes the place of what was assumed of them, but for
+what was concluded from the others, and all are guessed anew, until nothing changes (expectation
+propagation; Minka, UAI 2001)."""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ WORK = 10**9  # multiplications in one factorisation that is repeated
 
 @dataclass(frozen=True, eq=False)
 class Client:
-    """All that a client could send, but for noise: mean + ways @ sets[s]. By `prior`, `sets` have mean 0 and covariance
-    1 (0 where there are fewer directions)."""
+    """All that a client could send, but for noise: mean + ways @ sets[s]. By `prior`, `sets` have
+    mean 0 and covariance 1 (0 where there are fewer directions)."""
 
     mean: Array  # (d,)
     ways: Array  # (d, r)
@@ -44,8 +46,8 @@ class Client:
 
 
 def prior(k: int) -> Array:
-    """ln P of each set of c clicks, B(a + c, b + k - c) / B(a, b): any document is as likely to be clicked as another,
-    but who clicked one clicks more."""  # (2^k,)
+    """ln P of each set of c clicks, B(a + c, b + k - c) / B(a, b): any document is as likely to be
+    clicked as another, but who clicked one clicks more."""  # (2^k,)
     a, b = OFTEN
     some = [lgamma(a + c) + lgamma(b + k - c) - lgamma(a + b + k) for c in range(k + 1)]
     return np.array(some)[click_sets(k).sum(axis=1)] + lgamma(a + b) - lgamma(a) - lgamma(b)
@@ -65,8 +67,12 @@ def client(model: Model, search: Search, n: int) -> Client:
 
 
 def rounding(params: Array, clients: list[Client]) -> float:
-    """The variance that float32 arithmetic adds to each number of a sum: what a bare sum has for noise."""
-    sizes = [np.square(params, dtype=np.float64).mean() + np.square(each.ways).sum() / len(params) for each in clients]
+    """The variance that float32 arithmetic adds to each number of a sum: what a bare sum has for
+    noise."""
+    sizes = [
+        np.square(params, dtype=np.float64).mean() + np.square(each.ways).sum() / len(params)
+        for each in clients
+    ]
     return max(ROUNDING**2 * float(np.sum(sizes)), LEAST)
 
 
@@ -81,26 +87,36 @@ class Sum:
         self.log_prior, self.noise = prior(self.k), noise
         n, d, r = ways.shape
         self.span = np.linalg.qr(side_by_side(ways))[0] if n * r < d else None
-        self.ways = ways if self.span is None else np.matmul(self.span.T, ways)  # all that matters is in the span
+        self.ways = (
+            ways if self.span is None else np.matmul(self.span.T, ways)
+        )  # all that matters is in the span
         self.square = self._square(self.ways)
         self.repeats = n * self.k <= TELLING * d and n * r * len(self.square) ** 2 <= WORK
 
     def first(self, which: list[int], arrived: Array) -> list[Guess]:
-        """Of some clients' clicks, by the formula above; `arrived` is one sum (d,), or one for each (which, d)."""
+        """Of some clients' clicks, by the formula above; `arrived` is one sum (d,), or one for
+        each (which, d)."""
         told = self._off(np.broadcast_to(arrived, (len(which), arrived.shape[-1])))
         sharp, pull = _by_others(self.square, self.ways[which], told)
         return [self._guess(each) for each in self._chances(self.sets[which], sharp, pull)]
 
     def settled(self, arrived: Array) -> list[Guess]:
-        """Of all clients' clicks, again and again until nothing changes; then those that explain the sum best."""
+        """Of all clients' clicks, again and again until nothing changes; then those that explain
+        the sum best."""
         n, _, r = self.ways.shape
         off = self._off(arrived)
-        mean, spread, chances = np.zeros((n, r)), np.tile(np.eye(r), (n, 1, 1)), np.zeros(self.sets.shape[:2])
+        mean, spread, chances = (
+            np.zeros((n, r)),
+            np.tile(np.eye(r), (n, 1, 1)),
+            np.zeros(self.sets.shape[:2]),
+        )
         best, nearest = chances, np.inf
         for _ in range(PASSES):
             root = np.linalg.cholesky(spread)
             ways = np.matmul(self.ways, root)
-            sharp, pull = _by_others(self._square(ways), ways, off - np.einsum("ndr,nr->d", self.ways, mean))
+            sharp, pull = _by_others(
+                self._square(ways), ways, off - np.einsum("ndr,nr->d", self.ways, mean)
+            )
             back = np.linalg.inv(root)  # from steps of the present spread to those of `sets`
             sharp = back.transpose(0, 2, 1) @ sharp @ back
             pull = np.einsum("nsr,ns->nr", back, pull) + np.einsum("nrs,ns->nr", sharp, mean)
@@ -125,13 +141,16 @@ class Sum:
         return np.asarray(np.linalg.qr(np.concatenate([side_by_side(ways).T, alike]), mode="r"))
 
     def _chances(self, sets: Array, sharp: Array, pull: Array) -> Array:
-        fit = np.einsum("nsr,nr->ns", sets, pull) - 0.5 * np.einsum("nsr,nsr->ns", sets @ sharp, sets)
+        fit = np.einsum("nsr,nr->ns", sets, pull) - 0.5 * np.einsum(
+            "nsr,nsr->ns", sets @ sharp, sets
+        )
         fit += self.log_prior
         chances = np.exp(fit - fit.max(axis=1, keepdims=True))
         return chances / chances.sum(axis=1, keepdims=True)
 
     def _assumed(self, chances: Array, sharp: Array, pull: Array) -> tuple[Array, Array]:
-        """The normal variable that, with what the others tell, has the mean and the covariance of these chances."""
+        """The normal variable that, with what the others tell, has the mean and the covariance of
+        these chances."""
         mean = np.einsum("ns,nsr->nr", chances, self.sets)
         square = np.matmul((self.sets * chances[:, :, None]).transpose(0, 2, 1), self.sets)
         covariance = square - mean[:, :, None] * mean[:, None, :] + SURE * np.eye(mean.shape[1])
@@ -147,16 +166,18 @@ class Sum:
 
 
 def _by_others(square: Array, ways: Array, off: Array) -> tuple[Array, Array]:
-    """What is told of each client when nothing is assumed of it: ln P(off | x) = pull . x - 1/2 x . sharp x, x being
-    how far its update is from its mean along `ways`. R = `square`; with B = R'^-1 ways and S = B'B, sharp is
-    S (1 - S)^-1 and pull (1 - S)^-1 B' R'^-1 off."""
+    """What is told of each client when nothing is assumed of it: ln P(off | x) = pull . x - 1/2 x
+    . sharp x, x being how far its update is from its mean along `ways`. R = `square`; with B =
+    R'^-1 ways and S = B'B, sharp is S (1 - S)^-1 and pull (1 - S)^-1 B' R'^-1 off."""
     n, d, r = ways.shape
     b = np.linalg.solve(square.T, side_by_side(ways)).reshape(d, n, r).transpose(1, 0, 2)
     told = np.broadcast_to(np.linalg.solve(square.T, off.T).T, (n, d))
     share, turn = np.linalg.eigh(np.matmul(b.transpose(0, 2, 1), b))
     left = 1.0 - np.clip(share, 0.0, 1.0 - SURE)[:, None, :]
     sharp = turn * ((1.0 - left) / left) @ turn.transpose(0, 2, 1)
-    return sharp, np.einsum("nrs,nds,nd->nr", turn / left @ turn.transpose(0, 2, 1), b, told, optimize=True)
+    return sharp, np.einsum(
+        "nrs,nds,nd->nr", turn / left @ turn.transpose(0, 2, 1), b, told, optimize=True
+    )
 
 
 def side_by_side(ways: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Which of two queries was searched? The adversary of seed 001, section 4, against messages of FOLtR-ES."""
+"""Which of two queries was searched? The adversary of seed 001, section 4, against messages of
+FOLtR-ES."""
 
 from __future__ import annotations
 
@@ -9,46 +10,68 @@ import numpy as np
 from foltr.audits.games import Game, judged
 from foltr.audits.rewards import chance_of_truth, chances, click_tables, promised, told
 from foltr.audits.searches import alone
+from foltr.components.learners.es import ES, read_messages
 from foltr.core import Array, ClickModel, Privatizer, require
-from foltr.data.dataset import Dataset
 from foltr.engines.local import Local
 from foltr.experiment import Experiment
-from foltr.learners.es import ES, read_messages
-from foltr.threads import Threads
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
 
 FEW = 1000  # messages whose perturbations take long to draw
 
 
 def two_queries(
-    e: Experiment, learner: ES, params: Array, users: ClickModel, data: Dataset, queries: Array, times: int,
-    delta: float, threads: int, played: Privatizer | None = None,
-) -> Game:  # fmt: skip
-    """Of the `queries` it takes the two that differ most, lets clients search `times` for either, and decides by the
-    likelihoods of the reward told. `played`: what devices really do, if not what the experiment says."""
+    e: Experiment,
+    learner: ES,
+    params: Array,
+    users: ClickModel,
+    data: Dataset,
+    queries: Array,
+    times: int,
+    delta: float,
+    threads: int,
+    played: Privatizer | None = None,
+) -> Game:
+    """Of the `queries` it takes the two that differ most, lets clients search `times` for either,
+    and decides by the likelihoods of the reward told. `played`: what devices really do, if not
+    what the experiment says."""
     times = min(times, FEW) if learner.entropy == "shared" else times
     lists = Lists(learner, users, data, e.privacy)
     pair = lists.most_different(e, params, queries)
     population = alone(data, users, np.repeat(pair, times))
     clients, memory = np.arange(2 * times), np.empty((2 * times, 0), np.float32)
-    engine = Local(learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy)
+    engine = Local(
+        learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy
+    )
     with engine.threads.running():
         cohort, _ = engine.collect(params, e.rounds, clients)
     seeds, means = read_messages(cohort.updates)
     values, _ = learner.reward_values()
     which = np.abs(values[:, None] - means[:, 0].astype(np.float64)).argmin(axis=0)  # (2 times,)
     steps = np.float32(learner.sigma) * learner.perturbations(seeds, len(params))
-    likelihoods = [lists.of_messages(e, params + steps, int(query))[clients, which] for query in pair]
+    likelihoods = [
+        lists.of_messages(e, params + steps, int(query))[clients, which] for query in pair
+    ]
     zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
     scores = one - zero
     promise = partial(promised, e, learner)
-    return judged("two queries", "each message", "one interaction", scores[times:], scores[:times], promise,
-                  delta)  # fmt: skip
+    return judged(
+        "two queries",
+        "each message",
+        "one interaction",
+        scores[times:],
+        scores[:times],
+        promise,
+        delta,
+    )
 
 
 class Lists:
     """What is told of a query's lists, by the labels of the documents shown."""
 
-    def __init__(self, learner: ES, users: ClickModel, data: Dataset, privacy: Privatizer | None) -> None:
+    def __init__(
+        self, learner: ES, users: ClickModel, data: Dataset, privacy: Privatizer | None
+    ) -> None:
         self.learner, self.data = learner, data
         self.click, self.stop = click_tables(users, data.grades, learner.k)
         self.p = chance_of_truth(privacy)
@@ -59,8 +82,8 @@ class Lists:
         return told(chances(self.learner, self.click, self.stop, different), self.p)[which.ravel()]
 
     def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
-        """P(each value | query) for the list that the weights (n, d) of each message make, (n, V); equal documents,
-        whose order the adversary cannot know, as they come."""
+        """P(each value | query) for the list that the weights (n, d) of each message make, (n, V);
+        equal documents, whose order the adversary cannot know, as they come."""
         held = slice(self.data.offsets[query], self.data.offsets[query + 1])
         scores = np.stack([e.ranker.scores(each, self.data.features[held]) for each in weights])
         order = np.argsort(-scores, axis=1, kind="stable")[:, : self.learner.k]
@@ -69,7 +92,9 @@ class Lists:
     def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
         """The two whose unperturbed lists are told apart most surely by some value."""
         require(len(queries) >= 2, "two queries with full lists are needed to tell them apart")
-        chance = np.concatenate([self.of_messages(e, params[None], int(query)) for query in queries])
+        chance = np.concatenate(
+            [self.of_messages(e, params[None], int(query)) for query in queries]
+        )
         log = np.log(np.maximum(chance, 1e-300))
         value = int((log.max(axis=0) - log.min(axis=0)).argmax())
         return queries[[int(log[:, value].argmin()), int(log[:, value].argmax())]]

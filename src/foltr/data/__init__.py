@@ -1,1 +1,2 @@
-"""Where ranked data comes from. Every file with a source in it adds data sources; `foltr.spec` finds them."""
+"""Reading and caching learning-to-rank files. What can be plugged in is in
+`components/sources`."""

@@ -1,8 +1,9 @@
-"""Arrays kept on disk so that they are made once: a folder per content and options, opened as memory maps.
+"""Arrays kept on disk so that they are made once: a folder per content and options, opened as
+memory maps.
 
-A folder is written aside, flushed and renamed, so it is whole or absent; whoever renames first wins. Its name is a hash
-of all that its arrays depend on, so it is never stale; what is broken nevertheless (a bad disk) is made again.
-"""
+A folder is written aside, flushed and renamed, so it is whole or absent; whoever renames first
+wins. Its name is a hash of all that its arrays depend on, so it is never stale; what is broken
+nevertheless (a bad disk) is made again."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import Mistake
-from foltr.places import cache_folder
+from foltr.system.paths import cache_folder
 
 FORMAT = 1  # raise it whenever equal inputs would give other arrays or files
 ASIDE = "writing-"  # how the name of a folder begins that is not yet whole
@@ -32,7 +33,8 @@ HEADER = 128  # bytes of a .npy header, whatever the number of rows
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder holds: arrays by name, plain facts by name, and the hash that is its identity."""
+    """What a folder holds: arrays by name, plain facts by name, and the hash that is its
+    identity."""
 
     arrays: dict[str, Array]
     facts: dict[str, Any]
@@ -40,8 +42,11 @@ class Kept:
 
 
 def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> Kept:
-    """The arrays of `key`; if there are none, `make(folder)` writes them as .npy files and returns the facts."""
-    content = blake2b(json.dumps([FORMAT, dict(key)], sort_keys=True).encode(), digest_size=16).hexdigest()
+    """The arrays of `key`; if there are none, `make(folder)` writes them as .npy files and returns
+    the facts."""
+    content = blake2b(
+        json.dumps([FORMAT, dict(key)], sort_keys=True).encode(), digest_size=16
+    ).hexdigest()
     root = cache_folder("data")
     found = _open(root / content, content)
     if found is not None:
@@ -50,12 +55,15 @@ def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> K
         _write(root, content, make)
     except OSError as error:
         raise Mistake(
-            f"cannot keep data in {root}: {error.strerror}; make room or give the right to write there, "
-            "or set FOLTR_CACHE to another folder"
+            f"cannot keep data in {root}: {error.strerror}; make room or give the right to write"
+            " there, or set FOLTR_CACHE to another folder"
         ) from None
     found = _open(root / content, content)
     if found is None:
-        raise Mistake(f"what was just written to {root / content} cannot be read; set FOLTR_CACHE to another disk")
+        raise Mistake(
+            f"what was just written to {root / content} cannot be read; set FOLTR_CACHE to another"
+            " disk"
+        )
     return found
 
 
@@ -114,7 +122,8 @@ def remove_abandoned(root: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Force to the disk what a rename would otherwise overtake; folders only where the system can."""
+    """Force to the disk what a rename would otherwise overtake; folders only where the system
+    can."""
     folder = path.is_dir()
     try:
         descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
@@ -128,10 +137,16 @@ def _flush(path: Path) -> None:
 
 
 class RowWriter:
-    """A .npy file that grows row by row by plain writes: a full disk is an OSError, not a dead process."""
+    """A .npy file that grows row by row by plain writes: a full disk is an OSError, not a dead
+    process."""
 
     def __init__(self, path: Path, columns: int, dtype: type) -> None:
-        self._file, self._columns, self._dtype, self._rows = open(path, "wb"), columns, np.dtype(dtype), 0
+        self._file, self._columns, self._dtype, self._rows = (
+            open(path, "wb"),
+            columns,
+            np.dtype(dtype),
+            0,
+        )
         self._file.write(bytes(HEADER))
 
     def append(self, rows: Array) -> None:
@@ -141,7 +156,9 @@ class RowWriter:
     def __enter__(self) -> RowWriter:
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with self._file:
             shape = (self._rows, self._columns)
             facts = f"{{'descr': '{self._dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"

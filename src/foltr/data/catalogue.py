@@ -1,4 +1,5 @@
-"""What stands behind `foltr data list | info NAME | add NAME PATH`: plain rows and text for the command line."""
+"""What stands behind `foltr data list | info NAME | add NAME PATH`: plain rows and text for the
+command line."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def info(name: str) -> str:
     lines = [
         f"{collection.name}: {collection.about}",
         f"features {collection.features}, grades 0 .. {collection.grades - 1}",
-        *(f"{part}: {_counts(*counts)} as published" for part, counts in collection.published.items()),
+        *(
+            f"{part}: {_counts(*counts)} as published"
+            for part, counts in collection.published.items()
+        ),
         f"home: {collection.home}",
         f"terms: {collection.terms}",
         f"layout: {', '.join(_paths(collection))}",
@@ -54,17 +58,25 @@ def info(name: str) -> str:
 
 
 def add(name: str, path: str | Path, tell: Callable[[str], None] = lambda line: None) -> None:
-    """Check every file of a collection, compare its counts with the published ones, remember where it lies; each line
-    of the report is told as soon as it is known."""
+    """Check every file of a collection, compare its counts with the published ones, remember where
+    it lies; each line of the report is told as soon as it is known."""
     collection, given = _known(name), Path(path).expanduser()
     if not given.is_dir():
         raise Mistake(f"there is no folder {given}")
-    folder = next((f for f in [given, *(given / n for n in collection.folders)] if _missing(collection, f) == []), None)
+    folder = next(
+        (
+            f
+            for f in [given, *(given / n for n in collection.folders)]
+            if _missing(collection, f) == []
+        ),
+        None,
+    )
     if folder is None:
         missing = _missing(collection, given)
         raise Mistake(
-            f"{given} lacks {', '.join(missing[:5])}{' and others' if len(missing) > 5 else ''}; nothing was added "
-            f"(a part of {name} can be used without `add`, in a folder {collection.folders[0]} below FOLTR_DATA)"
+            f"{given} lacks {', '.join(missing[:5])}{' and others' if len(missing) > 5 else ''};"
+            f" nothing was added (a part of {name} can be used without `add`, in a folder"
+            f" {collection.folders[0]} below FOLTR_DATA)"
         )
     tell(f"{name} in {folder}")
     other = []
@@ -78,7 +90,10 @@ def add(name: str, path: str | Path, tell: Callable[[str], None] = lambda line: 
         other += _unlike(collection, part, total)
         tell(f"  {part}: {_counts(*total)}{_beside(collection, part, total)}")
     if other:
-        raise Mistake(f"this is not {name} as published ({other[0]}): nothing was added. Use it as Letor(path=...)")
+        raise Mistake(
+            f"this is not {name} as published ({other[0]}): nothing was added. Use it as"
+            " Letor(path=...)"
+        )
     lookup.register(name, folder)
     tell(f"registered in {lookup.registry()}")
 
@@ -87,23 +102,39 @@ def _row(collection: Collection) -> Row:
     folder, parts = collection.present(), list(collection.files)
     whole = collection.published.get(parts[0])
     if whole is None and collection.published:
-        splits = [count for part, count in collection.published.items() if part.startswith(parts[0])]
+        splits = [
+            count for part, count in collection.published.items() if part.startswith(parts[0])
+        ]
         whole = (sum(q for q, _ in splits), sum(d for _, d in splits))
     queries, documents = whole or (None, None)
     where = str(folder) if folder else collection.home
-    return Row(collection.name, folder is not None, queries, documents, collection.features, collection.grades, where)
+    return Row(
+        collection.name,
+        folder is not None,
+        queries,
+        documents,
+        collection.features,
+        collection.grades,
+        where,
+    )
 
 
 def _known(name: str) -> Collection:
     known = collections()
     if name not in known:
         hint = did_you_mean(name, known)
-        raise Mistake(f"no published collection is called {name!r}: {hint} (your own folder: Letor(path=...))")
+        raise Mistake(
+            f"no published collection is called {name!r}: {hint} (your own folder:"
+            " Letor(path=...))"
+        )
     return known[name]
 
 
 def _paths(collection: Collection) -> list[str]:
-    return sorted({path for part in collection.files.values() for path in part.values()} | set(collection.extras))
+    return sorted(
+        {path for part in collection.files.values() for path in part.values()}
+        | set(collection.extras)
+    )
 
 
 def _missing(collection: Collection, folder: Path) -> list[str]:
@@ -125,11 +156,17 @@ def _counts(queries: int, documents: int) -> str:
 def _unlike(collection: Collection, part: str, found: tuple[int, int]) -> list[str]:
     """What is wrong with the counts of a part: nothing, or one sentence."""
     published = collection.published.get(part, found)
-    return [] if published == found else [f"{part} has {_counts(*found)}, not {_counts(*published)}"]
+    return (
+        [] if published == found else [f"{part} has {_counts(*found)}, not {_counts(*published)}"]
+    )
 
 
 def _beside(collection: Collection, part: str, found: tuple[int, int]) -> str:
     published = collection.published.get(part)
     if published is None:
         return ""
-    return " (as published)" if published == found else f" (published: {_counts(*published)}: NOT the same)"
+    return (
+        " (as published)"
+        if published == found
+        else f" (published: {_counts(*published)}: NOT the same)"
+    )

@@ -1,4 +1,5 @@
-"""What published collections have in common: facts, where to get them, and files in their owner's layout."""
+"""What published collections have in common: facts, where to get them, and files in their owner's
+layout."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import ClassVar
 
 from foltr.core import require
 from foltr.data import files, lookup
-from foltr.data.dataset import Dataset
 from foltr.data.letor import Reading
 from foltr.errors import Mistake
-from foltr.places import data_folders
+from foltr.system.paths import data_folders
+from foltr.world.dataset import Dataset
 
 SPLITS = ("train", "vali", "test")
 FOLDS = tuple(range(1, 6))
@@ -21,7 +22,8 @@ FOLDS = tuple(range(1, 6))
 
 @dataclass(frozen=True)
 class Collection:
-    """The facts of one published collection. `files`: part ("fold 1") -> split -> path below its folder."""
+    """The facts of one published collection. `files`: part ("fold 1") -> split -> path below its
+    folder."""
 
     name: str
     about: str
@@ -38,7 +40,9 @@ class Collection:
     reading: Reading = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reading", Reading(self.sparse, self.features, self.grades, self.clip))
+        object.__setattr__(
+            self, "reading", Reading(self.sparse, self.features, self.grades, self.clip)
+        )
 
     def load(self, part: str, split: str, normalize: bool) -> Dataset:
         return files.load(self.find(part, split), self.reading, normalize)
@@ -62,7 +66,11 @@ class Collection:
 
     def absent(self, file: str) -> str:
         *named, own = data_folders()
-        sought = f"below FOLTR_DATA ({', '.join(map(str, named))})" if named else "below a folder named by FOLTR_DATA"
+        sought = (
+            f"below FOLTR_DATA ({', '.join(map(str, named))})"
+            if named
+            else "below a folder named by FOLTR_DATA"
+        )
         return (
             f"{self.name} is not on this machine. Get it from {self.home} ({self.terms}). "
             f"Then put it so that {self.folders[0]}/{file} lies {sought} or in {own}, "
@@ -75,7 +83,8 @@ def known_split(split: str, splits: tuple[str, ...]) -> None:
 
 
 class InFolds(ABC):
-    """Of collections in Microsoft's layout, FoldK/{train,vali,test}.txt: state the facts, get the source."""
+    """Of collections in Microsoft's layout, FoldK/{train,vali,test}.txt: state the facts, get the
+    source."""
 
     collection: ClassVar[Collection]
     fold: int
@@ -92,7 +101,9 @@ class InFolds(ABC):
         return self.collection.load(f"fold {self.fold}", split, self.normalize)
 
 
-def five_folds(queries: int, documents: int) -> tuple[dict[str, dict[str, str]], dict[str, tuple[int, int]]]:
+def five_folds(
+    queries: int, documents: int
+) -> tuple[dict[str, dict[str, str]], dict[str, tuple[int, int]]]:
     """Files and counts: every fold holds it all."""
     layout = {f"fold {k}": {split: f"Fold{k}/{split}.txt" for split in SPLITS} for k in FOLDS}
     return layout, {part: (queries, documents) for part in layout}

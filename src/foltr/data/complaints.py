@@ -31,10 +31,13 @@ def _word(block: bytes, place: int) -> str:
 
 
 def number(path: Path, block: bytes, first: int, place: int, clip: bool) -> np.float32:
-    """The number that stands at a place, as Python reads it; what is none, or not finite in float32, is refused."""
+    """The number that stands at a place, as Python reads it; what is none, or not finite in
+    float32, is refused."""
     word = WORD.match(block, place)
     if word is None or not NUMBER.fullmatch(word[0]):
-        what = f"{_word(block, place)} is not a finite number; replace it, or leave the document out"
+        what = (
+            f"{_word(block, place)} is not a finite number; replace it, or leave the document out"
+        )
         raise wrong(path, _line(block, first, place), what)
     value = float(word[0])
     with np.errstate(over="ignore"):
@@ -43,7 +46,10 @@ def number(path: Path, block: bytes, first: int, place: int, clip: bool) -> np.f
         return near
     if clip:
         return np.float32(math.copysign(float(np.finfo(np.float32).max), value))
-    what = f"{_word(block, place)} is beyond float32 (3.4e38); clip=True takes its largest number instead"
+    what = (
+        f"{_word(block, place)} is beyond float32 (3.4e38); clip=True takes its largest number"
+        " instead"
+    )
     raise wrong(path, _line(block, first, place), what)
 
 
@@ -57,35 +63,59 @@ def bad_line(
     last = width + base - 1
     what = {
         kernels.LABEL: f"starts with {word}, not with a label 0, 1, 2, ...; is this LETOR text?",
-        kernels.GRADE: f"label {word} is not one of the {grades} grades 0 .. {grades - 1}; grades=... sets how many",
-        kernels.NO_QID: f"expected qid:... after the label, found {word}; a LETOR line is `label qid:Q 1:v 2:v ...`",
-        kernels.EMPTY_QID: "the query id after qid: is empty or holds a control character; give each query a name",
+        kernels.GRADE: (
+            f"label {word} is not one of the {grades} grades 0 .. {grades - 1}; grades=... sets"
+            " how many"
+        ),
+        kernels.NO_QID: (
+            f"expected qid:... after the label, found {word}; a LETOR line is `label qid:Q 1:v 2:v"
+            " ...`"
+        ),
+        kernels.EMPTY_QID: (
+            "the query id after qid: is empty or holds a control character; give each query a name"
+        ),
         kernels.LONG_ID: f"an id of more than {kernels.LONGEST_ID} bytes, {word}; shorten it",
         kernels.FEATURE: f"expected feature:value, found {word}; write e.g. {base}:0.5",
-        kernels.ZERO: "feature 0, but the first line starts with a later one, so features count from 1; "
-        "let the first line start with feature 0 if they count from 0",
+        kernels.ZERO: (
+            "feature 0, but the first line starts with a later one, so features count from 1; "
+            "let the first line start with feature 0 if they count from 0"
+        ),
         kernels.ORDER: f"feature out of order or twice, at {word}; sort each line by feature",
-        kernels.GAP: f"a feature is missing before {word}; sparse=True if absent features are zeros",
-        kernels.BEYOND: f"{word}, but features end at {last} (as given, or on the first line); features=... sets how "
-        "many, sparse=True finds the last",
-        kernels.SHORT: f"does not hold all features {base} .. {last}; sparse=True if absent features are zeros",
+        kernels.GAP: (
+            f"a feature is missing before {word}; sparse=True if absent features are zeros"
+        ),
+        kernels.BEYOND: (
+            f"{word}, but features end at {last} (as given, or on the first line); features=..."
+            " sets how many, sparse=True finds the last"
+        ),
+        kernels.SHORT: (
+            f"does not hold all features {base} .. {last}; sparse=True if absent features are"
+            " zeros"
+        ),
     }
     return wrong(path, _line(block, first, place), what[code])
 
 
 def too_many_features(path: Path, last: int, most: int) -> Mistake:
-    """Of a sparse text whose largest index no data set has: usually a hash or an id in the wrong place."""
+    """Of a sparse text whose largest index no data set has: usually a hash or an id in the wrong
+    place."""
     with open(path, "rb") as file:
         for line, text in enumerate(file, 1):
-            if any(int(index) == last for index in re.findall(rb"(\d+):", text.partition(b"#")[0])):
-                return wrong(path, line, f"feature {last}, but at most {most} are supported; is that an id?")
+            if any(
+                int(index) == last for index in re.findall(rb"(\d+):", text.partition(b"#")[0])
+            ):
+                return wrong(
+                    path, line, f"feature {last}, but at most {most} are supported; is that an id?"
+                )
     return wrong(path, 1, f"a feature is beyond the {most} that are supported")
 
 
 def line_of(path: Path, document: int) -> int:
     """The line on which a document stands, or the last document's: slow, for messages only."""
     with open(path, "rb") as file:
-        lines = [line for line, text in enumerate(file, 1) if text.partition(b"#")[0].strip(b" \t\r\n")]
+        lines = [
+            line for line, text in enumerate(file, 1) if text.partition(b"#")[0].strip(b" \t\r\n")
+        ]
     return lines[min(document, len(lines) - 1)]
 
 
@@ -101,5 +131,9 @@ def scattered_query(path: Path, queries: Array) -> Mistake:
                 runs, last = runs + 1, words[1]
             if runs == again:
                 name = last.decode("latin-1")
-                return wrong(path, line, f"{name!a} again, after other queries; let a query's lines stand together")
+                return wrong(
+                    path,
+                    line,
+                    f"{name!a} again, after other queries; let a query's lines stand together",
+                )
     return wrong(path, 1, "the lines of a query do not stand together")

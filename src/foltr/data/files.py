@@ -1,4 +1,5 @@
-"""From a LETOR file to a `Dataset`: parsed and normalised once, kept on disk, opened as memory maps."""
+"""From a LETOR file to a `Dataset`: parsed and normalised once, kept on disk, opened as memory
+maps."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from foltr.data import cache, stamps
-from foltr.data.dataset import Dataset, padded
 from foltr.data.letor import Reading, read, shape_of
 from foltr.errors import Mistake
+from foltr.world.dataset import Dataset, padded
 
 
 def load(path: Path, reading: Reading, normalize: bool) -> Dataset:
-    """The data set of one file. With `reading.grades` None it has as many grades as labels need, at least two."""
+    """The data set of one file. With `reading.grades` None it has as many grades as labels need,
+    at least two."""
     content = stamps.content(path)
     key = {"letor": content, "normalize": normalize, **asdict(reading)}
     found = cache.kept(key, partial(_write, path, content, reading, normalize))
@@ -35,8 +37,11 @@ def load(path: Path, reading: Reading, normalize: bool) -> Dataset:
     )
 
 
-def _write(path: Path, content: str, reading: Reading, normalize: bool, folder: Path) -> Mapping[str, Any]:
-    """Parse a file straight into the arrays of a cache folder, holding one piece in memory at a time."""
+def _write(
+    path: Path, content: str, reading: Reading, normalize: bool, folder: Path
+) -> Mapping[str, Any]:
+    """Parse a file straight into the arrays of a cache folder, holding one piece in memory at a
+    time."""
     from foltr.kernels.letor import normalize_queries
 
     before, width = stamps.stamp(path), shape_of(path, reading).width
@@ -59,11 +64,16 @@ def _write(path: Path, content: str, reading: Reading, normalize: bool, folder: 
     np.save(folder / "query_ids.npy", np.concatenate(query_ids))
     if (names != b"").any():
         np.save(folder / "document_ids.npy", names)
-    return {"width": width, "largest_label": int(max(part.max() for part in labels)), "from": path.name}
+    return {
+        "width": width,
+        "largest_label": int(max(part.max() for part in labels)),
+        "from": path.name,
+    }
 
 
 def with_grades(data: Dataset, grades: int) -> Dataset:
-    """The same documents, said to have more grades than this file's labels show: other splits have them."""
+    """The same documents, said to have more grades than this file's labels show: other splits have
+    them."""
     if grades == data.grades:
         return data
     digest = blake2b(f"{data.content} {grades}".encode(), digest_size=16).hexdigest()

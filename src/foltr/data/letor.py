@@ -1,8 +1,8 @@
 """The reader of LETOR (SVMlight) text: `label qid:Q 1:v 2:v ... #comment`, one document a line.
 
-The text is read in blocks that end at a line's end, the blocks are parsed on several threads by `kernels/letor.py`, and
-what comes out are pieces of whole queries in the file's order: a data set larger than memory can pass through.
-"""
+The text is read in blocks that end at a line's end, the blocks are parsed on several threads by
+`kernels/letor.py`, and what comes out are pieces of whole queries in the file's order: a data set
+larger than memory can pass through."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.data import complaints
-from foltr.data.dataset import padded
 from foltr.errors import Mistake
+from foltr.world.dataset import padded
 
 BLOCK = 2 << 20  # bytes of text that one thread parses at a time
 LARGEST = 16 << 20  # numbers in one piece's storage
@@ -47,7 +47,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive documents; `starts` are the rows at which a query begins, the first of them 0."""
+    """Consecutive documents; `starts` are the rows at which a query begins, the first of them
+    0."""
 
     storage: Array  # (n, w) float32
     labels: Array  # (n,) int8
@@ -60,7 +61,8 @@ PLAIN = Reading()
 
 
 def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Iterator[Piece]:
-    """The documents of a LETOR file in pieces of whole queries; a `Mistake` names the file and the line."""
+    """The documents of a LETOR file in pieces of whole queries; a `Mistake` names the file and the
+    line."""
     shape = shape_of(path, reading)
     pieces = _whole_queries(_parsed(path, reading, shape, threads or min(4, os.cpu_count() or 1)))
     seen: list[Array] = []
@@ -68,7 +70,10 @@ def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> It
         seen.append(piece.query_ids)
         yield piece
     if not seen:
-        raise Mistake(f"{path}, line 1: no line with a document in it; a LETOR line is `label qid:Q 1:v 2:v ...`")
+        raise Mistake(
+            f"{path}, line 1: no line with a document in it; a LETOR line is `label qid:Q 1:v 2:v"
+            " ...`"
+        )
     queries = np.concatenate(seen)
     if len(np.unique(queries)) < len(queries):
         raise complaints.scattered_query(path, queries)
@@ -78,11 +83,15 @@ def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> 
     """A whole file in memory, as one piece."""
     width = padded(shape_of(path, reading).width)
     line = sum(len(word) + 1 for word in _first_document(path)) or 1
-    storage = np.empty((path.stat().st_size // line * 5 // 4, width), np.float32)  # untouched memory costs nothing
+    storage = np.empty(
+        (path.stat().st_size // line * 5 // 4, width), np.float32
+    )  # untouched memory costs nothing
     rows, starts, parts = 0, [], []
     for piece in read(path, reading, threads):
         if rows + len(piece.labels) > len(storage):
-            storage = np.concatenate([storage[:rows], np.empty((rows + len(piece.labels), width), np.float32)])
+            storage = np.concatenate(
+                [storage[:rows], np.empty((rows + len(piece.labels), width), np.float32)]
+            )
         storage[rows : rows + len(piece.labels)] = piece.storage
         starts.append(piece.starts + rows)
         rows += len(piece.labels)
@@ -103,16 +112,23 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def shape_of(path: Path, reading: Reading) -> Shape:
-    """From the first document line: counting starts at 0 iff its first feature is 0; dense texts have its width."""
+    """From the first document line: counting starts at 0 iff its first feature is 0; dense texts
+    have its width."""
     first = _first_document(path)[2:]
-    base = 0 if first and first[0].partition(b":")[0].strip(b"0") == b"" and first[0][:1] == b"0" else 1
+    base = (
+        0
+        if first and first[0].partition(b":")[0].strip(b"0") == b"" and first[0][:1] == b"0"
+        else 1
+    )
     if reading.features is not None:
         return Shape(reading.features, base)
     if not reading.sparse:
         return Shape(max(1, len(first)), base)
     from foltr.kernels.letor import largest_index
 
-    last = max((largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0)
+    last = max(
+        (largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0
+    )
     if last - base >= MOST_FEATURES:
         raise complaints.too_many_features(path, last, MOST_FEATURES)
     return Shape(max(1, last + 1 - base), base)
@@ -144,15 +160,24 @@ def _parsed(path: Path, reading: Reading, shape: Shape, threads: int) -> Iterato
             yield from waiting.popleft().result()
 
 
-def _parse_block(path: Path, block: bytes, line: int, reading: Reading, shape: Shape) -> list[Piece]:
+def _parse_block(
+    path: Path, block: bytes, line: int, reading: Reading, shape: Shape
+) -> list[Piece]:
     from foltr.kernels import letor as kernels
 
     text, grades = np.frombuffer(block, np.uint8), reading.grades or MOST_GRADES
     rows = max(1, min(block.count(b"\n"), LARGEST // max(1, shape.width)))
     pieces, place, code = [], 0, kernels.FULL
     while code == kernels.FULL:
-        storage, labels = np.zeros((rows, padded(shape.width)), np.float32), np.empty(rows, np.int8)
-        starts, query_at, document_at = np.empty(rows, int), np.empty((rows, 2), int), np.empty((rows, 2), int)
+        storage, labels = (
+            np.zeros((rows, padded(shape.width)), np.float32),
+            np.empty(rows, np.int8),
+        )
+        starts, query_at, document_at = (
+            np.empty(rows, int),
+            np.empty((rows, 2), int),
+            np.empty((rows, 2), int),
+        )
         hard = np.empty((shape.width + HARD, 3), int)
         n, q, hards, code, place = kernels.parse_lines(
             text, place, grades, shape.width, shape.base, reading.sparse,
@@ -161,7 +186,9 @@ def _parse_block(path: Path, block: bytes, line: int, reading: Reading, shape: S
         for row, column, at in hard[:hards]:
             storage[row, column] = complaints.number(path, block, line, int(at), reading.clip)
         if code not in (kernels.FINE, kernels.FULL):
-            raise complaints.bad_line(path, block, line, place, code, shape.width, shape.base, grades)
+            raise complaints.bad_line(
+                path, block, line, place, code, shape.width, shape.base, grades
+            )
         if n:
             ids = _gather(text, query_at[:q]), _gather(text, document_at[:n])
             pieces.append(Piece(storage[:n], labels[:n], starts[:q], *ids))
@@ -179,7 +206,8 @@ def _gather(text: Array, places: Array) -> Array:
 
 
 def _whole_queries(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Hold back the last query of each piece until it is known to have ended; copy only what was torn apart."""
+    """Hold back the last query of each piece until it is known to have ended; copy only what was
+    torn apart."""
     waiting: list[Piece] = []
     for piece in pieces:
         rows = len(piece.labels)

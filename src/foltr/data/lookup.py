@@ -1,4 +1,5 @@
-"""Where a data set lies on this machine: FOLTR_DATA, what `foltr data add` registered, the user's data folder."""
+"""Where a data set lies on this machine: FOLTR_DATA, what `foltr data add` registered, the user's
+data folder."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from foltr.errors import Mistake
-from foltr.files import told, write_whole
-from foltr.places import data_folders
+from foltr.system.files import told, write_whole
+from foltr.system.paths import data_folders
 
 
 def registry() -> Path:
@@ -19,13 +20,17 @@ def registry() -> Path:
 def registered() -> dict[str, Path]:
     """Name -> folder, as registered."""
     try:
-        return {str(name): Path(folder) for name, folder in json.loads(registry().read_text()).items()}
+        return {
+            str(name): Path(folder) for name, folder in json.loads(registry().read_text()).items()
+        }
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise Mistake(f"cannot read {registry()}: {error.strerror}") from None
     except (ValueError, AttributeError, TypeError):
-        raise Mistake(f"{registry()} is not a readable registry; remove it and add the data sets again") from None
+        raise Mistake(
+            f"{registry()} is not a readable registry; remove it and add the data sets again"
+        ) from None
 
 
 def register(name: str, folder: Path) -> None:
@@ -42,7 +47,11 @@ def candidates(name: str, folders: Iterable[str]) -> list[Path]:
     *named, own = data_folders()
     known = registered().get(name)
     names = list(folders)
-    return [*(p / n for p in named for n in names), *([known] if known else []), *(own / n for n in names)]
+    return [
+        *(p / n for p in named for n in names),
+        *([known] if known else []),
+        *(own / n for n in names),
+    ]
 
 
 def own_path(path: str) -> Path:

@@ -1,4 +1,5 @@
-"""The hash of a file's content, remembered: gigabytes are not read again to learn that nothing changed."""
+"""The hash of a file's content, remembered: gigabytes are not read again to learn that nothing
+changed."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 
 from foltr.errors import Mistake
-from foltr.files import write_whole
-from foltr.places import cache_folder
+from foltr.system.files import write_whole
+from foltr.system.paths import cache_folder
 
-RACY = 2_000_000_000  # nanoseconds; a file hashed so soon after its last change may change again within one tick
+# nanoseconds; a file hashed so soon after its last change may change again within one tick
+RACY = 2_000_000_000
 
 
 def stamp(path: Path) -> list[int]:
@@ -25,7 +27,8 @@ def stamp(path: Path) -> list[int]:
 
 
 def content(path: Path) -> str:
-    """A hash of the file's bytes; remembered only if the file had come to rest before it was hashed."""
+    """A hash of the file's bytes; remembered only if the file had come to rest before it was
+    hashed."""
     now, begun = stamp(path), time.time_ns()
     name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
     memory = cache_folder("data") / "stamps" / f"{name}.json"
@@ -50,4 +53,5 @@ def _remember(memory: Path, known: dict[str, object]) -> None:
         memory.parent.mkdir(parents=True, exist_ok=True)
         write_whole(memory, json.dumps(known))
     except (OSError, Mistake):
-        pass  # a cache that cannot be written to may still hold the data: the file is only hashed again
+        # a cache that cannot be written to may still hold the data: the file is only hashed again
+        pass

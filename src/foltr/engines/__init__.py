@@ -1,1 +1,2 @@
-"""Where `client_step` runs: compiled in this process (`local`), or plainly with checks (`debug`)."""
+"""Where `client_step` runs: compiled in this process (`local`), or plainly with checks
+(`debug`)."""

@@ -1,4 +1,5 @@
-"""Plain definitions, one client after another, every shape and number checked: slow, loud, and the yardstick."""
+"""Plain definitions, one client after another, every shape and number checked: slow, loud, and the
+yardstick."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import numpy as np
 from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker, Update, require
 from foltr.federation import client_step, nobody
 from foltr.seeds import stream
-from foltr.simulation import Population
+from foltr.world.population import Population
+from foltr.world.user import SimulatedUser
 
 
 @dataclass
@@ -22,7 +24,9 @@ class Debug:
     memory: Array  # (clients, numbers) what each device keeps between rounds
     privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
-    malicious: Callable[[int, Array], Array] = nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
+    malicious: Callable[[int, Array], Array] = (
+        nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
+    )
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
         params = params.view()
@@ -30,14 +34,27 @@ class Debug:
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
         turned = self.malicious(t, clients)
         for i, client in enumerate(map(int, clients)):
-            users, own = stream(self.seed, "user", client, t), stream(self.seed, "ranking", client, t)
-            user = self.population.user(client, self.learner.luck(users, own), bool(turned[i]))
+            users, own = (
+                stream(self.seed, "user", client, t),
+                stream(self.seed, "ranking", client, t),
+            )
+            user = SimulatedUser(
+                self.population, client, self.learner.luck(users, own), bool(turned[i])
+            )
             where = f"client {client}, round {t}"
             try:
                 update, kept = client_step(
-                    self.learner, self.ranker, self.privacy, params, self.memory[client], user, client, len(clients), t,
+                    self.learner,
+                    self.ranker,
+                    self.privacy,
+                    params,
+                    self.memory[client],
+                    user,
+                    client,
+                    len(clients),
+                    t,
                     self.seed,
-                )  # fmt: skip
+                )
             except FloatingPointError as error:
                 raise FloatingPointError(f"{where}: {error}") from None
             except Exception as error:

@@ -1,4 +1,5 @@
-"""All clients in this process: compiled kernels, threads over clients; the same bits for any number of threads."""
+"""All clients in this process: compiled kernels, threads over clients; the same bits for any
+number of threads."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ import numpy as np
 
 from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker
 from foltr.engines.debug import Debug
+from foltr.engines.twins import learn_twin, noise_twin
 from foltr.federation import nobody, privatized
 from foltr.kernels import frozen
-from foltr.kernels.twins import learn_twin, noise_twin
 from foltr.metrics import DEPTH, discounts, gains
 from foltr.seeds import key, stream
-from foltr.simulation import Population
-from foltr.threads import Threads
+from foltr.system.threads import Threads
+from foltr.world.population import Population
 
 ALONE = 64  # sessions too few to be worth a second thread
 
@@ -31,25 +32,40 @@ class Local:
     threads: Threads
     privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
-    malicious: Callable[[int, Array], Array] = nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
+    malicious: Callable[[int, Array], Array] = (
+        nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
+    )
 
     def __post_init__(self) -> None:
         p = self.population
         self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy, p.sessions)
         clicks = p.tables(self.learner.k) if self.twin else None  # type: ignore[attr-defined]
         if self.twin is None or clicks is None:
-            parts = (self.learner, self.ranker, *p.click_models, *((self.privacy,) if self.privacy else ()))
+            parts = (
+                self.learner,
+                self.ranker,
+                *p.click_models,
+                *((self.privacy,) if self.privacy else ()),
+            )
             names = ", ".join(type(part).__name__ for part in parts)
             self.notes = (f"runs plainly: there is no compiled twin for {names} together",)
             self.twin = None
             return
-        self.keys = np.array([key(self.seed, name) for name in ("user", "ranking", "privacy")], np.uint64)
+        self.keys = np.array(
+            [key(self.seed, name) for name in ("user", "ranking", "privacy")], np.uint64
+        )
         data = (frozen(p.data.storage), frozen(p.data.labels), p.longest)
         blocks = tuple(map(frozen, (*placed(p.starts, p.stops, p.rows), p.labelling, p.ideals)))
         tables = tuple(map(frozen, (*clicks, gains(np.arange(p.data.grades)), discounts(DEPTH))))
-        self.around: tuple[Any, Any] = ((data, blocks), (tables, *self.twin.settings))  # what is known of the people
+        self.around: tuple[Any, Any] = (
+            (data, blocks),
+            (tables, *self.twin.settings),
+        )  # what is known of the people
         self.honest = self._given(p.models)
-        self.turned: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)  # who was malicious in the last round
+        self.turned: tuple[bytes, tuple[Any, ...]] = (
+            b"",
+            self.honest,
+        )  # who was malicious in the last round
         self.usual = float(p.sessions.mean())
 
     def _given(self, models: Array) -> tuple[Any, ...]:
@@ -65,7 +81,14 @@ class Local:
 
     def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
         if self.twin is None:
-            parts = self.learner, self.ranker, self.population, self.seed, self.memory, self.privacy
+            parts = (
+                self.learner,
+                self.ranker,
+                self.population,
+                self.seed,
+                self.memory,
+                self.privacy,
+            )
             return Debug(*parts, malicious=self.malicious).collect(params, t, clients)
         twin, n = self.twin, len(clients)
         given = self.honest if self.population.deceit is None else self._with_malicious(t, clients)
@@ -76,16 +99,24 @@ class Local:
         def piece(first: int, last: int) -> None:
             failed = twin.kernel(*given, params, self.keys, t, clients, first, last, *filled)
             if failed >= 0:
-                raise FloatingPointError(f"client {clients[failed]}, round {t}: the scores are not finite")
-            if self.privacy is not None and not twin.message:  # kernels of rewards have privatized them already
+                raise FloatingPointError(
+                    f"client {clients[failed]}, round {t}: the scores are not finite"
+                )
+            if (
+                self.privacy is not None and not twin.message
+            ):  # kernels of rewards have privatized them already
                 privatize(self.privacy, sent[first:last], clients[first:last], n, self.seed, t)
 
         self.threads.share(n, piece, small=n * self.usual < ALONE)
         ndcg, max_rr, weights = seen
-        return Cohort(clients, sent, weights, directions if twin.message else None), Observed(ndcg, max_rr)
+        return Cohort(clients, sent, weights, directions if twin.message else None), Observed(
+            ndcg, max_rr
+        )
 
 
-def privatize(privacy: Privatizer, updates: Array, clients: Array, n: int, seed: int, t: int) -> None:
+def privatize(
+    privacy: Privatizer, updates: Array, clients: Array, n: int, seed: int, t: int
+) -> None:
     """Makes of updates (rows, d), in place, what these clients send in round t of n clients."""
     compiled = noise_twin(privacy, n)
     if compiled is not None:
@@ -97,9 +128,10 @@ def privatize(privacy: Privatizer, updates: Array, clients: Array, n: int, seed:
 
 
 def placed(starts: Array, stops: Array, rows: Array) -> tuple[Array, Array, Array]:
-    """Where each block begins and how long it is, and the rows: block b is documents starts[b], starts[b] + 1, ..., or,
-    where that is negative, rows[~starts[b]], ... Nearly all blocks are of consecutive documents: kernels need not look
-    their rows up, which would cost 3 to 6 % of a round of the linear ranker."""
+    """Where each block begins and how long it is, and the rows: block b is documents starts[b],
+    starts[b] + 1, ..., or, where that is negative, rows[~starts[b]], ... Nearly all blocks are of
+    consecutive documents: kernels need not look their rows up, which would cost 3 to 6 % of a
+    round of the linear ranker."""
     breaks = np.append(0, np.cumsum(np.diff(rows) != 1))
     consecutive = breaks[starts] == breaks[stops - 1]
     return np.where(consecutive, rows[starts], ~starts), stops - starts, rows

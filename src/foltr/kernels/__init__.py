@@ -1,9 +1,9 @@
 """Compiled twins of the hot loops: same results and same random draws as their plain definitions.
 
-Kernels see tables, not classes. All of them are module-level functions (numba never finds a closure in its disk cache
-again), run without the interpreter lock, and are cached in a folder named by a hash of every source that they are made
-of, because numba itself notices a change only in the file of the function that is called.
-"""
+Kernels see tables, not classes. All of them are module-level functions (numba never finds a
+closure in its disk cache again), run without the interpreter lock, and are cached in a folder
+named by a hash of every source that they are made of, because numba itself notices a change only
+in the file of the function that is called."""
 
 from __future__ import annotations
 
@@ -22,22 +22,34 @@ from typing import Any
 import numba
 import numpy as np
 
-from foltr.places import cache_folder
+from foltr.system.paths import cache_folder
 
-SUMS = {"reassoc", "contract", "nsz"}  # lets sums be vectorised; unlike full fast-math it keeps inf and nan meaningful
-CONSTANTS = ("seeds.py", "policies.py", "noise.py")  # numba freezes what a kernel takes from there
+SUMS = {
+    "reassoc",
+    "contract",
+    "nsz",
+}  # lets sums be vectorised; unlike full fast-math it keeps inf and nan meaningful
+CONSTANTS = ("seeds.py", "ranking.py", "noise.py")  # numba freezes what a kernel takes from there
 COMPILING = "compiling the kernels, once on this machine (about 20 s) ..."
 KEPT = 4  # caches of this many versions of the sources stay
 
 
-def kernel(fastmath: set[str] | bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def kernel(
+    fastmath: set[str] | bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function without the interpreter lock, and keep the result on disk."""
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         folder = compile_cache()
-        # Inlined, because of several copies of a callee (one per kernel that calls it, each vectorised in its own way)
-        # the linker takes whichever was loaded first: other bits in a process that compiles than in one that loads.
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": True}
+        # Inlined, because of several copies of a callee (one per kernel that calls it, each
+        # vectorised in its own way) the linker takes whichever was loaded first: other bits in a
+        # process that compiles than in one that loads.
+        options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "fastmath": fastmath,
+            "forceinline": True,
+        }
         with _numba_cache(folder):
             dispatcher: Any = numba.njit(cache=folder is not None, **options)(function)
         if folder is not None:
@@ -48,28 +60,43 @@ def kernel(fastmath: set[str] | bool = False) -> Callable[[Callable[..., Any]], 
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only view: memory maps are read-only anyway, and numba compiles once more for the other kind."""
+    """A read-only view: memory maps are read-only anyway, and numba compiles once more for the
+    other kind."""
     view = np.asarray(array).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 def sources_hash() -> str:
-    """Of every kernel's source, of the constants that they share with plain code, and of what compiles them."""
-    digest, here = blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8), Path(__file__).parent
+    """Of every kernel's source, of the constants that they share with plain code, and of what
+    compiles them."""
+    digest, here = (
+        blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8),
+        Path(__file__).parent,
+    )
     for file in [*sorted(here.glob("*.py")), *(here.parent / name for name in CONSTANTS)]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 
 def _forgive(disk: Any) -> None:
-    """A damaged cache is compiled anew, and a full disk is no reason to stop: numba would raise for both."""
+    """A damaged cache is compiled anew, and a full disk is no reason to stop: numba would raise
+    for both."""
     load, save = disk.load_overload, disk.save_overload
 
     def load_overload(*args: Any) -> Any:
         try:
             return load(*args)
-        except (OSError, EOFError, ValueError, UnpicklingError, KeyError, IndexError, AttributeError, TypeError):
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            UnpicklingError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            TypeError,
+        ):
             with suppress(OSError):
                 disk.flush()
             return None
@@ -117,7 +144,8 @@ def nothing_compiled() -> bool:
 
 @contextmanager
 def _numba_cache(folder: Path | None) -> Iterator[None]:
-    """numba looks at its global setting when a function is decorated; leave it as it was for everybody else."""
+    """numba looks at its global setting when a function is decorated; leave it as it was for
+    everybody else."""
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
     try:

@@ -1,8 +1,9 @@
-"""The search of attacks on Krum for a message that the rule picks: the twin of `foltr.crafting.by_definition`.
+"""The search of attacks on Krum for a message that the rule picks, the twin of
+`attacks/_crafting.py`'s `by_definition`.
 
-Only the crafted message moves during the search: distances between the other updates are computed and sorted once, and
-|u_i - lambda s|^2 = |u_i|^2 - 2 lambda u_i.s + lambda^2 |s|^2 costs a few operations for each further lambda.
-"""
+Only the crafted message moves during the search: distances between the other updates are computed
+and sorted once, and |u_i - lambda s|^2 = |u_i|^2 - 2 lambda u_i.s + lambda^2 |s|^2 costs a few
+operations for each further lambda."""
 
 import math
 
@@ -25,7 +26,8 @@ def _products(row, signs):
 
 @kernel()
 def _sums_of_nearest(updates, squared, apart, sums):
-    """Each row's distances to others in ascending order, and sums[i, k], the sum of its k smallest."""
+    """Each row's distances to others in ascending order, and sums[i, k], the sum of its k
+    smallest."""
     b = updates.shape[0]
     distances(updates, squared, apart)
     for i in range(b):
@@ -38,8 +40,8 @@ def _sums_of_nearest(updates, squared, apart, sums):
 
 @kernel()
 def _is_picked(apart, sums, far, order, copies, nearest, kept):
-    """Whether `copies` equal messages at the distances `far` from the others are among the `kept` best scores,
-    whoever wins ties."""
+    """Whether `copies` equal messages at the distances `far` from the others are among the `kept`
+    best scores, whoever wins ties."""
     b = apart.shape[0]
     order[:] = far
     order.sort()
@@ -67,7 +69,7 @@ def _bound(sums, squares, nearest, copies, squared, signed):
 
 @kernel()
 def picked(updates, signs, fewest, most, nearest, kept, squared, start, least):
-    """(lambda, copies): see `foltr.crafting.picked`."""
+    """(lambda, copies): see `foltr.components.attacks._crafting.picked`."""
     b, d = updates.shape
     apart, sums = np.empty((b, b)), np.empty((b, b))
     squares, along, far, order = np.empty(b), np.empty(b), np.empty(b), np.empty(b)

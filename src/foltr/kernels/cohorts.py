@@ -1,9 +1,10 @@
-"""Distances between the updates of a round, and what robust rules choose by them: twins of `foltr.cohorts`.
+"""Distances between the updates of a round, and what robust rules choose by them: twins of
+`foltr.cohorts`.
 
-No matrix product: |x|^2 + |y|^2 - 2 x.y loses everything for two long updates that lie close together, and BLAS gives
-other bits for other numbers of threads. Clients go through in lanes and parameters one after the other, so that the
-distance of two updates has the same bits wherever they stand in the cohort. Arrays are filled by loops: an assigned
-slice takes numba a second to compile.
+No matrix product: |x|^2 + |y|^2 - 2 x.y loses everything for two long updates that lie close
+together, and BLAS gives other bits for other numbers of threads. Clients go through in lanes and
+parameters one after the other, so that the distance of two updates has the same bits wherever they
+stand in the cohort. Arrays are filled by loops: an assigned slice takes numba a second to compile.
 """
 
 import math
@@ -32,10 +33,15 @@ def weighted_mean(updates, weights):
 
 @kernel(fastmath={"contract"})
 def distances(updates, squared, out):
-    """out[i, j] = |updates[i] - updates[j]|, or its square; infinite where an update is no number."""
+    """out[i, j] = |updates[i] - updates[j]|, or its square; infinite where an update is no
+    number."""
     n, d = updates.shape
     blocks, width = (n + LANES - 1) // LANES, (d + STEP - 1) // STEP * STEP
-    lanes, pair, sums = np.zeros((blocks, width, LANES), updates.dtype), np.zeros((2, width)), np.empty((2, LANES))
+    lanes, pair, sums = (
+        np.zeros((blocks, width, LANES), updates.dtype),
+        np.zeros((2, width)),
+        np.empty((2, LANES)),
+    )
     for i in range(n):
         for f in range(d):
             lanes[i // LANES, f, i % LANES] = updates[i, f]
@@ -51,7 +57,12 @@ def distances(updates, squared, out):
                 x0, x1, x2, x3 = pair[0, f], pair[0, f + 1], pair[0, f + 2], pair[0, f + 3]
                 z0, z1, z2, z3 = pair[1, f], pair[1, f + 1], pair[1, f + 2], pair[1, f + 3]
                 for j in range(LANES):
-                    y0, y1, y2, y3 = others[f, j], others[f + 1, j], others[f + 2, j], others[f + 3, j]
+                    y0, y1, y2, y3 = (
+                        others[f, j],
+                        others[f + 1, j],
+                        others[f + 2, j],
+                        others[f + 3, j],
+                    )
                     e0, e1, e2, e3 = x0 - y0, x1 - y1, x2 - y2, x3 - y3
                     sums[0, j] = sums[0, j] + e0 * e0 + e1 * e1 + e2 * e2 + e3 * e3
                     e0, e1, e2, e3 = z0 - y0, z1 - y1, z2 - y2, z3 - y3
@@ -79,7 +90,8 @@ def _sort(v, low, high):
 
 @kernel()
 def smallest_first(v, n, k, sample):
-    """Brings the k smallest of v[:n] to the front, k < n: Hoare's selection, partitions without branches."""
+    """Brings the k smallest of v[:n] to the front, k < n: Hoare's selection, partitions without
+    branches."""
     low, high = 0, n
     while high - low > FEW:
         for s in range(SAMPLE):
@@ -94,7 +106,9 @@ def smallest_first(v, n, k, sample):
             high = less
             continue
         low = less
-        for j in range(less, high):  # and those equal to it, or many equal values would take quadratic time
+        for j in range(
+            less, high
+        ):  # and those equal to it, or many equal values would take quadratic time
             x = v[j]
             v[j], v[low] = v[low], x
             low += x == pivot
@@ -113,7 +127,8 @@ def _sum(v, n):
 
 @kernel()
 def krum_scores(apart, nearest, squared, scores):
-    """For each row of `apart` (n, n) the sum of its `nearest` smallest entries beside the 0 on the diagonal."""
+    """For each row of `apart` (n, n) the sum of its `nearest` smallest entries beside the 0 on the
+    diagonal."""
     n = apart.shape[0]
     v, sample = np.empty(n), np.empty(SAMPLE)
     for i in range(n):
@@ -135,7 +150,8 @@ def krum_scores_of(updates, nearest, squared, scores):
 
 @kernel()
 def _nearest_left(apart, order, left, i, most):
-    """The sum of row i's distances to its `most` nearest others that are left, and where in its order they end."""
+    """The sum of row i's distances to its `most` nearest others that are left, and where in its
+    order they end."""
     total, found, end = 0.0, 0, 0
     while found < most and end < order.shape[1]:
         j = order[i, end]
@@ -148,8 +164,8 @@ def _nearest_left(apart, order, left, i, most):
 
 @kernel()
 def bulyan_rows(apart, order, malicious, chosen):
-    """Krum again and again, each time without those chosen before. `order` (n, n) sorts each row of `apart` once; then
-    a row's nearest are a piece of it, whose end only moves back."""
+    """Krum again and again, each time without those chosen before. `order` (n, n) sorts each row
+    of `apart` once; then a row's nearest are a piece of it, whose end only moves back."""
     n = apart.shape[0]
     left, place = np.ones(n, np.bool_), np.empty((n, n), np.int32)
     sums, whole, end = np.empty(n), np.empty(n), np.empty(n, np.int64)
@@ -179,7 +195,8 @@ def bulyan_rows(apart, order, malicious, chosen):
                 if left[order[i, end[i]]] and order[i, end[i]] != i:
                     gone = order[i, end[i]]
             sums[i] -= apart[i, gone]
-            # what was subtracted leaves its rounding behind (NaN, if infinite): sum anew before that matters
+            # what was subtracted leaves its rounding behind (NaN, if infinite): sum anew before
+            # that matters
             if before == nearest or nearest <= FEW or not sums[i] > whole[i] / FEW:
                 sums[i], end[i] = _nearest_left(apart, order, left, i, nearest)
                 whole[i] = sums[i]
@@ -187,14 +204,17 @@ def bulyan_rows(apart, order, malicious, chosen):
 
 @kernel()
 def mean_around_median(ordered, count, out):
-    """Of each sorted column the mean of the `count` values nearest to its median; of two equally near, the lower."""
+    """Of each sorted column the mean of the `count` values nearest to its median; of two equally
+    near, the lower."""
     n, half = ordered.shape[0], ordered.shape[0] // 2
     for j in range(ordered.shape[1]):
         middle = np.float64(ordered[half, j])
         if n % 2 == 0:
             middle = (ordered[half - 1, j] + middle) / 2.0
         first = 0
-        while first + count < n and ordered[first + count, j] - middle < middle - ordered[first, j]:
+        while (
+            first + count < n and ordered[first + count, j] - middle < middle - ordered[first, j]
+        ):
             first += 1
         total = 0.0
         for i in range(first, first + count):
@@ -213,7 +233,8 @@ def _apart(row, z):
 
 @kernel()
 def weiszfeld(updates, weights, smoothing, iterations, z):
-    """Moves z (d,) to the geometric median, until a step is no longer than a thousandth of `smoothing`."""
+    """Moves z (d,) to the geometric median, until a step is no longer than a thousandth of
+    `smoothing`."""
     after = np.empty(z.shape[0])
     for _ in range(iterations):
         total = 0.0
@@ -237,8 +258,8 @@ def weiszfeld(updates, weights, smoothing, iterations, z):
 
 @kernel()
 def means_of_nearest(updates, weights, keep, out):
-    """out[i] = the weighted mean of the `keep` updates nearest to updates[i], itself among them; of equally far ones
-    the earlier."""
+    """out[i] = the weighted mean of the `keep` updates nearest to updates[i], itself among them;
+    of equally far ones the earlier."""
     n, d = updates.shape
     apart, v, sample, sums = np.empty((n, n)), np.empty(n), np.empty(SAMPLE), np.empty(d)
     distances(updates, True, apart)

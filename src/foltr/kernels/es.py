@@ -1,7 +1,8 @@
-"""Rounds of FOLtR-ES for a run of clients: the compiled twin of `ES.learn` over `Linear` and `MLP`.
+"""Rounds of FOLtR-ES for a run of clients: the compiled twin of `ES.learn` over `Linear` and
+`MLP`.
 
-It also gives what each message means, which the server could make again from the seed, bit for bit.
-"""
+It also gives what each message means, which the server could make again from the seed, bit for
+bit."""
 
 import numpy as np
 from numba import float32, uint64
@@ -20,7 +21,12 @@ from foltr.kernels.twister import (
     twister_scan,
 )  # fmt: skip
 
-FIRST, LAST, COUNT, WHICH = 0, 1, 2, 3  # what a reward looks at: the rank of a click, how many, or which there are
+FIRST, LAST, COUNT, WHICH = (
+    0,
+    1,
+    2,
+    3,
+)  # what a reward looks at: the rank of a click, how many, or which there are
 _LAST_ADDRESS = np.uint64(0xFFFFFFFFFFFFFFFF)  # -1
 
 
@@ -61,10 +67,27 @@ def perturb(params, step, sign, network, width, w):
 
 
 @kernel()
-def learn_es(data, blocks, people, tables, settings, rewards, network, params, keys, t, clients, begin, end, payloads,
-             directions, seen):  # fmt: skip
-    """Fills payloads (n, 2 or 3), directions (n, d) and seen (3, n), for clients begin .. end of the round; returns the
-    row that failed, or -1. A linear ranker is a network without a hidden layer."""
+def learn_es(
+    data,
+    blocks,
+    people,
+    tables,
+    settings,
+    rewards,
+    network,
+    params,
+    keys,
+    t,
+    clients,
+    begin,
+    end,
+    payloads,
+    directions,
+    seen,
+):
+    """Fills payloads (n, 2 or 3), directions (n, d) and seen (3, n), for clients begin .. end of
+    the round; returns the row that failed, or -1. A linear ranker is a network without a hidden
+    layer."""
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
@@ -78,7 +101,11 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
     Z, A, bits = layer_of(longest, max(hidden, 1))
     s, step, v = np.empty(longest, np.float32), np.empty(d, np.float32), np.empty(d, np.float32)
     u, r = np.empty(d), np.empty(d)
-    ranking, grades, clicked = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.bool_)
+    ranking, grades, clicked = (
+        np.empty(depth, np.int64),
+        np.empty(depth, np.int64),
+        np.empty(depth, np.bool_),
+    )
     state, place = np.empty(WORDS, np.uint32), np.empty(1, np.int64)
     sums, words, tally = np.empty(2), np.empty(2, np.float32), np.empty(2)
     for i in range(begin, end):
@@ -117,14 +144,27 @@ def learn_es(data, blocks, people, tables, settings, rewards, network, params, k
             if not finite(s, n):
                 return i
             best_first(s, n, k, rank_key, ranking)
-            judge(ranking, k, labels[labelling[block]], rows, start, ideals[block], gain, discount, grades, tally)
+            judge(
+                ranking,
+                k,
+                labels[labelling[block]],
+                rows,
+                start,
+                ideals[block],
+                gain,
+                discount,
+                grades,
+                tally,
+            )
             if shared:
                 twister_scan(grades, k, click[model], stop[model], state, place, clicked)
             else:
                 scan(grades, k, click[model], stop[model], user_key, clicked)
             tally[1] += reciprocal_rank(clicked, min(k, discount.shape[0]))
             noise = below(below(below(keys[2], uint64(c)), uint64(t)), uint64(session))
-            sums[side] += values[told(lookup[code_of(clicked, k, looks_at)], values.shape[0], p, noise)]
+            sums[side] += values[
+                told(lookup[code_of(clicked, k, looks_at)], values.shape[0], p, noise)
+            ]
         words[0], words[1] = sums[0] / half, sums[1] / half
         payloads[i, 0] = seed
         for j in range(payloads.shape[1] - 1):

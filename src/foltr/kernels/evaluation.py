@@ -1,4 +1,5 @@
-"""Scores of whole collections and measures of their rankings: the compiled twin of `metrics.measure_queries`."""
+"""Scores of whole collections and measures of their rankings: the compiled twin of
+`metrics.measure_queries`."""
 
 import numpy as np
 from numba import uint64

@@ -1,4 +1,4 @@
-"""Who stands out over many rounds: the twin of `foltr.gating`."""
+"""Who stands out over many rounds: the twin of `foltr.components.aggregators._gating`."""
 
 import math
 
@@ -107,7 +107,8 @@ def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, c
 
 @kernel(fastmath=SUMS)
 def look(updates, single, bounds, sums, tallies, scale, left_out):
-    """As `foltr.gating.look` says; fills sums, tallies, scale and left_out."""
+    """As `foltr.components.aggregators._gating.look` says; fills sums, tallies, scale and
+    left_out."""
     decay, limit, uneven, longest = bounds
     n, d = updates.shape
     unit, y, reference, energy = np.empty(d), np.empty((n, d)), np.empty(d), np.empty(n)

@@ -1,4 +1,5 @@
-"""Standard normal draws: the compiled twin of `foltr.seeds.gaussian`, bit for bit (hence without fast arithmetic)."""
+"""Standard normal draws: the compiled twin of `foltr.seeds.gaussian`, bit for bit (hence without
+fast arithmetic)."""
 
 import math
 
@@ -19,7 +20,8 @@ _S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15 = (2.0 / k for k in range(1, 17, 2))
 
 @kernel()
 def split(r, bits, i):
-    """(e, s) with ln r[i] = e ln 2 + 2 artanh(s), |s| < 0.18. `bits` are those of r, and r[i] is overwritten."""
+    """(e, s) with ln r[i] = e ln 2 + 2 artanh(s), |s| < 0.18. `bits` are those of r, and r[i] is
+    overwritten."""
     e = (bits[i] >> 52) - 1023
     bits[i] = (bits[i] & _MANTISSA) | _ONE
     m = r[i]
@@ -30,7 +32,8 @@ def split(r, bits, i):
 
 @kernel()
 def gaussians(key, n, u, r, out):
-    """out[:n] = the first n draws of the key; u and r (float64) are scratch. In passes, so that each is vectorised."""
+    """out[:n] = the first n draws of the key; u and r (float64) are scratch. In passes, so that
+    each is vectorised."""
     bits = r.view(np.int64)
     for i in range(n):
         w = mix(key + uint64(i) * _GOLDEN)
@@ -39,7 +42,9 @@ def gaussians(key, n, u, r, out):
     for i in range(n):
         e, s = split(r, bits, i)
         z = s * s
-        series = ((((((_S15 * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z + _S1
+        series = (
+            (((((_S15 * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5) * z + _S3
+        ) * z + _S1
         r[i] = math.sqrt(-(e * LN2 + s * series))
     for i in range(n):
         q = u[i] - 0.5

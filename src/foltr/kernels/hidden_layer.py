@@ -1,8 +1,7 @@
 """One hidden layer, forwards and backwards: the compiled twin of `MLP.scores` and `MLP.pullback`.
 
-Matrix products are written out, four documents by two hidden units at a time: as fast here as a single-threaded BLAS,
-and the same bits on any number of threads.
-"""
+Matrix products are written out, four documents by two hidden units at a time: as fast here as a
+single-threaded BLAS, and the same bits on any number of threads."""
 
 import numpy as np
 from numba import float32
@@ -17,7 +16,10 @@ _ONE, _TWO, _ZERO, _MOST = np.float32(1), np.float32(2), np.float32(0), np.float
 @kernel()
 def layer_of(documents, hidden):
     """Scratch for a hidden layer: before and after activation, and for `exponentials`."""
-    before, after = np.empty((documents, hidden), np.float32), np.empty((documents, hidden), np.float32)
+    before, after = (
+        np.empty((documents, hidden), np.float32),
+        np.empty((documents, hidden), np.float32),
+    )
     return before, after, np.empty(documents * hidden, np.int32)
 
 
@@ -26,7 +28,9 @@ def products(X, rows, start, n, W, Z):
     """Z[:n] = X W' for the n documents of a block"""  # (n, w) x (h, w) -> (n, h)
     hidden, width = W.shape
     even = hidden - hidden % 2
-    for i in range(0, n, 4):  # the last rows again where four are not left: equal documents must get equal scores
+    for i in range(
+        0, n, 4
+    ):  # the last rows again where four are not left: equal documents must get equal scores
         i1, i2, i3 = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
         r0, r1 = row_of(rows, start, i), row_of(rows, start, i1)
         r2, r3 = row_of(rows, start, i2), row_of(rows, start, i3)
@@ -54,7 +58,8 @@ def products(X, rows, start, n, W, Z):
 
 @kernel(fastmath=SUMS)
 def activate(Z, n, b, activation, A, bits):
-    """A[:n] = a(Z[:n] + b); spoils Z. (In place the loops would not be vectorised: input and output must differ.)"""
+    """A[:n] = a(Z[:n] + b); spoils Z. (In place the loops would not be vectorised: input and
+    output must differ.)"""
     hidden = b.shape[0]
     z, a = Z.reshape(Z.size), A.reshape(A.size)
     if activation == RELU:
@@ -83,7 +88,8 @@ def head(A, n, v, s):
 
 @kernel(fastmath=SUMS)
 def slopes_into(A, ranking, k, weights, rate, v, activation, G, ranks):
-    """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns how many there are."""
+    """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns how many
+    there are."""
     m = 0
     for j in range(k):
         if weights[j] == 0.0:
@@ -113,7 +119,10 @@ def step(X, rows, start, A, ranking, k, weights, rate, v_used, activation, W, b,
         G[q, :] = _ZERO
     for q in range(0, m, 4):
         r0, r1 = row_of(rows, start, ranking[ranks[q]]), row_of(rows, start, ranking[ranks[q + 1]])
-        r2, r3 = row_of(rows, start, ranking[ranks[q + 2]]), row_of(rows, start, ranking[ranks[q + 3]])
+        r2, r3 = (
+            row_of(rows, start, ranking[ranks[q + 2]]),
+            row_of(rows, start, ranking[ranks[q + 3]]),
+        )
         for h in range(hidden):
             g0, g1, g2, g3 = G[q, h], G[q + 1, h], G[q + 2, h], G[q + 3, h]
             b[h] += g0 + g1 + g2 + g3

@@ -1,7 +1,8 @@
-"""One search, given its scores: show a list, click, tally, and turn the clicks into PDGD's document weights.
+"""One search, given its scores: show a list, click, tally, and turn the clicks into PDGD's
+document weights.
 
-The compiled twin of `Simulated.session` around `plackett_luce` and `document_weights`; free of rankers.
-"""
+The compiled twin of `Simulated.session` around `plackett_luce` and `document_weights`; free of
+rankers."""
 
 import math
 
@@ -10,8 +11,16 @@ from numba import float32, uint64
 
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.draws import below, uniform
-from foltr.kernels.lists import best_first, exponentials, extremes, finite, row_of, sample_narrow, sample_wide
-from foltr.policies import WIDE
+from foltr.kernels.lists import (
+    best_first,
+    exponentials,
+    extremes,
+    finite,
+    row_of,
+    sample_narrow,
+    sample_wide,
+)
+from foltr.ranking import WIDE
 
 NO_CLICK, NOT_FINITE = -1, -2
 
@@ -60,10 +69,27 @@ def reciprocal_rank(clicked, k):
 
 
 @kernel()
-def interact(s, n, k, explore, shown_pairs, rank_key, user_key, labels, rows, start, click, stop, ideal, gain,
-             discount, scratch, tally):  # fmt: skip
-    """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to `tally`; returns the
-    rank of the last click, NO_CLICK, or NOT_FINITE."""
+def interact(
+    s,
+    n,
+    k,
+    explore,
+    shown_pairs,
+    rank_key,
+    user_key,
+    labels,
+    rows,
+    start,
+    click,
+    stop,
+    ideal,
+    gain,
+    discount,
+    scratch,
+    tally,
+):
+    """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to
+    `tally`; returns the rank of the last click, NO_CLICK, or NOT_FINITE."""
     mass, bits, cdf, ranking, taken, grades, clicked, weights = scratch
     if not finite(s, n):
         return NOT_FINITE
@@ -106,7 +132,9 @@ def _sum(mass, n):
 def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
     """From masses; those of shown documents are in `taken`, and 0 in `mass`."""
     left = np.float64(_sum(mass, n))
-    for j in range(k - 1, -1, -1):  # D_j from what was never shown upwards: subtracting downwards cancels to 0
+    for j in range(
+        k - 1, -1, -1
+    ):  # D_j from what was never shown upwards: subtracting downwards cancels to 0
         left += taken[j]
         inverse[j] = 1.0 / left
         weights[j] = 0.0
@@ -163,9 +191,15 @@ def _weights_wide(s, n, ranking, k, clicked, examined, weights):
 def scratch_of(longest, k):
     """What `interact` writes over and over: room for the longest list."""
     return (
-        np.empty(longest, np.float32), np.empty(longest, np.int32), np.empty(max(longest, k)),
-        np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k),
-    )  # fmt: skip
+        np.empty(longest, np.float32),
+        np.empty(longest, np.int32),
+        np.empty(max(longest, k)),
+        np.empty(k, np.int64),
+        np.empty(k),
+        np.empty(k, np.int64),
+        np.empty(k, np.bool_),
+        np.empty(k),
+    )
 
 
 @kernel()

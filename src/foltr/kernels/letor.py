@@ -1,19 +1,25 @@
 """LETOR text, parsed from raw bytes without trusting them: `label qid:Q 1:v 2:v ... #comment`.
 
-Every text given here ends in a newline, so a scan that stops at a newline never leaves it. A kernel only decides what
-is plainly right or wrong; a number that it cannot round with certainty is left for Python's `float` (`hard`).
-"""
+Every text given here ends in a newline, so a scan that stops at a newline never leaves it. A
+kernel only decides what is plainly right or wrong; a number that it cannot round with certainty is
+left for Python's `float` (`hard`)."""
 
 import numpy as np
 
 from foltr.kernels import kernel
 from foltr.kernels.text import byte, ends_token, is_blank, skip_blanks, skip_token
 
-FINE, FULL, LABEL, GRADE, NO_QID, EMPTY_QID, LONG_ID, FEATURE, ZERO, ORDER, GAP, BEYOND, SHORT = range(13)
+FINE, FULL, LABEL, GRADE, NO_QID, EMPTY_QID, LONG_ID, FEATURE, ZERO, ORDER, GAP, BEYOND, SHORT = (
+    range(13)
+)
 
-POWERS = np.array([float(f"1e{i}") for i in range(65)])  # 10^0 .. 10^22 are exact in float64, the others rounded
+POWERS = np.array(
+    [float(f"1e{i}") for i in range(65)]
+)  # 10^0 .. 10^22 are exact in float64, the others rounded
 EXACT_POWER, EXACT_MANTISSA, DIGITS = 22, 2**53, 18  # 18 digits always fit an int64
-DOUBT = 8 * float(np.finfo(np.float64).eps)  # wider than the roundings of mantissa, power and quotient together
+DOUBT = 8 * float(
+    np.finfo(np.float64).eps
+)  # wider than the roundings of mantissa, power and quotient together
 LONGEST_ID = 255  # bytes
 
 
@@ -32,17 +38,20 @@ def parse_exponent(text, p):
 
 @kernel()
 def parse_number(text, p):
-    """-> the float32 nearest to the float64 nearest to the text, where it ends (-1: let Python decide).
+    """-> the float32 nearest to the float64 nearest to the text, where it ends (-1: let Python
+    decide).
 
-    Mantissa < 2^53 and |power| <= 22: one correctly rounded operation (Clinger, PLDI 1990). Otherwise the result is
-    taken only if everything within DOUBT of it rounds to the same float32.
+    Mantissa < 2^53 and |power| <= 22: one correctly rounded operation (Clinger, PLDI 1990).
+    Otherwise the result is taken only if everything within DOUBT of it rounds to the same float32.
     """
     minus = byte(text, p) == 45
     if minus or byte(text, p) == 43:
         p += 1
     mantissa, start, power = 0, p, 0
     while 48 <= byte(text, p) <= 57:
-        mantissa = mantissa * 10 + (byte(text, p) - 48)  # wraps around when too long, and is then thrown away
+        mantissa = mantissa * 10 + (
+            byte(text, p) - 48
+        )  # wraps around when too long, and is then thrown away
         p += 1
     digits = p - start
     if byte(text, p) == 46:
@@ -56,7 +65,13 @@ def parse_number(text, p):
     if byte(text, p) == 101 or byte(text, p) == 69:
         exponent, p = parse_exponent(text, p + 1)
         power += exponent
-    if p < 0 or digits == 0 or digits > DIGITS or not ends_token(byte(text, p)) or not -64 <= power <= 64:
+    if (
+        p < 0
+        or digits == 0
+        or digits > DIGITS
+        or not ends_token(byte(text, p))
+        or not -64 <= power <= 64
+    ):
         return np.float32(0), -1
     value = mantissa / POWERS[-power] if power < 0 else mantissa * POWERS[power]
     value = -value if minus else value
@@ -71,7 +86,8 @@ def parse_number(text, p):
 
 @kernel()
 def parse_features(text, p, base, width, sparse, row, storage, hard, hards):
-    """All `index:value` of a line into storage[row] -> code, where, how many numbers are left to Python."""
+    """All `index:value` of a line into storage[row] -> code, where, how many numbers are left to
+    Python."""
     column = -1
     while True:
         p = skip_blanks(text, p)
@@ -123,7 +139,12 @@ def parse_label(text, p, grades):
 def parse_query(text, p):
     """`qid:` and what follows it -> code, where the query's id starts, where it ends."""
     p = skip_blanks(text, p)
-    if byte(text, p) != 113 or byte(text, p + 1) != 105 or byte(text, p + 2) != 100 or byte(text, p + 3) != 58:
+    if (
+        byte(text, p) != 113
+        or byte(text, p + 1) != 105
+        or byte(text, p + 2) != 100
+        or byte(text, p + 3) != 58
+    ):
         return NO_QID, p, p
     start = p + 4
     p = start
@@ -136,9 +157,12 @@ def parse_query(text, p):
 
 @kernel()
 def find_document(text, p):
-    """The X of a comment `#docid = X ...` -> where it starts, where it ends (the same if there is none)."""
+    """The X of a comment `#docid = X ...` -> where it starts, where it ends (the same if there is
+    none)."""
     p = skip_blanks(text, p + 1)
-    for i, c in enumerate((100, 111, 99, 105, 100)):  # "docid"; never past the newline, which is none of these
+    for i, c in enumerate(
+        (100, 111, 99, 105, 100)
+    ):  # "docid"; never past the newline, which is none of these
         if byte(text, p + i) != c:
             return p, p
     p = skip_blanks(text, p + 5)
@@ -162,12 +186,15 @@ def same_bytes(text, a, a_stop, b, b_stop):
 
 
 @kernel()
-def parse_lines(text, p, grades, width, base, sparse, storage, labels, query_rows, query_at, document_at, hard):
-    """Lines from p on, until the text ends or a table is full -> documents, queries, hards, code, where.
+def parse_lines(
+    text, p, grades, width, base, sparse, storage, labels, query_rows, query_at, document_at, hard
+):
+    """Lines from p on, until the text ends or a table is full -> documents, queries, hards, code,
+    where.
 
-    query_rows (R,): the first document of each run of lines with one qid; query_at (R, 2): its qid in the text;
-    document_at (R, 2): each document's id in the text; hard (H, 3): row, column and place of numbers left to Python.
-    """
+    query_rows (R,): the first document of each run of lines with one qid; query_at (R, 2): its qid
+    in the text; document_at (R, 2): each document's id in the text; hard (H, 3): row, column and
+    place of numbers left to Python."""
     documents, queries, hards = 0, 0, 0
     while p < len(text):
         line = p
@@ -183,11 +210,19 @@ def parse_lines(text, p, grades, width, base, sparse, storage, labels, query_row
                 return documents, queries, hards, code, start
             new = queries == 0
             if not new:
-                new = not same_bytes(text, start, p, query_at[queries - 1, 0], query_at[queries - 1, 1])
+                new = not same_bytes(
+                    text, start, p, query_at[queries - 1, 0], query_at[queries - 1, 1]
+                )
             if new:
-                query_rows[queries], query_at[queries, 0], query_at[queries, 1] = documents, start, p
+                query_rows[queries], query_at[queries, 0], query_at[queries, 1] = (
+                    documents,
+                    start,
+                    p,
+                )
                 queries += 1
-            code, p, hards = parse_features(text, p, base, width, sparse, documents, storage, hard, hards)
+            code, p, hards = parse_features(
+                text, p, base, width, sparse, documents, storage, hard, hards
+            )
             if code != FINE:
                 return documents, queries, hards, code, p
             labels[documents] = label
@@ -212,7 +247,9 @@ def largest_index(text):
         if c == 10:
             number, fresh, comment = -1, True, False
         elif not comment:
-            if 48 <= c <= 57 and (fresh or number >= 0):  # an index starts a word; "qid:7:8" holds none
+            if 48 <= c <= 57 and (
+                fresh or number >= 0
+            ):  # an index starts a word; "qid:7:8" holds none
                 number = min(max(number, 0) * 10 + (c - 48), 10**12)
             else:
                 largest = max(largest, number if c == 58 else 0)
@@ -234,7 +271,8 @@ def gather(text, places, out):
 
 @kernel()
 def normalize_queries(storage, width, offsets):
-    """Query-level min-max in place: (x - min) / (max - min) in float64; 0 where a query's feature is constant."""
+    """Query-level min-max in place: (x - min) / (max - min) in float64; 0 where a query's feature
+    is constant."""
     low, span = np.empty(width, np.float32), np.empty(width, np.float64)
     for q in range(len(offsets) - 1):
         rows = storage[offsets[q] : offsets[q + 1]]

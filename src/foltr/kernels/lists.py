@@ -1,4 +1,4 @@
-"""From scores to a list: the compiled twins of `foltr.policies`."""
+"""From scores to a list: the compiled twins of `foltr.ranking`."""
 
 import math
 
@@ -8,17 +8,31 @@ from numba import float32, int32, uint64
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.draws import uniform, word
 
-# e^x = 2^n e^r with r = x - n ln 2 in two parts, and the minimax polynomial of Cephes' expf for e^r
-_LOG2E, _LN2_HIGH, _LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
-_C5, _C4, _C3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
-_C2, _C1, _C0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+# e^x = 2^n e^r with r = x - n ln 2 in two parts, and the minimax polynomial of Cephes' expf for
+# e^r
+_LOG2E, _LN2_HIGH, _LN2_LOW = (
+    np.float32(1.44269504),
+    np.float32(0.693359375),
+    np.float32(-2.12194440e-4),
+)
+_C5, _C4, _C3 = (
+    np.float32(1.9875691500e-4),
+    np.float32(1.3981999507e-3),
+    np.float32(8.3334519073e-3),
+)
+_C2, _C1, _C0 = (
+    np.float32(4.1665795894e-2),
+    np.float32(1.6666665459e-1),
+    np.float32(5.0000001201e-1),
+)
 _EXPONENT = np.int32(0x7F800000)
 _HALF, _ONE, _LEAST = np.float32(0.5), np.float32(1.0), np.float32(-87.0)
 
 
 @kernel(fastmath={"contract"})
 def exponentials(x, n, shift, out, bits):
-    """out[:n] = e^(x[:n] - shift) for arguments in -87 .. 88, to 2e-7; written so that it is vectorised.
+    """out[:n] = e^(x[:n] - shift) for arguments in -87 .. 88, to 2e-7; written so that it is
+    vectorised.
 
     `bits` is scratch: 2^n is made of an exponent field.
     """
@@ -46,7 +60,8 @@ def extremes(s, n):
 
 @kernel()
 def finite(s, n):
-    """Whether no score is inf or NaN: those have all bits of the exponent set. (Arithmetic may be optimised away.)"""
+    """Whether no score is inf or NaN: those have all bits of the exponent set. (Arithmetic may be
+    optimised away.)"""
     bits, greatest = s.view(np.int32), int32(0)
     for i in range(n):
         greatest = max(greatest, bits[i] & _EXPONENT)
@@ -64,8 +79,8 @@ def _cumulate(mass, n, cdf):
 
 @kernel()
 def sample_narrow(mass, n, k, key, cdf, ranking, taken):
-    """Plackett and Luce by inverse CDF with replacement. Afterwards the mass of shown documents is 0, and `taken`
-    holds what it was."""
+    """Plackett and Luce by inverse CDF with replacement. Afterwards the mass of shown documents is
+    0, and `taken` holds what it was."""
     total = _cumulate(mass, n, cdf)
     drawn, j = uint64(0), 0
     while j < k:
@@ -127,7 +142,8 @@ def _before(s, i, other, key):
 
 @kernel()
 def row_of(rows, start, i):
-    """Document i of a block: of consecutive ones from `start`, or, if that is negative, of rows from ~start."""
+    """Document i of a block: of consecutive ones from `start`, or, if that is negative, of rows
+    from ~start."""
     return start + i if start >= 0 else np.int64(rows[~start + i])
 
 

@@ -1,4 +1,5 @@
-"""Noise on the updates of many clients, in place: the compiled twins of the privatizers' `on_client`."""
+"""Noise on the updates of many clients, in place: the compiled twins of the privatizers'
+`on_client`."""
 
 import math
 
@@ -27,7 +28,11 @@ def _jump(length, key):
 def _polya_share(length, chances, key, i, first):
     """The twin of one number of `noise.polya_shares`, given its `first` word."""
     own = below(key, uint64(i))
-    v = finer(first, below(own, uint64(0)), 0) if first < _FINE else (float64(first) + 0.5) * 2.0**-64
+    v = (
+        finer(first, below(own, uint64(0)), 0)
+        if first < _FINE
+        else (float64(first) + 0.5) * 2.0**-64
+    )
     total, j = 0.0, 0
     while j < chances.shape[0] and v < chances[j]:
         total += _jump(length, below(own, uint64(1 + j)))
@@ -42,7 +47,11 @@ def add_polya_shares(settings, n, key, clients, t, updates):
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
         for j in range(updates.shape[1]):
-            bare = math.floor(np.float64(updates[i, j]) / step + 0.5) if math.isfinite(updates[i, j]) else 0.0
+            bare = (
+                math.floor(np.float64(updates[i, j]) / step + 0.5)
+                if math.isfinite(updates[i, j])
+                else 0.0
+            )
             bare = -most if bare < -most else (most if bare > most else bare)
             first = word(own, uint64(j))
             if float64(first) + 0.5 < least:  # seldom, where clients are many
@@ -94,7 +103,10 @@ def clip_and_add_normals(settings, n, key, clients, t, updates):
         normals(below(below(key, uint64(clients[i])), uint64(t)), d, v, r, noise)
         if shares:  # each on the grid by itself
             for j in range(d):
-                bare, share = math.floor(kept[j] / step + 0.5), math.floor(sd * noise[j] / step + 0.5)
+                bare, share = (
+                    math.floor(kept[j] / step + 0.5),
+                    math.floor(sd * noise[j] / step + 0.5),
+                )
                 updates[i, j] = float32((bare + share) * step)
         else:
             for j in range(d):

@@ -1,4 +1,5 @@
-"""Standard normal draws for privacy: the compiled twin of `foltr.noise.normals`, without fast arithmetic."""
+"""Standard normal draws for privacy: the compiled twin of `foltr.noise.normals`, without fast
+arithmetic."""
 
 import math
 
@@ -33,24 +34,31 @@ def finer(first, key, drawn):
 @kernel()
 def _middle(x):
     above = ((((((_A7 * x + _A6) * x + _A5) * x + _A4) * x + _A3) * x + _A2) * x + _A1) * x + _A0
-    return above / (((((((_B7 * x + _B6) * x + _B5) * x + _B4) * x + _B3) * x + _B2) * x + _B1) * x + 1.0)
+    return above / (
+        ((((((_B7 * x + _B6) * x + _B5) * x + _B4) * x + _B3) * x + _B2) * x + _B1) * x + 1.0
+    )
 
 
 @kernel()
 def _tail(x):
     above = ((((((_C7 * x + _C6) * x + _C5) * x + _C4) * x + _C3) * x + _C2) * x + _C1) * x + _C0
-    return above / (((((((_D7 * x + _D6) * x + _D5) * x + _D4) * x + _D3) * x + _D2) * x + _D1) * x + 1.0)
+    return above / (
+        ((((((_D7 * x + _D6) * x + _D5) * x + _D4) * x + _D3) * x + _D2) * x + _D1) * x + 1.0
+    )
 
 
 @kernel()
 def _far(x):
     above = ((((((_E7 * x + _E6) * x + _E5) * x + _E4) * x + _E3) * x + _E2) * x + _E1) * x + _E0
-    return above / (((((((_F7 * x + _F6) * x + _F5) * x + _F4) * x + _F3) * x + _F2) * x + _F1) * x + 1.0)
+    return above / (
+        ((((((_F7 * x + _F6) * x + _F5) * x + _F4) * x + _F3) * x + _F2) * x + _F1) * x + 1.0
+    )
 
 
 @kernel()
 def normals(key, n, v, r, out):
-    """out[:n] = the first n draws of the key; v and r (float64) are scratch. In passes, so that each is vectorised."""
+    """out[:n] = the first n draws of the key; v and r (float64) are scratch. In passes, so that
+    each is vectorised."""
     bits = r.view(np.int64)
     for i in range(n):
         w = word(key, uint64(i))
@@ -66,7 +74,8 @@ def normals(key, n, v, r, out):
     for i in range(n):
         e, s = split(r, bits, i)
         z = s * s
-        series = ((((((((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z  # noqa: E501
+        high = (((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11
+        series = ((((high * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z
         r[i] = math.sqrt(-(e * LN2 + s * (series + _S1)))
     for i in range(n):
         q = 0.5 - v[i]

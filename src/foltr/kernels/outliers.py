@@ -1,8 +1,8 @@
-"""Who stands out along the direction in which updates vary most: the twin of `foltr.cohorts.outlier_scores`.
+"""Who stands out along the direction in which updates vary most: the twin of
+`foltr.cohorts.outlier_scores`.
 
-Conjugate gradients and not power iteration: where no direction stands out, as with noise, the latter takes thousands of
-steps to tell the first from the second one.
-"""
+Conjugate gradients and not power iteration: where no direction stands out, as with noise, the
+latter takes thousands of steps to tell the first from the second one."""
 
 import math
 
@@ -44,11 +44,12 @@ def _best(a, b, c):
 
 @kernel()
 def outlier_scores(centred, v, iterations, scores):
-    """<u_i, v>^2 of all rows (n, d), once v (d,), some start, is turned to their top right singular vector.
+    """<u_i, v>^2 of all rows (n, d), once v (d,), some start, is turned to their top right
+    singular vector.
 
-    That is where v'U'U v is largest on the unit sphere. Each step goes to the best point of the circle through v and q,
-    q the gradient and a share of the q before it (Fletcher & Reeves), at right angles to v and of length 1.
-    """
+    That is where v'U'U v is largest on the unit sphere. Each step goes to the best point of the
+    circle through v and q, q the gradient and a share of the q before it (Fletcher & Reeves), at
+    right angles to v and of length 1."""
     d, before = v.shape[0], np.inf
     image, q, image_of_q = np.empty(d), np.zeros(d), np.empty(d)
     length = math.sqrt(_dot(v, v))

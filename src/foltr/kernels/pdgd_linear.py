@@ -1,4 +1,5 @@
-"""Rounds of PDGD with the linear ranker, for a run of clients: the compiled twin of `PDGD.learn` over `Linear`."""
+"""Rounds of PDGD with the linear ranker, for a run of clients: the compiled twin of `PDGD.learn`
+over `Linear`."""
 
 import math
 
@@ -6,7 +7,14 @@ import numpy as np
 from numba import float32
 
 from foltr.kernels import SUMS, kernel
-from foltr.kernels.interaction import NOT_FINITE, choose, interact, report, scratch_of, session_keys
+from foltr.kernels.interaction import (
+    NOT_FINITE,
+    choose,
+    interact,
+    report,
+    scratch_of,
+    session_keys,
+)
 from foltr.kernels.lists import dots, row_of
 
 
@@ -33,14 +41,17 @@ def keep_in_ball(w, radius):
         total += np.float64(w[f]) * np.float64(w[f])
     norm = math.sqrt(total)
     if norm > radius:
-        shrink = float32(radius / norm if radius >= 1e-30 * norm else 0.0)  # FARTHEST_OUT of learners/pdgd.py
+        shrink = float32(
+            radius / norm if radius >= 1e-30 * norm else 0.0
+        )  # FARTHEST_OUT of learners/pdgd.py
         for f in range(w.shape[0]):
             w[f] *= shrink
 
 
 @kernel()
 def start_from(params, memory, client, start):
-    """start[:d] = params, what the client keeps added to the last of them: the twin of `Residual.personal`."""
+    """start[:d] = params, what the client keeps added to the last of them: the twin of
+    `Residual.personal`."""
     d, kept = params.shape[0], memory.shape[1]
     for f in range(d - kept):
         start[f] = params[f]
@@ -50,7 +61,8 @@ def start_from(params, memory, client, start):
 
 @kernel()
 def keep_apart(memory, client, send, keep, updates, i):
-    """Splits the end of an update between the device and the server: the twin of the end of `Residual.learn`."""
+    """Splits the end of an update between the device and the server: the twin of the end of
+    `Residual.learn`."""
     shared = updates.shape[1] - memory.shape[1]
     for f in range(memory.shape[1]):
         own = updates[i, shared + f]
@@ -59,17 +71,36 @@ def keep_apart(memory, client, send, keep, updates, i):
 
 
 @kernel()
-def learn_linear(data, blocks, people, tables, settings, params, keys, t, clients, begin, end, memory, updates, seen):
-    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept), for clients
-    begin .. end of the round; returns the row that failed, or -1."""
+def learn_linear(
+    data,
+    blocks,
+    people,
+    tables,
+    settings,
+    params,
+    keys,
+    t,
+    clients,
+    begin,
+    end,
+    memory,
+    updates,
+    seen,
+):
+    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers
+    kept), for clients begin .. end of the round; returns the row that failed, or -1."""
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
     lr, decay, depth, shown_pairs, explore, radius, mu, each_session, send, keep = settings
     width, d = X.shape[1], params.shape[0]
-    base, w, s, scratch = np.zeros(width, np.float32), np.empty(width, np.float32), np.empty(longest, np.float32), \
-        scratch_of(longest, depth)  # fmt: skip
+    base, w, s, scratch = (
+        np.zeros(width, np.float32),
+        np.empty(width, np.float32),
+        np.empty(longest, np.float32),
+        scratch_of(longest, depth),
+    )
     base[:d] = params
     ranking, weights, tally = scratch[3], scratch[7], np.empty(2)
     for i in range(begin, end):
@@ -87,9 +118,24 @@ def learn_linear(data, blocks, people, tables, settings, params, keys, t, client
             k = min(depth, n)
             dots(X, rows, start, n, used, s)
             last_click = interact(
-                s, n, k, explore, shown_pairs, rkey, ukey, labels[labelling[block]], rows, start, click[model],
-                stop[model], ideals[block], gain, discount, scratch, tally,
-            )  # fmt: skip
+                s,
+                n,
+                k,
+                explore,
+                shown_pairs,
+                rkey,
+                ukey,
+                labels[labelling[block]],
+                rows,
+                start,
+                click[model],
+                stop[model],
+                ideals[block],
+                gain,
+                discount,
+                scratch,
+                tally,
+            )
             if last_click == NOT_FINITE:
                 return i
             if mu > 0.0:

@@ -1,10 +1,18 @@
-"""Rounds of PDGD with one hidden layer, for a run of clients: the compiled twin of `PDGD.learn` over `MLP`."""
+"""Rounds of PDGD with one hidden layer, for a run of clients: the compiled twin of `PDGD.learn`
+over `MLP`."""
 
 import numpy as np
 
 from foltr.kernels import kernel
 from foltr.kernels.hidden_layer import activate, head, layer_of, products, step
-from foltr.kernels.interaction import NOT_FINITE, choose, interact, report, scratch_of, session_keys
+from foltr.kernels.interaction import (
+    NOT_FINITE,
+    choose,
+    interact,
+    report,
+    scratch_of,
+    session_keys,
+)
 from foltr.kernels.pdgd_linear import keep_apart, keep_in_ball, pull_back, start_from
 
 
@@ -18,10 +26,25 @@ def spread(params, hidden, d, width, out):
 
 
 @kernel()
-def learn_mlp(data, blocks, people, tables, settings, network, params, keys, t, clients, begin, end, memory, updates,
-              seen):  # fmt: skip
-    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept), for clients
-    begin .. end of the round; returns the row that failed, or -1."""
+def learn_mlp(
+    data,
+    blocks,
+    people,
+    tables,
+    settings,
+    network,
+    params,
+    keys,
+    t,
+    clients,
+    begin,
+    end,
+    memory,
+    updates,
+    seen,
+):
+    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers
+    kept), for clients begin .. end of the round; returns the row that failed, or -1."""
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
@@ -58,16 +81,47 @@ def learn_mlp(data, blocks, people, tables, settings, network, params, keys, t, 
             activate(Z, n, b_used, activation, A, bits)
             head(A, n, v_used, s)
             last_click = interact(
-                s, n, k, explore, shown_pairs, rank_key, user_key, labels[labelling[block]], rows, start, click[model],
-                stop[model], ideals[block], gain, discount, scratch, tally,
-            )  # fmt: skip
+                s,
+                n,
+                k,
+                explore,
+                shown_pairs,
+                rank_key,
+                user_key,
+                labels[labelling[block]],
+                rows,
+                start,
+                click[model],
+                stop[model],
+                ideals[block],
+                gain,
+                discount,
+                scratch,
+                tally,
+            )
             if last_click == NOT_FINITE:
                 return i
             v_before[:] = v_used  # the gradient is that of the weights that made the scores
             if mu > 0.0:
                 pull_back(w, base, rate * mu)
             if last_click >= 0:
-                step(X, rows, start, A, ranking, k, weights, rate, v_before, activation, W, b, v, G, ranks)
+                step(
+                    X,
+                    rows,
+                    start,
+                    A,
+                    ranking,
+                    k,
+                    weights,
+                    rate,
+                    v_before,
+                    activation,
+                    W,
+                    b,
+                    v,
+                    G,
+                    ranks,
+                )
             if radius < np.inf and (each_session or session == sessions[c] - 1):
                 keep_in_ball(w, radius)
             rate *= decay

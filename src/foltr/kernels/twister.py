@@ -1,4 +1,5 @@
-"""The compiled twin of `foltr.legacy.MersenneTwister`. A twister is its 624 words and a place among them."""
+"""The compiled twin of `learners/_published_draws.py`. A twister is its 624 words and a place
+among them."""
 
 import math
 
@@ -66,7 +67,10 @@ def twister_integer(state, place, n):
 def twister_normals(state, place, n, out):
     for i in range(0, n, 2):
         while True:
-            x, y = 2.0 * twister_uniform(state, place) - 1.0, 2.0 * twister_uniform(state, place) - 1.0
+            x, y = (
+                2.0 * twister_uniform(state, place) - 1.0,
+                2.0 * twister_uniform(state, place) - 1.0,
+            )
             square = x * x + y * y
             if 0.0 < square < 1.0:
                 break

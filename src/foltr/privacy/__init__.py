@@ -1,1 +1,2 @@
-"""Every file in this folder adds privatizers, or accounts for them; `foltr.spec` finds them."""
+"""What a run guarantees: clipping, accounting, the ledger and its text. Mechanisms are in
+`components/privatizers`."""

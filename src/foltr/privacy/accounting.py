@@ -1,35 +1,40 @@
-"""From events to epsilons, by closed forms: what is told here does not depend on which packages are installed (but for
-`sampled`, which needs dp-accounting).
+"""From events to epsilons, by closed forms: what is told here does not depend on which packages
+are installed (but for `sampled`, which needs dp-accounting).
 
 Write P and Q for what is seen with one client's data and with any other in its place.
 
 - Epsilons of pure guarantees (delta = 0) add up (Dwork et al., TCC 2006).
-- Randomised response composes exactly: the privacy loss ln(P/Q) of one answer is e, -e or 0, and a sum of them is
-  counted. With two values it dominates every mechanism of the same e (Kairouz, Oh & Viswanathan, ICML 2015).
-- Normal noise composes exactly: T rounds of l2/sd are one of sqrt(T) l2/sd (Dong, Roth & Su, JRSS-B 2022), whose
-  epsilon at a delta is that of Balle & Wang (ICML 2018).
-- Renyi divergences add up at every order a > 1 (Mironov, CSF 2017), and at the end give epsilon = D_a + ln(1 - 1/a) -
-  ln(a delta) / (a - 1) (Canonne, Kamath & Steinke, NeurIPS 2020), at the best a.
+- Randomised response composes exactly: the privacy loss ln(P/Q) of one answer is e, -e or 0, and a
+  sum of them is counted. With two values it dominates every mechanism of the same e (Kairouz, Oh &
+  Viswanathan, ICML 2015).
+- Normal noise composes exactly: T rounds of l2/sd are one of sqrt(T) l2/sd (Dong, Roth & Su,
+  JRSS-B 2022), whose epsilon at a delta is that of Balle & Wang (ICML 2018).
+- Renyi divergences add up at every order a > 1 (Mironov, CSF 2017), and at the end give epsilon =
+  D_a + ln(1 - 1/a) - ln(a delta) / (a - 1) (Canonne, Kamath & Steinke, NeurIPS 2020), at the best
+  a.
 
 Two facts on noise that is drawn for each coordinate by itself, which the seeds do not state:
 
-- Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the worst case. (The tests
-  between P and Q of a log-concave location family are thresholds, so moving by c1 and then by c2 in two coordinates is
-  at most as easy to tell as moving by c1 + c2 in one: group privacy, Dong, Roth & Su, theorem 2.14.)
-- Shares of noise on whole steps: a part a <= 1 of the shares of discrete Laplace noise exp(-e |z|) adds up to the
-  difference of two negative binomial variables. Its chances are moments, f(z) = C integral over y > e of exp(-y |z|)
-  (cosh y - cosh e)^-a dy, so they fall, and are log-convex, on either side of 0. Hence ln f(x) / f(x - c) is largest at
-  x = 0: g(c) = ln f(0) / f(c), which is concave in c with g(0) = 0. As (cosh y - cosh e) / (y^2 - e^2) rises with y, g
-  is at most what it is with y^2 - e^2 instead: that of the difference of two Gamma(a, b) variables, b = 1 / e steps,
-  whose density is |x|^v K_v(|x| / b), v = a - 1/2 (K: the modified Bessel function). A change of Euclidean norm l2 in d
-  coordinates is worst when it is spread evenly: epsilon = d g(l2 / sqrt d), which is sqrt(d) l2 / b at a = 1. An
-  e-private coordinate has D_a <= a e^2 / 2 (Bun & Steinke, TCC 2016), and the sum of these, too, is largest when spread
-  evenly, as (g(c)/c) g'(c) falls: D_a <= a d g(l2 / sqrt d)^2 / 2, which is a (l2 / b)^2 / 2 at full shares, whatever
-  d. With half of the shares or fewer the Bessel function's bound is infinite, and none is given.
+- Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the worst
+  case. (The tests between P and Q of a log-concave location family are thresholds, so moving by c1
+  and then by c2 in two coordinates is at most as easy to tell as moving by c1 + c2 in one: group
+  privacy, Dong, Roth & Su, theorem 2.14.)
+- Shares of noise on whole steps: a part a <= 1 of the shares of discrete Laplace noise exp(-e |z|)
+  adds up to the difference of two negative binomial variables. Its chances are moments, f(z) = C
+  integral over y > e of exp(-y |z|) (cosh y - cosh e)^-a dy, so they fall, and are log-convex, on
+  either side of 0. Hence ln f(x) / f(x - c) is largest at x = 0: g(c) = ln f(0) / f(c), which is
+  concave in c with g(0) = 0. As (cosh y - cosh e) / (y^2 - e^2) rises with y, g is at most what it
+  is with y^2 - e^2 instead: that of the difference of two Gamma(a, b) variables, b = 1 / e steps,
+  whose density is |x|^v K_v(|x| / b), v = a - 1/2 (K: the modified Bessel function). A change of
+  Euclidean norm l2 in d coordinates is worst when it is spread evenly: epsilon = d g(l2 / sqrt d),
+  which is sqrt(d) l2 / b at a = 1. An e-private coordinate has D_a <= a e^2 / 2 (Bun & Steinke,
+  TCC 2016), and the sum of these, too, is largest when spread evenly, as (g(c)/c) g'(c) falls: D_a
+  <= a d g(l2 / sqrt d)^2 / 2, which is a (l2 / b)^2 / 2 at full shares, whatever d. With half of
+  the shares or fewer the Bessel function's bound is infinite, and none is given.
 
-Where probabilities are off by a factor of exp(x) at most, in both worlds together (`Event.off`), an (epsilon, delta) of
-the noise described is (epsilon + x, delta exp(x)) of the noise that is drawn.
-"""
+Where probabilities are off by a factor of exp(x) at most, in both worlds together (`Event.off`),
+an (epsilon, delta) of the noise described is (epsilon + x, delta exp(x)) of the noise that is
+drawn."""
 
 from __future__ import annotations
 
@@ -41,15 +46,33 @@ import numpy as np
 
 from foltr.core import Array, Privatizer, require
 from foltr.errors import Mistake
-from foltr.privacy.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse, Setting
+from foltr.events import (
+    Event,
+    GammaNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    RandomizedResponse,
+    Setting,
+)
 
-ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)  # any order gives a bound that holds; so many, one that is nearly the best
-COUNTED = 10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
-WORTH = 0.95  # a promise that may fail (delta > 0) is told only where it is so much smaller than one that may not
+ORDERS = 1.0 + np.geomspace(
+    1e-4, 1e6, 3001
+)  # any order gives a bound that holds; so many, one that is nearly the best
+COUNTED = (
+    10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
+)
+# a promise that may fail (delta > 0) is told only where it is so much smaller than one that may
+# not
+WORTH = 0.95
 
-FARTHEST_NORMAL, FARTHEST = 28.0, 600.0  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so noise
+FARTHEST_NORMAL, FARTHEST = (
+    28.0,
+    600.0,
+)  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so noise
 # that hides no farther moves is as if it never ended, but for a chance below 1e-18
-FARTHEST_OFF = 100.0  # noise whose probabilities are off by more than exp of that is as good as unknown
+FARTHEST_OFF = (
+    100.0  # noise whose probabilities are off by more than exp of that is as good as unknown
+)
 
 WORST = "exactly, as the worst mechanism of that epsilon"
 
@@ -76,15 +99,21 @@ def bound(parts: Parts, delta: float) -> Bound:
     if off > FARTHEST_OFF or any(_too_far(event) for event, _ in parts):
         return NONE
     parts = tuple(_single(event, times) for event, times in parts)
-    pure = Bound(sum(times * pure_epsilon(event) for event, times in parts) + off, 0.0, _added(parts))
-    found = [Bound(epsilon + off, delta, how) for epsilon, how in _approximate(parts, delta * math.exp(-off))]
+    pure = Bound(
+        sum(times * pure_epsilon(event) for event, times in parts) + off, 0.0, _added(parts)
+    )
+    found = [
+        Bound(epsilon + off, delta, how)
+        for epsilon, how in _approximate(parts, delta * math.exp(-off))
+    ]
     best = min(found, key=lambda each: each.epsilon, default=NONE)
     chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
     return chosen if math.isfinite(chosen.epsilon) else NONE
 
 
 def _too_far(event: Event) -> bool:
-    """Whether one set of data may send what another never would, because what is drawn has an end."""
+    """Whether one set of data may send what another never would, because what is drawn has an
+    end."""
     if isinstance(event, GaussianNoise):
         return event.l2 > FARTHEST_NORMAL * event.sd
     if isinstance(event, LaplaceNoise):
@@ -110,7 +139,10 @@ def _square(x: float) -> float:
 def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]:
     """What a privatizer does in a round, if it can be accounted for."""
     found = () if privacy is None else privacy.events(setting)
-    require(isinstance(found, tuple), f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events")
+    require(
+        isinstance(found, tuple),
+        f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events",
+    )
     return tuple(known(event) for event in found)
 
 
@@ -122,16 +154,24 @@ def known(event: Event) -> Event:
     elif type(event) is LaplaceNoise:
         ok = event.scale > 0.0 and 0.0 <= event.l1 < math.inf
     elif type(event) is GammaNoise:
-        ok = 0.0 < event.shape <= 1.0 and event.scale > 0.0 and 0.0 <= event.l2 < math.inf and event.d >= 1
+        ok = (
+            0.0 < event.shape <= 1.0
+            and event.scale > 0.0
+            and 0.0 <= event.l2 < math.inf
+            and event.d >= 1
+        )
     elif type(event) is GaussianNoise:
         ok = event.sd > 0.0 and 0.0 <= event.l2 < math.inf
     else:
         raise Mistake(
-            f"the ledger does not know events of type {name}: a privatizer describes itself by those of "
-            "foltr.privacy.events, and what they cannot say is not accounted for"
+            f"the ledger does not know events of type {name}: a privatizer describes itself by"
+            " those of foltr.events, and what they cannot say is not accounted for"
         )
     ok = ok and event.off >= 0.0 and (event.grid is None or event.grid > 0.0)
-    require(ok and event.seen in ("message", "sum", "model"), f"the ledger cannot make sense of {event}")
+    require(
+        ok and event.seen in ("message", "sum", "model"),
+        f"the ledger cannot make sense of {event}",
+    )
     return event
 
 
@@ -156,7 +196,9 @@ def peak(shape: float, x: float) -> float:
     from scipy.special import kve
 
     v = shape - 0.5
-    return max(0.0, math.lgamma(v) - math.log(2.0) - v * math.log(x / 2.0) - math.log(kve(v, x)) + x)
+    return max(
+        0.0, math.lgamma(v) - math.log(2.0) - v * math.log(x / 2.0) - math.log(kve(v, x)) + x
+    )
 
 
 def renyi(event: Event, a: Array) -> Array:
@@ -188,27 +230,44 @@ def _approximate(parts: Parts, delta: float) -> list[tuple[float, str]]:
     with np.errstate(invalid="ignore"):
         epsilons = total + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
     found = [(max(0.0, float(np.min(epsilons))), "by Renyi divergences")]
-    normal = [times * _square(event.l2 / event.sd) for event, times in parts if isinstance(event, GaussianNoise)]
+    normal = [
+        times * _square(event.l2 / event.sd)
+        for event, times in parts
+        if isinstance(event, GaussianNoise)
+    ]
     if len(normal) == len(parts):
-        found.insert(0, (normal_epsilon(math.sqrt(sum(normal)), delta), "exactly, as normal noise"))
+        found.insert(
+            0, (normal_epsilon(math.sqrt(sum(normal)), delta), "exactly, as normal noise")
+        )
     if len({event for event, _ in parts}) == 1:
         event, times = parts[0][0], sum(times for _, times in parts)
         e = pure_epsilon(event)
         if 1 < times <= COUNTED and 0.0 < e < math.inf:
             if isinstance(event, RandomizedResponse):
-                p, q, how = event.p, (1.0 - event.p) / (event.values - 1), "exactly, as randomised answers"
+                p, q, how = (
+                    event.p,
+                    (1.0 - event.p) / (event.values - 1),
+                    "exactly, as randomised answers",
+                )
             else:  # two values
-                p, q, how = 1.0 / (1.0 + math.exp(-e)), 1.0 / (1.0 + math.exp(min(e, 700.0))), WORST
+                p, q, how = (
+                    1.0 / (1.0 + math.exp(-e)),
+                    1.0 / (1.0 + math.exp(min(e, 700.0))),
+                    WORST,
+                )
             found.append((answers_epsilon(e, p, q, times, delta), how))
     return found
 
 
 def answers_epsilon(e: float, p: float, q: float, times: int, delta: float) -> float:
-    """Of so many answers that each lose e with probability p, -e with q, else 0: the least epsilon with sum over losses
-    of P(loss) (1 - exp(epsilon - loss))+ <= delta."""
+    """Of so many answers that each lose e with probability p, -e with q, else 0: the least epsilon
+    with sum over losses of P(loss) (1 - exp(epsilon - loss))+ <= delta."""
     losses = _power(np.array([q, max(0.0, 1.0 - p - q), p]), times)
     at = e * np.arange(-times, times + 1)
-    return _least(lambda epsilon: float(losses @ np.maximum(-np.expm1(np.minimum(epsilon - at, 0.0)), 0.0)), delta)
+    return _least(
+        lambda epsilon: float(losses @ np.maximum(-np.expm1(np.minimum(epsilon - at, 0.0)), 0.0)),
+        delta,
+    )
 
 
 def _power(chances: Array, times: int) -> Array:
@@ -224,8 +283,8 @@ def _power(chances: Array, times: int) -> Array:
 
 
 def normal_epsilon(moved: float, delta: float) -> float:
-    """Of N(0, 1) against N(moved, 1): the least epsilon with F(moved/2 - epsilon/moved) - exp(epsilon) F(-moved/2 -
-    epsilon/moved) <= delta (Balle & Wang 2018, theorem 8)."""
+    """Of N(0, 1) against N(moved, 1): the least epsilon with F(moved/2 - epsilon/moved) -
+    exp(epsilon) F(-moved/2 - epsilon/moved) <= delta (Balle & Wang 2018, theorem 8)."""
     if moved == 0.0:
         return 0.0
     from scipy.special import log_ndtr, ndtr
@@ -249,10 +308,14 @@ def _least(fails: Callable[[float], float], delta: float) -> float:
 
 
 def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float) -> Bound:
-    """`rounds` of noise on `cohort` of `clients`, against who cannot know who was drawn (uniformly, without
-    replacement: Wang, Balle & Kasiviswanathan, AISTATS 2019)."""
+    """`rounds` of noise on `cohort` of `clients`, against who cannot know who was drawn
+    (uniformly, without replacement: Wang, Balle & Kasiviswanathan, AISTATS 2019)."""
     try:
-        from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
+        from dp_accounting import (
+            GaussianDpEvent,
+            NeighboringRelation,
+            SampledWithoutReplacementDpEvent,
+        )
         from dp_accounting.rdp import RdpAccountant
     except ImportError:
         raise Mistake(
@@ -264,4 +327,6 @@ def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta:
     accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
     how = "by Renyi divergences, with who took part kept secret"
     off = rounds * event.off
-    return Bound(float(accountant.get_epsilon(delta * math.exp(-off))) + off, delta, how, secret=True)
+    return Bound(
+        float(accountant.get_epsilon(delta * math.exp(-off))) + off, delta, how, secret=True
+    )

@@ -1,11 +1,10 @@
 """Updates made no longer than allowed, and numbers put on a grid that does not depend on the data.
 
-Noise in floating point leaves traces: which numbers a sum can take depends on the summand (Mironov, CCS 2012). On a
-grid every message can come from every update. A message that is noisy by itself is rounded to it last, which can tell
-nothing new. A share of noise is not enough to hide its message, so there both are put on the grid before they are
-added: what is added up is then whole steps, and their sum is the sum of the bare parts plus noise that no data has
-touched.
-"""
+Noise in floating point leaves traces: which numbers a sum can take depends on the summand
+(Mironov, CCS 2012). On a grid every message can come from every update. A message that is noisy by
+itself is rounded to it last, which can tell nothing new. A share of noise is not enough to hide
+its message, so there both are put on the grid before they are added: what is added up is then
+whole steps, and their sum is the sum of the bare parts plus noise that no data has touched."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ BITS = 23  # of a message's numbers, besides the sign
 
 
 def within(update: Array, norm: float, clip: float) -> Array:
-    """The update in float64, scaled down if its norm is above `clip`. A zero update is as good as any; one that is not
-    finite is taken for zero."""
+    """The update in float64, scaled down if its norm is above `clip`. A zero update is as good as
+    any; one that is not finite is taken for zero."""
     if not math.isfinite(norm):
         return np.zeros(len(update))
     most = clip * (1.0 - SLACK)

@@ -18,12 +18,15 @@ from foltr.results import Recorded
 
 @dataclass(frozen=True, eq=False)
 class Against:
-    """One measure of some cells and of their references, which are methods in the same condition."""
+    """One measure of some cells and of their references, which are methods in the same
+    condition."""
 
     study: Study
     measure: str
     references: dict[Place, int]  # (method, condition) -> method
-    of: Callable[[Recorded], float | None] | None = None  # how a run is measured, if not by the measure alone
+    of: Callable[[Recorded], float | None] | None = (
+        None  # how a run is measured, if not by the measure alone
+    )
 
     @cached_property
     def known(self) -> Known:
@@ -35,14 +38,22 @@ class Against:
 
     @cached_property
     def entries(self) -> dict[Place, Entry]:
-        """Of the cells that have a value and whose reference has one; as many comparisons are the family."""
+        """Of the cells that have a value and whose reference has one; as many comparisons are the
+        family."""
         both = {
             place: other
             for place, other in self.references.items()
             if place in self.known and (other, place[1]) in self.known
         }
         return {
-            place: entry_of(replace(self.study, baseline=other), self.measure, self.known, place, len(both), ALPHA)
+            place: entry_of(
+                replace(self.study, baseline=other),
+                self.measure,
+                self.known,
+                place,
+                len(both),
+                ALPHA,
+            )
             for place, other in both.items()
         }
 
@@ -64,12 +75,16 @@ class Against:
         return NONE if other is None else self.value((other, place[1]))
 
     def difference(self, place: Place) -> str | Cell:
-        """By how much a cell is above its reference, whether that is significant, or why it was not tested."""
+        """By how much a cell is above its reference, whether that is significant, or why it was
+        not tested."""
         entry, other = self.entries.get(place), self.references.get(place)
         if entry is None or other is None:
             return NONE
         if entry.test is None:
-            changed, aside = self.mean(place) - self.mean((other, place[1])), entry.refused.partition(":")[0]
+            changed, aside = (
+                self.mean(place) - self.mean((other, place[1])),
+                entry.refused.partition(":")[0],
+            )
             if not entry.comparable:
                 return Cell(NONE, aside)
         else:
@@ -83,12 +98,17 @@ def tested(comparisons: Sequence[Against]) -> str:
     tests = [entry.test for each in comparisons for entry in each.entries.values() if entry.test]
     if not tests:
         return "Nothing could be tested."
-    sizes, families = sorted({test.n for test in tests}), {each.measure: len(each.entries) for each in comparisons}
+    sizes, families = (
+        sorted({test.n for test in tests}),
+        {each.measure: len(each.entries) for each in comparisons},
+    )
     pairs = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     most = max(families.values())
     twice = any(entry.over_data for each in comparisons for entry in each.entries.values())
     return (
-        f"Two-tailed paired t-tests over {pairs} pairs of runs of equal repetitions, Bonferroni-corrected for all "
-        f"comparisons of a measure ({most}{' at most' * (len(set(families.values())) > 1)}); ▲ ▼ where corrected p < "
-        f"{ALPHA:g}.{' △ ▽ where the same test over the means of each fold does not bear it out.' * twice}"
+        f"Two-tailed paired t-tests over {pairs} pairs of runs of equal repetitions, "
+        "Bonferroni-corrected for all comparisons of a measure "
+        f"({most}{' at most' * (len(set(families.values())) > 1)}); "
+        f"▲ ▼ where corrected p < {ALPHA:g}."
+        f"{' △ ▽ where the same test over the means of each fold does not bear it out.' * twice}"
     )

@@ -4,9 +4,9 @@
     def privacy_ledger(runs: Runs) -> Block | None:
         ...
 
-A contribution looks at the runs and returns a block, several, or None where it has nothing to say. Blocks of a chapter
-are results and stand under its heading, before the curves; the others are notes, below the comparison.
-"""
+A contribution looks at the runs and returns a block, several, or None where it has nothing to say.
+Blocks of a chapter are results and stand under its heading, before the curves; the others are
+notes, below the comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 from foltr.results import Runs
 
 SHOWN = 50  # rows of a kind that are named; the others are counted
-COUNTS_ALL = 2  # the version of ledgers since which nothing is promised that an attack is known to beat
+COUNTS_ALL = (
+    2  # the version of ledgers since which nothing is promised that an attack is known to beat
+)
 TOGETHER = 3  # conditions side by side in a summary
 
 
@@ -48,10 +50,14 @@ T = TypeVar("T")
 
 
 def a_few_at_a_time(columns: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
-    """Columns of a summary that fit beside each other, and what to add to its title where there are more."""
+    """Columns of a summary that fit beside each other, and what to add to its title where there
+    are more."""
     starts = range(0, len(columns), TOGETHER)
     for i, start in enumerate(starts):
-        yield f" ({i + 1} of {len(starts)})" if len(starts) > 1 else "", columns[start : start + TOGETHER]
+        yield (
+            f" ({i + 1} of {len(starts)})" if len(starts) > 1 else "",
+            columns[start : start + TOGETHER],
+        )
 
 
 Contribution = Callable[[Runs], Block | Sequence[Block] | None]
@@ -78,14 +84,21 @@ def warnings(runs: Runs) -> Block | None:
     if not counts:
         return None
     rows = [(note, f"{n:,} of {len(runs):,}") for note, n in counts.most_common(SHOWN)]
-    return Block("Notes of the runs", "What the runs themselves said while they were made.", (("note", "runs"), *rows))
+    return Block(
+        "Notes of the runs",
+        "What the runs themselves said while they were made.",
+        (("note", "runs"), *rows),
+    )
 
 
 @block
 def not_counted(runs: Runs) -> Block | None:
     """Runs that are no part of any number on the page, by name."""
     rows = [(skipped.path.name, skipped.why) for skipped in runs.skipped[:SHOWN]]
-    rows += [(path.name, "unfinished: the same command goes on with it") for path in runs.unfinished[:SHOWN]]
+    rows += [
+        (path.name, "unfinished: the same command goes on with it")
+        for path in runs.unfinished[:SHOWN]
+    ]
     if not rows:
         return None
     parts = [(len(runs.skipped), "skipped"), (len(runs.unfinished), "unfinished")]
@@ -98,19 +111,26 @@ def not_counted(runs: Runs) -> Block | None:
 
 @block
 def privacy_ledger(runs: Runs) -> Block | None:
-    """What the runs guarantee, as they recorded it (`result.json`, "privacy"); equal lines once."""
+    """What the runs guarantee, as they recorded it (`result.json`, "privacy"); equal lines
+    once."""
     promises = [row for run in runs for row in _promises(run.final.get("privacy"))]
     if not promises:
         return None
     if all(mechanism == "none" for mechanism, *_ in promises):
-        text = "No run has a privatizer: messages may tell everything about their client, and nothing is promised."
+        text = (
+            "No run has a privatizer: messages may tell everything about their client, and nothing"
+            " is promised."
+        )
         return Block("Privacy", text)
     text = (
-        "What a run guarantees (differential privacy, one replaced by any other): what is seen changes the odds of any "
-        "guess about what is protected at most exp(epsilon) times; with a delta, a probability plus delta."
+        "What a run guarantees (differential privacy, one replaced by any other): what is seen"
+        " changes the odds of any guess about what is protected at most exp(epsilon) times; with a"
+        " delta, a probability plus delta."
     )
     columns = ("privatizer", "against", "epsilon, for what is protected", "if one trusts", "runs")
-    rows = [(*row, f"{n:,} of {len(runs):,}") for row, n in list(Counter(promises).items())[:SHOWN]]
+    rows = [
+        (*row, f"{n:,} of {len(runs):,}") for row, n in list(Counter(promises).items())[:SHOWN]
+    ]
     return Block("Privacy", text, (columns, *rows))
 
 
@@ -120,15 +140,23 @@ def privacy_remarks(runs: Runs) -> Block | None:
     said: dict[tuple[str, str], None] = {}
     for told in (run.final.get("privacy") for run in runs):
         if isinstance(told, dict) and told.get("mechanism") != "none":
-            said.update(((str(told.get("mechanism")), str(remark)), None) for remark in told.get("remarks") or ())
+            said.update(
+                ((str(told.get("mechanism")), str(remark)), None)
+                for remark in told.get("remarks") or ()
+            )
     if not said:
         return None
     text = "Why these epsilons are not those of the papers, and what they rest on."
-    return Block("What the privacy of the runs rests on", text, (("privatizer", "remark"), *list(said)[:SHOWN]))
+    return Block(
+        "What the privacy of the runs rests on",
+        text,
+        (("privatizer", "remark"), *list(said)[:SHOWN]),
+    )
 
 
 def _promises(told: Any) -> list[tuple[str, ...]]:
-    """Of one run: privatizer, against whom, the epsilon of each thing that is protected, if one trusts whom."""
+    """Of one run: privatizer, against whom, the epsilon of each thing that is protected, if one
+    trusts whom."""
     rows: list[tuple[str, ...]] = []
     try:
         for view in told["views"]:
@@ -138,8 +166,13 @@ def _promises(told: Any) -> list[tuple[str, ...]]:
                 parts.append(f"{each['title']}: {each['told']}{delta}")
             stated = "; ".join(parts)
             if told.get("version", 1) < COUNTS_ALL and told["mechanism"] != "none":
-                stated = f"withdrawn (an earlier ledger said {stated}): `foltr privacy` on its config says what holds"
-            rows.append((str(told["mechanism"]), str(view["title"]), stated, str(view["trusted"] or "-")))
+                stated = (
+                    f"withdrawn (an earlier ledger said {stated}): `foltr privacy` on its config"
+                    " says what holds"
+                )
+            rows.append(
+                (str(told["mechanism"]), str(view["title"]), stated, str(view["trusted"] or "-"))
+            )
     except (KeyError, TypeError, ValueError):  # none there, or of another version of foltr
         return []
     return rows

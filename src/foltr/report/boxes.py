@@ -37,10 +37,20 @@ def box(block: Model, number: str = "") -> str:
     names, *rows = block["rows"] or [[]]
     label, grid = escape(block["title"]), "chapter" in block
     head = "".join(f"<th scope=col>{_breakable(name)}</th>" for name in names)
-    body = "".join(f"<tr>{_first(row[0], grid)}{''.join(map(_entry, row[1:]))}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{_first(row[0], grid)}{''.join(map(_entry, row[1:]))}</tr>" for row in rows
+    )
     kind = "grid" if grid else "plain"
-    table = f"<table class={kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-    framed = f'<div class=scroll role=region aria-label="{label}" tabindex=0>{table}</div>' if table else ""
+    table = (
+        f"<table class={kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        if rows
+        else ""
+    )
+    framed = (
+        f'<div class=scroll role=region aria-label="{label}" tabindex=0>{table}</div>'
+        if table
+        else ""
+    )
     told = f"<p>{escape(block['text'])}</p>" if block["text"] else ""
     if "folded" in block:
         name = f"<summary><h3>{label}</h3></summary>"

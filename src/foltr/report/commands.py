@@ -11,7 +11,8 @@ COMMAND = "foltr run"
 
 
 def arguments(run: Recorded) -> dict[str, str]:
-    """Options and their values, quoted for a shell: {"--data": "'Synthetic(queries=60)'", "--seed": "1", ...}."""
+    """Options and their values, quoted for a shell: {"--data": "'Synthetic(queries=60)'",
+    "--seed": "1", ...}."""
     found = {option(name): quoted(_plain(value)) for name, value in run.config.items()}
     if run.use:
         found["--use"] = " --use ".join(map(quoted, run.use))
@@ -25,7 +26,8 @@ def command(run: Recorded) -> str:
 
 
 def quoted(text: str) -> str:
-    """One word of a shell. Specs hold single quotes, so double ones are easier to read where they are safe."""
+    """One word of a shell. Specs hold single quotes, so double ones are easier to read where they
+    are safe."""
     if "'" in text and not set(text) & set('"$`\\!\n'):
         return f'"{text}"'
     return shlex.quote(text)
@@ -36,7 +38,8 @@ def option(field: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As the command line reads it: a number by its repr, which loses nothing; yes or no as in a file."""
+    """As the command line reads it: a number by its repr, which loses nothing; yes or no as in a
+    file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)

@@ -10,9 +10,9 @@ import numpy as np
 
 from foltr.core import Array, require
 from foltr.metrics import GAMMA
-from foltr.record import ONLINE, Curve
 from foltr.report.study import Study
 from foltr.results import Recorded
+from foltr.runs.folder import ONLINE, Curve
 
 CURVES = {
     "ndcg@10": "offline nDCG@10",
@@ -42,10 +42,17 @@ def curves(
     study: Study, measure: str, stretches: int = 0, smooth: int = 1, geometric: bool = False
 ) -> dict[tuple[int, int], CellCurve]:
     """The curve of every cell of a study that has one: (method, condition) -> curve."""
-    runs = {place: [run for run in cell.values() if has(run, measure)] for place, cell in study.cells.items()}
+    runs = {
+        place: [run for run in cell.values() if has(run, measure)]
+        for place, cell in study.cells.items()
+    }
     if not any(runs.values()):
         run_curve(next(iter(study.runs)), measure)  # a misspelt measure is told the right one
-    found = {place: cell_curve(some, measure, stretches, smooth, geometric) for place, some in runs.items() if some}
+    found = {
+        place: cell_curve(some, measure, stretches, smooth, geometric)
+        for place, some in runs.items()
+        if some
+    }
     end = last_of(found.values())
     return {place: levelled(curve, end) for place, curve in found.items()}
 
@@ -58,34 +65,53 @@ def has(run: Recorded, measure: str) -> bool:
 
 def last_of(curves: Iterable[CellCurve]) -> tuple[float, float]:
     """The last round of any curve, and its interactions."""
-    return max(((curve.rounds[-1], curve.interactions[-1]) for curve in curves if len(curve.rounds)), default=(0, 0))
+    return max(
+        ((curve.rounds[-1], curve.interactions[-1]) for curve in curves if len(curve.rounds)),
+        default=(0, 0),
+    )
 
 
 def levelled(curve: CellCurve, end: tuple[float, float]) -> CellCurve:
-    """A baseline learns in no round: it is one point at the start, and a level for all that learn."""
+    """A baseline learns in no round: it is one point at the start, and a level for all that
+    learn."""
     if len(curve.rounds) != 1 or curve.rounds[0] != 0 or not end[0]:
         return curve
     rounds = np.unique(np.array([0, 1, end[0]], curve.rounds.dtype))  # 1, for axes that have no 0
     spent = rounds * (end[1] / end[0])
-    return CellCurve(rounds, spent, *(np.repeat(part, len(rounds)) for part in (curve.mean, curve.sd, curve.n)))
+    return CellCurve(
+        rounds, spent, *(np.repeat(part, len(rounds)) for part in (curve.mean, curve.sd, curve.n))
+    )
 
 
 def cell_curve(
-    runs: Sequence[Recorded], measure: str, stretches: int = 0, smooth: int = 1, geometric: bool = False
+    runs: Sequence[Recorded],
+    measure: str,
+    stretches: int = 0,
+    smooth: int = 1,
+    geometric: bool = False,
 ) -> CellCurve:
     """Mean and sd over runs, at the rounds that all of them share and where any has a value.
 
-    `stretches`: cut the rounds into at most so many stretches of (nearly) equal length, or of lengths that grow with
-    the rounds (`geometric`, for a logarithmic axis), and average each run over each of them first (0: every point by
-    itself). `smooth`: smooth each run by a line through a window of so many points. Both come before mean and sd,
-    which thus are of what is drawn.
-    `measure`: any curve of a run; "online" is online performance so far, sum_{s<=t} gamma^(s-1) nDCG_s."""
+    `stretches`: cut the rounds into at most so many stretches of (nearly) equal length, or of
+    lengths that grow with the rounds (`geometric`, for a logarithmic axis), and average each run
+    over each of them first (0: every point by itself). `smooth`: smooth each run by a line through
+    a window of so many points. Both come before mean and sd, which thus are of what is drawn.
+    `measure`: any curve of a run; "online" is online performance so far, sum_{s<=t} gamma^(s-1)
+    nDCG_s."""
     require(len(runs) > 0, "a curve needs a run")
-    require(stretches >= 0 and smooth >= 1, f"stretches must be >= 0 and smooth >= 1, got {stretches} and {smooth}")
+    require(
+        stretches >= 0 and smooth >= 1,
+        f"stretches must be >= 0 and smooth >= 1, got {stretches} and {smooth}",
+    )
     found = [run_curve(run, measure) for run in runs]
     rounds = reduce(np.intersect1d, [curve.rounds for curve in found])
-    require(len(rounds) > 0, f"{runs[0].name} and others were evaluated in different rounds: they share no {measure}")
-    values = np.array([curve.values[np.isin(curve.rounds, rounds)] for curve in found])  # (runs, r)
+    require(
+        len(rounds) > 0,
+        f"{runs[0].name} and others were evaluated in different rounds: they share no {measure}",
+    )
+    values = np.array(
+        [curve.values[np.isin(curve.rounds, rounds)] for curve in found]
+    )  # (runs, r)
     spent = np.mean([_spent(run)[rounds] for run in runs], axis=0)
     if 0 < stretches < len(rounds):
         parts = np.vstack([rounds, spent, values])
@@ -115,26 +141,30 @@ def _spent(run: Recorded) -> Array:
 
 
 def _starts(points: int, stretches: int, geometric: bool) -> Array:
-    """The first point of each stretch: of equal lengths, or of those between powers, where the first are single."""
+    """The first point of each stretch: of equal lengths, or of those between powers, where the
+    first are single."""
     if not geometric:
         return np.arange(stretches) * points // stretches
     return np.unique(np.geomspace(1, points + 1, stretches + 1)[:-1].astype(np.int64)) - 1
 
 
 def _stretched(values: Array, starts: Array) -> Array:
-    """The mean over each stretch, which begins there; of what is known of it."""  # (runs, r), (s,) -> (runs, s)
+    """The mean over each stretch, which begins there; of what is known of it."""
+    # (runs, r), (s,) -> (runs, s)
     known = np.add.reduceat(np.isfinite(values), starts, axis=1, dtype=np.int64)
     sums = np.add.reduceat(np.where(np.isfinite(values), values, 0.0), starts, axis=1)
     return np.where(known > 0, sums / np.maximum(known, 1), np.nan)
 
 
 def _smoothed(values: Array, window: int) -> Array:
-    """At each point the value there of the least-squares line through the known points of a window around it, which is
-    cut off at the ends (Cleveland, JASA 1979, without weights): inside that is their plain mean.
+    """At each point the value there of the least-squares line through the known points of a window
+    around it, which is cut off at the ends (Cleveland, JASA 1979, without weights): inside that is
+    their plain mean.
 
-    Straight lines stay as they are, up to the ends. A mean over a window that is cut off would lift the start of a
-    rising curve, and one that narrows would end in a single raw round. An even window takes its two outermost points
-    by half, so that it is symmetric. Where one point is known, or nothing spreads, it is the mean."""  # (runs, r)
+    Straight lines stay as they are, up to the ends. A mean over a window that is cut off would
+    lift the start of a rising curve, and one that narrows would end in a single raw round. An even
+    window takes its two outermost points by half, so that it is symmetric. Where one point is
+    known, or nothing spreads, it is the mean."""  # (runs, r)
     known, x = np.isfinite(values), np.arange(values.shape[1], dtype=np.float64)
     y = np.where(known, values, 0.0)
 
@@ -146,7 +176,9 @@ def _smoothed(values: Array, window: int) -> Array:
     n = np.where(known, n, 1.0)  # elsewhere nothing is told
     mean, middle = total(y) / n, total(known * x) / n
     spread = total(known * x * x) / n - middle**2
-    slope = np.divide(total(y * x) / n - mean * middle, spread, out=np.zeros_like(spread), where=spread > TINY)
+    slope = np.divide(
+        total(y * x) / n - mean * middle, spread, out=np.zeros_like(spread), where=spread > TINY
+    )
     return np.where(known, mean + slope * (x - middle), np.nan)
 
 

@@ -27,15 +27,20 @@ class Entry:
     n: int
     mean: float
     sd: float  # with n - 1; NaN when n = 1
-    interval: tuple[float, float]  # 95 %, expanded percentile bootstrap of the mean over runs; NaN when n < 5
+    interval: tuple[
+        float, float
+    ]  # 95 %, expanded percentile bootstrap of the mean over runs; NaN when n < 5
     test: PairedT | None = None  # against the baseline's entry of the same condition, over runs
     corrected: float | None = None  # min(1, p x family)
-    over_data: PairedT | None = None  # the same over means of runs on equal data, where several runs share theirs
+    over_data: PairedT | None = (
+        None  # the same over means of runs on equal data, where several runs share theirs
+    )
     corrected_data: float | None = None
     refused: str = ""  # why it was not tested although it should be
     comparable: bool = True  # whether a difference from the baseline means anything, tested or not
     best: bool = False  # highest mean of its condition, among two or more that can be compared
-    mark: str = ""  # ▲ significantly better than the baseline, ▼ worse; △ ▽ where `over_data` does not bear it out
+    # ▲ significantly better than the baseline, ▼ worse; △ ▽ where `over_data` does not bear it out
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class Matrix:
     alpha: float
     family: int
     entries: dict[tuple[int, int], Entry]  # (method, condition); one without any value is absent
-    told: str  # the test, what is paired, the baseline, the family, the correction, and what it is of
+    # the test, what is paired, the baseline, the family, the correction, and what it is of
+    told: str
 
     @cached_property
     def decimals(self) -> int:
@@ -54,7 +60,8 @@ class Matrix:
 
     @cached_property
     def usual(self) -> int:
-        """The number of runs that most entries have; of equally many the larger. Others tell theirs."""
+        """The number of runs that most entries have; of equally many the larger. Others tell
+        theirs."""
         counts = Counter(entry.n for entry in self.entries.values())
         return max(counts, key=lambda n: (counts[n], n))
 

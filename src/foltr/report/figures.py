@@ -1,4 +1,5 @@
-"""Learning curves for a paper: a panel per condition, the mean over runs, its spread shaded. Needs matplotlib."""
+"""Learning curves for a paper: a panel per condition, the mean over runs, its spread shaded. Needs
+matplotlib."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ import numpy as np
 
 from foltr.core import Array, require
 from foltr.errors import Mistake
-from foltr.files import write_whole
 from foltr.report.curves import CURVES, CellCurve, curves, is_online
 from foltr.report.statistics import half_width
 from foltr.report.study import Study
 from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
+from foltr.system.files import write_whole
 
 Band = Literal["sd", "ci", "none"]
 Across = Literal["rounds", "interactions"]
@@ -23,7 +24,9 @@ POINTS = 120  # of a curve: more cannot be seen on paper
 FORMATS = (".pdf", ".svg", ".png")
 ROW = 4  # panels side by side; of more, three
 FEW = 4  # methods that need no markers
-START = 0.03  # of all rounds: the vertical axis need not reach down to where untrained rankers begin
+START = (
+    0.03  # of all rounds: the vertical axis need not reach down to where untrained rankers begin
+)
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -59,15 +62,19 @@ def figure(
 ) -> None:  # fmt: skip
     """Write the learning curves of a measure to a .pdf, .svg or .png: same runs, same file.
 
-    `band`: one standard deviation over runs ("sd"), the 95 % t interval of the mean ("ci"), or "none". `smooth`: points
-    that are averaged, run by run, around each. `across`: what the curves are drawn over. Online measures, which are
-    known of every round, are averaged over up to 120 stretches of rounds and drawn at their middles; on a logarithmic
-    axis stretches grow with the rounds."""
+    `band`: one standard deviation over runs ("sd"), the 95 % t interval of the mean ("ci"), or
+    "none". `smooth`: points that are averaged, run by run, around each. `across`: what the curves
+    are drawn over. Online measures, which are known of every round, are averaged over up to 120
+    stretches of rounds and drawn at their middles; on a logarithmic axis stretches grow with the
+    rounds."""
     path = Path(path)
     kind = path.suffix.lower()
     require(kind in FORMATS, f"a figure is one of {', '.join(FORMATS)}, not {path.name!r}")
     require(band in ("sd", "ci", "none"), f"a band is 'sd', 'ci' or 'none', got {band!r}")
-    require(across in ("rounds", "interactions"), f"curves go across 'rounds' or 'interactions', got {across!r}")
+    require(
+        across in ("rounds", "interactions"),
+        f"curves go across 'rounds' or 'interactions', got {across!r}",
+    )
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -77,7 +84,10 @@ def figure(
     cells = curves(study, measure, stretches, smooth, log)
     lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}
     lines = {place: line for place, line in lines.items() if len(line.x)}
-    require(len(lines) > 0, f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}")
+    require(
+        len(lines) > 0,
+        f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}",
+    )
     with matplotlib.rc_context(STYLE):
         drawing = _drawn(Figure, study, lines, log)
         _labelled(drawing.axes, across, CURVES.get(measure, measure))
@@ -110,14 +120,18 @@ def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool
     rows = math.ceil(n / columns)
     labels = [method.label for method in study.methods]
     width = 3.4 if n == 1 else 2.3 * columns
-    beside = max(1, int(width * 16 / (max(map(len, labels)) + 6)))  # labels that fit into one line of the legend
+    beside = max(
+        1, int(width * 16 / (max(map(len, labels)) + 6))
+    )  # labels that fit into one line of the legend
     height = 1.75 * rows + 0.17 * math.ceil(len(labels) / beside) + 0.35
     drawing = new(figsize=(width, height), layout="constrained")
     panels = drawing.subplots(rows, columns, sharey="row", squeeze=False)
     handles: dict[str, Any] = {}
     for j, panel in enumerate(panels.ravel()):
         if j < n:
-            handles |= _panel(panel, study, {i: line for (i, at), line in lines.items() if at == j}, j, log)
+            handles |= _panel(
+                panel, study, {i: line for (i, at), line in lines.items() if at == j}, j, log
+            )
         else:
             panel.remove()
     for row in range(rows):
@@ -125,8 +139,12 @@ def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool
         if within:
             panels[row, 0].set_ylim(*_limits(within))
     ordered = [label for label in labels if label in handles]
-    shown = [f" {label}" if label.startswith("_") else label for label in ordered]  # which matplotlib would leave out
-    drawing.legend([handles[label] for label in ordered], shown, loc="outside lower center", ncols=beside)
+    shown = [
+        f" {label}" if label.startswith("_") else label for label in ordered
+    ]  # which matplotlib would leave out
+    drawing.legend(
+        [handles[label] for label in ordered], shown, loc="outside lower center", ncols=beside
+    )
     return drawing
 
 
@@ -157,14 +175,18 @@ def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) 
     panel.xaxis.set_major_formatter(lambda x, _: _short(x))
     for i, (x, mean, half) in lines.items():
         colour, dash = looks[i]
-        every = (i / len(study.methods) * 0.16, 0.16) if many else None  # of the panel's diagonal, out of step
+        every = (
+            (i / len(study.methods) * 0.16, 0.16) if many else None
+        )  # of the panel's diagonal, out of step
         look = {"color": COLOURS[colour], "linestyle": DASHES[dash], "zorder": 3 + 1 / (i + 1)}
         label = study.methods[i].label
         marker = MARKERS[colour] if many else None
         [handles[label]] = panel.plot(x, mean, label=label, marker=marker, markevery=every, **look)
         if np.isfinite(half).any():
             alpha = 0.08 if many else 0.16
-            panel.fill_between(x, mean - half, mean + half, color=COLOURS[colour], alpha=alpha, linewidth=0)
+            panel.fill_between(
+                x, mean - half, mean + half, color=COLOURS[colour], alpha=alpha, linewidth=0
+            )
     panel.margins(x=0.02)
     return handles
 

@@ -1,4 +1,5 @@
-"""Behind a page that lives: a thread that looks at a folder, and makes the page anew when runs have finished."""
+"""Behind a page that lives: a thread that looks at a folder, and makes the page anew when runs
+have finished."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ TITLE = "foltr is watching"
 
 
 class Following:
-    """Progress is looked at every second. Runs are loaded when the number of those that are done has changed (where
-    nothing is planned: now and then), but so seldom that it takes at most a tenth of the time."""
+    """Progress is looked at every second. Runs are loaded when the number of those that are done
+    has changed (where nothing is planned: now and then), but so seldom that it takes at most a
+    tenth of the time."""
 
     def __init__(
         self,
@@ -60,13 +62,16 @@ class Following:
             self.look()
 
     def look(self) -> None:
-        """Once: progress, and the page if it has changed. What cannot be read now is told, and tried again."""
+        """Once: progress, and the page if it has changed. What cannot be read now is told, and
+        tried again."""
         blind, told = "", self._told
         try:
             told = {**NOTHING, **self.progress()}
         except (Mistake, OSError) as error:
             blind = str(error)
-        if (told["done"] != self._done or not told["planned"]) and time.monotonic() >= self._rest_until:
+        if (
+            told["done"] != self._done or not told["planned"]
+        ) and time.monotonic() >= self._rest_until:
             began = time.monotonic()
             self._unread = self._renew(told["done"])
             self._rest_until = time.monotonic() + max(LEAST, SHARE * (time.monotonic() - began))
@@ -125,9 +130,15 @@ class Following:
                 and told["done"] == self._done
             )
             trouble = (
-                "foltr watch has met an error of its own, told in its terminal." if self._died() else self._trouble
+                "foltr watch has met an error of its own, told in its terminal."
+                if self._died()
+                else self._trouble
             )
             return {**told, "version": self.version, "over": over, "trouble": trouble}
 
     def _died(self) -> bool:
-        return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
+        return (
+            self._thread.ident is not None
+            and not self._thread.is_alive()
+            and not self._stop.is_set()
+        )

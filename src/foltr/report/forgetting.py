@@ -1,4 +1,5 @@
-"""Unlearning on the page: how far rankers that forgot clients are from those that never knew them, and at what cost."""
+"""Unlearning on the page: how far rankers that forgot clients are from those that never knew them,
+and at what cost."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from foltr.cohorts import cosine
 from foltr.core import Array
-from foltr.files import text_of
-from foltr.record import UNREADABLE, Folder
 from foltr.report.against import Against, tested
 from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
 from foltr.report.leavers import RETRAINED, Leavers
 from foltr.report.numbers import NONE
 from foltr.report.study import unnamed
 from foltr.results import Recorded, Runs
-from foltr.vectors import cosine
+from foltr.runs.folder import UNREADABLE, Folder
+from foltr.system.files import text_of
 
 CHAPTER = "Unlearning"
 COSTS = {  # of result.json -> column
@@ -41,11 +42,14 @@ def unlearning(runs: Runs) -> list[Block] | None:
 
 def _effects(found: Leavers) -> Iterator[Block]:
     study = found.study
-    retrained, before = (Against(study, "ndcg@10", references) for references in (found.retrained, found.before))
+    retrained, before = (
+        Against(study, "ndcg@10", references) for references in (found.retrained, found.before)
+    )
     everything = Against(study, "ndcg@10", {place: place[0] for place in study.cells})
     text = (
-        "Final nDCG@10; its difference from training again without those who leave (the nearer to 0, the better they "
-        f"are forgotten), and from before they left. {tested([retrained, before])}"
+        "Final nDCG@10; its difference from training again without those who leave (the nearer to"
+        " 0, the better they are forgotten), and from before they left."
+        f" {tested([retrained, before])}"
     )
     count = len(study.conditions)
     for part, conditions in a_few_at_a_time(range(count)):
@@ -57,10 +61,19 @@ def _effects(found: Leavers) -> Iterator[Block]:
             cells: list[Entry] = []
             for c in conditions:
                 place = method, c
-                cells += [everything.value(place), retrained.difference(place), before.difference(place)]
+                cells += [
+                    everything.value(place),
+                    retrained.difference(place),
+                    before.difference(place),
+                ]
             if any(cell != NONE for cell in cells):
                 rows.append((label, *cells))
-        yield Block(f"What is learned without those who leave{part}", text, (("method", *heads), *rows), CHAPTER)
+        yield Block(
+            f"What is learned without those who leave{part}",
+            text,
+            (("method", *heads), *rows),
+            CHAPTER,
+        )
 
 
 def _traces(found: Leavers) -> Iterator[Block]:
@@ -68,22 +81,41 @@ def _traces(found: Leavers) -> Iterator[Block]:
     labels, numbers = [], []
     for method, label in found.rows.items():
         runs = _runs(found, method)
-        own = [_mean([_number(run.final, "unlearning", "own", when) for run in runs]) for when in ("before", "after")]
+        own = [
+            _mean([_number(run.final, "unlearning", "own", when) for run in runs])
+            for when in ("before", "after")
+        ]
         influence = _mean([_number(_beside(run.path), "influence", "left") for run in runs])
         labels.append(label)
         numbers.append((*_distances(found, method), *own, influence))
-    heads = ("L2 to retrained", "cosine to retrained", "their nDCG@10 before", "their nDCG@10 after", "influence left")
+    heads = (
+        "L2 to retrained",
+        "cosine to retrained",
+        "their nDCG@10 before",
+        "their nDCG@10 after",
+        "influence left",
+    )
     columns = [i for i in range(len(heads)) if any(row[i] is not None for row in numbers)]
-    cells = [[NONE if each is None else f"{each:.3f}" for each in (row[i] for i in columns)] for row in numbers]
-    shown = [(label, *row) for label, row in zip(labels, cells, strict=True) if any(cell != NONE for cell in row)]
+    cells = [
+        [NONE if each is None else f"{each:.3f}" for each in (row[i] for i in columns)]
+        for row in numbers
+    ]
+    shown = [
+        (label, *row)
+        for label, row in zip(labels, cells, strict=True)
+        if any(cell != NONE for cell in row)
+    ]
     if shown:
         text = (
-            "Means over all runs. Distances are between final parameters of runs with equal repetitions. Their "
-            "nDCG@10: on the training queries of those who leave, as they judge them. Influence left: 1 before, 0 "
-            "retrained."
+            "Means over all runs. Distances are between final parameters of runs with equal"
+            " repetitions. Their nDCG@10: on the training queries of those who leave, as they"
+            " judge them. Influence left: 1 before, 0 retrained."
         )
         yield Block(
-            "What is left of those who leave", text, (("method", *(heads[i] for i in columns)), *shown), CHAPTER
+            "What is left of those who leave",
+            text,
+            (("method", *(heads[i] for i in columns)), *shown),
+            CHAPTER,
         )
 
 
@@ -92,8 +124,10 @@ def _costs(found: Leavers) -> Iterator[Block]:
     for method, label in found.rows.items():
         runs = _runs(found, method)
         cells = [_cost(runs, name) for name in COSTS]
-        device, all_of_them = (_mean([_number(run.final, "unlearning", "storage", of) for run in runs])
-                               for of in ("per_device", "in_all"))  # fmt: skip
+        device, all_of_them = (
+            _mean([_number(run.final, "unlearning", "storage", of) for run in runs])
+            for of in ("per_device", "in_all")
+        )
         cells += [NONE if each is None else f"{each:,.0f} bytes" for each in (device, all_of_them)]
         if found.kind(method) >= RETRAINED and any(cell != NONE for cell in cells):
             rows.append((label, *cells))
@@ -115,7 +149,12 @@ def _cost(runs: list[Recorded], name: str) -> Entry:
 
 
 def _runs(found: Leavers, method: int) -> list[Recorded]:
-    return [run for (its, _), cell in found.study.cells.items() if its == method for run in cell.values()]
+    return [
+        run
+        for (its, _), cell in found.study.cells.items()
+        if its == method
+        for run in cell.values()
+    ]
 
 
 def _distances(found: Leavers, method: int) -> tuple[float | None, float | None]:
@@ -124,7 +163,10 @@ def _distances(found: Leavers, method: int) -> tuple[float | None, float | None]
     for (its, c), other in found.retrained.items():
         retrained = found.study.cell(other, c)
         for pair, run in found.study.cell(its, c).items() if its == method else ():
-            ours, theirs = _params(run.path), _params(retrained[pair].path) if pair in retrained else None
+            ours, theirs = (
+                _params(run.path),
+                _params(retrained[pair].path) if pair in retrained else None,
+            )
             if ours is not None and theirs is not None and ours.shape == theirs.shape:
                 apart.append(float(np.sqrt(np.square(ours - theirs).sum())))
                 angles.append(cosine(ours, theirs))

@@ -1,4 +1,5 @@
-"""Runs of attacks and defences as a grid: for each setting, what each rule reaches honestly and under each attack."""
+"""Runs of attacks and defences as a grid: for each setting, what each rule reaches honestly and
+under each attack."""
 
 from __future__ import annotations
 
@@ -33,8 +34,12 @@ class Attacked(NamedTuple):
 class Setting:
     label: str
     clients: int
-    honest: dict[str, dict[str, Values]] = field(default_factory=dict)  # rule -> spec with what it assumes -> values
-    attacked: dict[tuple[str, Attacked], Values] = field(default_factory=dict)  # rule, attack -> values
+    honest: dict[str, dict[str, Values]] = field(
+        default_factory=dict
+    )  # rule -> spec with what it assumes -> values
+    attacked: dict[tuple[str, Attacked], Values] = field(
+        default_factory=dict
+    )  # rule, attack -> values
     specs: dict[tuple[str, int], str] = field(default_factory=dict)  # rule, malicious -> spec
 
     def values(self, rule: str, attack: Attacked) -> Values:
@@ -47,7 +52,8 @@ class Setting:
         return next(iter(plain[0].values())) if plain else {}
 
     def honest_for(self, rule: str, malicious: int) -> tuple[Values, bool]:
-        """A rule's honest values, and whether it assumed what it does where so many are malicious."""
+        """A rule's honest values, and whether it assumed what it does where so many are
+        malicious."""
         found = self.honest.get(rule, {})
         same = found.get(self.specs.get((rule, malicious), ""))
         return (same, True) if same else (next(iter(found.values()), {}), False)
@@ -61,14 +67,22 @@ class Grid:
 
     def of(self, setting: Setting, malicious: int) -> list[Attacked]:
         seen = {attack for _, attack in setting.attacked}
-        return [attack for attack in self.attacks if attack in seen and attack.malicious == malicious]
+        return [
+            attack for attack in self.attacks if attack in seen and attack.malicious == malicious
+        ]
 
 
 def grid(runs: Runs) -> Grid | None:
-    """None where the runs are no such grid: one attack by one number of clients on one rule, or none."""
-    chosen = [run for run in runs if "baseline" not in run.config and "unlearning" not in run.config]
+    """None where the runs are no such grid: one attack by one number of clients on one rule, or
+    none."""
+    chosen = [
+        run for run in runs if "baseline" not in run.config and "unlearning" not in run.config
+    ]
     attacked = [run for run in chosen if "attack" in run.config]
-    cells = {(run.config.get("aggregator"), *(repr(run.config.get(name)) for name in AXES)) for run in attacked}
+    cells = {
+        (run.config.get("aggregator"), *(repr(run.config.get(name)) for name in AXES))
+        for run in attacked
+    }
     if len(cells) < 2:
         return None
     follows = _following(attacked)
@@ -76,12 +90,19 @@ def grid(runs: Runs) -> Grid | None:
     found = unnamed(runs, chosen, [name for name in fields if name not in (*AXES, *PAIRS)])
     settings: dict[tuple[int, str], Setting] = {}
     for (method, condition), cell in found.cells.items():
-        config, values = next(iter(cell.values())).config, known_of(cell, partial(value, measure=MEASURE))
-        unseen = ", ".join(f"{name}={value}" for name, value in found.methods[method].key if name in UNSEEN)
+        config, values = (
+            next(iter(cell.values())).config,
+            known_of(cell, partial(value, measure=MEASURE)),
+        )
+        unseen = ", ".join(
+            f"{name}={value}" for name, value in found.methods[method].key if name in UNSEEN
+        )
         if values:
             labels = [found.conditions[condition].label] if len(found.conditions) > 1 else []
             label = ", ".join([*labels, *([unseen] if unseen else [])])
-            setting = settings.setdefault((condition, unseen), Setting(label, int(config.get("clients", 0))))
+            setting = settings.setdefault(
+                (condition, unseen), Setting(label, int(config.get("clients", 0)))
+            )
             _place(setting, config, values, follows)
     return _labelled([settings[place] for place in sorted(settings)])
 
@@ -109,12 +130,16 @@ def _bare(spec: str) -> str:
 
 
 def _following(attacked: list[Recorded]) -> set[str]:
-    """Bare rules whose assumed number is that of the malicious clients wherever they are attacked; of the others it
-    tells rules apart."""
+    """Bare rules whose assumed number is that of the malicious clients wherever they are attacked;
+    of the others it tells rules apart."""
     ok: dict[str, bool] = {}
     for run in attacked:
         spec = str(run.config.get("aggregator", "Mean()"))
-        right = all(value == run.config.get("malicious") for name, value in fields_within(spec) if name == ASSUMED)
+        right = all(
+            value == run.config.get("malicious")
+            for name, value in fields_within(spec)
+            if name == ASSUMED
+        )
         ok[_bare(spec)] = ok.get(_bare(spec), True) and right
     return {bare for bare, right in ok.items() if right}
 
@@ -131,13 +156,21 @@ def _attack(spec: str, rule: str, malicious: int, roaming: bool) -> Attacked:
 
 
 def _labelled(settings: list[Setting]) -> Grid | None:
-    rules = dict.fromkeys(rule for setting in settings for rule in [*setting.honest, *(r for r, _ in setting.attacked)])
-    rules = dict.fromkeys(sorted(rules, key=lambda rule: opened(rule).name != "Mean"))  # it is what others differ from
+    rules = dict.fromkeys(
+        rule
+        for setting in settings
+        for rule in [*setting.honest, *(r for r, _ in setting.attacked)]
+    )
+    rules = dict.fromkeys(
+        sorted(rules, key=lambda rule: opened(rule).name != "Mean")
+    )  # it is what others differ from
     attacks = dict.fromkeys(attack for setting in settings for _, attack in setting.attacked)
     if not attacks:
         return None
     order = list(dict.fromkeys(attack._replace(malicious=0) for attack in attacks))
-    by_number = sorted(attacks, key=lambda each: (each.malicious, order.index(each._replace(malicious=0))))
+    by_number = sorted(
+        attacks, key=lambda each: (each.malicious, order.index(each._replace(malicious=0)))
+    )
     specs = [attack.attack for attack in order]
     return Grid(
         tuple(settings),
@@ -148,4 +181,6 @@ def _labelled(settings: list[Setting]) -> Grid | None:
 
 def _told(attack: Attacked, specs: Iterable[str]) -> str:
     """ "Tailored to the rule, roaming" """
-    return f"{short(attack.attack, specs)}{' to the rule' * attack.own}{', roaming' * attack.roaming}"
+    return (
+        f"{short(attack.attack, specs)}{' to the rule' * attack.own}{', roaming' * attack.roaming}"
+    )

@@ -44,16 +44,31 @@ SUPERSCRIPT = {
     "": "",
 }
 NOT_TESTED = r"$^{\circ}$"
-MATHS = {"±": "pm", "≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx", "∞": "infty", "→": "to", "·": "cdot"}
-SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+MATHS = {
+    "±": "pm",
+    "≤": "leq",
+    "≥": "geq",
+    "≠": "neq",
+    "≈": "approx",
+    "∞": "infty",
+    "→": "to",
+    "·": "cdot",
+}
+SMALL = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa mu nu xi pi rho sigma tau upsilon"
+    " phi chi psi omega"
+)
 CAPITAL = "Gamma Delta Theta Xi Pi Sigma Upsilon Phi Psi Omega"
 for letter in (*SMALL.split(), *CAPITAL.split()):
-    MATHS[lookup(f"GREEK {'SMALL' if letter.islower() else 'CAPITAL'} LETTER {letter.upper()}")] = letter
+    MATHS[
+        lookup(f"GREEK {'SMALL' if letter.islower() else 'CAPITAL'} LETTER {letter.upper()}")
+    ] = letter
 MATHS |= {"\u00d7": "times", "µ": "mu", "λ": "lambda", "Λ": "Lambda"}
 
 
 def escaped(text: str) -> str:
-    """Any text, to be read as it stands: no character of it is a command, and no two of them a ligature."""
+    """Any text, to be read as it stands: no character of it is a command, and no two of them a
+    ligature."""
     return re.sub("-(?=-)", "-{}", "".join(_character(c) for c in " ".join(text.split())))
 
 
@@ -73,7 +88,9 @@ def latex(*matrices: Matrix) -> str:
 
 def _table(matrix: Matrix) -> str:
     study = matrix.study
-    heads = [rf"\multicolumn{{2}}{{c}}{{{escaped(condition.label)}}}" for condition in study.conditions]
+    heads = [
+        rf"\multicolumn{{2}}{{c}}{{{escaped(condition.label)}}}" for condition in study.conditions
+    ]
     rows = [_row(matrix, i) for i in range(len(study.methods))]
     lines = [
         *(f"% not tested: {' '.join(reason.split())}" for reason in refusals(matrix)),
@@ -96,17 +113,26 @@ def _table(matrix: Matrix) -> str:
 
 
 def _caption(matrix: Matrix) -> str:
-    entries, shown = matrix.entries.values(), {name: SUPERSCRIPT[name] for name in SUPERSCRIPT if name}
+    entries, shown = (
+        matrix.entries.values(),
+        {name: SUPERSCRIPT[name] for name in SUPERSCRIPT if name},
+    )
     marks = {entry.mark for entry in entries}
     signs = ["Highest mean in bold"] if any(entry.best for entry in entries) else []
     if marks & {BETTER, WORSE}:
-        signs.append(f"{shown[BETTER]} significantly better, {shown[WORSE]} worse than the baseline (b)")
+        signs.append(
+            f"{shown[BETTER]} significantly better, {shown[WORSE]} worse than the baseline (b)"
+        )
     if marks & {BETTER_HERE, WORSE_HERE}:
         here = f"{shown[BETTER_HERE]} better, {shown[WORSE_HERE]} worse"
-        signs.append(f"{here} than the baseline (b) on these splits, not significantly on other queries")
+        signs.append(
+            f"{here} than the baseline (b) on these splits, not significantly on other queries"
+        )
     if marks == {""} and matrix.family:
         tested = any(entry.test for entry in entries)
-        signs.append("none differs significantly from the baseline (b)" if tested else "(b) is the baseline")
+        signs.append(
+            "none differs significantly from the baseline (b)" if tested else "(b) is the baseline"
+        )
     if why := reasons(entries):
         signs.append(f"{NOT_TESTED} not tested, as {why}")
     told = [f"{escaped(heading(matrix))}.", escaped(matrix.told)]
@@ -121,8 +147,8 @@ def _row(matrix: Matrix, i: int) -> str:
 
 
 def _cell(matrix: Matrix, i: int, j: int) -> str:
-    """Two columns, so that the numbers of a column stand below each other: the mean; its spread, the number of runs
-    where that is not the usual one, and its mark."""
+    """Two columns, so that the numbers of a column stand below each other: the mean; its spread,
+    the number of runs where that is not the usual one, and its mark."""
     entry, digits = matrix.entries.get((i, j)), matrix.decimals
     if entry is None:
         return r"\multicolumn{2}{c}{--}"

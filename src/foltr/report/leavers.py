@@ -1,4 +1,5 @@
-"""Which runs a run that unlearned clients is compared with: the one before, and one that was trained without them."""
+"""Which runs a run that unlearned clients is compared with: the one before, and one that was
+trained without them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Leavers:
         return self.study.configs
 
     def kind(self, method: int) -> int:
-        """Nobody leaves, and nobody attacks or somebody does; trained again without those who leave; or unlearned."""
+        """Nobody leaves, and nobody attacks or somebody does; trained again without those who
+        leave; or unlearned."""
         config = self.configs[method]
         if "unlearning" in config:
             return RETRAINED if opened(str(config["unlearning"])).name == "Retrain" else UNLEARNED
@@ -36,17 +38,24 @@ class Leavers:
 
     @cached_property
     def before(self) -> dict[Place, int]:
-        """The method that the clients of a method left, in each condition; of several, one with the same history."""
+        """The method that the clients of a method left, in each condition; of several, one with
+        the same history."""
 
         def fits(i: int, j: int) -> bool:
-            return self.kind(i) >= RETRAINED > self.kind(j) and self._federations[i] == self._federations[j]
+            return (
+                self.kind(i) >= RETRAINED > self.kind(j)
+                and self._federations[i] == self._federations[j]
+            )
 
         stored = [config.get("history") for config in self.configs]
-        return self._matched(fits) | self._matched(lambda i, j: fits(i, j) and stored[i] == stored[j])
+        return self._matched(fits) | self._matched(
+            lambda i, j: fits(i, j) and stored[i] == stored[j]
+        )
 
     @cached_property
     def retrained(self) -> dict[Place, int]:
-        """The first method that was trained again without the clients who leave. Also of methods that nobody left."""
+        """The first method that was trained again without the clients who leave. Also of methods
+        that nobody left."""
 
         def fits(i: int, j: int) -> bool:
             if self.kind(j) != RETRAINED:
@@ -69,17 +78,26 @@ class Leavers:
         honest, attacked, retrained, unlearned = groups
         stored = {self.configs[i].get("history") for i in unlearned}
         same = ("history",) if len(stored) < 2 else ()
-        leaving = [self._fields(i, "history") for i in retrained] + [self._fields(i, *same) for i in unlearned]
+        leaving = [self._fields(i, "history") for i in retrained] + [
+            self._fields(i, *same) for i in unlearned
+        ]
         alone = "nobody leaves or attacks" if attacked else "nobody leaves"
         told = [
             *_with(alone, in_words([self._fields(i, *LEAVING, *ATTACKING) for i in honest])),
-            *_with("nobody leaves", in_words([self._fields(i, *LEAVING) for i in attacked], ("attack", "malicious"))),
+            *_with(
+                "nobody leaves",
+                in_words([self._fields(i, *LEAVING) for i in attacked], ("attack", "malicious")),
+            ),
             *in_words(leaving, ("unlearning",)),
         ]
         return dict(zip([*honest, *attacked, *retrained, *unlearned], told, strict=True))
 
     def _fields(self, method: int, *without: str) -> dict[str, Any]:
-        return {name: each for name, each in self.configs[method].items() if name not in (*REPETITION, *without)}
+        return {
+            name: each
+            for name, each in self.configs[method].items()
+            if name not in (*REPETITION, *without)
+        }
 
     @cached_property
     def _federations(self) -> list[str]:
@@ -116,4 +134,8 @@ def _gone(config: dict[str, Any]) -> Any:
     leaving = config.get("leaving")
     if not isinstance(leaving, list | tuple):
         return leaving
-    return sorted(client for group in leaving for client in (group if isinstance(group, list | tuple) else [group]))
+    return sorted(
+        client
+        for group in leaving
+        for client in (group if isinstance(group, list | tuple) else [group])
+    )

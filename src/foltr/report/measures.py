@@ -18,9 +18,13 @@ MEASURES = {  # higher is better in each
     "merged_mrr@10": "offline MRR@10 by merged labellings",
     "train_expected_maxrr": "expected MaxRR on the training queries",
     "train_ndcg@10": "nDCG@10 on the training queries",
-    "own_ndcg@10": "offline nDCG@10 of the shared ranker on each client's own queries, by its own judgements",
+    "own_ndcg@10": (
+        "offline nDCG@10 of the shared ranker on each client's own queries, by its own judgements"
+    ),
     "personal_ndcg@10": "offline nDCG@10 of the clients' own rankers on all queries",
-    "personal_own_ndcg@10": "offline nDCG@10 of the clients' own rankers on their own queries, by their own judgements",
+    "personal_own_ndcg@10": (
+        "offline nDCG@10 of the clients' own rankers on their own queries, by their own judgements"
+    ),
     "online": "online performance (discounted sum of nDCG@10)",
     "online_ndcg@10": "online nDCG@10 (mean of the last 5 % of rounds)",
     "maxrr": "online MaxRR (mean of the last 5 % of rounds)",
@@ -36,8 +40,9 @@ def measured(study: Study) -> list[str]:
 
 
 def value(run: Recorded, measure: str) -> float | None:
-    """A run's value of a measure; None where it has none. What a run tells of its last round is a list or a few per
-    client: of such measures it is the mean over the last 5 % of rounds (at least one), as far as they are known."""
+    """A run's value of a measure; None where it has none. What a run tells of its last round is a
+    list or a few per client: of such measures it is the mean over the last 5 % of rounds (at least
+    one), as far as they are known."""
     if measure not in LATE_MEANS:
         return _number(run.final.get(measure))
     if measure not in run.final:

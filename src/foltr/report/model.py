@@ -1,4 +1,5 @@
-"""Everything that the page shows, as plain data (JSON): the page, and a page that lives, are made of nothing else."""
+"""Everything that the page shows, as plain data (JSON): the page, and a page that lives, are made
+of nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from foltr.report import forgetting, robustness, skew, tables  # noqa: F401  # the first three register blocks
+from foltr.report import (
+    tables,
+)  # the first three register blocks
 from foltr.report.blocks import Block, Cell, blocks
 from foltr.report.commands import COMMAND, arguments
 from foltr.report.entries import Entry, Matrix
@@ -42,7 +45,10 @@ def without_curves(study: Study, made: datetime | None = None) -> dict[str, Any]
             for i, (method, style) in enumerate(zip(study.methods, _looks(study), strict=True))
         ],
         "conditions": [condition.label for condition in study.conditions],
-        "cells": {f"{m}.{c}": [numbers[run.name] for run in cell.values()] for (m, c), cell in study.cells.items()},
+        "cells": {
+            f"{m}.{c}": [numbers[run.name] for run in cell.values()]
+            for (m, c), cell in study.cells.items()
+        },
         "runs": _runs(study, [each.measure for each in matrices]),
         "matrices": [_matrix(each) for each in matrices],
         "glance": _glance(study, matrices),
@@ -54,12 +60,16 @@ def without_curves(study: Study, made: datetime | None = None) -> dict[str, Any]
 
 def title(study: Study) -> str:
     methods, conditions = len(study.methods), len(study.conditions)
-    told = f"{methods} method{'s' * (methods != 1)} under {conditions} condition{'s' * (conditions != 1)}"
+    told = (
+        f"{methods} method{'s' * (methods != 1)} under {conditions}"
+        f" condition{'s' * (conditions != 1)}"
+    )
     return study.runs.title or told
 
 
 def _looks(study: Study) -> list[tuple[int, int]]:
-    """Hue and dashes of each method. A screen has room for bands: hues alone as long as there are enough."""
+    """Hue and dashes of each method. A screen has room for bands: hues alone as long as there are
+    enough."""
     n = len(study.methods)
     return [(i, 0) for i in range(n)] if n <= len(COLOURS) else styles(study.methods)
 
@@ -81,7 +91,9 @@ def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
     told = [arguments(run) for run in runs]
     options = {}
     for name in dict.fromkeys(name for given in told for name in given):
-        values = {value: i for i, value in enumerate(dict.fromkeys(given.get(name) for given in told))}
+        values = {
+            value: i for i, value in enumerate(dict.fromkeys(given.get(name) for given in told))
+        }
         options[name] = {
             "values": list(values),
             "of": [values[given.get(name)] for given in told] if len(values) > 1 else 0,
@@ -97,7 +109,9 @@ def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
 
 
 def _matrix(found: Matrix) -> dict[str, Any]:
-    refusals = list(dict.fromkeys(entry.refused for entry in found.entries.values() if entry.refused))
+    refusals = list(
+        dict.fromkeys(entry.refused for entry in found.entries.values() if entry.refused)
+    )
     return {
         "measure": found.measure,
         "name": MEASURES[found.measure],
@@ -105,7 +119,9 @@ def _matrix(found: Matrix) -> dict[str, Any]:
         "family": found.family,
         "decimals": found.decimals,
         "refusals": refusals,
-        "entries": {f"{m}.{c}": _entry(found, entry, refusals) for (m, c), entry in found.entries.items()},
+        "entries": {
+            f"{m}.{c}": _entry(found, entry, refusals) for (m, c), entry in found.entries.items()
+        },
     }
 
 
@@ -117,7 +133,10 @@ def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
     if entry.test is not None:
         told |= {"test": _test(entry.test), "corrected": _finite(entry.corrected)}
     if entry.over_data is not None:
-        told |= {"over_data": _test(entry.over_data), "corrected_data": _finite(entry.corrected_data)}
+        told |= {
+            "over_data": _test(entry.over_data),
+            "corrected_data": _finite(entry.corrected_data),
+        }
     if entry.refused:
         told["refused"] = refusals.index(entry.refused)
     more = {"best": entry.best, "mark": entry.mark, "odd": found.odd(entry)}
@@ -132,12 +151,18 @@ def _test(test: PairedT) -> dict[str, Any]:
 
 def _block(block: Block) -> dict[str, Any]:
     rows = [[_told_of(cell) for cell in row] for row in block.rows]
-    more = {name: each for name, each in (("chapter", block.chapter), ("folded", block.folded)) if each}
+    more = {
+        name: each for name, each in (("chapter", block.chapter), ("folded", block.folded)) if each
+    }
     return {"title": block.title, "text": block.text, "rows": rows, **more}
 
 
 def _told_of(cell: str | Cell) -> str | dict[str, Any]:
-    return cell if isinstance(cell, str) else {name: each for name, each in vars(cell).items() if each}
+    return (
+        cell
+        if isinstance(cell, str)
+        else {name: each for name, each in vars(cell).items() if each}
+    )
 
 
 def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
@@ -162,11 +187,20 @@ def _best(study: Study, found: Matrix) -> dict[str, Any]:
     """The method with the highest mean of each condition; of several equal ones all."""
     rows = []
     for c in range(len(study.conditions)):
-        best = [m for m in range(len(study.methods)) if (entry := found.entries.get((m, c))) and entry.best]
+        best = [
+            m
+            for m in range(len(study.methods))
+            if (entry := found.entries.get((m, c))) and entry.best
+        ]
         if best:
             first = found.entries[best[0], c]
             rows.append({"condition": c, "methods": best, **_entry(found, first, [first.refused])})
-    return {"measure": found.measure, "name": MEASURES[found.measure], "decimals": found.decimals, "rows": rows}
+    return {
+        "measure": found.measure,
+        "name": MEASURES[found.measure],
+        "decimals": found.decimals,
+        "rows": rows,
+    }
 
 
 def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
@@ -179,8 +213,8 @@ def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
 
 
 def _finite(number: float | None) -> float | str | None:
-    """A number as JSON can hold it, to twelve digits: what is shown of it, five or fewer, is rounded where it is shown.
-    NaN becomes None."""
+    """A number as JSON can hold it, to twelve digits: what is shown of it, five or fewer, is
+    rounded where it is shown. NaN becomes None."""
     if number is None or math.isnan(number):
         return None
     if math.isinf(number):

@@ -1,4 +1,5 @@
-"""Specs as text, taken apart and told apart: a table has no room for every field of every component."""
+"""Specs as text, taken apart and told apart: a table has no room for every field of every
+component."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from typing import Any
 
 from foltr.spec import opened as taken_apart
 
-opened = lru_cache(maxsize=8192)(taken_apart)  # thousands of runs share their components; nobody writes to one
+opened = lru_cache(maxsize=8192)(
+    taken_apart
+)  # thousands of runs share their components; nobody writes to one
 Change = Callable[[str, Any], Any]  # a field's name and value -> the value it shall have
 
 
@@ -48,8 +51,8 @@ def same(one: str, other: str) -> bool:
 
 
 def short(spec: str, rivals: Iterable[str]) -> str:
-    """A component's name, with the components inside it, and those fields in which it differs from rivals of its name:
-    "NNM(Krum)", "LittleIsEnough(knowledge='all')"."""
+    """A component's name, with the components inside it, and those fields in which it differs from
+    rivals of its name: "NNM(Krum)", "LittleIsEnough(knowledge='all')"."""
     name, fields = opened(spec)
     others = [theirs for its, theirs in map(opened, rivals) if its == name]
     told = []
@@ -63,16 +66,20 @@ def short(spec: str, rivals: Iterable[str]) -> str:
 
 
 def in_words(configs: Sequence[dict[str, Any]], always: Sequence[str] = ()) -> list[str]:
-    """What tells some configs apart, field by field: "ByLabel(labels=1), MLP, clients=10"; and the fields that are
-    `always` told."""
+    """What tells some configs apart, field by field: "ByLabel(labels=1), MLP, clients=10"; and the
+    fields that are `always` told."""
     names = list(dict.fromkeys(name for config in configs for name in config))
     labels = []
     for config in configs:
         told = []
         for name in [*always, *(name for name in names if name not in always)]:
             values, own = [each.get(name) for each in configs], config.get(name)
-            if own is not None and (name in always or any(repr(each) != repr(own) for each in values)):
+            if own is not None and (
+                name in always or any(repr(each) != repr(own) for each in values)
+            ):
                 is_spec = isinstance(own, str) and own.endswith(")")
-                told.append(short(str(own), [str(each) for each in values]) if is_spec else f"{name}={own}")
+                told.append(
+                    short(str(own), [str(each) for each in values]) if is_spec else f"{name}={own}"
+                )
         labels.append(", ".join(told))
     return labels

@@ -1,8 +1,7 @@
 """The page: one self-contained HTML file, which asks the network for nothing.
 
-Its content policy allows this script and this style sheet by their hash, and nothing else: text of a run that came
-through as markup would still do nothing.
-"""
+Its content policy allows this script and this style sheet by their hash, and nothing else: text of
+a run that came through as markup would still do nothing."""
 
 from __future__ import annotations
 
@@ -35,13 +34,25 @@ SCRIPTS = (
     "start.js",
 )
 STYLES = ("uplot.css", "page.css")
-FOR_SCRIPT = ("title", "baseline", "methods", "conditions", "cells", "runs", "matrices", "curves", "downloads")
+FOR_SCRIPT = (
+    "title",
+    "baseline",
+    "methods",
+    "conditions",
+    "cells",
+    "runs",
+    "matrices",
+    "curves",
+    "downloads",
+)
 TARGET = 470_000  # bytes of a page, as far as thinning its curves can keep it
-PLAIN_PANELS = 120_000  # bytes of tables; where there are more, only the first is spelt out and the others are packed
+# bytes of tables; where there are more, only the first is spelt out and the others are packed
+PLAIN_PANELS = 120_000
 
 
 def page(study: Study, made: datetime | None = None) -> str:
-    """The page of a study. Where it holds much else the curves get fewer points, so that it stays small."""
+    """The page of a study. Where it holds much else the curves get fewer points, so that it stays
+    small."""
     found = {**without_curves(study, made), "curves": []}
     title = str(found["title"])
     room = TARGET - len(filled(*divided(found), title))
@@ -57,7 +68,9 @@ def divided(found: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
     return parts, data
 
 
-def filled(parts: dict[str, str], data: dict[str, Any] | None, title: str, live: bool = False) -> str:
+def filled(
+    parts: dict[str, str], data: dict[str, Any] | None, title: str, live: bool = False
+) -> str:
     """The page of some sections, with data for its script."""
     script, style = asset(*SCRIPTS), asset(*STYLES)
     slots = {
@@ -71,7 +84,9 @@ def filled(parts: dict[str, str], data: dict[str, Any] | None, title: str, live:
         "licence": escape(asset("uplot.LICENSE")),
     }
     whole = re.sub(r"\{\{(\w+)\}\}", lambda slot: slots[slot[1]], asset("page.html"))
-    return whole.encode("utf-8", "backslashreplace").decode()  # names of files may hold what is no character
+    return whole.encode(
+        "utf-8", "backslashreplace"
+    ).decode()  # names of files may hold what is no character
 
 
 def packed(data: Any) -> str:
@@ -93,6 +108,6 @@ def _policy(script: str, style: str, live: bool) -> str:
 
     connect = "'self'" if live else "'none'"
     return (
-        f"default-src 'none'; script-src {hashed(script)}; style-src {hashed(style)}; connect-src {connect}; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {hashed(script)}; style-src {hashed(style)}; connect-src"
+        f" {connect}; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )

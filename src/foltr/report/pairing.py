@@ -12,15 +12,24 @@ ALONE = "one pair only: a t-test needs two or more"
 SUMS = ("online",)  # measures that add up over rounds, and need as many of them
 
 
-def unlike(study: Study, measure: str, place: tuple[int, int], reference: int, own: Set[Pair], base: Set[Pair]) -> str:
-    """Why a method's mean cannot be compared with that of another (`reference`) in the same condition: other
-    repetitions, or measured in another way; "" if it can."""
+def unlike(
+    study: Study,
+    measure: str,
+    place: tuple[int, int],
+    reference: int,
+    own: Set[Pair],
+    base: Set[Pair],
+) -> str:
+    """Why a method's mean cannot be compared with that of another (`reference`) in the same
+    condition: other repetitions, or measured in another way; "" if it can."""
     method, condition = place
     ours, theirs = study.cell(method, condition), study.cell(reference, condition)
     if not base:
         return f"not paired: the baseline has no {'value' if theirs else 'run'} in this condition"
     name = study.methods[method].label
-    lacking = _lacking(study, "the baseline", own - base, theirs) + _lacking(study, name, base - own, ours)
+    lacking = _lacking(study, "the baseline", own - base, theirs) + _lacking(
+        study, name, base - own, ours
+    )
     if lacking:
         return f"not paired: {'; '.join(lacking)}"
     for pair in in_order(own):
@@ -30,8 +39,8 @@ def unlike(study: Study, measure: str, place: tuple[int, int], reference: int, o
 
 
 def on_equal_data(study: Study, pairs: Sequence[Pair]) -> list[list[int]]:
-    """Positions of the pairs whose data are equal (one fold, several seeds), group by group; none where there is one
-    group only, or every pair has data of its own."""
+    """Positions of the pairs whose data are equal (one fold, several seeds), group by group; none
+    where there is one group only, or every pair has data of its own."""
     groups: dict[Pair, list[int]] = {}
     for i, pair in enumerate(pairs):
         on = tuple(each for name, each in zip(study.pairs, pair, strict=True) if is_data(name))
@@ -52,12 +61,17 @@ def _lacking(study: Study, who: str, pairs: Set[Pair], cell: dict[Pair, Recorded
 
 
 def _measured_otherwise(measure: str, run: Recorded, base: Recorded) -> str:
-    """The first way in which two runs were measured differently; what either does not tell is not held against it."""
+    """The first way in which two runs were measured differently; what either does not tell is not
+    held against it."""
     ways = {
-        "queries without a relevant document: {!r}, the baseline {!r}": lambda run: run.final.get("empty"),
+        "queries without a relevant document: {!r}, the baseline {!r}": lambda run: run.final.get(
+            "empty"
+        ),
         "on {} held-out queries, the baseline on {}": lambda run: run.final.get("queries"),
         "on data of other content than the baseline": lambda run: run.environment.get("data"),
-        "by a foltr of results {}, the baseline by one of results {}": lambda run: run.environment.get("results"),
+        "by a foltr of results {}, the baseline by one of results {}": lambda run: (
+            run.environment.get("results")
+        ),
     }
     if measure in SUMS:
         ways["a sum over {} rounds, the baseline's over {}"] = lambda run: run.final.get("rounds")

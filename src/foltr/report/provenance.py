@@ -1,4 +1,5 @@
-"""What the numbers of a page were made of and how they count: versions, machines, data, conventions."""
+"""What the numbers of a page were made of and how they count: versions, machines, data,
+conventions."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ def provenance(study: Study, made: datetime) -> list[Row]:
 
     runs = study.runs
     rows = [
-        ("page made", (f"{made:%Y-%m-%d %H:%M} {made.tzname() or ''}".strip() + f", by foltr {__version__}",)),
+        (
+            "page made",
+            (
+                f"{made:%Y-%m-%d %H:%M} {made.tzname() or ''}".strip()
+                + f", by foltr {__version__}",
+            ),
+        ),
         ("runs", (counted(runs), f"chosen: {runs.selection}" if runs.selection else "")),
         ("made by", _tally(runs, _maker)),
         ("machine", _tally(runs, _machine)),
@@ -39,10 +46,14 @@ def provenance(study: Study, made: datetime) -> list[Row]:
 
 
 CONVENTIONS = (
-    "nDCG@10: gain 2^r - 1, discount 1 / log2(rank + 1), its ideal over all documents of the query. Ties are broken at "
-    "random.",
-    f"Online performance: sum over rounds t of {GAMMA}^(t - 1) x mean nDCG@10 of the lists shown in round t, where a "
-    "query without a relevant document counts 0.",
+    (
+        "nDCG@10: gain 2^r - 1, discount 1 / log2(rank + 1), its ideal over all documents of the"
+        " query. Ties are broken at random."
+    ),
+    (
+        f"Online performance: sum over rounds t of {GAMMA}^(t - 1) x mean nDCG@10 of the lists"
+        " shown in round t, where a query without a relevant document counts 0."
+    ),
 )
 
 
@@ -75,26 +86,40 @@ def _maker(run: Recorded) -> str:
 
 def _machine(run: Recorded) -> str:
     cores = run.environment.get("cores")
-    parts = [run.environment.get("processor"), f"{cores} cores" if cores else None, run.environment.get("system")]
+    parts = [
+        run.environment.get("processor"),
+        f"{cores} cores" if cores else None,
+        run.environment.get("system"),
+    ]
     return ", ".join(str(part) for part in parts if part)
 
 
 def _packages(run: Recorded) -> str:
     packages = run.environment.get("packages")
-    versions = [f"{name} {version}" for name, version in packages.items()] if isinstance(packages, dict) else []
+    versions = (
+        [f"{name} {version}" for name, version in packages.items()]
+        if isinstance(packages, dict)
+        else []
+    )
     return ", ".join([str(run.environment.get("python", "unknown")), *versions])
 
 
 def source(run: Recorded, pairs: tuple[str, ...]) -> str:
     """The source without what only tells repetitions apart (its fold)."""
     source = opened(run.config.get("data"))
-    fields = [f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs]
+    fields = [
+        f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs
+    ]
     return f"{source.name}({', '.join(fields)})" if fields else source.name
 
 
 def _held_out(runs: Runs) -> str:
-    found = [[int(run.final.get(name) or 0) for run in runs] for name in ("queries", "empty_queries")]
-    whole, empty = (f"{min(n):,}" if min(n) == max(n) else f"{min(n):,} to {max(n):,}" for n in found)
+    found = [
+        [int(run.final.get(name) or 0) for run in runs] for name in ("queries", "empty_queries")
+    ]
+    whole, empty = (
+        f"{min(n):,}" if min(n) == max(n) else f"{min(n):,} to {max(n):,}" for n in found
+    )
     return f"{whole} in a run; {empty} of them without a relevant document"
 
 
@@ -106,7 +131,9 @@ def _queries(run: Recorded) -> str:
 def _common(study: Study) -> str:
     """The fields of the experiment that no run differs in."""
     configs = [run.config for run in study.runs]
-    same = [name for name in configs[0] if len({repr(config.get(name)) for config in configs}) == 1]
+    same = [
+        name for name in configs[0] if len({repr(config.get(name)) for config in configs}) == 1
+    ]
     return ", ".join(f"{name}={configs[0][name]}" for name in same)
 
 

@@ -1,8 +1,8 @@
-"""The sections of the page as HTML, from its model: complete without a script, which only adds to them.
+"""The sections of the page as HTML, from its model: complete without a script, which only adds to
+them.
 
-Every text of a run passes `escape`. Scripts find things by class and data-* attributes, colours by class (c0 .. c7 is a
-hue, d1 .. d3 kinds of dashes): the page allows no style attribute.
-"""
+Every text of a run passes `escape`. Scripts find things by class and data-* attributes, colours by
+class (c0 .. c7 is a hue, d1 .. d3 kinds of dashes): the page allows no style attribute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from foltr.report.numbers import MINUS, NONE
 Model = dict[str, Any]
 GLANCED = 12  # conditions whose highest mean is told at a glance
 EXPLAINED = 20  # reasons for refused tests that are spelt out below a table
-SPREAD = "± is one standard deviation over runs: how much runs differ, not how well the mean is known"
+SPREAD = (
+    "± is one standard deviation over runs: how much runs differ, not how well the mean is known"
+)
 SIGNIFICANT = {
     BETTER: "significant ",
     BETTER_HERE: "significant on these splits, not on other queries ",
@@ -26,14 +28,17 @@ TIMES = "\u00d7"
 
 
 def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
-    """The page's sections. `spelt`: so many tables of the comparison are spelt out, the others left to a script."""
+    """The page's sections. `spelt`: so many tables of the comparison are spelt out, the others
+    left to a script."""
     return {
         "head": _head(model),
         "glance": _glance(model),
         "results": results(model["blocks"]),
         "matrix": _matrices(model, spelt),
-        "notes": "".join(box(block) for block in model["blocks"] if "chapter" not in block)
-        or _nothing("No run had anything to say."),
+        "notes": (
+            "".join(box(block) for block in model["blocks"] if "chapter" not in block)
+            or _nothing("No run had anything to say.")
+        ),
         "provenance": _provenance(model["provenance"]),
     }
 
@@ -41,7 +46,11 @@ def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
 def waiting(title: str, message: str) -> dict[str, str]:
     """The sections before there is anything to show."""
     empty = dict.fromkeys(("glance", "matrix", "notes", "provenance"), _nothing("Nothing yet."))
-    return {"head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>", "results": "", **empty}
+    return {
+        "head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>",
+        "results": "",
+        **empty,
+    }
 
 
 def _swatch(model: Model, method: int) -> str:
@@ -51,7 +60,13 @@ def _swatch(model: Model, method: int) -> str:
 
 def shown(value: Any, decimals: int) -> str:
     """A number of the model, which may be absent or infinite."""
-    return NONE if value is None else f"{value:.{decimals}f}" if isinstance(value, int | float) else str(value)
+    return (
+        NONE
+        if value is None
+        else f"{value:.{decimals}f}"
+        if isinstance(value, int | float)
+        else str(value)
+    )
 
 
 def _nothing(text: str) -> str:
@@ -74,9 +89,17 @@ def _glance(model: Model) -> str:
     speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
     stats = [
         (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2]),
-        (f"{glance['methods']} {TIMES} {glance['conditions']}", f"methods {TIMES} conditions", _each(glance)),
+        (
+            f"{glance['methods']} {TIMES} {glance['conditions']}",
+            f"methods {TIMES} conditions",
+            _each(glance),
+        ),
         (_large(glance["interactions"]), "interactions", "lists shown to simulated users"),
-        (_duration(glance["seconds"]), "compute time", f"{_large(speed)} interactions a second" if speed else ""),
+        (
+            _duration(glance["seconds"]),
+            "compute time",
+            f"{_large(speed)} interactions a second" if speed else "",
+        ),
     ]
     tiles = "".join(
         f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
@@ -89,7 +112,9 @@ def _each(glance: Model) -> str:
     """How many runs a cell has, and that some have none."""
     (low, high), empty = glance["per_cell"], glance["empty_cells"]
     runs = f"{_count(low, 'run')}" if low == high else f"{low:,} to {high:,} runs"
-    gaps = f", {empty:,} of {glance['methods'] * glance['conditions']:,} cells empty" if empty else ""
+    gaps = (
+        f", {empty:,} of {glance['methods'] * glance['conditions']:,} cells empty" if empty else ""
+    )
     return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
 
 
@@ -106,7 +131,11 @@ def _bests(model: Model) -> str:
         for c, rows in sorted(cards.items())[:GLANCED]
     ]
     left = len(cards) - len(shown)
-    more = _nothing(f"and {_count(left, 'condition')} more in the comparison below") if left > 0 else ""
+    more = (
+        _nothing(f"and {_count(left, 'condition')} more in the comparison below")
+        if left > 0
+        else ""
+    )
     rows = [row for best in model["glance"]["best"] for row in best["rows"]]
     about = _nothing(f"{SPREAD}.") if any(row["sd"] is not None for row in rows) else ""
     cards_of = f"<div class=cards>{''.join(shown)}</div>"
@@ -127,7 +156,8 @@ def _winner(model: Model, best: Model, row: Model) -> str:
     return (
         f"<div class=winner><p class=of>{escape(_brief(best['name']))}</p>"
         f"<p class=value><b>{shown(row['mean'], d)}</b>{_spread(row, d)}</p>"
-        f"<p class=who>{_swatch(model, method)}{escape(model['methods'][method]['label'])}{others}</p>"
+        f"<p class=who>{_swatch(model, method)}"
+        f"{escape(model['methods'][method]['label'])}{others}</p>"
         f"<p class=against>{against}</p></div>"
     )
 
@@ -145,20 +175,29 @@ def _matrices(model: Model, spelt: int | None) -> str:
     if not model["matrices"]:
         return _nothing("No run has a value of any measure.")
     tabs = "".join(
-        f'<button role=tab id="tab-{i}" aria-controls="panel-{i}" data-measure="{escape(each["measure"])}">'
+        f'<button role=tab id="tab-{i}" aria-controls="panel-{i}"'
+        f' data-measure="{escape(each["measure"])}">'
         f"{escape(_brief(each['name']))}</button>"
         for i, each in enumerate(model["matrices"])
     )
     shown = panels(model)
     if spelt is not None:
-        left = "<p class='quiet needs-no-js'>This table is shown by a script: there are too many methods to repeat.</p>"
+        left = (
+            "<p class='quiet needs-no-js'>This table is shown by a script: there are too many"
+            " methods to repeat.</p>"
+        )
         shown[spelt:] = [left] * len(shown[spelt:])
     boxes = "".join(
-        f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}"><h3>{escape(each["name"])}</h3>'
-        f"<div class=inner{' data-packed' if spelt is not None and i >= spelt else ''}>{shown[i]}</div></div>"
+        f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
+        f"<h3>{escape(each['name'])}</h3>"
+        f"<div class=inner{' data-packed' if spelt is not None and i >= spelt else ''}>"
+        f"{shown[i]}</div></div>"
         for i, each in enumerate(model["matrices"])
     )
-    return f'<div class="tabs needs-js" role=tablist aria-label="Measure of the comparison">{tabs}</div>{boxes}'
+    return (
+        '<div class="tabs needs-js" role=tablist aria-label="Measure of the'
+        f' comparison">{tabs}</div>{boxes}'
+    )
 
 
 def panels(model: Model) -> list[str]:
@@ -168,12 +207,16 @@ def panels(model: Model) -> list[str]:
 
 def _panel(model: Model, each: Model) -> str:
     names = enumerate(model["conditions"])
-    heads = "".join(f"<th scope=col data-c={c}><span>{escape(name)}</span></th>" for c, name in names)
+    heads = "".join(
+        f"<th scope=col data-c={c}><span>{escape(name)}</span></th>" for c, name in names
+    )
     rows = "".join(_row(model, each, m) for m in range(len(model["methods"])))
     return (
         f"<p class=told>{escape(each['told'])}</p>"
-        f'<div class=scroll role=region aria-label="{escape(each["name"])}, a table" tabindex=0><table class=matrix>'
-        f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<div class=scroll role=region aria-label="{escape(each["name"])}, a table"'
+        " tabindex=0><table class=matrix>"
+        f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
         f"{_legend(each)}"
     )
 
@@ -182,7 +225,8 @@ def _row(model: Model, each: Model, m: int) -> str:
     base = " <em>baseline</em>" if m == model["baseline"] else ""
     cells = "".join(_cell(each, f"{m}.{c}") for c in range(len(model["conditions"])))
     return (
-        f"<tr data-m={m}><th scope=row>{_swatch(model, m)}{escape(model['methods'][m]['label'])}{base}</th>{cells}</tr>"
+        f"<tr data-m={m}><th scope=row>{_swatch(model, m)}"
+        f"{escape(model['methods'][m]['label'])}{base}</th>{cells}</tr>"
     )
 
 
@@ -191,7 +235,11 @@ def _cell(each: Model, place: str) -> str:
     if entry is None:
         return f"<td class=none>{NONE}</td>"
     d = each["decimals"]
-    value = f"<b>{shown(entry['mean'], d)}</b>" if entry.get("best") else f"<span>{shown(entry['mean'], d)}</span>"
+    value = (
+        f"<b>{shown(entry['mean'], d)}</b>"
+        if entry.get("best")
+        else f"<span>{shown(entry['mean'], d)}</span>"
+    )
     odd = f" <small>{entry['odd']}</small>" if "odd" in entry else ""
     refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
     return (
@@ -205,12 +253,25 @@ def _legend(each: Model) -> str:
     hollow = any("over_data" in entry for entry in entries)
     marks = [mark for mark in KIND if hollow or mark in (BETTER, WORSE)] if each["family"] else []
     parts = [
-        f"<span class={KIND[mark]}>{mark}</span> {SAID[mark]}{' than the baseline' if mark in (BETTER, WORSE) else ''}"
+        f"<span class={KIND[mark]}>{mark}</span>"
+        f" {SAID[mark]}{' than the baseline' if mark in (BETTER, WORSE) else ''}"
         for mark in marks
     ]
-    parts += ["<b>bold</b> highest mean of its condition"] if any("best" in entry for entry in entries) else []
-    parts += ["n where a cell has another number of runs"] if any("odd" in entry for entry in entries) else []
-    parts += ["± one standard deviation over runs"] if any(entry["sd"] is not None for entry in entries) else []
+    parts += (
+        ["<b>bold</b> highest mean of its condition"]
+        if any("best" in entry for entry in entries)
+        else []
+    )
+    parts += (
+        ["n where a cell has another number of runs"]
+        if any("odd" in entry for entry in entries)
+        else []
+    )
+    parts += (
+        ["± one standard deviation over runs"]
+        if any(entry["sd"] is not None for entry in entries)
+        else []
+    )
     refusals = "".join(
         f"<li><sup>{_letter(i)}</sup> not tested: {escape(why)}</li>"
         for i, why in enumerate(each["refusals"][:EXPLAINED])
@@ -228,7 +289,8 @@ def _letter(number: int) -> str:
 
 def _provenance(rows: list[list[Any]]) -> str:
     told = "".join(
-        f"<div><dt>{escape(label)}</dt><dd>{''.join(f'<p>{escape(line)}</p>' for line in lines)}</dd></div>"
+        f"<div><dt>{escape(label)}</dt>"
+        f"<dd>{''.join(f'<p>{escape(line)}</p>' for line in lines)}</dd></div>"
         for label, lines in rows
     )
     return f"<dl class=facts>{told}</dl>"

@@ -1,7 +1,7 @@
 """Paired t-tests, effect sizes and bootstrap intervals, over the runs of a study.
 
-Written on `scipy.special`: `scipy.stats`, which the tests compare with, takes three seconds to import.
-"""
+Written on `scipy.special`: `scipy.stats`, which the tests compare with, takes three seconds to
+import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FEWEST = 5  # values that an interval is told of: with fewer no bootstrap knows 
 
 @dataclass(frozen=True)
 class PairedT:
-    """Two-tailed paired t-test of a - b. `effect` is Cohen's d_z: the mean difference over the sd of differences."""
+    """Two-tailed paired t-test of a - b. `effect` is Cohen's d_z: the mean difference over the sd
+    of differences."""
 
     n: int  # pairs
     difference: float  # mean of a - b
@@ -33,16 +34,22 @@ class PairedT:
 
 
 def paired_t(a: Array, b: Array) -> PairedT:
-    """t = mean(d) / (sd(d) / sqrt(n)) of the differences d = a - b, and 2 P(T_{n-1} > |t|) (Student, 1908).
+    """t = mean(d) / (sd(d) / sqrt(n)) of the differences d = a - b, and 2 P(T_{n-1} > |t|)
+    (Student, 1908).
 
-    Where all differences are one number c their sd is 0 and the quotient is undefined; by convention c = 0 gives
-    t = 0, p = 1, and any other c gives its limit: t = +-inf, p = 0, d_z = +-inf. d_z = t / sqrt(n) is in the units of
-    the sd of differences (Lakens, Frontiers in Psychology 2013), not of either method.
-    """  # (n,), (n,)
+    Where all differences are one number c their sd is 0 and the quotient is undefined; by
+    convention c = 0 gives t = 0, p = 1, and any other c gives its limit: t = +-inf, p = 0, d_z =
+    +-inf. d_z = t / sqrt(n) is in the units of the sd of differences (Lakens, Frontiers in
+    Psychology 2013), not of either method."""  # (n,), (n,)
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    require(a.ndim == 1 and a.shape == b.shape, f"cannot pair values of shape {a.shape} with {b.shape}")
+    require(
+        a.ndim == 1 and a.shape == b.shape, f"cannot pair values of shape {a.shape} with {b.shape}"
+    )
     require(len(a) >= 2, f"a paired t-test needs two pairs or more, got {len(a)}")
-    require(bool(np.isfinite(a).all() and np.isfinite(b).all()), "cannot test values that are not finite")
+    require(
+        bool(np.isfinite(a).all() and np.isfinite(b).all()),
+        "cannot test values that are not finite",
+    )
     with np.errstate(over="ignore"):
         differences, n = a - b, len(a)
     require(bool(np.isfinite(differences).all()), "cannot test differences that are not finite")
@@ -57,15 +64,17 @@ def paired_t(a: Array, b: Array) -> PairedT:
 def mean_and_sd(values: Array) -> tuple[float, float]:
     """Of finite values; the sd with n - 1, NaN for one value.
 
-    Worked on values scaled by a power of two, which changes no bit of them but lets no square over- or underflow.
-    Equal values have exactly themselves as mean, and 0 as sd: sums would leave a rounding error that a t-test takes
-    for a spread."""
+    Worked on values scaled by a power of two, which changes no bit of them but lets no square
+    over- or underflow. Equal values have exactly themselves as mean, and 0 as sd: sums would leave
+    a rounding error that a t-test takes for a spread."""
     n, low, high = len(values), float(values.min()), float(values.max())
     if low == high:
         return low, 0.0 if n > 1 else math.nan
     exponent = math.frexp(max(abs(low), abs(high)))[1]
     scaled = np.ldexp(values, -exponent)
-    return math.ldexp(float(scaled.mean()), exponent), math.ldexp(float(scaled.std(ddof=1)), exponent)
+    return math.ldexp(float(scaled.mean()), exponent), math.ldexp(
+        float(scaled.std(ddof=1)), exponent
+    )
 
 
 def two_tailed(t: float, df: int) -> float:
@@ -92,50 +101,64 @@ def bonferroni(p: float, family: int) -> float:
 def bootstrap_interval(
     values: Array, seed: int = 0, level: float = LEVEL, resamples: int = 10_000
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean: the (1 -+ level) / 2 quantiles of the means of `resamples` samples
-    of n values with replacement (Efron & Tibshirani, 1993, chapter 13).
+    """Percentile bootstrap interval of the mean: the (1 -+ level) / 2 quantiles of the means of
+    `resamples` samples of n values with replacement (Efron & Tibshirani, 1993, chapter 13).
 
-    It assumes no distribution, but with few values it is too narrow: its spread is too small by sqrt((n - 1) / n), and
-    it takes a normal quantile where t is right. Of normal values it covers the mean not 95 % of the time, but about
-    50 % with n = 2, 84 % with 5 and 90 % with 10: `expanded_interval` is for those. Draws are addressed: equal n and
-    seed give equal samples, so that methods meet the same luck.
-    """  # (n,)
+    It assumes no distribution, but with few values it is too narrow: its spread is too small by
+    sqrt((n - 1) / n), and it takes a normal quantile where t is right. Of normal values it covers
+    the mean not 95 % of the time, but about 50 % with n = 2, 84 % with 5 and 90 % with 10:
+    `expanded_interval` is for those. Draws are addressed: equal n and seed give equal samples, so
+    that methods meet the same luck."""  # (n,)
     values = np.asarray(values, np.float64)
-    require(values.ndim == 1 and len(values) >= 2, f"a bootstrap needs two values or more, got shape {values.shape}")
+    require(
+        values.ndim == 1 and len(values) >= 2,
+        f"a bootstrap needs two values or more, got shape {values.shape}",
+    )
     require(bool(np.isfinite(values).all()), "cannot resample values that are not finite")
-    require(0.0 < level < 1.0 and resamples >= 1, f"level must be in (0, 1) and resamples >= 1: {level}, {resamples}")
+    require(
+        0.0 < level < 1.0 and resamples >= 1,
+        f"level must be in (0, 1) and resamples >= 1: {level}, {resamples}",
+    )
     if values.min() == values.max():
         return float(values[0]), float(values[0])
     n, block = len(values), max(1, PER_BLOCK // len(values))
     parts = [(first, min(block, resamples - first)) for first in range(0, resamples, block)]
-    means = np.concatenate([values[_picks(n, first, rows, seed)].mean(axis=1) for first, rows in parts])
+    means = np.concatenate(
+        [values[_picks(n, first, rows, seed)].mean(axis=1) for first, rows in parts]
+    )
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return float(low), float(high)
 
 
 def expanded_interval(values: Array, seed: int = 0, level: float = LEVEL) -> tuple[float, float]:
-    """The bootstrap interval of the mean at the expanded level; NaN for fewer than five values. Of normal values it
-    covers the mean about 92 % of the time with n = 5 (a mean of five drawn ones cannot leave their range), and between
-    94 % and 95 % from n = 7.
+    """The bootstrap interval of the mean at the expanded level; NaN for fewer than five values. Of
+    normal values it covers the mean about 92 % of the time with n = 5 (a mean of five drawn ones
+    cannot leave their range), and between 94 % and 95 % from n = 7.
 
-    The values count as independent: over runs that share queries it is of these queries, as a test over them is."""
+    The values count as independent: over runs that share queries it is of these queries, as a test
+    over them is."""
     if len(values) < FEWEST:
         return math.nan, math.nan
     return bootstrap_interval(values, seed, expanded_level(len(values), level))
 
 
 def expanded_level(n: int, level: float = LEVEL) -> float:
-    """The level at which a percentile interval of n values is as wide as a t interval, were its means normal: 1 - 2 q
-    where q = Phi(-sqrt(n / (n - 1)) t_{n-1, (1+level)/2}) (Hesterberg, The American Statistician 2015, section 4)."""
+    """The level at which a percentile interval of n values is as wide as a t interval, were its
+    means normal: 1 - 2 q where q = Phi(-sqrt(n / (n - 1)) t_{n-1, (1+level)/2}) (Hesterberg, The
+    American Statistician 2015, section 4)."""
     from scipy.special import ndtr, stdtrit
 
-    require(n >= 2 and 0.0 < level < 1.0, f"an interval needs two values or more and a level in (0, 1): {n}, {level}")
+    require(
+        n >= 2 and 0.0 < level < 1.0,
+        f"an interval needs two values or more and a level in (0, 1): {n}, {level}",
+    )
     return float(1.0 - 2.0 * ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1.0 + level) / 2.0)))
 
 
 @lru_cache(maxsize=4)
 def _picks(n: int, first: int, rows: int, seed: int) -> Array:
-    """Samples first .. first + rows - 1 of the numbers 0 .. n - 1 with replacement."""  # (rows, n) int64
+    """Samples first .. first + rows - 1 of the numbers 0 .. n - 1 with replacement."""
+    # (rows, n) int64
     draws = stream(seed, "bootstrap")
     draws.drawn = first * n  # randomness has an address: the blocks do not change it
     return (draws.uniforms(rows * n) * n).astype(np.int64).reshape(rows, n)

@@ -1,9 +1,8 @@
 """What is compared with what: runs as methods x conditions x repetitions.
 
-Fields in which the runs differ are of three kinds. `pairs` (by default the fold and the seed) tell repetitions of one
-thing apart: two methods are compared over equal pairs. `columns` (users and data) are the conditions under which
-methods are compared. All others make the methods.
-"""
+Fields in which the runs differ are of three kinds. `pairs` (by default the fold and the seed) tell
+repetitions of one thing apart: two methods are compared over equal pairs. `columns` (users and
+data) are the conditions under which methods are compared. All others make the methods."""
 
 from __future__ import annotations
 
@@ -56,7 +55,9 @@ class Study:
     def paired_by(self) -> tuple[str, ...]:
         """The pair fields that really vary."""
         seen = [pair for cell in self.cells.values() for pair in cell]
-        return tuple(name for i, name in enumerate(self.pairs) if len({pair[i] for pair in seen}) > 1)
+        return tuple(
+            name for i, name in enumerate(self.pairs) if len({pair[i] for pair in seen}) > 1
+        )
 
 
 def study(
@@ -65,17 +66,26 @@ def study(
     pairs: Sequence[str] = PAIRS,
     columns: Sequence[str] = COLUMNS,
 ) -> Study:
-    """Sort runs into methods, conditions and repetitions. `baseline`: a method by number or label (default: first).
-    A field that is asked for as a column is none of the pairs."""
+    """Sort runs into methods, conditions and repetitions. `baseline`: a method by number or label
+    (default: first). A field that is asked for as a column is none of the pairs."""
     if not len(runs):
         raise Mistake("there is no finished run to report" + _why_none(runs))
     known = {name for run in runs for name in run.fields}
-    for name, what in [*((name, "columns") for name in columns), *((name, "pairs") for name in pairs)]:
+    for name, what in [
+        *((name, "columns") for name in columns),
+        *((name, "pairs") for name in pairs),
+    ]:
         if name not in known and name not in PAIRS:
-            raise Mistake(f"no run has a field {name!r} for the {what}: {did_you_mean(name, known)}")
-    owned = tuple(dict.fromkeys(name for run in runs for name in run.sets))  # by the methods of a sweep
+            raise Mistake(
+                f"no run has a field {name!r} for the {what}: {did_you_mean(name, known)}"
+            )
+    owned = tuple(
+        dict.fromkeys(name for run in runs for name in run.sets)
+    )  # by the methods of a sweep
     if tuple(columns) == COLUMNS:
-        columns = tuple(name for name in columns if name not in pairs)  # what is asked for goes before a default
+        columns = tuple(
+            name for name in columns if name not in pairs
+        )  # what is asked for goes before a default
     columns = tuple(name for name in columns if name not in owned)
     pairs = tuple(name for name in pairs if name not in columns and not _belongs(name, owned))
     hidden = _hidden(runs, pairs)
@@ -84,7 +94,9 @@ def study(
     for run, unseen in zip(runs, hidden, strict=True):
         leaves = {**_leaves(run, pairs), **unseen}
         column = {
-            name: value for name, value in leaves.items() if _belongs(name, columns) and not _belongs(name, owned)
+            name: value
+            for name, value in leaves.items()
+            if _belongs(name, columns) and not _belongs(name, owned)
         }
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
@@ -98,28 +110,35 @@ def study(
 
 
 def unnamed(runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COLUMNS) -> Study:
-    """Some of the runs as a study of their fields alone, whatever the methods of a sweep are called and set."""
+    """Some of the runs as a study of their fields alone, whatever the methods of a sweep are
+    called and set."""
     plain = tuple(replace(run, method=None, sets=()) for run in chosen)
     known = {name for run in plain for name in run.config}
-    return study(replace(runs, recorded=plain), columns=[name for name in columns if name in known])
+    return study(
+        replace(runs, recorded=plain), columns=[name for name in columns if name in known]
+    )
 
 
 def _why_none(runs: Runs) -> str:
     parts = [f"{len(runs.unfinished)} are unfinished"] if runs.unfinished else []
-    parts += [f"{len(runs.skipped)} were skipped, the first because {runs.skipped[0].why}"] if runs.skipped else []
+    parts += (
+        [f"{len(runs.skipped)} were skipped, the first because {runs.skipped[0].why}"]
+        if runs.skipped
+        else []
+    )
     return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _same_twice(one: Recorded, other: Recorded) -> None:
     raise Mistake(
-        f"{one.path} and {other.path} have the same config, but not the same identity (data, a file of your own, or a "
-        "version of foltr changed between them): move one of them away"
+        f"{one.path} and {other.path} have the same config, but not the same identity (data, a"
+        " file of your own, or a version of foltr changed between them): move one of them away"
     )
 
 
 def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
-    """Every field of the experiment and of its components, without the pairs; a component counts by its name (`data`:
-    "MQ2008"), one inside another by its whole spec."""
+    """Every field of the experiment and of its components, without the pairs; a component counts
+    by its name (`data`: "MQ2008"), one inside another by its whole spec."""
     return {
         name: opened(value).name if name in run.config and isinstance(value, str) else value
         for name, value in run.fields.items()
@@ -128,9 +147,9 @@ def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
-    """What no config tells, where it differs between runs of equal config (but for the pairs): the content of a user's
-    file or of the data, the number of results, and revisions of components. Runs that differ in it are not repetitions
-    of one thing."""
+    """What no config tells, where it differs between runs of equal config (but for the pairs): the
+    content of a user's file or of the data, the number of results, and revisions of components.
+    Runs that differ in it are not repetitions of one thing."""
     ways: dict[str, Callable[[Recorded], tuple[Any, Any]]] = {
         "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
         "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
@@ -193,7 +212,9 @@ class _Groups:
             for name in dict.fromkeys(self.names)
         }
         for fields, name in named:
-            label = ", ".join([*([name] if name else []), *_told(fields, rivals[name])]) or "all runs"
+            label = (
+                ", ".join([*([name] if name else []), *_told(fields, rivals[name])]) or "all runs"
+            )
             again = sum(known == label or known.startswith(f"{label} #") for known in labels)
             labels.append(f"{label} #{again + 1}" if again else label)  # as of x=1 and x='1'
         return labels
@@ -206,7 +227,8 @@ def _differing(tables: list[dict[str, Any]]) -> set[str]:
 
 
 class _Rivals:
-    """Groups that labels must tell apart. There may be hundreds: what they differ in is found once."""
+    """Groups that labels must tell apart. There may be hundreds: what they differ in is found
+    once."""
 
     def __init__(self, tables: list[dict[str, Any]]) -> None:
         self.tables, self.differing = tables, _differing(tables)
@@ -216,7 +238,9 @@ class _Rivals:
         """The fields in which those that share a field's value differ."""
         key = name, repr(value)
         if key not in self._alike:
-            self._alike[key] = _differing([table for table in self.tables if table.get(name) == value])
+            self._alike[key] = _differing(
+                [table for table in self.tables if table.get(name) == value]
+            )
         return self._alike[key]
 
 
@@ -224,19 +248,33 @@ def _told(fields: dict[str, Any], rivals: _Rivals) -> list[str]:
     """What tells `fields` from its rivals: "perfect", "clients=10", "MLP(hidden=64)"."""
     told, differing = [], rivals.differing
     for name in dict.fromkeys(field.split(".")[0] for field in fields):
-        value, inside = fields.get(name), [other for other in fields if other.startswith(f"{name}.")]
+        value, inside = (
+            fields.get(name),
+            [other for other in fields if other.startswith(f"{name}.")],
+        )
         if name in fields and name in differing:
             alike = rivals.alike(name, value)
-            inner = [f"{other.split('.', 1)[1]}={fields[other]!r}" for other in inside if other in alike]
+            inner = [
+                f"{other.split('.', 1)[1]}={fields[other]!r}" for other in inside if other in alike
+            ]
             component = inside or str(value)[:1].isupper()
-            told.append(f"{value}({', '.join(inner)})" if inner else str(value) if component else f"{name}={value}")
+            told.append(
+                f"{value}({', '.join(inner)})"
+                if inner
+                else str(value)
+                if component
+                else f"{name}={value}"
+            )
         else:
-            told += [_inner(other, fields[other], differing) for other in inside if other in differing]
+            told += [
+                _inner(other, fields[other], differing) for other in inside if other in differing
+            ]
     return told
 
 
 def _inner(name: str, value: Any, differing: set[str]) -> str:
-    """A component's field: "sessions=4", or "learner.lr=0.1" where another component differs in its own lr."""
+    """A component's field: "sessions=4", or "learner.lr=0.1" where another component differs in
+    its own lr."""
     field = name.split(".", 1)[1]
     alone = sum(other.split(".", 1)[-1] == field for other in differing) == 1
     return str(value) if field in NAMING and alone else f"{field if alone else name}={value}"
@@ -252,5 +290,9 @@ def _chosen(methods: tuple[Group, ...], baseline: int | str | None) -> int:
         baseline = int(baseline)
     if isinstance(baseline, int) and 0 <= baseline < len(labels):
         return baseline
-    told = did_you_mean(str(baseline), labels) if isinstance(baseline, str) else f"methods are 0 .. {len(labels) - 1}"
+    told = (
+        did_you_mean(str(baseline), labels)
+        if isinstance(baseline, str)
+        else f"methods are 0 .. {len(labels) - 1}"
+    )
     raise Mistake(f"no method is called {baseline!r}: {told}")

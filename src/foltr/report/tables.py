@@ -10,7 +10,7 @@ from foltr.report.latex import latex
 from foltr.report.measures import LEAVES_OUT
 from foltr.report.provenance import source
 from foltr.report.terminal import text
-from foltr.tidy import Tidy
+from foltr.system.table import Tidy
 
 __all__ = ["csv", "latex", "text"]
 
@@ -18,10 +18,13 @@ __all__ = ["csv", "latex", "text"]
 def csv(*matrices: Matrix) -> str:
     """A row per measure, method and condition, with all numbers; empty where there is none.
 
-    Columns that end in _data, or have it inside, are of the test over means of runs on equal data; `empty` is how
-    queries without a relevant document count."""
+    Columns that end in _data, or have it inside, are of the test over means of runs on equal data;
+    `empty` is how queries without a relevant document count."""
     rows = [
-        _row(m, i, j) for m in matrices for i in range(len(m.study.methods)) for j in range(len(m.study.conditions))
+        _row(m, i, j)
+        for m in matrices
+        for i in range(len(m.study.methods))
+        for j in range(len(m.study.conditions))
     ]
     return Tidy.of(rows).csv()
 
@@ -68,4 +71,7 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
         "empty": "; ".join(dict.fromkeys(rules)),
         "selection": study.runs.selection,
     }
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in row.items()
+    }

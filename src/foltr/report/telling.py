@@ -1,4 +1,5 @@
-"""A matrix in words: what was averaged and tested, over what, of which data, and what is missing."""
+"""A matrix in words: what was averaged and tested, over what, of which data, and what is
+missing."""
 
 from __future__ import annotations
 
@@ -20,8 +21,14 @@ REASONS = {  # how a refusal begins -> what a caption says
 }
 
 
-def told(study: Study, measure: str, entries: dict[Place, Entry], pairs: dict[Place, set[Pair]], family: int,
-         alpha: float) -> str:  # fmt: skip
+def told(
+    study: Study,
+    measure: str,
+    entries: dict[Place, Entry],
+    pairs: dict[Place, set[Pair]],
+    family: int,
+    alpha: float,
+) -> str:
     """What must be said of a table. `pairs`: those of each cell that have a value."""
     parts = [
         _spread(study, entries, pairs),
@@ -35,12 +42,15 @@ def told(study: Study, measure: str, entries: dict[Place, Entry], pairs: dict[Pl
 
 
 def varying(study: Study, pairs: dict[Place, set[Pair]]) -> dict[tuple[str, ...], list[int]]:
-    """The fields in which the runs of a cell differ -> the conditions where they do: not all data have folds."""
+    """The fields in which the runs of a cell differ -> the conditions where they do: not all data
+    have folds."""
     found: dict[tuple[str, ...], list[int]] = {}
     for condition in range(len(study.conditions)):
         cells = [cell for (_, at), cell in pairs.items() if at == condition]
         names = tuple(
-            name for i, name in enumerate(study.pairs) if any(len({pair[i] for pair in cell}) > 1 for cell in cells)
+            name
+            for i, name in enumerate(study.pairs)
+            if any(len({pair[i] for pair in cell}) > 1 for cell in cells)
         )
         if cells:
             found.setdefault(names, []).append(condition)
@@ -53,7 +63,11 @@ def _spread(study: Study, entries: dict[Place, Entry], pairs: dict[Place, set[Pa
     for names, conditions in groups.items():
         sizes = _range(entry.n for (_, at), entry in entries.items() if at in conditions)
         which = f" ({_conditions(study, conditions)})" if len(groups) > 1 else ""
-        parts.append(f"over {sizes} runs that differ in {_and(names)}{which}" if names else f"of one run{which}")
+        parts.append(
+            f"over {sizes} runs that differ in {_and(names)}{which}"
+            if names
+            else f"of one run{which}"
+        )
     if list(groups) == [()]:
         return "One run in each cell."
     return f"Mean and standard deviation {', '.join(parts)}."
@@ -64,10 +78,19 @@ def _conditions(study: Study, conditions: list[int]) -> str:
     return "; ".join(labels) if len(labels) <= NAMED else count(len(labels), "condition")
 
 
-def _tests(study: Study, entries: dict[Place, Entry], pairs: dict[Place, set[Pair]], family: int, alpha: float) -> str:
+def _tests(
+    study: Study,
+    entries: dict[Place, Entry],
+    pairs: dict[Place, set[Pair]],
+    family: int,
+    alpha: float,
+) -> str:
     if family == 0:
         return "Nothing is tested: there is one method."
-    methods, conditions = count(len(study.methods) - 1, "method"), count(len(study.conditions), "condition")
+    methods, conditions = (
+        count(len(study.methods) - 1, "method"),
+        count(len(study.conditions), "condition"),
+    )
     asked = f"{count(family, 'comparison')} ({methods} x {conditions}, this measure)"
     baseline = study.methods[study.baseline].label
     tests = [entry.test for entry in entries.values() if entry.test]
@@ -78,29 +101,35 @@ def _tests(study: Study, entries: dict[Place, Entry], pairs: dict[Place, set[Pai
     groups = [names for names in varying(study, pairs) if names]
     equal = f"with equal {_and(groups[0])}" if len(groups) == 1 else "in which these are equal"
     return (
-        f"Two-tailed paired t-tests against the baseline ({baseline}) over {_range(test.n for test in tests)} "
-        f"pairs of runs {equal}; Bonferroni-corrected for a family of {asked}{left}; "
-        f"significant where corrected p < {alpha:g}."
+        f"Two-tailed paired t-tests against the baseline ({baseline}) over"
+        f" {_range(test.n for test in tests)} pairs of runs {equal}; Bonferroni-corrected for a"
+        f" family of {asked}{left}; significant where corrected p < {alpha:g}."
     )
 
 
-def _second_tests(study: Study, entries: dict[Place, Entry], pairs: dict[Place, set[Pair]], alpha: float) -> str:
+def _second_tests(
+    study: Study, entries: dict[Place, Entry], pairs: dict[Place, set[Pair]], alpha: float
+) -> str:
     """Of runs that share data."""
     both = [entry for entry in entries.values() if entry.over_data and entry.test]
     if not both:
         return ""
-    names = dict.fromkeys(name for group in varying(study, pairs) for name in group if is_data(name))
+    names = dict.fromkeys(
+        name for group in varying(study, pairs) for name in group if is_data(name)
+    )
     data, runs = _and(names), _range(entry.test.n for entry in both if entry.test)
     means = _range(entry.over_data.n for entry in both if entry.over_data)
     marked = [entry.mark for entry in both if entry.mark]
-    others = sum(entry.corrected_data is not None and entry.corrected_data < alpha for entry in both)
+    others = sum(
+        entry.corrected_data is not None and entry.corrected_data < alpha for entry in both
+    )
     remain = sum(mark in (BETTER, WORSE) for mark in marked)
     left = f"of {len(marked)} marked, {remain} {'remains' if remain == 1 else 'remain'}"
     left = left if marked else f"{others or 'none'} would be significant"
     return (
-        f"Runs of one {data} share its queries, so {runs} pairs are not as many independent samples, and these tests "
-        f"speak of these splits only. Of other queries speak the same tests over the mean of each {data} ({means} "
-        f"pairs): {left}."
+        f"Runs of one {data} share its queries, so {runs} pairs are not as many independent"
+        " samples, and these tests speak of these splits only. Of other queries speak the same"
+        f" tests over the mean of each {data} ({means} pairs): {left}."
     )
 
 
@@ -108,7 +137,9 @@ def of_what(runs: Iterable[Recorded], measure: str, pairs: tuple[str, ...]) -> s
     """The data, and how queries count for which a measure is undefined."""
     specs = dict.fromkeys(source(run, pairs) for run in runs)
     names = [spec.partition("(")[0] for spec in specs]
-    sources = names if len(set(names)) == len(names) else list(specs)  # fields only where they tell something apart
+    sources = (
+        names if len(set(names)) == len(names) else list(specs)
+    )  # fields only where they tell something apart
     data = ", ".join(sources) if len(sources) <= NAMED else f"{len(sources)} data sets"
     rules = list(dict.fromkeys(empty_rule(run) for run in runs)) if measure in LEAVES_OUT else []
     alike = ", not alike in all runs" if len(rules) > 1 else ""
@@ -117,20 +148,29 @@ def of_what(runs: Iterable[Recorded], measure: str, pairs: tuple[str, ...]) -> s
 
 
 def _incomplete(study: Study, pairs: dict[Place, set[Pair]]) -> str:
-    """Cells without a value, and those that lack repetitions which others of their condition have."""
+    """Cells without a value, and those that lack repetitions which others of their condition
+    have."""
     cells = len(study.methods) * len(study.conditions)
     empty, every = cells - len(pairs), {at: set[Pair]() for at in range(len(study.conditions))}
     for (_, at), cell in pairs.items():
         every[at] |= cell
     short = sum(cell != every[at] for (_, at), cell in pairs.items())
     parts = [f"{empty} of {cells} cells {'is' if empty == 1 else 'are'} empty"] if empty else []
-    parts += [f"{short} of {cells} cells {'lacks' if short == 1 else 'lack'} runs that others have"] if short else []
+    parts += (
+        [f"{short} of {cells} cells {'lacks' if short == 1 else 'lack'} runs that others have"]
+        if short
+        else []
+    )
     return f"The grid is incomplete: {_and(parts)}." if parts else ""
 
 
 def reasons(entries: Collection[Entry]) -> str:
     """In general terms, why something was not tested."""
-    found = [told for begins, told in REASONS.items() if any(entry.refused.startswith(begins) for entry in entries)]
+    found = [
+        told
+        for begins, told in REASONS.items()
+        if any(entry.refused.startswith(begins) for entry in entries)
+    ]
     return " or ".join(found)
 
 

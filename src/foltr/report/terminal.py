@@ -19,8 +19,13 @@ def text(matrix: Matrix, width: int = WIDTH) -> str:
     """As many conditions side by side as fit, then what was tested and what could not be."""
     study = matrix.study
     cells = {place: _cell(matrix, entry) for place, entry in matrix.entries.items()}
-    labels, heads = [_label(matrix, i) for i in range(len(study.methods))], [c.label for c in study.conditions]
-    column = max([len(cell) for cell in cells.values()] + [min(len(head), HEAD) for head in heads]) + 1
+    labels, heads = (
+        [_label(matrix, i) for i in range(len(study.methods))],
+        [c.label for c in study.conditions],
+    )
+    column = (
+        max([len(cell) for cell in cells.values()] + [min(len(head), HEAD) for head in heads]) + 1
+    )
     room = max(LABEL, width - min(len(heads), 3) * column)
     label = min(max(map(len, labels)), room)
     fit = max(1, (width - label) // column)
@@ -35,7 +40,9 @@ def text(matrix: Matrix, width: int = WIDTH) -> str:
 
 
 def _label(matrix: Matrix, i: int) -> str:
-    return matrix.study.methods[i].label + (" (b)" if matrix.family and i == matrix.study.baseline else "")
+    return matrix.study.methods[i].label + (
+        " (b)" if matrix.family and i == matrix.study.baseline else ""
+    )
 
 
 def _cell(matrix: Matrix, entry: Entry) -> str:
@@ -48,17 +55,26 @@ def _cell(matrix: Matrix, entry: Entry) -> str:
 
 def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> list[str]:
     """A row of a table, in as many lines as its longest part needs."""
-    broken = [wrap(label, label_width), *([cell] if len(cell) < column else wrap(cell, column - 1) for cell in cells)]
+    broken = [
+        wrap(label, label_width),
+        *([cell] if len(cell) < column else wrap(cell, column - 1) for cell in cells),
+    ]
     lines = []
     for k in range(max(1, *map(len, broken))):
         first, *rest = [part[k] if k < len(part) else "" for part in broken]
-        lines.append((f"{first:<{label_width}}" + "".join(f"{cell:>{column}}" for cell in rest)).rstrip())
+        lines.append(
+            (f"{first:<{label_width}}" + "".join(f"{cell:>{column}}" for cell in rest)).rstrip()
+        )
     return lines
 
 
 def _notes(matrix: Matrix, width: int) -> list[str]:
     marks = {entry.mark for entry in matrix.entries.values()}
-    signs = ["* highest mean of its condition"] if any(entry.best for entry in matrix.entries.values()) else []
+    signs = (
+        ["* highest mean of its condition"]
+        if any(entry.best for entry in matrix.entries.values())
+        else []
+    )
     if marks & {BETTER, WORSE}:
         signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
     if marks & {BETTER_HERE, WORSE_HERE}:
@@ -72,4 +88,6 @@ def _notes(matrix: Matrix, width: int) -> list[str]:
     notes = ["   ".join(signs), matrix.told, *(f"? {reason}" for reason in reasons[:REASONS])]
     if len(reasons) > REASONS:
         notes.append(f"? and {len(reasons) - REASONS} more: the CSV has every reason")
-    return [fill(note, width, subsequent_indent="  ", break_on_hyphens=False) for note in notes if note]
+    return [
+        fill(note, width, subsequent_indent="  ", break_on_hyphens=False) for note in notes if note
+    ]

@@ -1,9 +1,10 @@
-"""Learning curves as the page holds them: as many points as a budget of bytes allows, 16 bits each.
+"""Learning curves as the page holds them: as many points as a budget of bytes allows, 16 bits
+each.
 
-Online curves come smoothed by several windows, because the spread of smoothed runs is not the smoothed spread: each
-run is smoothed first, then mean and sd are taken over runs (`cell_curve`). Thinning keeps single points, it never
-averages: every point of the page is exact to 1 / 65,534 of the range of its measure.
-"""
+Online curves come smoothed by several windows, because the spread of smoothed runs is not the
+smoothed spread: each run is smoothed first, then mean and sd are taken over runs (`cell_curve`).
+Thinning keeps single points, it never averages: every point of the page is exact to 1 / 65,534 of
+the range of its measure."""
 
 from __future__ import annotations
 
@@ -19,7 +20,15 @@ from foltr.report.statistics import half_width
 from foltr.report.study import Pair, Study
 from foltr.results import Recorded
 
-SHOWN = ("ndcg@10", "merged_ndcg@10", "online_ndcg@10", "mrr@10", "merged_mrr@10", "expected_maxrr", "maxrr")
+SHOWN = (
+    "ndcg@10",
+    "merged_ndcg@10",
+    "online_ndcg@10",
+    "mrr@10",
+    "merged_mrr@10",
+    "expected_maxrr",
+    "maxrr",
+)
 SMOOTHED = ("online_ndcg@10", "maxrr")
 WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 BUDGET = 200_000  # bytes of all curves of a page
@@ -56,15 +65,26 @@ def _windows(rounds: int) -> list[int]:
 
 def _spread(windows: list[int], count: int) -> list[int]:
     """No smoothing, and others evenly spread."""
-    return [1, *(windows[1 + int((i + 0.5) / (count - 1) * (len(windows) - 1))] for i in range(count - 1))]
+    return [
+        1,
+        *(
+            windows[1 + int((i + 0.5) / (count - 1) * (len(windows) - 1))]
+            for i in range(count - 1)
+        ),
+    ]
 
 
-def _affordable(study: Study, measures: list[str], windows: list[int], budget: int) -> tuple[int, int]:
+def _affordable(
+    study: Study, measures: list[str], windows: list[int], budget: int
+) -> tuple[int, int]:
     """The most points and windows whose curves stay within the budget."""
     lengths = Counter(_size(cell, name) for cell in study.cells.values() for name in measures)
     for points, count in CHOICES:
         levels = {True: min(count, len(windows)), False: 1}
-        parts = [n * min(points, length) * levels[online] * each for (length, online, each), n in lengths.items()]
+        parts = [
+            n * min(points, length) * levels[online] * each
+            for (length, online, each), n in lengths.items()
+        ]
         if sum(parts) * 8 / 3 <= budget:  # base64 of two bytes
             return points, count
     return CHOICES[-1]
@@ -88,14 +108,17 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
                 levels[place] = [_picked(curve, points) for curve in curves]
                 lengths[place] = len(curves[0].rounds)
     end = last_of(curves[0] for curves in levels.values())
-    levels = {place: [levelled(curve, end) for curve in curves] for place, curves in levels.items()}
+    levels = {
+        place: [levelled(curve, end) for curve in curves] for place, curves in levels.items()
+    }
     everything = [curve for curves in levels.values() for curve in curves]
     low = min((float(curve.mean.min()) for curve in everything), default=0.0)
     high = max((float(curve.mean.max()) for curve in everything), default=1.0)
     spread = max((float(np.nan_to_num(curve.sd).max()) for curve in everything), default=0.0)
     grids: dict[tuple[int, ...], int] = {}
     cells = [
-        {**_cell(place, curves, grids, (low, high, spread)), "of": lengths[place]} for place, curves in levels.items()
+        {**_cell(place, curves, grids, (low, high, spread)), "of": lengths[place]}
+        for place, curves in levels.items()
     ]
     return {
         "id": measure,
@@ -110,7 +133,8 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
 
 
 def _picked(curve: CellCurve, points: int) -> CellCurve:
-    """At most so many of a curve's points: most evenly spread, some denser at the start, the first and the last."""
+    """At most so many of a curve's points: most evenly spread, some denser at the start, the first
+    and the last."""
     length = len(curve.rounds)
     if length <= points:
         return curve
@@ -122,7 +146,10 @@ def _picked(curve: CellCurve, points: int) -> CellCurve:
 
 
 def _cell(
-    place: Place, curves: list[CellCurve], grids: dict[tuple[int, ...], int], scale: tuple[float, float, float]
+    place: Place,
+    curves: list[CellCurve],
+    grids: dict[tuple[int, ...], int],
+    scale: tuple[float, float, float],
 ) -> Any:
     first, (low, high, spread) = curves[0], scale
     grid = grids.setdefault(tuple(first.rounds.tolist()), len(grids))
@@ -138,24 +165,34 @@ def _cell(
         "n": int(first.n.max()),
         "half": _halves(first) if known else None,
         "spent": _spent(first),
-        "data": b64encode(np.concatenate(parts).tobytes()).decode(),  # mean, sd of each window, each a point per round
+        "data": b64encode(
+            np.concatenate(parts).tobytes()
+        ).decode(),  # mean, sd of each window, each a point per round
     }
 
 
 def _halves(curve: CellCurve) -> Any:
-    """x sd: half the 95 % t interval at each point, None where one run is known; one number where all have as many."""
+    """x sd: half the 95 % t interval at each point, None where one run is known; one number where
+    all have as many."""
     factor = {n: half_width(1.0, n) if n > 1 else None for n in set(curve.n.tolist())}
-    return [factor[n] for n in curve.n.tolist()] if len(factor) > 1 else next(iter(factor.values()))
+    return (
+        [factor[n] for n in curve.n.tolist()] if len(factor) > 1 else next(iter(factor.values()))
+    )
 
 
 def _coded(values: Array, low: float, high: float) -> Array:
     known = np.isfinite(values)
-    part = (np.where(known, values, low) - low) / (high - low) if high > low else np.zeros(len(values))
+    part = (
+        (np.where(known, values, low) - low) / (high - low)
+        if high > low
+        else np.zeros(len(values))
+    )
     return np.where(known, np.rint(part * (UNKNOWN - 1)), UNKNOWN).astype("<u2")
 
 
 def _spent(curve: CellCurve) -> Any:
-    """Interactions up to each round: one number where each round has as many, which is the rule."""
+    """Interactions up to each round: one number where each round has as many, which is the
+    rule."""
     per_round = curve.interactions[-1] / curve.rounds[-1] if curve.rounds[-1] else 0.0
     if np.allclose(curve.interactions, per_round * curve.rounds, rtol=1e-9, atol=0.5):
         return per_round

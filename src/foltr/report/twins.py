@@ -65,7 +65,8 @@ class Twinned:
 
     @cached_property
     def plain(self) -> dict[Place, int]:
-        """Of remedies: the skewed method that is all that its IID twin is, and does nothing about the skew."""
+        """Of remedies: the skewed method that is all that its IID twin is, and does nothing about
+        the skew."""
         found: dict[Place, int] = {}
         for (method, c), twin in self.references.items():
             bare = unwrapped(self.partition(method))
@@ -92,12 +93,17 @@ class Twinned:
         ]
 
     def _twin(self, method: int, c: int) -> int | None:
-        """One that differs in the partition alone; else the only one with such a partition that has the same ranker and
-        as many clients: a remedy need not be tried where there is nothing to remedy."""
+        """One that differs in the partition alone; else the only one with such a partition that
+        has the same ranker and as many clients: a remedy need not be tried where there is nothing
+        to remedy."""
         there = [other for other, at in self.study.cells if at == c]
         for rough in (False, True):
             for partition in twins(self.partition(method)):
-                alike = [j for j in there if self._alike(method, j, rough) and same(self.partition(j), partition)]
+                alike = [
+                    j
+                    for j in there
+                    if self._alike(method, j, rough) and same(self.partition(j), partition)
+                ]
                 if len(alike) == 1 or (alike and not rough):
                     return alike[0]
         return None
@@ -113,8 +119,17 @@ class Twinned:
         """What tells the skewed methods apart, the partition first."""
         methods = list(dict.fromkeys(method for method, _ in sorted(self.references)))
         chosen = [{"partition": self.partition(i), **self.configs[i]} for i in methods]
-        labels = in_words([{name: each for name, each in config.items() if name not in ("users", "data", "seed")}
-                           for config in chosen], always=("partition",))  # fmt: skip
+        labels = in_words(
+            [
+                {
+                    name: each
+                    for name, each in config.items()
+                    if name not in ("users", "data", "seed")
+                }
+                for config in chosen
+            ],
+            always=("partition",),
+        )
         return dict(zip(methods, labels, strict=True))
 
     def hold_the_same(self, one: int, other: int) -> bool:
@@ -124,7 +139,9 @@ class Twinned:
         """What the twin is that the method is not, apart from the partition; "" for nothing."""
         method, twin = place[0], self.references.get(place)
         pair = [self.configs[i] for i in ([] if twin is None else [twin, method])]
-        plain = [{name: each for name, each in config.items() if name not in APART} for config in pair]
+        plain = [
+            {name: each for name, each in config.items() if name not in APART} for config in pair
+        ]
         return in_words(plain)[0] if pair else ""
 
     def condition(self, c: int) -> str:

@@ -4,10 +4,9 @@
     GET /model   its sections and data as JSON, with their version
     GET /events  server-sent events: progress, and the version of what /model would answer
 
-A thread looks after the folder; requests only hand out what it has made. Loopback by default; a request by a name that
-is not this machine's is refused (a page of the network could otherwise have its own name resolve to 127.0.0.1 and read
-along), and no other origin is let in.
-"""
+A thread looks after the folder; requests only hand out what it has made. Loopback by default; a
+request by a name that is not this machine's is refused (a page of the network could otherwise have
+its own name resolve to 127.0.0.1 and read along), and no other origin is let in."""
 
 from __future__ import annotations
 
@@ -45,8 +44,9 @@ def serve(
     columns: Sequence[str] = COLUMNS,
     tell: Callable[[str], None] = print,
 ) -> None:
-    """Serve the page until Ctrl-C. `load` gives the finished runs, `progress` how far the sweeps are (as
-    `overview.State.plain`); `port` 0 is any free one. `tell` gets the address once it is open."""
+    """Serve the page until Ctrl-C. `load` gives the finished runs, `progress` how far the sweeps
+    are (as `overview.State.plain`); `port` 0 is any free one. `tell` gets the address once it is
+    open."""
     try:
         import uvicorn
     except ImportError:
@@ -82,7 +82,9 @@ def listening(host: str, port: int) -> socket.socket:
         raise Mistake(f"cannot serve at {host}:{port}: {error}") from None
     opened = socket.socket(family, kind, proto)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # no rest of a server that has just ended
+        opened.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # no rest of a server that has just ended
         opened.bind(where)
         opened.listen(128)
     except OSError as error:
@@ -98,7 +100,8 @@ def address(opened: socket.socket) -> str:
 
 
 def is_ours(header: str, host: str) -> bool:
-    """Whether a Host header names this machine. Addresses may pass: only names can be made to resolve to another."""
+    """Whether a Host header names this machine. Addresses may pass: only names can be made to
+    resolve to another."""
     name = header.strip().lower()
     name = name.partition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
     try:
@@ -126,7 +129,9 @@ def application(following: Following, host: str = HOST) -> Any:
         return Response(following.answer(), media_type="application/json", headers=HEADERS)
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(_events(following), media_type="text/event-stream", headers=HEADERS)
+        return StreamingResponse(
+            _events(following), media_type="text/event-stream", headers=HEADERS
+        )
 
     class OnlyOurs:
         """Refuses requests that another site sent a browser here with."""
@@ -148,7 +153,8 @@ def application(following: Following, host: str = HOST) -> Any:
 
 
 async def _events(following: Following) -> AsyncIterator[str]:
-    """What is known now, then whenever it changes; a comment now and then, so that a dead line is noticed."""
+    """What is known now, then whenever it changes; a comment now and then, so that a dead line is
+    noticed."""
     last, quiet = "", 0.0
     yield "retry: 2000\n\n"
     while not following.ending():

@@ -1,4 +1,5 @@
-"""The client's side of a secure sum: one method per step, from the server's last message to the next one to it."""
+"""The client's side of a secure sum: one method per step, from the server's last message to the
+next one to it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,17 @@ from foltr.secure_sum.keys import (
     survivors_text,
     unseal,
 )
-from foltr.secure_sum.messages import SERVER, Kind, Refused, exactly, pack, parts, read_set, unpack, write_set
+from foltr.secure_sum.messages import (
+    SERVER,
+    Kind,
+    Refused,
+    exactly,
+    pack,
+    parts,
+    read_set,
+    unpack,
+    write_set,
+)
 from foltr.secure_sum.shamir import PRIME, SHARE, split
 from foltr.secure_sum.terms import LEAST, SMALLEST, Terms, model_digest
 
@@ -36,38 +47,57 @@ OF_SEED, OF_KEY = b"b", b"s"  # the two secrets of which shares exist
 
 
 class Client:
-    """Makes each step once, in order. A message that is refused changes nothing, so the right one may still follow.
+    """Makes each step once, in order. A message that is refused changes nothing, so the right one
+    may still follow.
 
-    `node_key` (Ed25519, private) signs; `known` holds the public node keys of others, whose signatures are then asked
-    for. `Withheld` means that too few are there for this client to go on.
-    """
+    `node_key` (Ed25519, private) signs; `known` holds the public node keys of others, whose
+    signatures are then asked for. `Withheld` means that too few are there for this client to go
+    on."""
 
     def __init__(
         self, terms: Terms, index: int, model: Array, node_key: bytes | None = None,
         known: Mapping[int, bytes] | None = None, least: float | None = LEAST,
         smallest: int = SMALLEST,
     ) -> None:  # fmt: skip
-        """`model`: the parameters (d,) float32 that this device was sent and has learnt from; if the terms name others,
-        it takes no part. `least`: the part of the clients that must be behind a sum for this one to take part, and
-        `smallest`: their number; None takes any terms, also those that protect nobody."""
-        require(0 <= index < terms.clients, f"client {index} is not among the {terms.clients} of this session")
+        """`model`: the parameters (d,) float32 that this device was sent and has learnt from; if
+        the terms name others, it takes no part. `least`: the part of the clients that must be
+        behind a sum for this one to take part, and `smallest`: their number; None takes any terms,
+        also those that protect nobody."""
+        require(
+            0 <= index < terms.clients,
+            f"client {index} is not among the {terms.clients} of this session",
+        )
         if least is not None:
             terms.check(least, smallest)
         sent, named = model_digest(model), terms.model
-        other = f"client {index} was sent the model {sent.hex()[:16]}..., and the terms name {named.hex()[:16]}..."
-        danger = "who sends clients different models can open their sum: learn from the terms' model, or take no part"
+        other = (
+            f"client {index} was sent the model {sent.hex()[:16]}..., and the terms name"
+            f" {named.hex()[:16]}..."
+        )
+        danger = (
+            "who sends clients different models can open their sum: learn from the terms' model,"
+            " or take no part"
+        )
         require(sent == named, f"{other}; {danger}")
         self.terms, self.index = terms, index
-        require(node_key is None or len(node_key) == PUBLIC, "a node key is an Ed25519 private key of 32 bytes")
+        require(
+            node_key is None or len(node_key) == PUBLIC,
+            "a node key is an Ed25519 private key of 32 bytes",
+        )
         self._node_key, self._known = node_key, node_keys(known)
         everybody = node_key is not None and set(self._known) >= set(range(terms.clients))
-        require(everybody or not terms.consistency, "the consistency step needs a node key, and everybody's public one")
+        require(
+            everybody or not terms.consistency,
+            "the consistency step needs a node key, and everybody's public one",
+        )
         self._sealing, self._masking = KeyPair.fresh(), KeyPair.fresh()
         self._seed = secrets.token_bytes(32)
         self._due: Kind | None = Kind.KEYS
         self._peers: dict[int, bytes] = {}  # neighbours who sent keys -> their public mask key
         self._channels: dict[int, bytes] = {}  # the same -> the key that seals shares between us
-        self._held: dict[int, tuple[bytes, bytes]] = {}  # who sent shares -> those of its seed and of its mask key
+        self._held: dict[
+            int, tuple[bytes, bytes]
+        ] = {}  # who sent shares -> those of its seed and of its mask key
         self._survivors: frozenset[int] = frozenset()
 
     def advertise(self) -> bytes:
@@ -84,19 +114,30 @@ class Client:
         present, body = read_set(self.terms, self._read(Kind.SHARES, Kind.ROSTER, roster))
         cards = self._among(present, body, CARD, "the roster")
         peers, channels = {}, {}
-        own, seen = self._sealing.public + self._masking.public, {self._sealing.public, self._masking.public}
+        own, seen = (
+            self._sealing.public + self._masking.public,
+            {self._sealing.public, self._masking.public},
+        )
         for peer, card in cards.items():
             keys = self._checked(peer, card)
             sealing, masking = keys[:PUBLIC], keys[PUBLIC:]
             if sealing == masking or {sealing, masking} & seen:
-                raise Refused(f"client {peer} has a key that somebody else has: keys are fresh, so one was copied")
+                raise Refused(
+                    f"client {peer} has a key that somebody else has: keys are fresh, so one was"
+                    " copied"
+                )
             seen |= {sealing, masking}
             peers[peer] = masking
-            channels[peer] = self._sealing.agree(sealing, seal_use(self.terms, {self.index: own, peer: keys}))
+            channels[peer] = self._sealing.agree(
+                sealing, seal_use(self.terms, {self.index: own, peer: keys})
+            )
         holders = [self.index, *peers]
         points = [self.terms.graph.point(self.index, holder) for holder in holders]
         of_seed, of_key = (
-            [share.to_bytes(SHARE, "big") for share in split(int.from_bytes(secret, "big"), self.terms.quorum, points)]
+            [
+                share.to_bytes(SHARE, "big")
+                for share in split(int.from_bytes(secret, "big"), self.terms.quorum, points)
+            ]
             for secret in (self._seed, self._masking.private.private_bytes_raw())
         )
         entries = [commitment(self.terms, self.index, self._seed)]
@@ -115,7 +156,9 @@ class Client:
         sharing, body = read_set(self.terms, self._read(Kind.MASKED, Kind.DELIVERY, delivery))
         sealed = self._among(sharing, body, SEALED, "the delivery")
         whole = words.shape == (self.terms.words,) and words.dtype == np.uint64
-        require(whole, f"expected {self.terms.words} words of uint64, got {words.dtype} {words.shape}")
+        require(
+            whole, f"expected {self.terms.words} words of uint64, got {words.dtype} {words.shape}"
+        )
         held, total = dict(self._held), words + stream(self._seed, len(words))
         for peer, text in sealed.items():
             both = unseal(self._channels[peer], self.terms, peer, self.index, text)
@@ -136,12 +179,16 @@ class Client:
         body = self._read(Kind.SIGNED, Kind.SURVIVORS, survivors)
         self._survivors = self._plausible(body)
         self._due = Kind.UNMASK
-        return self._send(Kind.SIGNED, sign(self._node_key or b"", survivors_text(self.terms, body)))
+        return self._send(
+            Kind.SIGNED, sign(self._node_key or b"", survivors_text(self.terms, body))
+        )
 
     def unmask(self, message: bytes) -> bytes:
-        """Of everyone who shared with us, one share: of survivors the seed's, of the others the mask key's.
+        """Of everyone who shared with us, one share: of survivors the seed's, of the others the
+        mask key's.
 
-        The message is the list of survivors or, where that was signed, the signatures of those who signed the same."""
+        The message is the list of survivors or, where that was signed, the signatures of those who
+        signed the same."""
         if self.terms.consistency:
             self._all_signed(self._read(Kind.UNMASK, Kind.SIGNATURES, message))
             survivors = self._survivors
@@ -149,7 +196,11 @@ class Client:
             survivors = self._plausible(self._read(Kind.UNMASK, Kind.SURVIVORS, message))
         revealed = [self._held[owner][owner not in survivors] for owner in sorted(self._held)]
         self._due = None
-        self._held, self._channels, self._seed = {}, {}, b""  # nothing is left that could be revealed again
+        self._held, self._channels, self._seed = (
+            {},
+            {},
+            b"",
+        )  # nothing is left that could be revealed again
         del self._sealing, self._masking
         return self._send(Kind.UNMASK, *revealed)
 
@@ -159,7 +210,10 @@ class Client:
     def _is_due(self, step: Kind) -> None:
         if self._due != step:
             due = "nothing more" if self._due is None else self._due.name
-            raise Refused(f"client {self.index} was asked for {step.name}, but {due} is due: each step is made once")
+            raise Refused(
+                f"client {self.index} was asked for {step.name}, but {due} is due: each step is"
+                " made once"
+            )
 
     def _read(self, step: Kind, kind: Kind, message: bytes) -> bytes:
         self._is_due(step)
@@ -167,11 +221,14 @@ class Client:
 
     def _enough(self, there: frozenset[int], around: int) -> None:
         if len(there) < self.terms.threshold:
-            raise Withheld(f"{len(there)} of {self.terms.clients} clients are left: {self.terms.threshold} are needed")
+            raise Withheld(
+                f"{len(there)} of {self.terms.clients} clients are left: {self.terms.threshold}"
+                " are needed"
+            )
         if around < self.terms.quorum:
             raise Withheld(
-                f"client {self.index}: {around} of its neighbourhood of {self.terms.degree + 1} are left: "
-                f"{self.terms.quorum} are needed"
+                f"client {self.index}: {around} of its neighbourhood of {self.terms.degree + 1}"
+                f" are left: {self.terms.quorum} are needed"
             )
 
     def _among(self, there: frozenset[int], body: bytes, size: int, what: str) -> dict[int, bytes]:
@@ -179,7 +236,9 @@ class Client:
         if self.index not in there:
             raise Refused(f"{what} leaves out client {self.index}, to whom it was sent")
         neighbours = [peer for peer in self.terms.graph.neighbours(self.index) if peer in there]
-        if self._due == Kind.MASKED and (strangers := [peer for peer in neighbours if peer not in self._peers]):
+        if self._due == Kind.MASKED and (
+            strangers := [peer for peer in neighbours if peer not in self._peers]
+        ):
             raise Refused(f"{what} names client {strangers[0]}, who never sent keys")
         exactly(body, size * len(neighbours), what)
         self._enough(there, 1 + len(neighbours))
@@ -188,7 +247,9 @@ class Client:
     def _checked(self, peer: int, card: bytes) -> bytes:
         keys, signature = card[: 2 * PUBLIC], card[2 * PUBLIC :]
         known = self._known.get(peer)
-        if known is not None and not signed_by(known, signature, keys_text(self.terms, peer, keys)):
+        if known is not None and not signed_by(
+            known, signature, keys_text(self.terms, peer, keys)
+        ):
             raise Refused(f"the keys of client {peer} are not signed by its node key")
         return keys
 
@@ -197,7 +258,9 @@ class Client:
         survivors, rest = read_set(self.terms, body)
         exactly(rest, 0, "the rest of the survivors")
         if self.index not in survivors:
-            raise Refused(f"the survivors leave out client {self.index}, who sent its masked words")
+            raise Refused(
+                f"the survivors leave out client {self.index}, who sent its masked words"
+            )
         around = survivors.intersection([self.index, *self.terms.graph.neighbours(self.index)])
         if strangers := sorted(around - set(self._held)):
             raise Refused(f"the survivors name client {strangers[0]}, who never shared keys")
@@ -212,5 +275,7 @@ class Client:
         text = survivors_text(self.terms, write_set(self.terms, self._survivors))
         for signer, signature in zip(sorted(signers), parts(rest, 0, SIGNATURE), strict=True):
             if not signed_by(self._known[signer], signature, text):
-                raise Refused(f"client {signer} did not sign the survivors that client {self.index} was told")
+                raise Refused(
+                    f"client {signer} did not sign the survivors that client {self.index} was told"
+                )
         self._enough(signers, self.terms.quorum)

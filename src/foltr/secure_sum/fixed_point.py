@@ -1,8 +1,9 @@
-"""Numbers as whole words modulo 2^64, so that they add up exactly, in any order, with masks or without.
+"""Numbers as whole words modulo 2^64, so that they add up exactly, in any order, with masks or
+without.
 
-x becomes round(x 2^bits), to the nearest, as a signed word: within half a step of 2^-bits. The sum of n clients can not
-overflow if each |x| 2^bits < 2^63 / n, which is checked before anything is sent.
-"""
+x becomes round(x 2^bits), to the nearest, as a signed word: within half a step of 2^-bits. The sum
+of n clients can not overflow if each |x| 2^bits < 2^63 / n, which is checked before anything is
+sent."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def encode(values: Array, bits: int, clients: int) -> Array:
     with np.errstate(over="ignore"):  # what becomes infinite is refused
         scaled = np.multiply(values, 2.0**bits, dtype=np.float64)
     np.rint(scaled, out=scaled)
-    room = 2**63 / clients  # rounded to the nearest double, and a double below it is below the true quotient
+    room = (
+        2**63 / clients
+    )  # rounded to the nearest double, and a double below it is below the true quotient
     if scaled.size and not (scaled.max() < room and scaled.min() > -room):  # NaN is neither
         _refuse(np.asarray(values), scaled, room, bits, clients)
     return scaled.astype(np.int64).view(np.uint64)
@@ -28,11 +31,14 @@ def encode(values: Array, bits: int, clients: int) -> Array:
 def _refuse(values: Array, scaled: Array, room: float, bits: int, clients: int) -> None:
     value = values[~(np.abs(scaled) < room)][0]
     if not np.isfinite(value):
-        raise Mistake(f"{value} cannot be part of a secure sum: the steps of the learner are too large")
+        raise Mistake(
+            f"{value} cannot be part of a secure sum: the steps of the learner are too large"
+        )
     raise Mistake(
-        f"{value:.6g} (a weight, or weight x update) is outside the range of a secure sum: with {clients} clients and "
-        f"fraction_bits={bits} each number must be within {room * 2.0**-bits:.6g}; "
-        "take fewer fraction_bits, smaller updates (clip, lr), or less noise"
+        f"{value:.6g} (a weight, or weight x update) is outside the range of a secure sum: with"
+        f" {clients} clients and fraction_bits={bits} each number must be within"
+        f" {room * 2.0**-bits:.6g}; take fewer fraction_bits, smaller updates (clip, lr), or less"
+        " noise"
     )
 
 
@@ -50,7 +56,8 @@ def weighted(update: Array, weight: float, bits: int, clients: int) -> Array:
 
 
 def weighted_sum(updates: Array, weights: Array, bits: int, clients: int) -> Array:
-    """The sum of `weighted` over all rows: the same words, without a client at a time."""  # (n, p) -> (1 + p,) uint64
+    """The sum of `weighted` over all rows: the same words, without a client at a time."""
+    # (n, p) -> (1 + p,) uint64
     n, p = updates.shape
     total = np.zeros(1 + p, np.uint64)
     total[0] = encode(weights, bits, clients).sum()
@@ -63,7 +70,8 @@ def weighted_sum(updates: Array, weights: Array, bits: int, clients: int) -> Arr
 
 
 def mean(total: Array, bits: int) -> tuple[Array, float]:
-    """Weighted mean and whole weight behind a sum: (1 + p,) uint64 -> (p,) float64 and a number."""
+    """Weighted mean and whole weight behind a sum: (1 + p,) uint64 -> (p,) float64 and a
+    number."""
     signed = total.view(np.int64)
     require(bool(signed[0] > 0), "the weights of a secure sum add up to nothing: it has no mean")
     return signed[1:] / float(signed[0]), float(signed[0]) * 2.0**-bits

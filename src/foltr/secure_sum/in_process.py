@@ -1,4 +1,5 @@
-"""All parties of a secure sum in one process: the whole protocol, every message as bytes, with drop-outs at will."""
+"""All parties of a secure sum in one process: the whole protocol, every message as bytes, with
+drop-outs at will."""
 
 from __future__ import annotations
 
@@ -13,19 +14,24 @@ from foltr.secure_sum.terms import LEAST, Terms
 
 
 def secure_sum(
-    terms: Terms, words: Mapping[int, Array], model: Array, leaving: Mapping[int, Kind] | None = None,
+    terms: Terms,
+    words: Mapping[int, Array],
+    model: Array,
+    leaving: Mapping[int, Kind] | None = None,
     least: float | None = LEAST,
-) -> Server:  # fmt: skip
+) -> Server:
     """The server after its last step, with the sum (`total`) over its `survivors`; or Withheld.
 
-    `model` is what every client was sent. `leaving` says which message a client no longer sends; a client without words
-    does not send MASKED.
-    """
+    `model` is what every client was sent. `leaving` says which message a client no longer sends; a
+    client without words does not send MASKED."""
     leaving = leaving or {}
     nodes = {i: node_key() if terms.consistency else (None, b"") for i in range(terms.clients)}
     known = {i: public for i, (_, public) in nodes.items()} if terms.consistency else {}
     server = Server(terms, known)
-    clients = {i: Client(terms, i, model, nodes[i][0], known, least, smallest=2) for i in range(terms.clients)}
+    clients = {
+        i: Client(terms, i, model, nodes[i][0], known, least, smallest=2)
+        for i in range(terms.clients)
+    }
     post = dict.fromkeys(clients, b"")
     while (step := server.due) is not None:
         for i, message in post.items():

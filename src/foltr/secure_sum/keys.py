@@ -56,8 +56,13 @@ def mask_use(terms: Terms, one: int, other: int) -> bytes:
 
 
 def seal_use(terms: Terms, cards: dict[int, bytes]) -> bytes:
-    """Both clients' public keys are part of it: where one was replaced on its way, nothing can be unsealed."""
-    return b"foltr secure sum: seal" + terms.fingerprint + b"".join(cards[client] for client in sorted(cards))
+    """Both clients' public keys are part of it: where one was replaced on its way, nothing can be
+    unsealed."""
+    return (
+        b"foltr secure sum: seal"
+        + terms.fingerprint
+        + b"".join(cards[client] for client in sorted(cards))
+    )
 
 
 def _pair(one: int, other: int) -> bytes:
@@ -65,7 +70,8 @@ def _pair(one: int, other: int) -> bytes:
 
 
 def seal(key: bytes, terms: Terms, sender: int, receiver: int, text: bytes) -> bytes:
-    """Encrypted and authenticated. Two clients share one key, each direction has its own nonce, each is used once."""
+    """Encrypted and authenticated. Two clients share one key, each direction has its own nonce,
+    each is used once."""
     way = _pair(sender, receiver)
     return ChaCha20Poly1305(key).encrypt(way + bytes(4), text, terms.fingerprint + way)
 
@@ -75,17 +81,23 @@ def unseal(key: bytes, terms: Terms, sender: int, receiver: int, sealed: bytes) 
     try:
         return ChaCha20Poly1305(key).decrypt(way + bytes(4), sealed, terms.fingerprint + way)
     except InvalidTag:
-        raise Refused(f"the shares from client {sender} to client {receiver} were tampered with") from None
+        raise Refused(
+            f"the shares from client {sender} to client {receiver} were tampered with"
+        ) from None
 
 
 def stream(key: bytes, words: int) -> Array:
     """The first words of ChaCha20's key stream: a mask."""  # (words,) uint64
-    return np.frombuffer(Cipher(ChaCha20(key, FIRST), None).encryptor().update(bytes(8 * words)), "<u8")
+    return np.frombuffer(
+        Cipher(ChaCha20(key, FIRST), None).encryptor().update(bytes(8 * words)), "<u8"
+    )
 
 
 def commitment(terms: Terms, owner: int, seed: bytes) -> bytes:
     """What is published of a seed, so that a false reconstruction is noticed."""
-    return blake2b(terms.fingerprint + _pair(owner, owner) + seed, digest_size=32, person=b"foltr seed").digest()
+    return blake2b(
+        terms.fingerprint + _pair(owner, owner) + seed, digest_size=32, person=b"foltr seed"
+    ).digest()
 
 
 def digest(terms: Terms, owner: int, holder: int, secret: bytes, share: bytes) -> bytes:
@@ -107,8 +119,14 @@ def sign(private: bytes, text: bytes) -> bytes:
 def node_keys(known: Mapping[int, bytes] | None) -> dict[int, Ed25519PublicKey]:
     """The public node keys by which a party checks signatures."""
     for client, public in (known or {}).items():
-        require(len(public) == PUBLIC, f"the public node key of client {client} has {len(public)} bytes, expected 32")
-    return {client: Ed25519PublicKey.from_public_bytes(public) for client, public in (known or {}).items()}
+        require(
+            len(public) == PUBLIC,
+            f"the public node key of client {client} has {len(public)} bytes, expected 32",
+        )
+    return {
+        client: Ed25519PublicKey.from_public_bytes(public)
+        for client, public in (known or {}).items()
+    }
 
 
 def signed_by(public: Ed25519PublicKey, signature: bytes, text: bytes) -> bool:

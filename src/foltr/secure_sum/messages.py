@@ -1,10 +1,12 @@
-"""Messages as bytes: a fixed header, then a body whose length follows from what both sides know already.
+"""Messages as bytes: a fixed header, then a body whose length follows from what both sides know
+already.
 
-    magic (2)  version (1)  kind (1)  session (16)  round (4)  sender (4)  receiver (4)  length of the body (4)  body
+    magic (2)  version (1)  kind (1)  session (16)  round (4)  sender (4)  receiver (4)
+    length of the body (4)  body
 
-Whole numbers are little-endian. Lists of clients are bitmaps, and everything per client is in ascending order: there is
-one way to write a message, so nothing can be named twice or out of range.
-"""
+Whole numbers are little-endian. Lists of clients are bitmaps, and everything per client is in
+ascending order: there is one way to write a message, so nothing can be named twice or out of
+range."""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ SERVER = 2**32 - 1  # as a sender or receiver
 
 
 class Refused(ValueError):
-    """A message that is not what is due: malformed, replayed, out of order, tampered with. It changes nothing."""
+    """A message that is not what is due: malformed, replayed, out of order, tampered with. It
+    changes nothing."""
 
 
 class Kind(IntEnum):
@@ -41,15 +44,21 @@ class Kind(IntEnum):
 
 def pack(terms: Terms, kind: Kind, sender: int, receiver: int, *body: bytes) -> bytes:
     text = b"".join(body)
-    return HEADER.pack(MAGIC, VERSION, kind, terms.session, terms.round, sender, receiver, len(text)) + text
+    return (
+        HEADER.pack(MAGIC, VERSION, kind, terms.session, terms.round, sender, receiver, len(text))
+        + text
+    )
 
 
 def unpack(terms: Terms, kind: Kind, receiver: int, message: bytes) -> tuple[int, bytes]:
-    """Sender and body of a message that is of this session, of the kind that is due, and to this receiver."""
+    """Sender and body of a message that is of this session, of the kind that is due, and to this
+    receiver."""
     if not isinstance(message, bytes):
         raise Refused(f"a message is bytes, got {type(message).__name__}")
     if len(message) < HEADER.size:
-        raise Refused(f"malformed: {len(message)} bytes are fewer than a header has ({HEADER.size})")
+        raise Refused(
+            f"malformed: {len(message)} bytes are fewer than a header has ({HEADER.size})"
+        )
     magic, version, got, session, round, sender, to, length = HEADER.unpack_from(message)
     if magic != MAGIC:
         raise Refused(f"malformed: it begins with {magic!r}, not with {MAGIC!r}")
@@ -64,7 +73,9 @@ def unpack(terms: Terms, kind: Kind, receiver: int, message: bytes) -> tuple[int
         raise Refused(f"out of order: {name} where {kind.name} is due")
     if to != receiver:
         raise Refused(f"to {to}, not to {receiver}")
-    if (sender == SERVER) == (receiver == SERVER) or not (sender == SERVER or sender < terms.clients):
+    if (sender == SERVER) == (receiver == SERVER) or not (
+        sender == SERVER or sender < terms.clients
+    ):
         raise Refused(f"from {sender}, who is not of this session")
     if length != len(message) - HEADER.size:
         raise Refused(f"malformed: {length} bytes announced, {len(message) - HEADER.size} there")

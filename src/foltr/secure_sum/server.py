@@ -1,4 +1,5 @@
-"""The server's side of a secure sum: take the messages of a step, close it, send what that gives; then the sum."""
+"""The server's side of a secure sum: take the messages of a step, close it, send what that gives;
+then the sum."""
 
 from __future__ import annotations
 
@@ -22,27 +23,42 @@ from foltr.secure_sum.keys import (
     stream,
     survivors_text,
 )
-from foltr.secure_sum.messages import SERVER, Kind, Refused, exactly, pack, parts, unpack, write_set
+from foltr.secure_sum.messages import (
+    SERVER,
+    Kind,
+    Refused,
+    exactly,
+    pack,
+    parts,
+    unpack,
+    write_set,
+)
 from foltr.secure_sum.shamir import SHARE, combine
 from foltr.secure_sum.terms import Terms
 
 COMMITMENT, DIGEST = 32, 16  # bytes: of a seed, of a share
-OWN, ENTRY = COMMITMENT + 2 * DIGEST, 2 * DIGEST + SEALED  # of a client's shares: the beginning, then per neighbour
+OWN, ENTRY = (
+    COMMITMENT + 2 * DIGEST,
+    2 * DIGEST + SEALED,
+)  # of a client's shares: the beginning, then per neighbour
 
 
 class Server:
-    """`take` a message of the step that is `due` from each client that answers in time; `close` the step, which gives a
-    message for each client that is still there; after UNMASK, `total`.
+    """`take` a message of the step that is `due` from each client that answers in time; `close`
+    the step, which gives a message for each client that is still there; after UNMASK, `total`.
 
-    A message that is refused changes nothing: whoever sent it may send a right one, or counts as dropped out. When too
-    few are left, `close` raises Withheld, forgets everything and stays closed: no part of a sum is ever released.
-    """
+    A message that is refused changes nothing: whoever sent it may send a right one, or counts as
+    dropped out. When too few are left, `close` raises Withheld, forgets everything and stays
+    closed: no part of a sum is ever released."""
 
     def __init__(self, terms: Terms, known: Mapping[int, bytes] | None = None) -> None:
         self.terms = terms
         self._known = node_keys(known)
         everybody = set(self._known) >= set(range(terms.clients))
-        require(everybody or not terms.consistency, "the consistency step needs everybody's public node key")
+        require(
+            everybody or not terms.consistency,
+            "the consistency step needs everybody's public node key",
+        )
         self.due: Kind | None = Kind.KEYS
         self.survivors: frozenset[int] = frozenset()  # whose words are in the sum
         self._expected = frozenset(range(terms.clients))  # who answered in the step before
@@ -50,7 +66,9 @@ class Server:
         self._taken: set[bytes] = set()  # public keys so far
         self._cards: dict[int, bytes] = {}
         self._shares: dict[int, bytes] = {}
-        self._slots: dict[int, dict[int, int]] = {}  # owner -> holder -> where its entry begins in the owner's shares
+        self._slots: dict[
+            int, dict[int, int]
+        ] = {}  # owner -> holder -> where its entry begins in the owner's shares
         self._sum = np.zeros(terms.words, np.uint64)
         self._revealed: dict[int, dict[int, int]] = {}  # owner -> point -> share
         self._total: Array | None = None
@@ -61,7 +79,9 @@ class Server:
             raise Refused("this session is over")
         sender, body = unpack(self.terms, self.due, SERVER, message)
         if sender in self._answers:
-            raise Refused(f"client {sender} has already sent {self.due.name}: sent twice, or replayed")
+            raise Refused(
+                f"client {sender} has already sent {self.due.name}: sent twice, or replayed"
+            )
         if sender not in self._expected:
             raise Refused(f"client {sender} dropped out before {self.due.name}")
         match self.due:
@@ -76,7 +96,9 @@ class Server:
             case Kind.SIGNED:
                 text = survivors_text(self.terms, self._named(self.survivors))
                 if len(body) != SIGNATURE or not signed_by(self._known[sender], body, text):
-                    raise Refused(f"client {sender} did not sign these survivors with its node key")
+                    raise Refused(
+                        f"client {sender} did not sign these survivors with its node key"
+                    )
             case Kind.UNMASK:
                 self._check_revealed(sender, body)
         self._answers[sender] = body
@@ -89,7 +111,8 @@ class Server:
         there, step, answers = frozenset(self._answers), self.due, self._answers
         if len(there) < self.terms.threshold:
             self._withhold(
-                f"{len(there)} of {self.terms.clients} clients sent {step.name}: {self.terms.threshold} are needed"
+                f"{len(there)} of {self.terms.clients} clients sent {step.name}:"
+                f" {self.terms.threshold} are needed"
             )
         self._expected, self._answers = there, {}
         match step:
@@ -102,7 +125,10 @@ class Server:
             case Kind.SIGNED:
                 self.due = Kind.UNMASK
                 signatures = [answers[i] for i in sorted(there)]
-                return {i: self._send(Kind.SIGNATURES, i, self._named(there), *signatures) for i in sorted(there)}
+                return {
+                    i: self._send(Kind.SIGNATURES, i, self._named(there), *signatures)
+                    for i in sorted(there)
+                }
             case _:
                 self._total = self._unmasked()
                 self.due = None
@@ -111,13 +137,17 @@ class Server:
     def total(self) -> Array:
         """The sum over the survivors, modulo 2^64."""  # (words,) uint64
         if self._total is None:
-            raise Withheld("there is no sum: not all steps were made, or too few clients were left")
+            raise Withheld(
+                "there is no sum: not all steps were made, or too few clients were left"
+            )
         return self._total.copy()
 
     def _check_keys(self, sender: int, body: bytes) -> None:
         exactly(body, CARD, "keys")
         keys, signature = body[: 2 * PUBLIC], body[2 * PUBLIC :]
-        if sender in self._known and not signed_by(self._known[sender], signature, keys_text(self.terms, sender, keys)):
+        if sender in self._known and not signed_by(
+            self._known[sender], signature, keys_text(self.terms, sender, keys)
+        ):
             raise Refused(f"the keys of client {sender} are not signed by its node key")
         for key in parts(keys, 0, PUBLIC):
             KeyPair.fresh().agree(key, b"")  # refuses what would stop its neighbours
@@ -136,7 +166,10 @@ class Server:
     def _deliver(self, shares: dict[int, bytes]) -> dict[int, bytes]:
         self._shares, self.due = shares, Kind.MASKED
         for owner in shares:
-            slots = {holder: OWN + ENTRY * slot for slot, holder in enumerate(self._around(owner, self._cards))}
+            slots = {
+                holder: OWN + ENTRY * slot
+                for slot, holder in enumerate(self._around(owner, self._cards))
+            }
             self._slots[owner] = {owner: COMMITMENT, **slots}
         named = self._named(shares)
 
@@ -145,13 +178,18 @@ class Server:
             return shares[owner][start : start + SEALED]
 
         return {
-            i: self._send(Kind.DELIVERY, i, named, *(sealed(peer, i) for peer in self._around(i, shares)))
+            i: self._send(
+                Kind.DELIVERY, i, named, *(sealed(peer, i) for peer in self._around(i, shares))
+            )
             for i in sorted(shares)
-        }  # fmt: skip
+        }
 
     def _name_survivors(self, there: frozenset[int]) -> dict[int, bytes]:
         if not self.terms.graph.enough(self._flags(there), self._flags(self._shares)):
-            self._withhold(f"a client has fewer than {self.terms.quorum} survivors among its neighbours and itself")
+            self._withhold(
+                f"a client has fewer than {self.terms.quorum} survivors among its neighbours and"
+                " itself"
+            )
         self.survivors = there
         self.due = Kind.SIGNED if self.terms.consistency else Kind.UNMASK
         return {i: self._send(Kind.SURVIVORS, i, self._named(there)) for i in sorted(there)}
@@ -162,29 +200,39 @@ class Server:
         for owner, share in zip(owners, parts(body, 0, SHARE), strict=True):
             which = OF_SEED if owner in self.survivors else OF_KEY
             start = self._slots[owner][sender] + DIGEST * (which == OF_KEY)
-            if digest(self.terms, owner, sender, which, share) != self._shares[owner][start : start + DIGEST]:
+            if (
+                digest(self.terms, owner, sender, which, share)
+                != self._shares[owner][start : start + DIGEST]
+            ):
                 raise Refused(
-                    f"client {sender} revealed a share that does not fit what client {owner} published of it: "
-                    "one of the two tampered with it"
+                    f"client {sender} revealed a share that does not fit what client {owner}"
+                    " published of it: one of the two tampered with it"
                 )
         for owner, share in zip(owners, parts(body, 0, SHARE), strict=True):
             point = self.terms.graph.point(owner, sender)
             self._revealed.setdefault(owner, {})[point] = int.from_bytes(share, "big")
 
     def _unmasked(self) -> Array:
-        """The masked words' sum without the survivors' own masks and without those that they share with drop-outs."""
+        """The masked words' sum without the survivors' own masks and without those that they share
+        with drop-outs."""
         total, words, terms = self._sum.copy(), self.terms.words, self.terms
         for owner in sorted(self.survivors):
             seed = self._reconstructed(owner)
             if commitment(terms, owner, seed) != self._shares[owner][:COMMITMENT]:
-                self._withhold(f"the shares of client {owner} do not give the seed that it committed to")
+                self._withhold(
+                    f"the shares of client {owner} do not give the seed that it committed to"
+                )
             total -= stream(seed, words)
         for owner in sorted(self._shares.keys() - self.survivors):
             pair = KeyPair.of(self._reconstructed(owner))
             if pair.public != self._cards[owner][PUBLIC : 2 * PUBLIC]:
-                self._withhold(f"the shares of client {owner} do not give the private key of its public one")
+                self._withhold(
+                    f"the shares of client {owner} do not give the private key of its public one"
+                )
             for peer in self.survivors.intersection(self._around(owner, self._shares)):
-                key = pair.agree(self._cards[peer][PUBLIC : 2 * PUBLIC], mask_use(terms, owner, peer))
+                key = pair.agree(
+                    self._cards[peer][PUBLIC : 2 * PUBLIC], mask_use(terms, owner, peer)
+                )
                 mask = stream(key, words)
                 if peer < owner:
                     total -= mask
@@ -195,10 +243,15 @@ class Server:
     def _reconstructed(self, owner: int) -> bytes:
         revealed = self._revealed.get(owner, {})
         if len(revealed) < self.terms.quorum:
-            self._withhold(f"client {owner}: {len(revealed)} shares were revealed, {self.terms.quorum} are needed")
+            self._withhold(
+                f"client {owner}: {len(revealed)} shares were revealed, {self.terms.quorum} are"
+                " needed"
+            )
         points = tuple(sorted(revealed)[: self.terms.quorum])
         secret = combine(points, [revealed[point] for point in points])
-        return (secret % 2**256).to_bytes(32, "big")  # beyond 2^256 it is false, as what was published will show
+        return (secret % 2**256).to_bytes(
+            32, "big"
+        )  # beyond 2^256 it is false, as what was published will show
 
     def _send(self, kind: Kind, receiver: int, *body: bytes) -> bytes:
         return pack(self.terms, kind, SERVER, receiver, *body)

@@ -1,11 +1,12 @@
 """Secret sharing by polynomials (Shamir, CACM 1979; doi:10.1145/359168.359176).
 
-A secret s is the value at 0 of a random polynomial of degree q - 1 over the numbers modulo a prime; a share is its
-value at a point 1, 2, ... Any q shares give s = sum_i lambda_i share_i with lambda_i = prod_{j != i} x_j / (x_j - x_i);
-any q - 1 of them are equally likely under every secret.
+A secret s is the value at 0 of a random polynomial of degree q - 1 over the numbers modulo a
+prime; a share is its value at a point 1, 2, ... Any q shares give s = sum_i lambda_i share_i with
+lambda_i = prod_{j != i} x_j / (x_j - x_i); any q - 1 of them are equally likely under every
+secret.
 
-The prime is 2^256 + 297, the smallest above 2^256: it holds every 32 byte secret, and a share takes 33 bytes (those of
-2^521 - 1, the next Mersenne prime that is large enough, would take 66).
+The prime is 2^256 + 297, the smallest above 2^256: it holds every 32 byte secret, and a share
+takes 33 bytes (those of 2^521 - 1, the next Mersenne prime that is large enough, would take 66).
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def split(secret: int, quorum: int, points: Sequence[int], prime: int = PRIME) -
     for x in points:
         value = 0
         for coefficient in higher:
-            value = value * x + coefficient  # exact: points are small, so it is cheaper to reduce once, at the end
+            value = (
+                value * x + coefficient
+            )  # exact: points are small, so it is cheaper to reduce once, at the end
         shares.append((value * x + secret) % prime)
     return shares
 

@@ -1,4 +1,5 @@
-"""What robust rules promise whatever is sent, which numbers of clients they refuse, and what they say of others."""
+"""What robust rules promise whatever is sent, which numbers of clients they refuse, and what they
+say of others."""
 
 import numpy as np
 import pytest
@@ -7,18 +8,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from foltr.aggregators.bucketing import Bucketing
-from foltr.aggregators.bulyan import Bulyan
-from foltr.aggregators.centered_clipping import CenteredClipping
-from foltr.aggregators.dnc import DnC
-from foltr.aggregators.fltrust import FLTrust
-from foltr.aggregators.geometric_median import GeometricMedian
-from foltr.aggregators.krum import Krum
-from foltr.aggregators.mean import Mean
-from foltr.aggregators.median import Median
-from foltr.aggregators.multi_krum import MultiKrum
-from foltr.aggregators.nnm import NNM
-from foltr.aggregators.trimmed_mean import TrimmedMean
+from foltr.components.aggregators.bucketing import Bucketing
+from foltr.components.aggregators.bulyan import Bulyan
+from foltr.components.aggregators.centered_clipping import CenteredClipping
+from foltr.components.aggregators.dnc import DnC
+from foltr.components.aggregators.fltrust import FLTrust
+from foltr.components.aggregators.geometric_median import GeometricMedian
+from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.mean import Mean
+from foltr.components.aggregators.median import Median
+from foltr.components.aggregators.multi_krum import MultiKrum
+from foltr.components.aggregators.nnm import NNM
+from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.seeds import stream
@@ -37,7 +38,11 @@ TWO = [  # rules that assume two attackers, for cohorts of eleven
     NNM(rule=TrimmedMean(malicious=2), malicious=2),
     Bucketing(rule=Median(), size=2),
 ]
-OTHERS = [CenteredClipping(radius=0.5, iterations=3), FLTrust(), Bucketing(rule=CenteredClipping(), size=3)]
+OTHERS = [
+    CenteredClipping(radius=0.5, iterations=3),
+    FLTrust(),
+    Bucketing(rule=CenteredClipping(), size=3),
+]
 
 
 def cohort(updates, weights=None, trusted=None):
@@ -89,7 +94,9 @@ def test_longer_updates_give_a_longer_direction(rule):
     np.testing.assert_allclose(direction_of(rule, scaled), -4.0 * direction_of(rule, c), rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", [TrimmedMean(malicious=2), Median(), Bulyan(malicious=2)], ids=repr)
+@pytest.mark.parametrize(
+    "rule", [TrimmedMean(malicious=2), Median(), Bulyan(malicious=2)], ids=repr
+)
 @given(ours=honest, theirs=sent, order=st.permutations(range(11)))
 @settings(max_examples=100, deadline=None)
 def test_two_attackers_cannot_leave_the_range_of_the_others(rule, ours, theirs, order):
@@ -122,7 +129,9 @@ def test_however_loud_two_of_eleven_are(rule, loud):
 def test_centred_clipping_moves_by_the_radius_at_most(loud):
     """One of ten moves it by a tenth of the radius, whatever it sends."""
     rule, ours = CenteredClipping(radius=0.5), 0.1 * normals(10, 4, "clip")
-    before, after = (direction_of(rule, cohort([*ours[:9], last])) for last in (np.zeros(4), np.full(4, loud)))
+    before, after = (
+        direction_of(rule, cohort([*ours[:9], last])) for last in (np.zeros(4), np.full(4, loud))
+    )
     assert np.linalg.norm(after - before) <= 0.05 + 1e-12
 
 
@@ -158,15 +167,19 @@ def test_the_geometric_median_is_one():
 
 
 def test_the_geometric_median_of_heavy_clients_against_many_attackers():
-    """Four of weight 1 at a million, three of weight 2 around 0. From there the distance to the former is a constant
-    minus <z, e>, e the direction to them: what is left is minimised by SciPy."""
+    """Four of weight 1 at a million, three of weight 2 around 0. From there the distance to the
+    former is a constant minus <z, e>, e the direction to them: what is left is minimised by
+    SciPy."""
     ours, e = (0.1 * normals(3, 5, "heavy")).astype(float), np.full(5, 5**-0.5)
     c = cohort([*np.full((4, 5), 1e6), *ours], weights=[1, 1, 1, 1, 2, 2, 2])
 
     def left(z):
         return 2.0 * np.sqrt(np.square(ours - z).sum(axis=1) + 1e-14).sum() - 4.0 * (z @ e)
 
-    best = min((minimize(left, start, method="BFGS") for start in (*ours, ours.mean(axis=0))), key=lambda r: r.fun)
+    best = min(
+        (minimize(left, start, method="BFGS") for start in (*ours, ours.mean(axis=0))),
+        key=lambda r: r.fun,
+    )
     np.testing.assert_allclose(direction_of(GeometricMedian(), c), best.x, atol=1e-4)
 
 
@@ -174,7 +187,11 @@ def test_dnc_draws_coordinates_by_address_and_drops_more_with_more_iterations():
     updates = normals(20, 30, "dnc")
     c = cohort(updates)
     few = DnC(malicious=3, coordinates=5)
-    assert direction_of(few, c, 1).tolist() == direction_of(few, c, 1).tolist() != direction_of(few, c, 2).tolist()
+    assert (
+        direction_of(few, c, 1).tolist()
+        == direction_of(few, c, 1).tolist()
+        != direction_of(few, c, 2).tolist()
+    )
     kept = []
     for iterations in (1, 4):  # the updates are independent: the direction tells who is in it
         direction = direction_of(DnC(malicious=3, coordinates=5, iterations=iterations), c)
@@ -185,9 +202,15 @@ def test_dnc_draws_coordinates_by_address_and_drops_more_with_more_iterations():
 
 
 def test_mixing_brings_honest_clients_together():
-    """Half of the distance that two groups of honest clients have goes away, and so does Krum's bias to one of them."""
-    groups = np.concatenate([np.full((5, 2), -1.0), np.full((6, 2), 1.0)]) + 0.01 * normals(11, 2, "groups")
-    bare, after = (abs(direction_of(r, cohort(groups))).max() for r in (Krum(malicious=1), NNM(Krum(malicious=1), 1)))
+    """Half of the distance that two groups of honest clients have goes away, and so does Krum's
+    bias to one of them."""
+    groups = np.concatenate([np.full((5, 2), -1.0), np.full((6, 2), 1.0)]) + 0.01 * normals(
+        11, 2, "groups"
+    )
+    bare, after = (
+        abs(direction_of(r, cohort(groups))).max()
+        for r in (Krum(malicious=1), NNM(Krum(malicious=1), 1))
+    )
     assert bare > 0.9 and after < 0.3
 
 
@@ -196,15 +219,25 @@ BOUNDS = [  # rule, the most clients that it refuses, what the refusal says
     (MultiKrum(malicious=0), 2, "n > m + 2, at least 3"),
     (TrimmedMean(malicious=5), 10, "n > 2m, at least 11"),
     (Bulyan(malicious=2), 10, "n >= 4m + 3, at least 11"),
-    (DnC(malicious=2, strictness=1.5, iterations=3), 9, "n > iterations x ceil(strictness x m), at least 10"),
+    (
+        DnC(malicious=2, strictness=1.5, iterations=3),
+        9,
+        "n > iterations x ceil(strictness x m), at least 10",
+    ),
     (NNM(rule=Median(), malicious=4), 4, "n > m, at least 5"),
     (NNM(rule=Bulyan(malicious=2), malicious=2), 10, "n >= 4m + 3, at least 11"),
     (Bucketing(rule=Krum(malicious=2), size=3), 12, "makes 4 buckets of 12 clients: Krum"),
-    (NNM(rule=Bucketing(rule=TrimmedMean(malicious=1), size=2), malicious=1), 4, "makes 2 buckets of 4 clients"),
+    (
+        NNM(rule=Bucketing(rule=TrimmedMean(malicious=1), size=2), malicious=1),
+        4,
+        "makes 2 buckets of 4 clients",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("rule", "refused", "told"), BOUNDS, ids=lambda v: repr(v) if not isinstance(v, int) else "")
+@pytest.mark.parametrize(
+    ("rule", "refused", "told"), BOUNDS, ids=lambda v: repr(v) if not isinstance(v, int) else ""
+)
 def test_too_few_clients_are_refused_and_too_few_messages_withheld(rule, refused, told):
     for n in range(1, refused + 1):
         with pytest.raises(Mistake) as mistake:
@@ -217,9 +250,13 @@ def test_too_few_clients_are_refused_and_too_few_messages_withheld(rule, refused
 
 
 def test_what_lies_outside_a_proof_is_told():
-    assert Krum(malicious=4).fits(10) == ("Krum's proof needs n > 2m + 2 = 10: here n = 10, m = 4",)
+    assert Krum(malicious=4).fits(10) == (
+        "Krum's proof needs n > 2m + 2 = 10: here n = 10, m = 4",
+    )
     assert Krum(malicious=4).fits(11) == () == Krum(malicious=3).fits(10)
-    assert MultiKrum(malicious=4).fits(10) == ("Multi-Krum's proof needs n > 2m + 2 = 10: here n = 10, m = 4",)
+    assert MultiKrum(malicious=4).fits(10) == (
+        "Multi-Krum's proof needs n > 2m + 2 = 10: here n = 10, m = 4",
+    )
     assert DnC(malicious=5).fits(10) == ("DnC assumes n > 2m = 10: here n = 10, m = 5",)
     assert NNM(rule=Krum(malicious=4), malicious=5).fits(10) == (
         "NNM's proof needs n > 2m = 10: here n = 10, m = 5",
@@ -229,7 +266,14 @@ def test_what_lies_outside_a_proof_is_told():
         "Bucketing(rule=Krum(malicious=2, squared=False), size=2) makes 5 buckets of 10 clients: "
         "Krum's proof needs n > 2m + 2 = 6: here n = 5, m = 2",
     )
-    for quiet in (TrimmedMean(malicious=4), Median(), GeometricMedian(), CenteredClipping(), FLTrust(), Mean()):
+    for quiet in (
+        TrimmedMean(malicious=4),
+        Median(),
+        GeometricMedian(),
+        CenteredClipping(),
+        FLTrust(),
+        Mean(),
+    ):
         assert quiet.fits(10) == ()
 
 
@@ -260,7 +304,9 @@ def test_impossible_settings_are_refused(spec):
 
 
 def test_a_rule_inside_a_rule_is_a_spec():
-    spec = "NNM(rule=Bucketing(rule=CenteredClipping(radius=2, iterations=1), size=3), malicious=2)"
+    spec = (
+        "NNM(rule=Bucketing(rule=CenteredClipping(radius=2, iterations=1), size=3), malicious=2)"
+    )
     rule = aggregators.build(spec)
     assert rule.rule.rule == CenteredClipping(radius=2.0) and aggregators.build(repr(rule)) == rule
     assert not rule.keeps_agreement and rule.trusted == 0 and rule.looks_at == "rows"

@@ -7,22 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foltr import gating
-from foltr.aggregators.centered_clipping import CenteredClipping
-from foltr.aggregators.fltrust import FLTrust
-from foltr.aggregators.gated import FEW, Gated
-from foltr.aggregators.krum import Krum
-from foltr.aggregators.mean import Mean
-from foltr.aggregators.median import Median
+from foltr.components.aggregators import _gating as gating
+from foltr.components.aggregators.centered_clipping import CenteredClipping
+from foltr.components.aggregators.fltrust import FLTrust
+from foltr.components.aggregators.gated import FEW, Gated
+from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.mean import Mean
+from foltr.components.aggregators.median import Median
+from foltr.components.learners.pdgd import PDGD
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Server, federate, participants
-from foltr.learners.pdgd import PDGD
+from foltr.runs.setup import delivery_of, engine_of, population_of
 from foltr.seeds import stream
+from foltr.simulation.malicious import Malicious
 from foltr.spec import aggregators, attacks
-from foltr.staging import Malicious, delivery_of, engine_of, population_of
-from foltr.threads import Threads
+from foltr.system.threads import Threads
 
 
 def noise(n, d, t, seed=1):
@@ -50,13 +51,16 @@ def test_honest_clients_are_averaged_by_the_same_bits():
     sent = [cohort(0.3 + noise(10, 20, t), weights=np.arange(1, 11)) for t in range(400)]
     told, _ = rounds(Gated(), sent)
     assert not set().union(*(suspects for _, suspects in told))
-    assert all(d.tobytes() == Mean().combine(c).tobytes() for c, (d, _) in zip(sent, told, strict=True))
+    assert all(
+        d.tobytes() == Mean().combine(c).tobytes() for c, (d, _) in zip(sent, told, strict=True)
+    )
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 @pytest.mark.parametrize("common", [0.0, 20.0])  # what all have in common may be much or little
 def test_who_pulls_elsewhere_is_found_and_left_out(m, common):
-    """Of noise of length sqrt(20) the shift is a third; not one message of 10 clients shows who is shifted."""
+    """Of noise of length sqrt(20) the shift is a third; not one message of 10 clients shows who is
+    shifted."""
     shift = np.where(np.arange(10) < m, 1.5 / np.sqrt(20), 0.0)[:, None]
     sent = [cohort(common + noise(10, 20, t) + shift) for t in range(300)]
     told, _ = rounds(Gated(), sent)
@@ -67,8 +71,8 @@ def test_who_pulls_elsewhere_is_found_and_left_out(m, common):
 
 
 def test_distances_are_one_for_honest_clients_and_grow_with_every_round_of_a_shift():
-    """Means over 40 repetitions of 20 clients: D is 1; a shift of squared length 3 adds 3 / 30 a round, less what the
-    shifted client adds to the scale."""
+    """Means over 40 repetitions of 20 clients: D is 1; a shift of squared length 3 adds 3 / 30 a
+    round, less what the shifted client adds to the scale."""
     honest, shifted, t = [], [], 60
     for seed in range(40):
         pull = np.where(np.arange(20) == 7, np.sqrt(3 / 30), 0.0)[:, None]
@@ -102,7 +106,10 @@ def test_majorities_are_never_suspected():
 def test_neither_order_nor_units_matter(order, scale):
     pull = np.where(np.arange(9) == 4, 2.0, 0.0)[:, None]
     sent = [cohort(noise(9, 6, t) + pull) for t in range(12)]
-    other = [replace(c.only(np.array(order)), updates=np.float32(scale) * c.updates[list(order)]) for c in sent]
+    other = [
+        replace(c.only(np.array(order)), updates=np.float32(scale) * c.updates[list(order)])
+        for c in sent
+    ]
     (one, memory), (two, again) = rounds(Gated(), sent), rounds(Gated(), other)
     assert one[-1][1] == {4}
     for (d, suspects), (e, same) in zip(one, two, strict=True):
@@ -125,14 +132,17 @@ def test_long_updates_are_left_out_once():
     long = usual[-1].updates.copy()
     long[3] *= 8.0
     told, _ = rounds(Gated(), [*usual, cohort(long), usual[0]])
-    np.testing.assert_array_equal(told[-2][0], Mean().combine(cohort(long).only(np.arange(10) != 3)))
+    np.testing.assert_array_equal(
+        told[-2][0], Mean().combine(cohort(long).only(np.arange(10) != 3))
+    )
     assert not told[-2][1] and not told[-1][1]
     np.testing.assert_array_equal(told[-1][0], Mean().combine(usual[0]))
 
 
 @pytest.mark.parametrize("loud", [1e6, 1e18, 3e38])
 def test_shouting_is_of_no_use(loud):
-    """Four of eleven, from the first round on; what they leave in memory does not hide what they do later."""
+    """Four of eleven, from the first round on; what they leave in memory does not hide what they
+    do later."""
     sent = []
     for t in range(30):
         updates = 5.0 + 0.1 * noise(11, 4, t)
@@ -168,7 +178,9 @@ def test_clients_that_take_part_now_and_then_are_remembered():
         memory = rule(c, memory, stream(0, "server", t))[1]
     ids, _, tallies, _ = memory
     assert ids.tolist() == list(range(60))
-    np.testing.assert_allclose(tallies[:, gating.WEIGHT], 2000 * (1 - (1 - 1 / 2000) ** seen), rtol=1e-9)
+    np.testing.assert_allclose(
+        tallies[:, gating.WEIGHT], 2000 * (1 - (1 - 1 / 2000) ** seen), rtol=1e-9
+    )
     assert rule.suspects(memory).tolist() == [0, 1, 2]
 
 
@@ -180,7 +192,9 @@ def test_the_fallback_combines_the_rest_if_many_are_left_out():
         sent[:left_out] *= 1000.0
         rest = cohort(sent).only(np.arange(left_out, 40))
         expected = Median() if left_out == many else Mean()
-        np.testing.assert_array_equal(rounds(rule, [cohort(sent)])[0][0][0], expected.combine(rest))
+        np.testing.assert_array_equal(
+            rounds(rule, [cohort(sent)])[0][0][0], expected.combine(rest)
+        )
 
 
 def test_a_fallback_keeps_its_own_memory():
@@ -217,7 +231,9 @@ def test_what_it_says_of_itself():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"horizon": 0}, {"limit": 0.0}, {"uneven": 0.5}, {"longest": 0.9}], ids=lambda w: next(iter(w))
+    "wrong",
+    [{"horizon": 0}, {"limit": 0.0}, {"uneven": 0.5}, {"longest": 0.9}],
+    ids=lambda w: next(iter(w)),
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(Mistake, match=next(iter(wrong))):
@@ -227,12 +243,20 @@ def test_impossible_settings_are_refused(wrong):
 @pytest.mark.parametrize("attack", ["DataPoisoning()", "MinMax()", "FangTrimmed(knowledge='all')"])
 def test_in_a_federation_the_suspects_are_the_malicious(attack):
     e = Experiment(
-        clients=10, learner=PDGD(sessions=10), attack=attacks.build(attack), malicious=3, aggregator=Gated(), rounds=80
+        clients=10,
+        learner=PDGD(sessions=10),
+        attack=attacks.build(attack),
+        malicious=3,
+        aggregator=Gated(),
+        rounds=80,
     )
     data = e.data.load("train")
     population = population_of(e, data)
     params = e.ranker.init(data.width, stream(e.seed, "init"))
-    server, engine = Server(e.learner, e.aggregator, e.optimizer), engine_of(e, population, params, Threads(1), "local")
+    server, engine = (
+        Server(e.learner, e.aggregator, e.optimizer),
+        engine_of(e, population, params, Threads(1), "local"),
+    )
 
     def choose(t):
         return participants(e.clients, 1.0, e.seed, t)
@@ -242,7 +266,16 @@ def test_in_a_federation_the_suspects_are_the_malicious(attack):
     def record(state, sent, observed):
         left_out.append(set(e.aggregator.suspects(state.aggregator).tolist()))
 
-    federate(server, engine, server.init(params), e.rounds, choose, e.seed, record, delivery_of(e, population))
+    federate(
+        server,
+        engine,
+        server.init(params),
+        e.rounds,
+        choose,
+        e.seed,
+        record,
+        delivery_of(e, population),
+    )
     malicious = set(Malicious(e.clients, 3, False, e.seed).members(0).tolist())
     assert left_out[-1] == malicious
     assert all(suspects <= malicious for suspects in left_out)
@@ -250,6 +283,9 @@ def test_in_a_federation_the_suspects_are_the_malicious(attack):
 
 @pytest.mark.parametrize("around", ["NNM(rule=Gated())", "Bucketing(rule=Gated(), size=2)"])
 def test_it_must_see_clients_and_no_mixtures_of_them(around):
-    with pytest.raises(Mistake, match=r"Gated.* remembers single clients, and \w+ mixes them first: put it outside"):
+    with pytest.raises(
+        Mistake,
+        match=r"Gated.* remembers single clients, and \w+ mixes them first: put it outside",
+    ):
         aggregators.build(around)
     assert aggregators.build("Gated(fallback=NNM(rule=Median()))").knows_clients

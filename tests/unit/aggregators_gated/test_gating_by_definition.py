@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foltr import gating
+from foltr.components.aggregators import _gating as gating
 from foltr.kernels import gated as kernel
 from foltr.seeds import stream
 

@@ -1,4 +1,5 @@
-"""The search for a message that Krum picks: compiled against plain, and what it finds against the rules themselves."""
+"""The search for a message that Krum picks: compiled against plain, and what it finds against the
+rules themselves."""
 
 import math
 
@@ -7,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foltr.aggregators.krum import Krum
-from foltr.aggregators.multi_krum import MultiKrum
-from foltr.attacks.fang_krum import FangKrum
-from foltr.attacks.fang_multi_krum import FangMultiKrum
 from foltr.cohorts import by_definition as plain
+from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.multi_krum import MultiKrum
+from foltr.components.attacks._crafting import LEAST, away, by_definition, picked
+from foltr.components.attacks.fang_krum import FangKrum
+from foltr.components.attacks.fang_multi_krum import FangMultiKrum
 from foltr.core import Cohort
-from foltr.crafting import LEAST, away, by_definition, picked
 from foltr.seeds import stream
 
 SEEDS = st.integers(0, 2**40)
@@ -33,7 +34,13 @@ def signs_of(updates):
 
 
 @squares
-@given(seed=SEEDS, m=st.integers(1, 5), more=st.integers(2, 8), d=DIMENSIONS, shift=st.floats(-2.0, 2.0))
+@given(
+    seed=SEEDS,
+    m=st.integers(1, 5),
+    more=st.integers(2, 8),
+    d=DIMENSIONS,
+    shift=st.floats(-2.0, 2.0),
+)
 @settings(max_examples=60, deadline=None)
 def test_full_knowledge_finds_what_the_definition_finds(squared, seed, m, more, d, shift):
     n = 2 * m + more
@@ -45,7 +52,13 @@ def test_full_knowledge_finds_what_the_definition_finds(squared, seed, m, more, 
 
 
 @squares
-@given(seed=SEEDS, m=st.integers(1, 9), d=DIMENSIONS, shift=st.floats(-2.0, 2.0), start=st.floats(0.01, 10.0))
+@given(
+    seed=SEEDS,
+    m=st.integers(1, 9),
+    d=DIMENSIONS,
+    shift=st.floats(-2.0, 2.0),
+    start=st.floats(0.01, 10.0),
+)
 @settings(max_examples=60, deadline=None)
 def test_own_knowledge_finds_what_the_definition_finds(squared, seed, m, d, shift, start):
     own, nearest = normals(seed, m, d, shift), max(1, m - 2)
@@ -57,14 +70,20 @@ def test_own_knowledge_finds_what_the_definition_finds(squared, seed, m, d, shif
 
 @squares
 @given(
-    seed=SEEDS, m=st.integers(1, 4), d=st.integers(1, 20), untouched=st.integers(0, 20), factor=st.floats(1.001, 100.0)
+    seed=SEEDS,
+    m=st.integers(1, 4),
+    d=st.integers(1, 20),
+    untouched=st.integers(0, 20),
+    factor=st.floats(1.001, 100.0),
 )
 @settings(max_examples=60, deadline=None)
 def test_beyond_the_bound_nothing_is_picked(squared, seed, m, d, untouched, factor):
-    """The theorem of Fang et al. for Krum, and its twin for squares: r from (n - 2m - 1) r^2. Columns that nobody
-    changes, where s_j = 0, do not count."""
+    """The theorem of Fang et al. for Krum, and its twin for squares: r from (n - 2m - 1) r^2.
+    Columns that nobody changes, where s_j = 0, do not count."""
     n = 10
-    honest = np.concatenate([normals(seed, n - m, d), np.zeros((n - m, untouched), np.float32)], axis=1)
+    honest = np.concatenate(
+        [normals(seed, n - m, d), np.zeros((n - m, untouched), np.float32)], axis=1
+    )
     signs, scored = signs_of(honest), plain.krum_scores
     assert np.count_nonzero(signs) == d
     r = scored(plain.distances(honest), n - m - 2, squared).min() / (n - 2 * m - 1)
@@ -91,7 +110,9 @@ def round_of(seed, n, m, d, shift):
 def test_krum_follows_the_crafted_update(squared, seed, m, d, shift):
     """Unless the search has given up."""
     c, malicious = round_of(seed, 10, m, d, shift)
-    crafted = FangKrum(knowledge="all", squared=squared).craft(c, malicious, np.zeros(d, np.float32), stream(1, "a"))
+    crafted = FangKrum(knowledge="all", squared=squared).craft(
+        c, malicious, np.zeros(d, np.float32), stream(1, "a")
+    )
     assert (crafted == crafted[0]).all()
     updates = c.updates.copy()
     updates[malicious] = crafted
@@ -104,7 +125,9 @@ def test_krum_follows_the_crafted_update(squared, seed, m, d, shift):
 @settings(max_examples=60, deadline=None)
 def test_multi_krum_averages_all_crafted_updates(seed, m, d, shift):
     c, malicious = round_of(seed, 10, m, d, shift)
-    crafted = FangMultiKrum(knowledge="all").craft(c, malicious, np.zeros(d, np.float32), stream(1, "a"))
+    crafted = FangMultiKrum(knowledge="all").craft(
+        c, malicious, np.zeros(d, np.float32), stream(1, "a")
+    )
     if np.abs(crafted).max() < LEAST:
         return
     updates = c.updates.copy()
@@ -113,14 +136,18 @@ def test_multi_krum_averages_all_crafted_updates(seed, m, d, shift):
     scores = plain.krum_scores(plain.distances(updates), 10 - m - 2)
     best = np.argsort(scores, kind="stable")[: 10 - m]
     assert set(np.flatnonzero(malicious)) <= set(best)
-    np.testing.assert_allclose(MultiKrum(malicious=m).combine(seen), updates[best].mean(axis=0, dtype=float), atol=1e-6)
+    np.testing.assert_allclose(
+        MultiKrum(malicious=m).combine(seen), updates[best].mean(axis=0, dtype=float), atol=1e-6
+    )
 
 
 def test_updates_that_agree_or_are_nothing_end_the_search():
     for value in (0.0, 1.0):
         same = np.full((7, 4), value, np.float32)
         scale, copies = picked(same, signs_of(same), 3, 3, 5, 1, False, None)
-        assert copies == 0 and 0.0 <= scale < LEAST  # honest ones are nearer to each other: nothing to gain
+        assert (
+            copies == 0 and 0.0 <= scale < LEAST
+        )  # honest ones are nearer to each other: nothing to gain
     zeros = np.zeros((3, 4), np.float32)
     assert picked(zeros, signs_of(zeros), 1, 2, 1, 1, False, 0.0) == (0.0, 0)
 
@@ -133,7 +160,8 @@ def test_many_clients():
 
 
 @pytest.mark.parametrize(
-    ("direction", "expected"), [("std", (-1.0, -2.0)), ("sign", (1.0, -1.0)), ("unit", (0.6, -0.8))]
+    ("direction", "expected"),
+    [("std", (-1.0, -2.0)), ("sign", (1.0, -1.0)), ("unit", (0.6, -0.8))],
 )
 def test_where_to_push(direction, expected):
     updates = np.array([[-4.0, 6.0], [-2.0, 2.0]])

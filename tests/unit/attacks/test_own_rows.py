@@ -1,13 +1,14 @@
-"""Attacks that need no knowledge look at nobody; draws of one malicious client are not those of another."""
+"""Attacks that need no knowledge look at nobody; draws of one malicious client are not those of
+another."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from foltr.attacks.compromised_model import CompromisedModel
-from foltr.attacks.data_poisoning import DataPoisoning
-from foltr.attacks.fang_trimmed import FangTrimmed
+from foltr.components.attacks.compromised_model import CompromisedModel
+from foltr.components.attacks.data_poisoning import DataPoisoning
+from foltr.components.attacks.fang_trimmed import FangTrimmed
 from foltr.core import Cohort
 from foltr.errors import Mistake
 from foltr.seeds import stream
@@ -38,7 +39,10 @@ def test_malicious_clients_draw_for_themselves(knowledge):
     later = FangTrimmed(knowledge=knowledge).craft(c, malicious, PARAMS, stream(2, "attack"))
     assert (sent != later).all()
     numbered = replace(c, clients=c.clients + 1)
-    assert (sent != FangTrimmed(knowledge=knowledge).craft(numbered, malicious, PARAMS, stream(1, "attack"))).all()
+    assert (
+        sent
+        != FangTrimmed(knowledge=knowledge).craft(numbered, malicious, PARAMS, stream(1, "attack"))
+    ).all()
 
 
 @pytest.mark.parametrize(

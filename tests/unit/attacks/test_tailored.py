@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from foltr.aggregators.mean import Mean
-from foltr.attacks.tailored import Tailored
+from foltr.components.aggregators.mean import Mean
+from foltr.components.attacks.tailored import Tailored
 from foltr.core import Cohort
 from foltr.errors import Mistake
 from foltr.seeds import stream
@@ -40,13 +40,18 @@ def test_it_moves_every_rule_at_least_as_far_as_each_step_that_it_tries(name):
 
 
 def test_whom_it_does_not_know_it_draws_like_its_own(monkeypatch):
-    """Own (0, 7), (4, 7): mu = (2, 7), the spread is (2, 0). Stand-ins weigh as much as own ones on average."""
+    """Own (0, 7), (4, 7): mu = (2, 7), the spread is (2, 0). Stand-ins weigh as much as own ones
+    on average."""
     tried, combine, n = [], Mean.combine, 4002
-    monkeypatch.setattr(Mean, "combine", lambda self, cohort: tried.append(cohort) or combine(self, cohort))
+    monkeypatch.setattr(
+        Mean, "combine", lambda self, cohort: tried.append(cohort) or combine(self, cohort)
+    )
     updates = np.full((n, 2), 99.0, np.float32)
     updates[:2] = [(0, 7), (4, 7)]
     c = Cohort(np.arange(n), updates, np.r_[1.0, 3.0, np.full(n - 2, 50.0)])
-    Tailored(rule=Mean(), knowledge="own").craft(c, np.arange(n) < 2, np.zeros(2, np.float32), stream(4, "attack"))
+    Tailored(rule=Mean(), knowledge="own").craft(
+        c, np.arange(n) < 2, np.zeros(2, np.float32), stream(4, "attack")
+    )
     for seen in tried:
         drawn = seen.updates[2:]
         np.testing.assert_allclose(drawn.mean(axis=0), [2, 7], atol=0.1)
@@ -56,11 +61,16 @@ def test_whom_it_does_not_know_it_draws_like_its_own(monkeypatch):
 
 
 def test_the_mean_stands_for_the_servers_own_update():
-    """Honest (3, 1), (3, -1): the server's own is taken for (3, 0), p = (0, -1). (3, -gamma) counts by its cosine c and
-    moves FLTrust by 3 c sqrt(1 - c^2) / (6 / sqrt(10) + c): .507, .577, .439 with gamma = 2, 4, 8, and less at 6, 5,
-    4.5 and 4.25."""
-    c, malicious = Cohort(np.arange(3), np.array([[0, 0], [3, 1], [3, -1]], np.float32), np.ones(3)), np.arange(3) < 1
-    crafted = Tailored(rule="FLTrust()").craft(c, malicious, np.zeros(2, np.float32), stream(4, "attack"))
+    """Honest (3, 1), (3, -1): the server's own is taken for (3, 0), p = (0, -1). (3, -gamma)
+    counts by its cosine c and moves FLTrust by 3 c sqrt(1 - c^2) / (6 / sqrt(10) + c): .507, .577,
+    .439 with gamma = 2, 4, 8, and less at 6, 5, 4.5 and 4.25."""
+    c, malicious = (
+        Cohort(np.arange(3), np.array([[0, 0], [3, 1], [3, -1]], np.float32), np.ones(3)),
+        np.arange(3) < 1,
+    )
+    crafted = Tailored(rule="FLTrust()").craft(
+        c, malicious, np.zeros(2, np.float32), stream(4, "attack")
+    )
     np.testing.assert_allclose(crafted, [[3, -4]], rtol=1e-6)
 
 
@@ -69,11 +79,17 @@ def test_it_refuses_what_its_rule_refuses():
         Tailored(rule="Krum(malicious=4)").fits(6, 2)
     assert Tailored(rule="Krum(malicious=2)").fits(10, 2) == ()
     assert "void" in Tailored(rule="Mean()", knowledge="own").fits(10, 1)[0]
-    assert "takes all clients for equal" in Tailored(rule="Mean()", knowledge="own", direction="unit").fits(10, 1)[0]
+    assert (
+        "takes all clients for equal"
+        in Tailored(rule="Mean()", knowledge="own", direction="unit").fits(10, 1)[0]
+    )
 
 
 def test_it_is_a_spec_with_a_rule_inside():
     from foltr.spec import attacks
 
     attack = attacks.build("Tailored(rule=Krum(malicious=2), direction='sign')")
-    assert attacks.build(repr(attack)) == attack and repr(attack.rule) == "Krum(malicious=2, squared=False)"
+    assert (
+        attacks.build(repr(attack)) == attack
+        and repr(attack.rule) == "Krum(malicious=2, squared=False)"
+    )

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foltr.attacks.min_max import MinMax
-from foltr.attacks.min_sum import MinSum
 from foltr.cohorts import by_definition
+from foltr.components.attacks._crafting import away
+from foltr.components.attacks.min_max import MinMax
+from foltr.components.attacks.min_sum import MinSum
 from foltr.core import Cohort
-from foltr.crafting import away
 from foltr.seeds import stream
 
 ROUNDS = {
@@ -36,12 +36,17 @@ def in_all(x, known):
 @pytest.mark.parametrize(("attack", "limited"), [(MinMax, farthest), (MinSum, in_all)])
 @given(**ROUNDS)
 @settings(max_examples=100, deadline=None)
-def test_the_largest_step_within_the_limit(attack, limited, seed, m, honest, d, shift, direction, knowledge):
+def test_the_largest_step_within_the_limit(
+    attack, limited, seed, m, honest, d, shift, direction, knowledge
+):
     n = m + honest
     updates = (stream(seed, "updates").normals(n * d).reshape(n, d) + shift).astype(np.float32)
     malicious = np.arange(n) < m
     sent = attack(direction=direction, knowledge=knowledge).craft(
-        Cohort(np.arange(n), updates, np.ones(n)), malicious, np.zeros(d, np.float32), stream(1, "attack")
+        Cohort(np.arange(n), updates, np.ones(n)),
+        malicious,
+        np.zeros(d, np.float32),
+        stream(1, "attack"),
     )
     assert (sent == sent[0]).all()
     known = updates[malicious if knowledge == "own" else ~malicious].astype(float)

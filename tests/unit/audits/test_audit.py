@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 import foltr
 from foltr.audits.audit import Effort, audit
 from foltr.audits.telling import lines
-from foltr.cli_audit import audit as command
-from foltr.cli_tools import told
+from foltr.cli.audit import audit as command
+from foltr.cli.tools import told
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.runs.config import written
 from foltr.spec import learners
-from foltr.toml import written
 
 SMALL = {"data": "Synthetic(queries=60)", "clients": 20, "rounds": 5, "evaluate_every": 5}
 QUICK = Effort(queries=12, games=400, trials=100)
@@ -33,7 +33,11 @@ def audited(**fields):
         {},
         {"privacy": "Laplace(epsilon=1.2, clip=0.5)"},
         {"privacy": "Gaussian(noise=1.0, clip=0.5, where='server')", "ranker": "MLP(hidden=2)"},
-        {"privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)", "channel": "SecureSum()", "dropout": 0.1},
+        {
+            "privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)",
+            "channel": "SecureSum()",
+            "dropout": 0.1,
+        },
         {"privacy": "RandomizedReward(p=0.5)", "learner": "ES()", "optimizer": "Adam(lr=0.001)"},
         {"learner": "ES(objective='ctr', antithetic=False)", "users": "PositionBased()"},
     ],
@@ -43,24 +47,36 @@ def test_every_kind_of_experiment_is_audited_and_told(fields):
     found = audited(**fields)
     assert not found.broken and found.labels and found.games
     plain = json.loads(json.dumps(found.plain(), allow_nan=False))
-    assert plain["ledger"]["mechanism"].split("(")[0] == str(fields.get("privacy", "none")).split("(")[0]
+    assert (
+        plain["ledger"]["mechanism"].split("(")[0]
+        == str(fields.get("privacy", "none")).split("(")[0]
+    )
     text = "\n".join(lines(found))
     assert "Which documents were clicked?" in text and "promised" in text
     assert ("Is a client whose update" in text) == ("ES" not in fields.get("learner", ""))
     if "channel" in fields:
-        assert found.view.kind == "sum" and found.view.arriving == 14 and "what this server sees" in text
+        assert (
+            found.view.kind == "sum"
+            and found.view.arriving == 14
+            and "what this server sees" in text
+        )
         assert str(found.view) in plain["promises"]
 
 
 def test_what_is_not_audited_is_said():
     assert audited().left_out == [] and "left out" not in "\n".join(lines(audited()))
-    found = audited(partition="ByLabel(labels=1)", clients=12, attack="LittleIsEnough()", malicious=2)
+    found = audited(
+        partition="ByLabel(labels=1)", clients=12, attack="LittleIsEnough()", malicious=2
+    )
     assert found.left_out == ["ByLabel()", "LittleIsEnough()"] == found.plain()["left_out"]
     assert "alike and honest: ByLabel(), LittleIsEnough() left out" in "\n".join(lines(found))
 
 
 def test_the_same_audit_gives_the_same_numbers():
-    one, two = audited(privacy="Laplace(epsilon=2.0, clip=0.5)"), audited(privacy="Laplace(epsilon=2.0, clip=0.5)")
+    one, two = (
+        audited(privacy="Laplace(epsilon=2.0, clip=0.5)"),
+        audited(privacy="Laplace(epsilon=2.0, clip=0.5)"),
+    )
     assert one.plain() == two.plain()
 
 
@@ -73,8 +89,8 @@ def test_other_users_may_click():
 
 def test_a_broken_promise_is_told_and_counts(monkeypatch):
     """Laplace noise for epsilon 4 that says of itself that it is for 0.2."""
-    from foltr.privacy.events import LaplaceNoise
-    from foltr.privacy.laplace import Laplace
+    from foltr.components.privatizers.laplace import Laplace
+    from foltr.events import LaplaceNoise
 
     boast = (LaplaceNoise(scale=5.0, l1=1.0, d=1, seen="message"),)
     monkeypatch.setattr(Laplace, "events", lambda self, setting: boast)
@@ -91,14 +107,21 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
     with pytest.raises(Mistake, match="3 weights"):
         audit(e, np.zeros(3))
     with pytest.raises(Mistake, match="nobody clicked"):
-        audit(replace(e, users="Cascade(kind='custom', click=(0,0,0), stop=(0,0,0))"), np.zeros(46), None, QUICK)
+        audit(
+            replace(e, users="Cascade(kind='custom', click=(0,0,0), stop=(0,0,0))"),
+            np.zeros(46),
+            None,
+            QUICK,
+        )
     (tmp_path / "mine.py").write_text(LEARNER)
     foltr.use(tmp_path / "mine.py")
     try:
         with pytest.raises(Mistake, match="does not know those of Quiet"):
             audit(Experiment(**SMALL, learner="Quiet()"), np.zeros(46))
     finally:
-        learners.forget(learners.members()["Quiet"].__module__)  # others look at all that is registered
+        learners.forget(
+            learners.members()["Quiet"].__module__
+        )  # others look at all that is registered
 
 
 LEARNER = """
@@ -127,7 +150,10 @@ def call():
 
 
 def test_a_file_is_run_and_audited_and_then_its_run_is(call, tmp_path):
-    file, few = tmp_path / "e.toml", ("--queries", 8, "--games", 300, "--json", "--quiet", "--out", tmp_path / "runs")
+    file, few = (
+        tmp_path / "e.toml",
+        ("--queries", 8, "--games", 300, "--json", "--quiet", "--out", tmp_path / "runs"),
+    )
     file.write_text(written(Experiment(**SMALL)))
     first = call(file, *few)
     assert first.exit_code == 0, first.output

@@ -1,8 +1,9 @@
-"""Every mechanism keeps what the ledger says of it, and the games are sharp enough to see it if one did not.
+"""Every mechanism keeps what the ledger says of it, and the games are sharp enough to see it if
+one did not.
 
-Each game is decided by likelihood ratio; epsilon is shown to be at least something with 99.9 % confidence. A mechanism
-whose promise is exceeded by that is broken, and these tests fail. Twins that are broken on purpose must be caught.
-"""
+Each game is decided by likelihood ratio; epsilon is shown to be at least something with 99.9 %
+confidence. A mechanism whose promise is exceeded by that is broken, and these tests fail. Twins
+that are broken on purpose must be caught."""
 
 from dataclasses import dataclass, replace
 
@@ -11,21 +12,30 @@ import pytest
 
 from foltr.audits.games import epsilon_at_least, judged, play, reach, worst_updates
 from foltr.audits.noise import View, message, summed
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
 from foltr.privacy.accounting import Bound
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
 
 GAMES = 40_000
 LAPLACE = Laplace(epsilon=1.2, clip=1.0)
-CLIENT, SHARES, SERVER = (Gaussian(noise=1.0, clip=1.0, where=where) for where in ("client", "shares", "server"))
-HALF, FULL = GammaShares(epsilon=1.2, sensitivity=3.0), GammaShares(epsilon=1.2, sensitivity=3.0, clip="full")
+CLIENT, SHARES, SERVER = (
+    Gaussian(noise=1.0, clip=1.0, where=where) for where in ("client", "shares", "server")
+)
+HALF, FULL = (
+    GammaShares(epsilon=1.2, sensitivity=3.0),
+    GammaShares(epsilon=1.2, sensitivity=3.0, clip="full"),
+)
 MODEL = View("model", 10, 10)
 
 
 def games(privacy, view, d, played=None, games=GAMES):
     games = min(games, 4000) if view is MODEL else games  # whose noise is drawn round by round
-    return list(play(worst_updates(privacy, np.zeros(d), view.asked), privacy, view, games, 1e-5, 1, played))
+    return list(
+        play(
+            worst_updates(privacy, np.zeros(d), view.asked), privacy, view, games, 1e-5, 1, played
+        )
+    )
 
 
 # a mechanism, what is seen of it, and how close to its promise the game must come in one dimension
@@ -87,11 +97,14 @@ def test_clipping_that_is_left_out_is_caught():
 
 
 def test_shares_that_are_too_small_are_caught():
-    assert all(game.broken for game in games(HALF, summed(3), 1, SharesTooMany(1.2, 3.0), games=5000))
+    assert all(
+        game.broken for game in games(HALF, summed(3), 1, SharesTooMany(1.2, 3.0), games=5000)
+    )
 
 
 def test_the_thesis_ball_with_the_published_code_s_sensitivity_would_be_caught():
-    """A ball of Delta under noise for Delta: what clip='full' would be if the ledger believed its epsilon."""
+    """A ball of Delta under noise for Delta: what clip='full' would be if the ledger believed its
+    epsilon."""
     wider = worst_updates(FULL, np.zeros(1), 5)
     assert all(game.broken for game in play(wider, HALF, summed(5), GAMES, 1e-5, 1))
 
@@ -113,7 +126,8 @@ def test_one_message_of_normal_shares_has_a_promise_of_its_own():
 
 
 def test_the_bound_of_epsilon_is_seldom_wrong():
-    """Two normal variables at distance 1 and delta = 0.1: epsilon is 1.0066... of Balle & Wang; 300 times."""
+    """Two normal variables at distance 1 and delta = 0.1: epsilon is 1.0066... of Balle & Wang;
+    300 times."""
     from foltr.privacy.accounting import normal_epsilon
 
     true, rng, wrong, close = normal_epsilon(1.0, 0.1), np.random.default_rng(0), 0, []
@@ -128,7 +142,9 @@ def test_the_bound_of_epsilon_is_seldom_wrong():
 def test_equal_worlds_are_not_told_apart():
     rng = np.random.default_rng(1)
     ones, zeros = rng.normal(size=(2, 5000))
-    game = judged("same", "view", "unit", ones, zeros, lambda delta: Bound(0.0, delta, "by itself"), 1e-5)
+    game = judged(
+        "same", "view", "unit", ones, zeros, lambda delta: Bound(0.0, delta, "by itself"), 1e-5
+    )
     assert game.at_least == 0.0 and not game.broken and 0.45 < game.right.mean < 0.55
 
 
@@ -139,5 +155,7 @@ def test_reach_finds_updates_that_the_noise_is_not_made_for():
     kept = reach(HALF, np.append(inside, -inside, axis=0), 5)
     assert kept.norm == "L2" and kept.found == pytest.approx(3.0) and not kept.broken
     assert reach(HALF, 1.1 * np.append(inside, -inside, axis=0), 5).broken
-    assert reach(LAPLACE, 10 * inside, 5).norm == "L1" and not reach(LAPLACE, 10 * inside, 5).broken
+    assert (
+        reach(LAPLACE, 10 * inside, 5).norm == "L1" and not reach(LAPLACE, 10 * inside, 5).broken
+    )
     assert reach(None, inside, 5).plain()["allowed"] is None

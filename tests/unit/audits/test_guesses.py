@@ -16,7 +16,7 @@ from foltr.audits.guesses import (
     least_squares_with_weights,
     solved,
 )
-from foltr.rankers.linear import Linear
+from foltr.components.rankers.linear import Linear
 from foltr.seeds import stream
 
 DOCS = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]], np.float32)
@@ -24,17 +24,27 @@ WEIGHTS = np.array([0.3, 0.2, 0.1, 0.4], np.float32)
 
 
 def seen(update, docs=DOCS, weights=WEIGHTS):
-    return Seen(Linear(), weights, docs, docs.T.astype(float), np.asarray(update, float), stream(1))
+    return Seen(
+        Linear(), weights, docs, docs.T.astype(float), np.asarray(update, float), stream(1)
+    )
 
 
 def test_the_seeds_heuristics_by_hand():
-    """Scores (.3, .2, .1) become (.4, .25, .0): risen, risen, fallen; the first is above two more than before."""
+    """Scores (.3, .2, .1) become (.4, .25, .0): risen, risen, fallen; the first is above two more
+    than before."""
     told = seen([0.1, 0.05, -0.1, 0.0])
     assert higher_score(told).clicked.tolist() == [True, True, False]
-    assert higher_distance_count(told).clicked.tolist() == [True, False, False]  # 2, 1, 0 of two others; half is one
+    assert higher_distance_count(told).clicked.tolist() == [
+        True,
+        False,
+        False,
+    ]  # 2, 1, 0 of two others; half is one
     before, after = np.exp([0.3, 0.2, 0.1]), np.exp([0.4, 0.25, 0.0])
     share = after / after.sum() > before / before.sum()
-    assert higher_probability(told).clicked.tolist() == share.tolist() == [True, False, False] or share[1]
+    assert (
+        higher_probability(told).clicked.tolist() == share.tolist() == [True, False, False]
+        or share[1]
+    )
 
 
 def test_least_squares_by_hand():
@@ -76,13 +86,23 @@ def test_random_guesses_are_as_many_as_said_and_differ_by_address():
     docs = np.eye(10, 46, dtype=np.float32)
     one = at_random(3)(seen(np.zeros(46), docs, np.zeros(46, np.float32)))
     assert one.clicked.sum() == 3
-    others = [at_random(4)(replace(seen(np.zeros(46), docs), luck=stream(i))).clicked for i in range(40)]
-    assert all(guess.sum() == 4 for guess in others) and len({tuple(guess) for guess in others}) > 20
+    others = [
+        at_random(4)(replace(seen(np.zeros(46), docs), luck=stream(i))).clicked for i in range(40)
+    ]
+    assert (
+        all(guess.sum() == 4 for guess in others) and len({tuple(guess) for guess in others}) > 20
+    )
     assert at_random(4)(seen(np.zeros(4))).clicked.sum() == 3  # a list of three
 
 
 def test_a_zero_update_and_zero_weights_are_no_news():
     still = seen(np.zeros(4), weights=np.zeros(4, np.float32))
-    for attack in (higher_score, higher_probability, higher_distance_count, least_squares, least_squares_with_weights,
-                   least_deviations):  # fmt: skip
+    for attack in (
+        higher_score,
+        higher_probability,
+        higher_distance_count,
+        least_squares,
+        least_squares_with_weights,
+        least_deviations,
+    ):
         assert not attack(still).clicked.any()

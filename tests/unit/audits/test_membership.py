@@ -1,4 +1,5 @@
-"""Whether a client's update can be found among others, and that noise which is promised to hide it does."""
+"""Whether a client's update can be found among others, and that noise which is promised to hide it
+does."""
 
 import numpy as np
 import pytest
@@ -31,7 +32,9 @@ def test_shares_hide_nothing_in_the_clear_and_much_in_the_sum(found):
     assert rows["sum", 30].auc.low < 0.6 and not rows["sum", 30].game.broken
 
 
-@pytest.mark.parametrize("privacy", ["Laplace(epsilon=1.2, clip=0.3)", "Gaussian(noise=2.0, clip=0.3)"])
+@pytest.mark.parametrize(
+    "privacy", ["Laplace(epsilon=1.2, clip=0.3)", "Gaussian(noise=2.0, clip=0.3)"]
+)
 def test_noise_on_each_message_hides_who_is_there(found, privacy):
     for row in found(privacy, sizes=(2, 10)).values():
         assert not row.game.broken and np.isfinite(row.game.promised.epsilon)

@@ -1,4 +1,5 @@
-"""What the attacker knows of the noise: densities against integrals and oracles, clipping, promises by view."""
+"""What the attacker knows of the noise: densities against integrals and oracles, clipping,
+promises by view."""
 
 import math
 
@@ -7,10 +8,20 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import kstest, laplace, norm
 
-from foltr.audits.noise import View, events_in, kept, log_density, message, of_others, promise, seen, summed
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
+from foltr.audits.noise import (
+    View,
+    events_in,
+    kept,
+    log_density,
+    message,
+    of_others,
+    promise,
+    seen,
+    summed,
+)
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
 
 LAPLACE, GAMMA = Laplace(epsilon=1.2, clip=1.0), GammaShares(epsilon=1.2, sensitivity=3.0)
 
@@ -26,15 +37,25 @@ def chance(privacy, view, low, high):
 
 @pytest.mark.parametrize(
     ("privacy", "view"),
-    [(LAPLACE, message(5)), (GAMMA, summed(5)), (GAMMA, summed(5, 4)), (Gaussian(1.0, 1.0, "shares"), summed(4)),
-     (Gaussian(1.0, 1.0), message(4)), (Gaussian(1.0, 1.0), summed(3))],
+    [
+        (LAPLACE, message(5)),
+        (GAMMA, summed(5)),
+        (GAMMA, summed(5, 4)),
+        (Gaussian(1.0, 1.0, "shares"), summed(4)),
+        (Gaussian(1.0, 1.0), message(4)),
+        (Gaussian(1.0, 1.0), summed(3)),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_draws_have_the_density_that_the_attacker_believes_in(privacy, view):
-    draws = seen(privacy, np.zeros(1, np.float32), view, of_others(privacy, view, 20_000, 1, seed=1), 1, 0)[:, 0]
+    draws = seen(
+        privacy, np.zeros(1, np.float32), view, of_others(privacy, view, 20_000, 1, seed=1), 1, 0
+    )[:, 0]
     for low, high in ((0.1, 0.6), (0.5, 3.0)):
         share = np.mean((draws > low) & (draws < high))
-        assert share == pytest.approx(chance(privacy, view, low, high), abs=4.5 * math.sqrt(share / len(draws)))
+        assert share == pytest.approx(
+            chance(privacy, view, low, high), abs=4.5 * math.sqrt(share / len(draws))
+        )
 
 
 def test_shares_of_a_gamma_sum_are_laplace_and_of_normal_noise_normal():
@@ -45,25 +66,39 @@ def test_shares_of_a_gamma_sum_are_laplace_and_of_normal_noise_normal():
     server = Gaussian(2.0, 0.5, "server")
     view = View("model", 6, 6)
     model = seen(server, np.zeros(3, np.float32), view, of_others(server, view, 2000, 3, 1), 1, 0)
-    assert kstest(model.ravel(), norm(scale=1.0).cdf).pvalue > 1e-3  # of the sum, in units of one client
+    assert (
+        kstest(model.ravel(), norm(scale=1.0).cdf).pvalue > 1e-3
+    )  # of the sum, in units of one client
 
 
 def test_clipping_is_the_privatizers():
     updates = np.array([[3.0, -4.0], [0.1, 0.1], [0.0, 0.0]])
-    np.testing.assert_allclose(kept(LAPLACE, updates, 5), [[3 / 7, -4 / 7], [0.1, 0.1], [0.0, 0.0]])
-    np.testing.assert_allclose(kept(Gaussian(1.0, 1.0), updates, 5), [[0.6, -0.8], [0.1, 0.1], [0.0, 0.0]])
+    np.testing.assert_allclose(
+        kept(LAPLACE, updates, 5), [[3 / 7, -4 / 7], [0.1, 0.1], [0.0, 0.0]]
+    )
+    np.testing.assert_allclose(
+        kept(Gaussian(1.0, 1.0), updates, 5), [[0.6, -0.8], [0.1, 0.1], [0.0, 0.0]]
+    )
     np.testing.assert_array_equal(kept(GAMMA, updates, 5), updates)  # there it is the learner's
     np.testing.assert_array_equal(kept(None, updates, 5), updates)
 
 
 def test_promises_by_who_sees_what():
     assert promise(None, message(5), 3, 1e-5).epsilon == math.inf
-    assert promise(LAPLACE, message(5), 3, 1e-5).epsilon == promise(LAPLACE, summed(9), 3, 1e-5).epsilon == 1.2
+    assert (
+        promise(LAPLACE, message(5), 3, 1e-5).epsilon
+        == promise(LAPLACE, summed(9), 3, 1e-5).epsilon
+        == 1.2
+    )
     assert promise(GAMMA, message(5), 3, 1e-5).epsilon == math.inf
     assert promise(GAMMA, summed(5), 1, 1e-5).epsilon == pytest.approx(1.2, rel=1e-4)
     assert promise(GAMMA, summed(5, 4), 1, 1e-5).epsilon > 1.2
-    assert promise(GAMMA, summed(4, 2), 1, 1e-5).epsilon == math.inf  # half of the noise, or less, is none
+    assert (
+        promise(GAMMA, summed(4, 2), 1, 1e-5).epsilon == math.inf
+    )  # half of the noise, or less, is none
     server = Gaussian(1.0, 1.0, "server")
     assert promise(server, summed(5), 3, 1e-5).epsilon == math.inf
     by_server = promise(server, View("model", 5, 5), 3, 1e-5).epsilon
-    assert by_server == pytest.approx(promise(Gaussian(1.0, 1.0), message(5), 3, 1e-5).epsilon, rel=1e-4)
+    assert by_server == pytest.approx(
+        promise(Gaussian(1.0, 1.0), message(5), 3, 1e-5).epsilon, rel=1e-4
+    )

@@ -1,4 +1,5 @@
-"""What the audit takes for a client's message is what a client of the experiment would send, bit for bit."""
+"""What the audit takes for a client's message is what a client of the experiment would send, bit
+for bit."""
 
 import numpy as np
 import pytest
@@ -7,11 +8,12 @@ from foltr.audits.labels import ABSENT, Inference, _told, infer_labels
 from foltr.audits.noise import message, sent, summed
 from foltr.audits.pdgd_model import Model, click_sets, coefficients
 from foltr.audits.searches import alone, single
+from foltr.components.learners.es import read_messages
+from foltr.components.learners.pdgd import document_weights
 from foltr.errors import Mistake
 from foltr.federation import client_step
-from foltr.learners.es import read_messages
-from foltr.learners.pdgd import document_weights
 from foltr.seeds import stream
+from foltr.world.user import SimulatedUser
 
 PRIVACY = [
     None,
@@ -27,12 +29,25 @@ PRIVACY = [
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=3)"])
 def test_a_message_is_what_client_step_sends(made, privacy, ranker):
     e, params, found = made(privacy=privacy, ranker=ranker)
-    messages = sent(e.privacy, np.stack([search.payload for search in found]), e.cohort, e.seed, e.rounds)
+    messages = sent(
+        e.privacy, np.stack([search.payload for search in found]), e.cohort, e.seed, e.rounds
+    )
     data = e.data.load("vali")
     population = alone(data, e.users, np.array([search.query for search in found]))
     for i in (0, 3, len(found) - 1):
-        user = population.user(i, stream(e.seed, "user", i, e.rounds))
-        args = (single(e), e.ranker, e.privacy, params, np.empty(0, np.float32), user, i, e.cohort, e.rounds, e.seed)
+        user = SimulatedUser(population, i, stream(e.seed, "user", i, e.rounds))
+        args = (
+            single(e),
+            e.ranker,
+            e.privacy,
+            params,
+            np.empty(0, np.float32),
+            user,
+            i,
+            e.cohort,
+            e.rounds,
+            e.seed,
+        )
         np.testing.assert_array_equal(messages[i], client_step(*args)[0].payload)
 
 
@@ -44,7 +59,9 @@ def test_a_privatizer_without_a_compiled_twin_sends_the_same(made):
 
     payloads = np.stack([search.payload for search in found])
     plain = sent(Mine(1.2, 3.0), payloads, 7, seed=2, t=9)
-    np.testing.assert_allclose(plain, sent(e.privacy, payloads, 7, seed=2, t=9), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        plain, sent(e.privacy, payloads, 7, seed=2, t=9), rtol=1e-5, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("pairs", ["shown", "examined"])
@@ -63,8 +80,11 @@ def test_the_weights_of_all_click_sets_are_document_weights(pairs):
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=3)"])
 @pytest.mark.parametrize("pairs", ["shown", "examined"])
 def test_the_model_knows_the_update_of_the_true_clicks(made, privacy, ranker, pairs):
-    """But for noise and float32: the real payload, clipped by the privatizer, is one of the 2^10 calculated ones."""
-    e, params, found = made(privacy=privacy, ranker=ranker, learner=f"PDGD(pairs={pairs!r})", weights=3.0)
+    """But for noise and float32: the real payload, clipped by the privatizer, is one of the 2^10
+    calculated ones."""
+    e, params, found = made(
+        privacy=privacy, ranker=ranker, learner=f"PDGD(pairs={pairs!r})", weights=3.0
+    )
     model = Model(single(e), e.privacy, params, e.rounds)
     quiet = e.privacy if privacy and "server" in privacy else None
     for search in found[:4]:
@@ -76,31 +96,45 @@ def test_the_model_knows_the_update_of_the_true_clicks(made, privacy, ranker, pa
 
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=3)"])
 @pytest.mark.parametrize("privacy", [None, "GammaShares(epsilon=1.2, sensitivity=1.0)"])
-def test_bare_messages_give_all_clicks_away_even_where_the_ball_hides_them_from_least_squares(made, ranker, privacy):
-    """Weights of norm 3 in a ball of 1/2; of a thousand shares a message carries nearly nothing."""
+def test_bare_messages_give_all_clicks_away_even_where_the_ball_hides_them_from_least_squares(
+    made, ranker, privacy
+):
+    """Weights of norm 3 in a ball of 1/2; of a thousand shares a message carries nearly
+    nothing."""
     e, params, found = made(privacy=privacy, ranker=ranker, weights=3.0, clients=10_000)
     rows = {
-        row.attack: row.measures for row in infer_labels(e, params, found, (message(e.cohort),), 1e-5, lambda *_: 0)
+        row.attack: row.measures
+        for row in infer_labels(e, params, found, (message(e.cohort),), 1e-5, lambda *_: 0)
     }
     assert rows["all click sets of PDGD"]["accuracy"].mean > 0.99
     assert rows["least deviations, weights known"]["accuracy"].mean > 0.93
     assert rows["random 3"]["AUC"].low < 0.5 < rows["random 3"]["AUC"].high
     if privacy:
-        assert rows["least squares"]["accuracy"].high < rows["least squares, weights known"]["accuracy"].low
+        assert (
+            rows["least squares"]["accuracy"].high
+            < rows["least squares, weights known"]["accuracy"].low
+        )
 
 
 def test_least_squares_loses_clicks_in_sums_of_more_documents_than_weights(made):
-    """Without noise: 46 weights determine the 20 documents of two clients, and not the 1,000 of a hundred."""
+    """Without noise: 46 weights determine the 20 documents of two clients, and not the 1,000 of a
+    hundred."""
     e, params, found = made(learner="PDGD(pairs='shown')")
     views = (summed(2), summed(10), summed(100))
-    rows = {(row.attack, row.view): row.measures for row in infer_labels(e, params, found, views, 1e-5, lambda *_: 0)}
+    rows = {
+        (row.attack, row.view): row.measures
+        for row in infer_labels(e, params, found, views, 1e-5, lambda *_: 0)
+    }
     two, ten, hundred = (rows["least squares", view]["accuracy"] for view in views)
     assert two.mean > 0.97 > 0.85 > ten.mean > hundred.mean and two.low > ten.high
     assert ("least deviations, weights known", views[0]) in rows
     alone, among_many = (
-        rows["least squares", view]["AUC"].mean - rows[ABSENT, view]["AUC"].mean for view in (views[0], views[2])
+        rows["least squares", view]["AUC"].mean - rows[ABSENT, view]["AUC"].mean
+        for view in (views[0], views[2])
     )
-    assert alone > 0.2 > 0.1 > among_many  # what is left in a large sum is what users in general click
+    assert (
+        alone > 0.2 > 0.1 > among_many
+    )  # what is left in a large sum is what users in general click
 
 
 def test_the_others_of_a_sum_are_other_clients(made):
@@ -115,13 +149,24 @@ def test_the_others_of_a_sum_are_other_clients(made):
 
 def test_rewards_tell_the_first_click_and_privatized_ones_less(made):
     truth, noisy = (
-        next(iter(infer_labels(*made(learner="ES()", privacy=p)[:2], made(learner="ES()", privacy=p)[2], (), 1e-5,
-                               lambda *_: 0)))
+        next(
+            iter(
+                infer_labels(
+                    *made(learner="ES()", privacy=p)[:2],
+                    made(learner="ES()", privacy=p)[2],
+                    (),
+                    1e-5,
+                    lambda *_: 0,
+                )
+            )
+        )
         for p in (None, "RandomizedReward(p=0.3)")
-    )  # fmt: skip
+    )
     assert truth.measures["precision"].mean == 1.0  # the first click is where the reward says
     assert noisy.measures["AUC"].high < truth.measures["AUC"].low
-    assert truth.promised.epsilon == np.inf and noisy.promised.epsilon == pytest.approx(np.log(0.3 * 10 / 0.7))
+    assert truth.promised.epsilon == np.inf and noisy.promised.epsilon == pytest.approx(
+        np.log(0.3 * 10 / 0.7)
+    )
 
 
 def test_lists_that_are_never_full_are_refused(made):
@@ -131,11 +176,26 @@ def test_lists_that_are_never_full_are_refused(made):
 
 @pytest.mark.parametrize("objective", ["maxrr", "last"])
 def test_a_told_reward_is_the_one_in_the_message(made, objective):
-    e, params, found = made(learner=f"ES(objective={objective!r})", privacy="RandomizedReward(p=0.4)")
+    e, params, found = made(
+        learner=f"ES(objective={objective!r})", privacy="RandomizedReward(p=0.4)"
+    )
     learner = single(e)
     population = alone(e.data.load("vali"), e.users, np.array([search.query for search in found]))
     for i in range(6):
-        user = population.user(i, stream(e.seed, "user", i, e.rounds))
-        args = (learner, e.ranker, e.privacy, params, np.empty(0, np.float32), user, i, e.cohort, e.rounds, e.seed)
+        user = SimulatedUser(population, i, stream(e.seed, "user", i, e.rounds))
+        args = (
+            learner,
+            e.ranker,
+            e.privacy,
+            params,
+            np.empty(0, np.float32),
+            user,
+            i,
+            e.cohort,
+            e.rounds,
+            e.seed,
+        )
         _, means = read_messages(client_step(*args)[0].payload[None])
-        assert means[0, 0] == np.float32(learner.reward_values()[0][_told(e, learner, found[i], i)])
+        assert means[0, 0] == np.float32(
+            learner.reward_values()[0][_told(e, learner, found[i], i)]
+        )

@@ -1,4 +1,5 @@
-"""Clicks from sums: the formula is what it says, bare sums are open as far as they are said to be, and noise hides."""
+"""Clicks from sums: the formula is what it says, bare sums are open as far as they are said to be,
+and noise hides."""
 
 import numpy as np
 import pytest
@@ -18,14 +19,19 @@ def rows(made, *sizes, **fields):
     """(attack, clients) -> means of the measures."""
     e, params, found = made(**fields)
     got = infer_labels(e, params, found, tuple(map(summed, sizes)), 1e-5, lambda *_: None)
-    return {(row.attack, row.view.arriving): {name: each.mean for name, each in row.measures.items()} for row in got}
+    return {
+        (row.attack, row.view.arriving): {name: each.mean for name, each in row.measures.items()}
+        for row in got
+    }
 
 
 def sums(made, n, **fields):
     """The model, searches, and what n of their clients send, summed."""
     e, params, found = made(**fields)
     model = Model(single(e), e.privacy, params, e.rounds)
-    arrived = sent(e.privacy, np.stack([search.payload for search in found[:n]]), n, e.seed, e.rounds).sum(axis=0)
+    arrived = sent(
+        e.privacy, np.stack([search.payload for search in found[:n]]), n, e.seed, e.rounds
+    ).sum(axis=0)
     clients = [client(model, search, n) for search in found[:n]]
     noise = variance(e.privacy, summed(n), len(params)) + rounding(params, clients)
     return model, found[:n], clients, arrived.astype(np.float64), noise
@@ -43,24 +49,33 @@ def test_before_anything_arrives_every_document_is_as_likely_as_another():
 @pytest.mark.parametrize("privacy", [None, "GammaShares(epsilon=90, sensitivity=0.3)", LAPLACE])
 def test_what_a_client_could_send_is_taken_apart_without_loss(made, ranker, privacy):
     """Also where a ball or the privatizer clips, and where two documents are alike."""
-    model, found, clients, _, _ = sums(made, 3, learner="PDGD(k=4, pairs='shown')", ranker=ranker, privacy=privacy,
-                                       weights=3.0)  # fmt: skip
+    model, found, clients, _, _ = sums(
+        made, 3, learner="PDGD(k=4, pairs='shown')", ranker=ranker, privacy=privacy, weights=3.0
+    )
     found[0].gradients[2] = found[0].gradients[1]
     for each, search in zip([client(model, found[0], 3), *clients[1:]], found, strict=True):
-        np.testing.assert_allclose(each.mean + each.sets @ each.ways.T, model.updates(search, 3), atol=1e-9)
+        np.testing.assert_allclose(
+            each.mean + each.sets @ each.ways.T, model.updates(search, 3), atol=1e-9
+        )
         chance = np.exp(prior(4))
         np.testing.assert_allclose(chance @ each.sets, 0.0, atol=1e-7)
         used = np.square(each.ways).sum(axis=0) > 0.0
-        np.testing.assert_allclose((each.sets.T * chance) @ each.sets, np.diag(used.astype(float)), atol=1e-5)
+        np.testing.assert_allclose(
+            (each.sets.T * chance) @ each.sets, np.diag(used.astype(float)), atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=4)"])
 @pytest.mark.parametrize("privacy", ["Gaussian(noise=0.1, clip=0.05, where='shares')", LAPLACE])
 def test_the_first_guess_is_the_formula(made, ranker, privacy):
-    model, found, clients, arrived, noise = sums(made, 3, learner="PDGD(k=4)", ranker=ranker, privacy=privacy)
+    model, found, clients, arrived, noise = sums(
+        made, 3, learner="PDGD(k=4)", ranker=ranker, privacy=privacy
+    )
     chance, updates = np.exp(prior(4)), [model.updates(search, 3) for search in found]
     means = [chance @ each for each in updates]
-    covariances = [(u - m).T @ ((u - m) * chance[:, None]) for u, m in zip(updates, means, strict=True)]
+    covariances = [
+        (u - m).T @ ((u - m) * chance[:, None]) for u, m in zip(updates, means, strict=True)
+    ]
     for i, guess in enumerate(Sum(clients, noise).first([0, 1, 2], arrived)):
         others = [j for j in range(3) if j != i]
         r = arrived - updates[i] - sum(means[j] for j in others)
@@ -79,19 +94,28 @@ def test_all_clicks_of_ten_clients_are_in_their_bare_sum(made, n):
     assert (settled == clicks).all()
 
 
-def test_bare_sums_tell_more_to_who_tries_click_sets_and_hardly_anything_of_who_is_not_in_them(made):
+def test_bare_sums_tell_more_to_who_tries_click_sets_and_hardly_anything_of_who_is_not_in_them(
+    made,
+):
     found = rows(made, 2, 5, 10, learner="PDGD(pairs='shown')")
     for n in (2, 5):
-        assert found[OTHERS_NORMAL, n]["accuracy"] > 0.99 and found[OTHERS_TOO, n]["accuracy"] > 0.99
-    squares, normal, too = (found[name, 10]["accuracy"] for name in ("least squares", OTHERS_NORMAL, OTHERS_TOO))
+        assert (
+            found[OTHERS_NORMAL, n]["accuracy"] > 0.99 and found[OTHERS_TOO, n]["accuracy"] > 0.99
+        )
+    squares, normal, too = (
+        found[name, 10]["accuracy"] for name in ("least squares", OTHERS_NORMAL, OTHERS_TOO)
+    )
     assert squares + 0.1 < normal < too and too > 0.99
-    assert all(found[control, n]["AUC"] < 0.7 for control in (ABSENT, SETS_ABSENT) for n in (2, 5, 10))
+    assert all(
+        found[control, n]["AUC"] < 0.7 for control in (ABSENT, SETS_ABSENT) for n in (2, 5, 10)
+    )
 
 
 @pytest.mark.parametrize("many", [100, 10**9])
 def test_a_sum_with_fewer_documents_than_weights_hides_nothing(made, monkeypatch, many):
-    """384 weights and 200 documents of twenty clients: open to plain least squares. In a ranker of `many` weights or
-    more, all clients of a sum are sought at once, and one after the other in smaller ones."""
+    """384 weights and 200 documents of twenty clients: open to plain least squares. In a ranker of
+    `many` weights or more, all clients of a sum are sought at once, and one after the other in
+    smaller ones."""
     monkeypatch.setattr(labels, "MANY_WEIGHTS", many)
     monkeypatch.setattr(labels, "TARGETS", 8)
     found = rows(made, 20, ranker="MLP(hidden=8, scale=1.0)", data=MANY)
@@ -100,8 +124,11 @@ def test_a_sum_with_fewer_documents_than_weights_hides_nothing(made, monkeypatch
     assert found[ABSENT, 20]["AUC"] < 0.7 and found[SETS_ABSENT, 20]["AUC"] < 0.7
 
 
-NOISY = ["GammaShares(epsilon=1.2, sensitivity=3.0)", "Gaussian(noise=4.0, clip=0.5, where='shares')",
-         "Laplace(epsilon=1.2, clip=0.5)"]  # fmt: skip
+NOISY = [
+    "GammaShares(epsilon=1.2, sensitivity=3.0)",
+    "Gaussian(noise=4.0, clip=0.5, where='shares')",
+    "Laplace(epsilon=1.2, clip=0.5)",
+]
 
 
 @pytest.mark.parametrize("privacy", NOISY)
@@ -127,13 +154,18 @@ def test_the_variance_of_a_sums_noise_is_that_of_its_clients(made, privacy):
 def test_sums_that_would_take_too_much_are_left_out(made, monkeypatch):
     monkeypatch.setattr(labels, "HELD_SETS", 46 * 10 * 3)
     found = rows(made, 2, 5)
-    assert (OTHERS_NORMAL, 2) in found and ("least squares", 5) in found and (OTHERS_NORMAL, 5) not in found
+    assert (
+        (OTHERS_NORMAL, 2) in found
+        and ("least squares", 5) in found
+        and (OTHERS_NORMAL, 5) not in found
+    )
     monkeypatch.setattr(labels, "HELD", 46 * 10 * 3)
     assert {n for _, n in rows(made, 2, 5)} == {2}
 
 
 def test_a_bare_sum_is_as_exact_as_float32(made):
-    """What is taken for its rounding is what it is, or more: the true clicks must not look impossible."""
+    """What is taken for its rounding is what it is, or more: the true clicks must not look
+    impossible."""
     for ranker in ("Linear()", "MLP(hidden=8)"):
         model, found, _, arrived, noise = sums(made, 8, ranker=ranker)
         true = sum(model.updates(s, 8)[int((s.clicks << np.arange(10)).sum())] for s in found)
@@ -146,11 +178,17 @@ def test_many_clients_are_solved_for_once(made, monkeypatch):
     monkeypatch.setattr(labels, "MANY_WEIGHTS", 10)
     calls, solve = [], labels.solved
     monkeypatch.setattr(labels, "solved", lambda a, y: calls.append(y.shape) or solve(a, y))
-    (row,) = (r for r in infer_labels(e, params, found, (summed(30),), 1e-5, lambda *_: 0) if r.attack == ABSENT)
+    (row,) = (
+        r
+        for r in infer_labels(e, params, found, (summed(30),), 1e-5, lambda *_: 0)
+        if r.attack == ABSENT
+    )
     clicked = sum(search.clicks.any() for search in found)
     assert row.measures["accuracy"].count == clicked and len(calls) == 2 * -(-clicked // 30)
 
 
 def test_updates_that_are_all_zero_tell_nothing(made):
     found = rows(made, 2, ranker="MLP(hidden=3, scale=0)", weights=0.0)
-    assert all(0.3 < found[attack, 2]["AUC"] < 0.7 for attack in (OTHERS_NORMAL, OTHERS_TOO))  # rounding at most
+    assert all(
+        0.3 < found[attack, 2]["AUC"] < 0.7 for attack in (OTHERS_NORMAL, OTHERS_TOO)
+    )  # rounding at most

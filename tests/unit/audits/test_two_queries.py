@@ -7,12 +7,14 @@ import pytest
 
 from foltr.audits.searches import single
 from foltr.audits.two_queries import two_queries
+from foltr.components.privatizers.randomized_reward import RandomizedReward
 from foltr.errors import Mistake
-from foltr.privacy.randomized_reward import RandomizedReward
 
 
 def game(made, p, played=None, times=4000, **fields):
-    e, params, found = made(privacy=None if p is None else f"RandomizedReward(p={p})", **{"learner": "ES()", **fields})
+    e, params, found = made(
+        privacy=None if p is None else f"RandomizedReward(p={p})", **{"learner": "ES()", **fields}
+    )
     queries = np.array([search.query for search in found])
     held_out = e.data.load("vali")
     return two_queries(e, single(e), params, e.users, held_out, queries, times, 1e-5, 1, played)
@@ -55,4 +57,6 @@ def test_a_click_model_without_tables_is_refused(made, monkeypatch):
     monkeypatch.setattr(type(e.users), "tables", lambda self, grades, depth: None)
     queries = np.array([search.query for search in found])
     with pytest.raises(Mistake, match="no table"):
-        two_queries(replace(e), single(e), params, e.users, e.data.load("vali"), queries, 300, 1e-5, 1)
+        two_queries(
+            replace(e), single(e), params, e.users, e.data.load("vali"), queries, 300, 1e-5, 1
+        )

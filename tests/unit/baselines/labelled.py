@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from foltr.data.dataset import Dataset, padded
 from foltr.seeds import stream
+from foltr.world.dataset import Dataset, padded
 
 
 def collection(*queries, grades=3):
     """A data set of (documents, labels) per query."""
-    docs = np.concatenate([np.array(docs, np.float32).reshape(len(labels), -1) for docs, labels in queries])
+    docs = np.concatenate(
+        [np.array(docs, np.float32).reshape(len(labels), -1) for docs, labels in queries]
+    )
     storage = np.zeros((len(docs), padded(docs.shape[1])), np.float32)
     storage[:, : docs.shape[1]] = docs
     storage.setflags(write=False)
@@ -19,13 +21,16 @@ def collection(*queries, grades=3):
 
 
 def noisy(queries=30, features=5, seed=0, most=8):
-    """Labels 0, 1 and 2 that follow the first two features, with noise; 2 .. `most` documents a query."""
+    """Labels 0, 1 and 2 that follow the first two features, with noise; 2 .. `most` documents a
+    query."""
     made = []
     for q in range(queries):
         rng = stream(seed, "noisy", q)
         m = 2 + rng.integer(most - 1)
         docs = rng.uniforms(m * features).reshape(m, features)
-        made.append((docs, np.digitize(docs[:, 0] + 0.5 * docs[:, 1] + 0.3 * rng.normals(m), [0.7, 1.1])))
+        made.append(
+            (docs, np.digitize(docs[:, 0] + 0.5 * docs[:, 1] + 0.3 * rng.normals(m), [0.7, 1.1]))
+        )
     return collection(*made)
 
 

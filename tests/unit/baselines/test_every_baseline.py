@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from labelled import ONE_GRADE, collection, noisy
 
+from foltr.components.rankers.linear import Linear
 from foltr.errors import Mistake
 from foltr.metrics import measure_queries
-from foltr.rankers.linear import Linear
 from foltr.seeds import stream
 from foltr.spec import baselines
-from foltr.worlds import Ranked
+from foltr.world.protocols import Ranked
 
 NEEDS = {"LambdaMART": "lightgbm"}  # beside what every installation has
 
@@ -22,7 +22,8 @@ def runs(name):
 
 
 every = pytest.mark.parametrize(
-    "baseline", [pytest.param(cls(), id=name, marks=runs(name)) for name, cls in baselines.members().items()]
+    "baseline",
+    [pytest.param(cls(), id=name, marks=runs(name)) for name, cls in baselines.members().items()],
 )
 
 
@@ -32,7 +33,11 @@ def scored(ranked, data):
 
 def ndcg(scores, data):
     click = np.zeros((10, data.grades))
-    return float(np.nanmean(measure_queries(scores, data.labels[0], data.offsets, click, stream(0, "ties"))[:, 0]))
+    return float(
+        np.nanmean(
+            measure_queries(scores, data.labels[0], data.offsets, click, stream(0, "ties"))[:, 0]
+        )
+    )
 
 
 @every
@@ -43,7 +48,11 @@ def test_it_learns(baseline):
     by_chance = ndcg(stream(1, "chance").uniforms(test.documents), test)
     assert ndcg(scored(ranked, test), test) > by_chance + 0.1
     scores = scored(ranked, test)
-    assert scores.shape == (test.documents,) and scores.dtype == np.float64 and np.isfinite(scores).all()
+    assert (
+        scores.shape == (test.documents,)
+        and scores.dtype == np.float64
+        and np.isfinite(scores).all()
+    )
 
 
 @every
@@ -61,8 +70,14 @@ def test_it_is_a_linear_ranker_or_a_model_to_keep(baseline):
     if ranked.params is None:
         assert ranked.model
     else:
-        assert ranked.params.shape == (data.width,) and ranked.params.dtype == np.float64 and ranked.model == b""
-        np.testing.assert_array_equal(Linear().scores(ranked.params, data.features), scored(ranked, data))
+        assert (
+            ranked.params.shape == (data.width,)
+            and ranked.params.dtype == np.float64
+            and ranked.model == b""
+        )
+        np.testing.assert_array_equal(
+            Linear().scores(ranked.params, data.features), scored(ranked, data)
+        )
 
 
 @every

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from labelled import NO_PAIR, collection, noisy
 
-from foltr.baselines.lambda_mart import LambdaMART, load_trees
+from foltr.components.baselines.lambda_mart import LambdaMART, load_trees
 from foltr.errors import Mistake
 from foltr.metrics import mean_over_queries, measure_queries
 from foltr.seeds import stream
 
-lightgbm = pytest.importorskip("lightgbm", reason="LambdaMART needs pip install 'foltr[baselines]'")
+lightgbm = pytest.importorskip(
+    "lightgbm", reason="LambdaMART needs pip install 'foltr[baselines]'"
+)
 
 
 def trees(model):
@@ -39,8 +41,12 @@ def test_what_no_linear_ranker_can_do():
 def test_the_model_can_be_kept_and_loaded_again():
     data = noisy(60, seed=1)
     ranked = LambdaMART(trees=20).fit(data, None, seed=1)
-    assert ranked.params is None and ranked.model.startswith(b"tree\n") and trees(ranked.model) == 20
-    np.testing.assert_array_equal(load_trees(ranked.model)(data.features), ranked.scores(data.features))
+    assert (
+        ranked.params is None and ranked.model.startswith(b"tree\n") and trees(ranked.model) == 20
+    )
+    np.testing.assert_array_equal(
+        load_trees(ranked.model)(data.features), ranked.scores(data.features)
+    )
 
 
 @pytest.mark.parametrize("junk", [b"", b"no model", b"\xff\xfe"])
@@ -50,10 +56,17 @@ def test_what_is_no_model_is_not_loaded(junk):
 
 
 def watched(baseline, train, vali):
-    """LightGBM asked as the baseline asks it, for all trees: its nDCG@10 on `vali` after each, and what it grew."""
-    found, lists = {}, [
-        lightgbm.Dataset(np.ascontiguousarray(d.features), d.labels[0], group=np.diff(d.offsets)) for d in (train, vali)
-    ]  # fmt: skip
+    """LightGBM asked as the baseline asks it, for all trees: its nDCG@10 on `vali` after each, and
+    what it grew."""
+    found, lists = (
+        {},
+        [
+            lightgbm.Dataset(
+                np.ascontiguousarray(d.features), d.labels[0], group=np.diff(d.offsets)
+            )
+            for d in (train, vali)
+        ],
+    )
     settings, record = baseline._settings(train.grades, seed=1), lightgbm.record_evaluation(found)
     grown = lightgbm.train(settings, lists[0], baseline.trees, [lists[1]], callbacks=[record])
     return np.array(found["valid_0"]["ndcg@10"]), grown
@@ -63,7 +76,12 @@ def test_the_number_of_trees_is_the_best_on_validation_queries():
     train, vali = noisy(60, seed=1), noisy(60, seed=2)
     many = LambdaMART(trees=300, leaves=15, learning_rate=0.2, documents=5, patience=300)
     chosen, curve = many.fit(train, vali, seed=1), watched(many, train, vali)[0]
-    assert trees(chosen.model) == 1 + curve.argmax() < 300 == trees(many.fit(train, None, seed=1).model)
+    assert (
+        trees(chosen.model)
+        == 1 + curve.argmax()
+        < 300
+        == trees(many.fit(train, None, seed=1).model)
+    )
     fewer = replace(many, trees=trees(chosen.model)).fit(train, None, seed=1)
     np.testing.assert_array_equal(fewer.scores(vali.features), chosen.scores(vali.features))
 
@@ -73,7 +91,11 @@ def test_patience_ends_it_early():
     hasty = LambdaMART(trees=300, leaves=15, learning_rate=0.2, documents=5, patience=2)
     curve = watched(hasty, train, vali)[0]
     end = next(i for i in range(2, 300) if curve[: i - 1].max() >= curve[i - 1 : i + 1].max())
-    assert trees(hasty.fit(train, vali, seed=1).model) == 1 + curve[:end].argmax() < 1 + curve.argmax()
+    assert (
+        trees(hasty.fit(train, vali, seed=1).model)
+        == 1 + curve[:end].argmax()
+        < 1 + curve.argmax()
+    )
 
 
 def test_its_ndcg_is_ours():
@@ -82,7 +104,9 @@ def test_its_ndcg_is_ours():
     curve, grown = watched(LambdaMART(trees=200, documents=2), train, vali)
     scores, click = grown.predict(vali.features), np.zeros((10, 3))
     for start, stop in pairwise(vali.offsets):
-        assert len(np.unique(scores[start:stop])) == stop - start  # ties are broken in different ways
+        assert (
+            len(np.unique(scores[start:stop])) == stop - start
+        )  # ties are broken in different ways
     ours = measure_queries(scores, vali.labels[0], vali.offsets, click, stream(0))[:, 0]
     assert mean_over_queries(ours, "one") == pytest.approx(curve[-1], abs=1e-12)
 
@@ -100,15 +124,21 @@ def test_a_seed_may_be_larger_than_lightgbm_takes():
 def test_what_cannot_be_learnt_from_is_said():
     with pytest.raises(Mistake, match="no training query has two documents with different labels"):
         LambdaMART().fit(NO_PAIR, None, seed=1)
-    with pytest.raises(Mistake, match="no validation query has two documents with different labels"):
+    with pytest.raises(
+        Mistake, match="no validation query has two documents with different labels"
+    ):
         LambdaMART().fit(collection(([[0.0], [1.0]], [0, 1])), NO_PAIR, seed=1)
     long = collection((np.zeros((10_001, 1)), np.arange(10_001) % 2))
-    with pytest.raises(Mistake, match="a training query has 10001 documents, LightGBM takes at most 10000"):
+    with pytest.raises(
+        Mistake, match="a training query has 10001 documents, LightGBM takes at most 10000"
+    ):
         LambdaMART().fit(long, None, seed=1)
 
 
 @pytest.mark.parametrize(
-    "fields", [{"trees": 0}, {"leaves": 1}, {"learning_rate": 0.0}, {"documents": 0}, {"patience": 0}], ids=str
+    "fields",
+    [{"trees": 0}, {"leaves": 1}, {"learning_rate": 0.0}, {"documents": 0}, {"patience": 0}],
+    ids=str,
 )
 def test_impossible_fields_are_refused(fields):
     with pytest.raises(Mistake, match=f"LambdaMART: {next(iter(fields))} must be"):

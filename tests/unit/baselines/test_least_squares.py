@@ -4,7 +4,7 @@ import numpy as np
 from labelled import collection, noisy
 from sklearn.linear_model import LinearRegression
 
-from foltr.baselines.least_squares import LeastSquares
+from foltr.components.baselines.least_squares import LeastSquares
 
 
 def weights(data):
@@ -12,9 +12,13 @@ def weights(data):
 
 
 def test_by_hand():
-    np.testing.assert_allclose(weights(collection(([[0], [1], [2]], [0, 1, 2]))), [1.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        weights(collection(([[0], [1], [2]], [0, 1, 2]))), [1.0], rtol=1e-12
+    )
     # groups at 0 and 1 have mean labels 1/2 and 3/2; queries do not matter
-    np.testing.assert_allclose(weights(collection(([[0], [1]], [0, 1]), ([[0], [1]], [1, 2]))), [1.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        weights(collection(([[0], [1]], [0, 1]), ([[0], [1]], [1, 2]))), [1.0], rtol=1e-12
+    )
     # an intercept is fitted: labels 1, 2 at 10, 11 lie on x - 9, not on the best line through zero
     np.testing.assert_allclose(weights(collection(([[10], [11]], [1, 2]))), [1.0], rtol=1e-9)
 
@@ -36,4 +40,6 @@ def test_of_several_best_ones_the_shortest_as_in_scikit_learn():
     twice = collection(*[(doubled[a:b], data.labels[0, a:b]) for a, b in pairs])
     w = weights(twice)
     np.testing.assert_allclose(w[[0, 3]], weights(data)[0] / 2, rtol=1e-9)
-    np.testing.assert_allclose(w, LinearRegression().fit(doubled.astype(float), data.labels[0]).coef_, rtol=1e-7)
+    np.testing.assert_allclose(
+        w, LinearRegression().fit(doubled.astype(float), data.labels[0]).coef_, rtol=1e-7
+    )

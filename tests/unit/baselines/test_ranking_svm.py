@@ -1,4 +1,5 @@
-"""Ranking SVM: its objective, pinned by hand, and its optimum, against liblinear and by what an optimum is."""
+"""Ranking SVM: its objective, pinned by hand, and its optimum, against liblinear and by what an
+optimum is."""
 
 import numpy as np
 import pytest
@@ -7,8 +8,8 @@ from hypothesis import strategies as st
 from labelled import NO_PAIR, collection, noisy
 from sklearn.svm import LinearSVC
 
-from foltr.baselines import ranking_svm
-from foltr.baselines.ranking_svm import Pairs, RankingSVM
+from foltr.components.baselines import ranking_svm
+from foltr.components.baselines.ranking_svm import Pairs, RankingSVM
 from foltr.errors import Mistake
 from foltr.seeds import stream
 
@@ -18,7 +19,8 @@ def weights(data, C):
 
 
 def differences(data):
-    """A row per pair of a query's documents with different labels, the better one minus the worse."""
+    """A row per pair of a query's documents with different labels, the better one minus the
+    worse."""
     rows = [
         data.features[i].astype(float) - data.features[j]
         for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True)
@@ -47,7 +49,9 @@ def test_c_is_divided_by_all_queries_also_those_without_a_pair():
 @pytest.mark.parametrize(("C", "w"), [(0.1, 0.4), (0.2, 0.5), (0.3, 0.6), (10.0, 1.0)])
 def test_every_pair_of_different_grades_counts_once_by_hand(C, w):
     """Differences 1, 1, 2 at distance 1: 1/2 w^2 + C (2 max(0, 1 - w) + max(0, 1 - 2 w))."""
-    np.testing.assert_allclose(weights(collection(([[1], [2], [0]], [1, 2, 0])), C), [w], rtol=1e-4)
+    np.testing.assert_allclose(
+        weights(collection(([[1], [2], [0]], [1, 2, 0])), C), [w], rtol=1e-4
+    )
 
 
 def test_two_features_by_hand():
@@ -66,7 +70,15 @@ def test_as_liblinear_finds_it(C):
     data = noisy(40, features=4)
     rows, c = differences(data), C / data.queries
     sides = np.where(np.arange(len(rows)) % 2, 1, -1)  # liblinear wants two classes
-    other = LinearSVC(C=c, loss="hinge", dual=True, fit_intercept=False, tol=1e-6, max_iter=1_000_000, random_state=0)
+    other = LinearSVC(
+        C=c,
+        loss="hinge",
+        dual=True,
+        fit_intercept=False,
+        tol=1e-6,
+        max_iter=1_000_000,
+        random_state=0,
+    )
     coefficients = other.fit(rows * sides[:, None], sides).coef_[0]
     w = weights(data, C)
     assert objective(w, rows, c) <= objective(coefficients, rows, c) * (1 + 1e-8)
@@ -75,11 +87,18 @@ def test_as_liblinear_finds_it(C):
 
 @st.composite
 def collections(draw, magnitudes):
-    """Awkward ones: copied and constant features, repeated documents with other labels, queries without a pair."""
+    """Awkward ones: copied and constant features, repeated documents with other labels, queries
+    without a pair."""
     width, made = draw(st.integers(1, 4)), []
     for _ in range(draw(st.integers(1, 4))):
         m = draw(st.integers(1, 6))
-        docs = draw(st.lists(st.lists(st.integers(-3, 3), min_size=width, max_size=width), min_size=m, max_size=m))
+        docs = draw(
+            st.lists(
+                st.lists(st.integers(-3, 3), min_size=width, max_size=width),
+                min_size=m,
+                max_size=m,
+            )
+        )
         made.append((np.array(docs), draw(st.lists(st.integers(0, 2), min_size=m, max_size=m))))
     scale = 10.0 ** np.array(draw(st.lists(magnitudes, min_size=width, max_size=width)))
     copies = draw(st.integers(1, 2))
@@ -89,7 +108,9 @@ def collections(draw, magnitudes):
 def nothing_is_better(data, C, seed):
     rows, c = differences(data), C / data.queries
     if not len(rows):
-        with pytest.raises(Mistake, match="no training query has two documents with different labels"):
+        with pytest.raises(
+            Mistake, match="no training query has two documents with different labels"
+        ):
             weights(data, C)
         return
     w = weights(data, C)
@@ -133,9 +154,16 @@ def test_pairs_are_the_matrix_that_they_stand_for():
 def test_a_large_offset_of_a_query_changes_nothing():
     data = noisy(20, features=3)
     queries = list(zip(data.offsets[:-1], data.offsets[1:], strict=True))
-    coarse = [np.round(data.features[a:b] * 64) / 64 for a, b in queries]  # exact in float32 beside 1024
+    coarse = [
+        np.round(data.features[a:b] * 64) / 64 for a, b in queries
+    ]  # exact in float32 beside 1024
     here, moved = (
-        collection(*[(docs + offset, data.labels[0, a:b]) for docs, (a, b) in zip(coarse, queries, strict=True)])
+        collection(
+            *[
+                (docs + offset, data.labels[0, a:b])
+                for docs, (a, b) in zip(coarse, queries, strict=True)
+            ]
+        )
         for offset in (0.0, 1024.0)
     )
     np.testing.assert_allclose(weights(moved, 100.0), weights(here, 100.0), rtol=1e-9)
@@ -148,7 +176,9 @@ def test_queries_without_a_pair_of_different_labels_teach_nothing():
 
 def test_an_optimum_out_of_reach_is_said(monkeypatch):
     monkeypatch.setattr(ranking_svm, "STEPS", 2)
-    with pytest.raises(Mistake, match=r"no optimum found \(.*\): normalize the features, or take a smaller C"):
+    with pytest.raises(
+        Mistake, match=r"no optimum found \(.*\): normalize the features, or take a smaller C"
+    ):
         weights(noisy(), 1000.0)
 
 

@@ -1,4 +1,5 @@
-"""Each test gets its own cache and its own user's data folder; compiled code stays where it was."""
+"""Each test gets its own cache and its own user's data folder; compiled code stays where it
+was."""
 
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import foltr.kernels.letor  # noqa: F401  decides on the folder of compiled code
 def own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("FOLTR_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("FOLTR_DATA", raising=False)
-    monkeypatch.setattr("foltr.places.user_data_path", lambda name: tmp_path / "user" / name)
+    monkeypatch.setattr("foltr.system.paths.user_data_path", lambda name: tmp_path / "user" / name)
 
 
 @pytest.fixture

@@ -15,7 +15,10 @@ class Wrong(Exception):
 def plain_read(text, sparse=False, features=None, grades=128, clip=False):
     """-> features (n, f) float32, labels, query id per document, document id per document."""
     lines = text.split(b"\n")
-    bodies = [[word for word in re.split(rb"[ \t\r]+", line.partition(b"#")[0]) if word] for line in lines]
+    bodies = [
+        [word for word in re.split(rb"[ \t\r]+", line.partition(b"#")[0]) if word]
+        for line in lines
+    ]
     documents = [(i + 1, words) for i, words in enumerate(bodies) if words]
     if not documents:
         raise Wrong(1)
@@ -24,7 +27,9 @@ def plain_read(text, sparse=False, features=None, grades=128, clip=False):
     if features is None:
         features = len(first)
         if sparse:
-            indices = [int(m[1]) for _, ws in documents for w in ws[2:] if (m := re.match(rb"(\d+):", w))]
+            indices = [
+                int(m[1]) for _, ws in documents for w in ws[2:] if (m := re.match(rb"(\d+):", w))
+            ]
             features = max(indices, default=0) + 1 - base
             if features > 100_000:
                 raise Wrong(None)
@@ -39,7 +44,9 @@ def plain_read(text, sparse=False, features=None, grades=128, clip=False):
         names.append(name[1] if name else b"")
         if len(names[-1]) > 255:
             raise Wrong(line)
-    ends = [query for query, after in zip(queries, [*queries[1:], None], strict=True) if query != after]
+    ends = [
+        query for query, after in zip(queries, [*queries[1:], None], strict=True) if query != after
+    ]
     if len(set(ends)) < len(ends):
         raise Wrong(None)
     return np.array(rows, np.float32), labels, queries, names

@@ -13,7 +13,7 @@ from foltr.data import cache, files, stamps
 from foltr.data.letor import Reading
 from foltr.errors import Mistake
 from foltr.kernels import compile_cache
-from foltr.places import cache_folder
+from foltr.system.paths import cache_folder
 
 TEXT = "1 qid:1 1:5 2:4\n0 qid:1 1:3 2:9\n2 qid:2 1:1 2:1\n"
 
@@ -32,7 +32,11 @@ def test_a_second_load_does_not_parse(write, monkeypatch):
     monkeypatch.setattr(files, "read", lambda *_: pytest.fail("parsed again"))
     second = load(path)
     assert isinstance(second.storage, np.memmap) and second.content == first.content
-    assert second.labels.tolist() == [[1, 0, 2]] and second.grades == 3 and second.document_ids is None
+    assert (
+        second.labels.tolist() == [[1, 0, 2]]
+        and second.grades == 3
+        and second.document_ids is None
+    )
 
 
 def test_options_and_contents_have_their_own_folders_but_paths_do_not(write):
@@ -44,7 +48,9 @@ def test_options_and_contents_have_their_own_folders_but_paths_do_not(write):
 
 
 def test_a_same_size_edit_with_restored_times_is_seen(write, monkeypatch):
-    monkeypatch.setattr(stamps, "RACY", -(10**18))  # trust every stamp: only the stamp itself can save us
+    monkeypatch.setattr(
+        stamps, "RACY", -(10**18)
+    )  # trust every stamp: only the stamp itself can save us
     path = write(TEXT)
     assert load(path).features[0, 0] == 5
     before = path.stat()
@@ -93,7 +99,11 @@ def test_a_broken_folder_is_made_again(write, damage):
     if damage in ("missing", "no meta"):
         file.unlink()
     else:
-        file.write_bytes({"truncated": whole[:-4], "bad meta": b'{"sizes', "bad header": b"x" * len(whole)}[damage])
+        file.write_bytes(
+            {"truncated": whole[:-4], "bad meta": b'{"sizes', "bad header": b"x" * len(whole)}[
+                damage
+            ]
+        )
     assert load(path).features.tolist() == [[5, 4], [3, 9], [1, 1]]
     assert folders() == [folder] and file.read_bytes() == whole
 
@@ -133,7 +143,9 @@ def test_two_processes_may_load_at_once(write):
     context = multiprocessing.get_context("spawn")
     start, results = context.Event(), context.Queue()
     compiled = str(compile_cache().parent.parent if compile_cache() else cache_folder("data"))
-    workers = [context.Process(target=_load_many, args=(path, compiled, start, results)) for _ in range(2)]
+    workers = [
+        context.Process(target=_load_many, args=(path, compiled, start, results)) for _ in range(2)
+    ]
     for worker in workers:
         worker.start()
     start.set()
@@ -179,4 +191,6 @@ def test_rows_grow_into_an_ordinary_npy_file(tmp_path):
     with cache.RowWriter(tmp_path / "rows.npy", 3, np.float32) as rows:
         rows.append(np.ones((2, 3), np.float32))
         rows.append(np.zeros((1, 3), np.float32))
-    np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), [[1, 1, 1], [1, 1, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "rows.npy"), [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
+    )

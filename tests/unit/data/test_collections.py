@@ -5,18 +5,21 @@ import sys
 
 import pytest
 
+from foltr.components.sources.intent_change import IntentChange
+from foltr.components.sources.istella_s import IstellaS
+from foltr.components.sources.mq2007 import MQ2007
+from foltr.components.sources.mslr10k import MSLR10K
+from foltr.components.sources.yahoo import Yahoo
 from foltr.data import catalogue, lookup
-from foltr.data.intent_change import IntentChange
-from foltr.data.istella_s import IstellaS
-from foltr.data.mq2007 import MQ2007
-from foltr.data.mslr10k import MSLR10K
-from foltr.data.yahoo import Yahoo
 from foltr.errors import Mistake
 from foltr.spec import sources
 
 
 def line(label, query, features, more=""):
-    return f"{label} qid:{query} {' '.join(f'{i}:{(i * 7 + label) % 5}' for i in range(1, features + 1))}{more}\n"
+    return (
+        f"{label} qid:{query}"
+        f" {' '.join(f'{i}:{(i * 7 + label) % 5}' for i in range(1, features + 1))}{more}\n"
+    )
 
 
 def test_all_sources_are_found_and_their_repr_is_their_config():
@@ -40,12 +43,20 @@ def test_all_sources_are_found_and_their_repr_is_their_config():
 
 def test_finding_sources_imports_no_compiler():
     code = (
-        "import sys; from foltr.data import catalogue; catalogue.listing(); print({*sys.modules} & {'numba', 'scipy'})"
+        "import sys; from foltr.data import catalogue; catalogue.listing(); print({*sys.modules} &"
+        " {'numba', 'scipy'})"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
-@pytest.mark.parametrize("spec", ["MQ2007(fold=6)", "MQ2008(fold=0)", "Yahoo(set=3)", "MSLR10K(fold=-1)"])
+@pytest.mark.parametrize(
+    "spec", ["MQ2007(fold=6)", "MQ2008(fold=0)", "Yahoo(set=3)", "MSLR10K(fold=-1)"]
+)
 def test_what_does_not_exist_is_refused(spec):
     with pytest.raises(Mistake, match="does not exist"):
         sources.build(spec)
@@ -70,7 +81,9 @@ def test_layouts_of_the_owners(write, tmp_path, monkeypatch):
     write(line(2, 10, 46), "MQ2007/Fold3/vali.txt")
     write(line(4, 10, 136) + line(0, 10, 136), "MSLR-WEB10K/Fold1/test.txt")
     write("0 qid:1 5:0.5 700:1\n4 qid:1 1:0.25\n", "Yahoo/set2.valid.txt")
-    write("0 qid:1 1:1.79769313486e+308 220:1\n4 qid:1 1:0.25\n", "istella-s-letor/sample/train.txt")
+    write(
+        "0 qid:1 1:1.79769313486e+308 220:1\n4 qid:1 1:0.25\n", "istella-s-letor/sample/train.txt"
+    )
     assert (MQ2007(fold=3).load("vali").width, MQ2007(fold=3).load("vali").grades) == (46, 3)
     assert MSLR10K().load("test").features[:, 0].tolist() == [0, 1]
     assert Yahoo(set=2).load("vali").features[:, [0, 4, 699]].tolist() == [[0, 1, 1], [1, 0, 0]]
@@ -80,7 +93,8 @@ def test_layouts_of_the_owners(write, tmp_path, monkeypatch):
 def test_intent_change_takes_labels_from_judgements(write, tmp_path, monkeypatch):
     monkeypatch.setenv("FOLTR_DATA", str(tmp_path))
     write(
-        line(0, 7, 105, " # docid = d1") + line(0, 7, 105, " # docid = d2"), "IntentChange/clueweb09_intent_change.txt"
+        line(0, 7, 105, " # docid = d1") + line(0, 7, 105, " # docid = d2"),
+        "IntentChange/clueweb09_intent_change.txt",
     )
     for intent, document in enumerate(("d1", "d2", "d1", "d2"), 1):
         write(f"7 0 {document} 2\n7 0 other 1\n7 0 d9 0\n", f"IntentChange/intents/{intent}.txt")
@@ -93,14 +107,20 @@ def test_intent_change_takes_labels_from_judgements(write, tmp_path, monkeypatch
 
 
 def tiny_istella(write, more=""):
-    for split, text in (("train", line(0, 1, 220)), ("vali", line(4, 2, 220)), ("test", line(1, 3, 220) + more)):
+    for split, text in (
+        ("train", line(0, 1, 220)),
+        ("vali", line(4, 2, 220)),
+        ("test", line(1, 3, 220) + more),
+    ):
         write(text, f"disk/sample/{split}.txt")
 
 
 def test_add_refuses_other_data_than_the_published(write, tmp_path):
     tiny_istella(write)
     told = []
-    with pytest.raises(Mistake, match=r"not IstellaS as published \(sample has 3 queries, 3 documents, not 33,018"):
+    with pytest.raises(
+        Mistake, match=r"not IstellaS as published \(sample has 3 queries, 3 documents, not 33,018"
+    ):
         catalogue.add("IstellaS", tmp_path / "disk", told.append)
     assert "NOT the same" in told[-1] and lookup.registered() == {}
     with pytest.raises(Mistake, match="there is no folder"):

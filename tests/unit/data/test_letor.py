@@ -8,7 +8,10 @@ import pytest
 from foltr.data.letor import Reading, arrays
 from foltr.errors import Mistake
 
-GOOD = "2 qid:10 1:0.5 2:-3 #docid = GX008-86 inc = 1\n0 qid:10 1:0 2:1e-3 # docid = clueweb09-x\n1 qid:7 1:1 2:2\n"
+GOOD = (
+    "2 qid:10 1:0.5 2:-3 #docid = GX008-86 inc = 1\n0 qid:10 1:0 2:1e-3 # docid = clueweb09-x\n1"
+    " qid:7 1:1 2:2\n"
+)
 
 
 def test_reads_labels_queries_features_and_document_ids(write):
@@ -17,7 +20,9 @@ def test_reads_labels_queries_features_and_document_ids(write):
     assert found.starts.tolist() == [0, 2]
     assert found.query_ids.tolist() == [b"10", b"7"]
     assert found.document_ids.tolist() == [b"GX008-86", b"clueweb09-x", b""]
-    np.testing.assert_array_equal(found.storage[:, :2], np.array([[0.5, -3], [0, 1e-3], [1, 2]], np.float32))
+    np.testing.assert_array_equal(
+        found.storage[:, :2], np.array([[0.5, -3], [0, 1e-3], [1, 2]], np.float32)
+    )
     assert found.storage.shape == (3, 8) and not found.storage[:, 2:].any()
 
 
@@ -29,16 +34,20 @@ def test_reads_labels_queries_features_and_document_ids(write):
         GOOD.replace(" ", "\t"),
         "\n  \n# a comment\n" + GOOD.replace("\n", "\n\n#x\n"),
         GOOD.replace(" 1:", "  1:").replace(" #", "#").replace("2 qid", "2.0 qid"),
-        GOOD.replace(" 2:", " 1:").replace(" 1:", " 0:", 1).replace("0 qid:10 1:0 1", "0 qid:10 0:0 1").replace(
-            "1 qid:7 1:1 1", "1 qid:7 0:1 1"
-        ),
+        GOOD.replace(" 2:", " 1:")
+        .replace(" 1:", " 0:", 1)
+        .replace("0 qid:10 1:0 1", "0 qid:10 0:0 1")
+        .replace("1 qid:7 1:1 1", "1 qid:7 0:1 1"),
     ],
     ids=["no final newline", "CRLF", "tabs", "blank and comment lines", "spaces", "0-based"],
-)  # fmt: skip
+)
 def test_reads_the_same_from_other_spellings(write, same):
     plain, other = arrays(write(GOOD)), arrays(write(same, "other.txt"))
     np.testing.assert_array_equal(plain.storage, other.storage)
-    assert plain.labels.tolist() == other.labels.tolist() and plain.query_ids.tolist() == other.query_ids.tolist()
+    assert (
+        plain.labels.tolist() == other.labels.tolist()
+        and plain.query_ids.tolist() == other.query_ids.tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +88,23 @@ def test_names_file_line_and_way_out(write, bad, line, told):
 
 
 @pytest.mark.parametrize(
-    "number", ["nan", "inf", "-Infinity", "1e999", "1.2.3", "--1", "", "1e", ".", "+", "1_0", "0x1", "1,5", "1e5.0"]
+    "number",
+    [
+        "nan",
+        "inf",
+        "-Infinity",
+        "1e999",
+        "1.2.3",
+        "--1",
+        "",
+        "1e",
+        ".",
+        "+",
+        "1_0",
+        "0x1",
+        "1,5",
+        "1e5.0",
+    ],
 )
 def test_refuses_what_is_no_finite_number(write, number):
     path = write(f"1 qid:1 1:3\n0 qid:1 1:{number}\n")
@@ -101,7 +126,9 @@ def test_clips_only_when_told(write):
 
 def test_sparse_texts_have_zeros_where_nothing_stands(write):
     path = write("1 qid:1:99 2:5\n0 qid:1:99\n0 qid:2 3:7 #9:9\n")
-    np.testing.assert_array_equal(arrays(path, Reading(sparse=True)).storage[:, :3], [[0, 5, 0], [0, 0, 0], [0, 0, 7]])
+    np.testing.assert_array_equal(
+        arrays(path, Reading(sparse=True)).storage[:, :3], [[0, 5, 0], [0, 0, 0], [0, 0, 7]]
+    )
     assert arrays(path, Reading(sparse=True, features=9)).storage.shape == (3, 16)
     with pytest.raises(Mistake, match="line 3: '3:7'"):
         arrays(path, Reading(sparse=True, features=2))

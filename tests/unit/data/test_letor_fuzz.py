@@ -1,4 +1,5 @@
-"""The reader against a plain one: same numbers to the last bit, or a mistake on the same line; never a crash."""
+"""The reader against a plain one: same numbers to the last bit, or a mistake on the same line;
+never a crash."""
 
 import re
 import tempfile
@@ -21,8 +22,20 @@ numbers = st.one_of(
     st.integers(0, 10**20).map(str),
     st.tuples(st.integers(0, 10**19), st.integers(-60, 15)).map(lambda t: f"{t[0]}e{t[1]}"),
     st.integers(2**23, 2**26).map(lambda n: f"{n}.5"),
-    st.floats(2**-149, 2.0**127, width=32).map(lambda x: repr((float(x) + float(np.nextafter(np.float32(x), 0))) / 2)),
-    st.sampled_from(["-0", "+.5", "5.", "0e99999", "1e-99999", "000000000000000000000000.25", "3.4028235677973366e38"]),
+    st.floats(2**-149, 2.0**127, width=32).map(
+        lambda x: repr((float(x) + float(np.nextafter(np.float32(x), 0))) / 2)
+    ),
+    st.sampled_from(
+        [
+            "-0",
+            "+.5",
+            "5.",
+            "0e99999",
+            "1e-99999",
+            "000000000000000000000000.25",
+            "3.4028235677973366e38",
+        ]
+    ),
 )
 
 
@@ -33,11 +46,14 @@ def texts(draw):
     for query in range(draw(st.integers(1, 4))):
         for _ in range(draw(st.integers(1, 3))):
             values = "".join(
-                f"{draw(st.sampled_from([' ', '  ', chr(9)]))}{i}:{draw(numbers)}" for i in range(1, width + 1)
+                f"{draw(st.sampled_from([' ', '  ', chr(9)]))}{i}:{draw(numbers)}"
+                for i in range(1, width + 1)
             )
             comment = draw(st.sampled_from(["", " # docid = D-7 x", "#docid=a", " #x 5:6", " "]))
             lines.append(f"{draw(st.integers(0, 4))} qid:{query}{values}{comment}")
-    return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines).encode() + draw(st.sampled_from([b"", b"\n"]))
+    return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines).encode() + draw(
+        st.sampled_from([b"", b"\n"])
+    )
 
 
 @st.composite
@@ -46,7 +62,14 @@ def mutated(draw):
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(text)))
         what = draw(
-            st.sampled_from([*(bytes([b]) for b in b" \t\r\n#:.-+e0139qd\x00\x0b\xff"), b"nan", b" 3:1", b"\n1 qid:0"])
+            st.sampled_from(
+                [
+                    *(bytes([b]) for b in b" \t\r\n#:.-+e0139qd\x00\x0b\xff"),
+                    b"nan",
+                    b" 3:1",
+                    b"\n1 qid:0",
+                ]
+            )
         )
         text[at : at + draw(st.integers(0, 2))] = what
     return bytes(text)
@@ -67,7 +90,8 @@ def compared(text, **options):
                     with pytest.raises(Mistake) as caught:
                         arrays(path, Reading(**options), threads=2)
                     assert re.match(
-                        re.escape(f"{path}, line ") + (f"{line}: " if line else r"\d+: "), str(caught.value)
+                        re.escape(f"{path}, line ") + (f"{line}: " if line else r"\d+: "),
+                        str(caught.value),
                     )
                 else:
                     same(arrays(path, Reading(**options), threads=2), expected)
@@ -89,7 +113,9 @@ def test_valid_text_is_read_to_the_last_bit(text):
 
 @settings(max_examples=300, deadline=None)
 @given(mutated(), st.booleans(), st.booleans())
-def test_damaged_text_is_read_like_the_plain_reader_or_refused_on_the_same_line(text, sparse, clip):
+def test_damaged_text_is_read_like_the_plain_reader_or_refused_on_the_same_line(
+    text, sparse, clip
+):
     compared(text, sparse=sparse, clip=clip)
 
 

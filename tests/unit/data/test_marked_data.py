@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from foltr.data.marked import Marked
-from foltr.data.synthetic import Synthetic
+from foltr.components.sources.marked import Marked
+from foltr.components.sources.synthetic import Synthetic
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 
@@ -41,15 +41,23 @@ def test_queries_are_dealt_out_evenly_and_held_out_ones_have_no_marks():
 
 def test_a_seed_deals_otherwise():
     assert MARKED.load("train").users.tolist() == MARKED.load("train").users.tolist()
-    assert MARKED.load("train").users.tolist() != Marked(data=INNER, users=4, seed=1).load("train").users.tolist()
+    assert (
+        MARKED.load("train").users.tolist()
+        != Marked(data=INNER, users=4, seed=1).load("train").users.tolist()
+    )
 
 
 def test_a_ranker_learns_the_marks_of_those_who_are_there():
     e = Experiment(data=MARKED, partition="ByUser()", clients=4, rounds=50)
     assert (e.run().params[-4:] > 0.0).all()
     left = Experiment(
-        data=MARKED, partition="ByUser()", clients=4, rounds=50, unlearning="Retrain()", leaving=((1,),)
-    ).run()  # fmt: skip
+        data=MARKED,
+        partition="ByUser()",
+        clients=4,
+        rounds=50,
+        unlearning="Retrain()",
+        leaving=((1,),),
+    ).run()
     assert left.params[-3] == 0.0 and (left.params[[-4, -2, -1]] > 0.0).all()
 
 

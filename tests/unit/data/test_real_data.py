@@ -2,18 +2,24 @@
 
 import numpy as np
 
+from foltr.components.sources.folder import Letor
+from foltr.components.sources.intents import Intents
+from foltr.components.sources.mq2008 import MQ2008
 from foltr.data import catalogue
-from foltr.data.folder import Letor
-from foltr.data.intents import Intents
-from foltr.data.mq2008 import MQ2008
 
 
 def test_every_fold_of_mq2008_is_complete(shared):
     for fold in range(1, 6):
         parts = [MQ2008(fold=fold).load(split) for split in ("train", "vali", "test")]
         assert sum(part.queries for part in parts) == 784
-        assert np.bincount(np.concatenate([part.labels[0] for part in parts])).tolist() == [12_279, 2_001, 931]
-        assert {part.width for part in parts} == {46} and all(part.document_ids is not None for part in parts)
+        assert np.bincount(np.concatenate([part.labels[0] for part in parts])).tolist() == [
+            12_279,
+            2_001,
+            931,
+        ]
+        assert {part.width for part in parts} == {46} and all(
+            part.document_ids is not None for part in parts
+        )
     assert MQ2008().load("train").document_ids[0] == b"GX008-86-4444840"
 
 
@@ -28,7 +34,9 @@ def test_a_sample_of_mslr_is_normalised_per_query(shared):
     assert (data.queries, data.documents, data.width, data.grades) == (32, 3_379, 136, 5)
     rows = np.asarray(raw.features[data.offsets[3] : data.offsets[4]], np.float64)
     low, span = rows.min(axis=0), np.ptp(rows, axis=0)
-    expected = np.divide(rows - low, span, out=np.zeros_like(rows), where=span > 0).astype(np.float32)
+    expected = np.divide(rows - low, span, out=np.zeros_like(rows), where=span > 0).astype(
+        np.float32
+    )
     np.testing.assert_array_equal(data.features[data.offsets[3] : data.offsets[4]], expected)
 
 

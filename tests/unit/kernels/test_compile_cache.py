@@ -18,12 +18,16 @@ print(finite(np.array([1, 5, 3], np.float32), 3), sum(finite.stats.cache_hits.va
 
 def asked(package: Path, cache: Path, code: str = ASK):
     env = {**os.environ, "PYTHONPATH": str(package), "FOLTR_CACHE": str(cache)}
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
 
 
 @pytest.fixture
 def package(tmp_path):
-    shutil.copytree(SOURCE, tmp_path / "copy" / "foltr", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        SOURCE, tmp_path / "copy" / "foltr", ignore=shutil.ignore_patterns("__pycache__")
+    )
     return tmp_path / "copy"
 
 
@@ -46,7 +50,7 @@ print(choose(np.uint64(2**63 + 7**20), 0, 1000, np.zeros(1, np.int64))[0])
     assert asked(package, tmp_path / "cache", ask).stdout != before
 
 
-@pytest.mark.parametrize("name", ["policies.py", "kernels/lists.py"])
+@pytest.mark.parametrize("name", ["ranking.py", "kernels/lists.py"])
 def test_an_edit_of_what_kernels_freeze_moves_the_cache(name, package, tmp_path):
     ask = "from foltr.kernels import sources_hash\nprint(sources_hash())"
     before = asked(package, tmp_path / "cache", ask).stdout
@@ -56,10 +60,12 @@ def test_an_edit_of_what_kernels_freeze_moves_the_cache(name, package, tmp_path)
 
 
 def test_a_process_that_compiles_gives_the_bits_of_one_that_loads(package, tmp_path):
-    """Copies of one callee in several kernels may round differently: which one runs must not depend on who loads it."""
+    """Copies of one callee in several kernels may round differently: which one runs must not
+    depend on who loads it."""
     ask = """
 import foltr
-e = foltr.Experiment(data="Synthetic(queries=30)", clients=5, rounds=200, learner="PDGD(sessions=3)")
+small = dict(data="Synthetic(queries=30)", learner="PDGD(sessions=3)")
+e = foltr.Experiment(clients=5, rounds=200, **small)
 print(e.run().params.tobytes().hex())
 """
     cold, warm = (asked(package, tmp_path / "cache", ask).stdout for _ in range(2))
@@ -80,4 +86,7 @@ def test_old_versions_are_cleared_away(package, tmp_path):
         os.utime(kernels / f"old{i}", (i, i))
     asked(package, tmp_path / "cache")
     assert len(list(kernels.iterdir())) == 4 and (kernels / "old8").exists()
-    assert asked(package, tmp_path / "cache").stdout.split() == ["True", "1"]  # the one in use is still there
+    assert asked(package, tmp_path / "cache").stdout.split() == [
+        "True",
+        "1",
+    ]  # the one in use is still there

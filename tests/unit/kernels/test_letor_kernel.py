@@ -12,7 +12,19 @@ def parsed(word: str):
 
 
 @pytest.mark.parametrize(
-    "word", ["0", "-0", "0.1", "16777217", "123456.789e-3", "1e22", "9007199254740993", ".5", "5.", "1E+5"]
+    "word",
+    [
+        "0",
+        "-0",
+        "0.1",
+        "16777217",
+        "123456.789e-3",
+        "1e22",
+        "9007199254740993",
+        ".5",
+        "5.",
+        "1E+5",
+    ],
 )
 def test_a_number_taken_is_the_one_that_python_reads(word):
     value, end = parsed(word)
@@ -21,21 +33,27 @@ def test_a_number_taken_is_the_one_that_python_reads(word):
 
 
 @pytest.mark.parametrize(
-    "word", ["", "x", "1x", "1.2.3", "1e", "1e99999", "1e39", "-1e300", "1234567890123456789", "nan"]
+    "word",
+    ["", "x", "1x", "1.2.3", "1e", "1e99999", "1e39", "-1e300", "1234567890123456789", "nan"],
 )
 def test_what_is_not_plainly_a_number_is_left_to_python(word):
     assert parsed(word)[1] == -1
 
 
 def test_a_tie_between_two_float32_is_left_to_python_when_the_float64_is_inexact():
-    middle = 1 + 2.0**-24  # halfway between two float32; 18 digits cannot say on which side the text lies
+    middle = (
+        1 + 2.0**-24
+    )  # halfway between two float32; 18 digits cannot say on which side the text lies
     assert parsed(f"{middle:.17f}")[1] == -1
 
 
 def test_random_numbers_are_python_s():
     rng = stream(0, "numbers")
     words = [
-        f"{m:.{d}e}" for m, d in zip(np.exp(60 * (rng.uniforms(3000) - 0.5)), 1 + rng.words(3000) % 17, strict=True)
+        f"{m:.{d}e}"
+        for m, d in zip(
+            np.exp(60 * (rng.uniforms(3000) - 0.5)), 1 + rng.words(3000) % 17, strict=True
+        )
     ]
     for word in words:
         value, end = parsed(word)
@@ -45,7 +63,9 @@ def test_random_numbers_are_python_s():
 def test_normalisation_by_hand():
     storage = np.array([[1, 5, 0, 9], [3, 5, 0, 9], [2, 5, -1, 9], [7, 7, 7, 9]], np.float32)
     normalize_queries(storage, 3, np.array([0, 3, 4]))
-    np.testing.assert_array_equal(storage, [[0, 0, 1, 9], [1, 0, 1, 9], [0.5, 0, 0, 9], [0, 0, 0, 9]])
+    np.testing.assert_array_equal(
+        storage, [[0, 0, 1, 9], [1, 0, 1, 9], [0.5, 0, 0, 9], [0, 0, 0, 9]]
+    )
 
 
 def test_normalisation_spans_all_of_float32():

@@ -1,32 +1,32 @@
-"""Learners that keep a part of the ranker on the device: what they refuse, what they promise, and that they are
-compiled."""
+"""Learners that keep a part of the ranker on the device: what they refuse, what they promise, and
+that they are compiled."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from foltr.aggregators.mean import Mean
-from foltr.data.synthetic import Synthetic
+from foltr.components.aggregators.mean import Mean
+from foltr.components.learners.es import ES
+from foltr.components.learners.fed_per import FedPer
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.personal import Personal
+from foltr.components.optimizers.adam import Adam
+from foltr.components.optimizers.sgd import SGD
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.rankers.linear import Linear
+from foltr.components.rankers.mlp import MLP
+from foltr.components.sources.synthetic import Synthetic
+from foltr.components.users.cascade import Cascade
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Server, federate
-from foltr.learners.es import ES
-from foltr.learners.fed_per import FedPer
-from foltr.learners.pdgd import PDGD
-from foltr.learners.personal import Personal
-from foltr.optimizers.adam import Adam
-from foltr.optimizers.sgd import SGD
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.rankers.linear import Linear
-from foltr.rankers.mlp import MLP
 from foltr.seeds import stream
-from foltr.simulation import iid
 from foltr.spec import learners
-from foltr.threads import Threads
-from foltr.users.cascade import Cascade
+from foltr.system.threads import Threads
+from foltr.world.population import iid
 
 BOTH = [FedPer, Personal]
 CLIENTS = 12
@@ -56,7 +56,9 @@ def test_one_around_the_other_is_refused(kind, inner):
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_privatizers_ball_is_refused(kind):
     with pytest.raises(Mistake, match=f"{kind.__name__} starts from weights of the client's own"):
-        Experiment(learner=kind(), ranker=NETWORK, privacy=GammaShares(epsilon=1.2, sensitivity=3.0))
+        Experiment(
+            learner=kind(), ranker=NETWORK, privacy=GammaShares(epsilon=1.2, sensitivity=3.0)
+        )
 
 
 def test_a_linear_ranker_has_no_head():
@@ -83,7 +85,10 @@ def begun(learner, ranker, population):
 def test_the_servers_head_never_changes(optimizer):
     learner, population = FedPer(), people()
     params, memory = begun(learner, NETWORK, population)
-    local, server = Local(learner, NETWORK, population, 3, memory, Threads(1)), Server(learner, Mean(), optimizer)
+    local, server = (
+        Local(learner, NETWORK, population, 3, memory, Threads(1)),
+        Server(learner, Mean(), optimizer),
+    )
     sent = []
     end = federate(
         server, local, server.init(params), 6, lambda t: np.arange(t, CLIENTS), 3,
@@ -97,16 +102,21 @@ def test_the_servers_head_never_changes(optimizer):
 
 @pytest.mark.parametrize("learner", [FedPer(), Personal()], ids=repr)
 def test_clients_rank_with_what_is_theirs(learner):
-    """A client with the server's parameters and its memory does what one without memory does with both added up."""
+    """A client with the server's parameters and its memory does what one without memory does with
+    both added up."""
     population = people()
     params, memory = begun(learner, NETWORK, population)
     memory[:] = 0.3 * stream(2).normals(memory.size).reshape(memory.shape)
     own = [learner.personal(params, kept) for kept in memory]
     parts, threads = (NETWORK, population, 3), Threads(1)
-    shared = Local(learner, *parts, memory, threads).collect(params, 1, np.arange(CLIENTS))[0].updates
+    shared = (
+        Local(learner, *parts, memory, threads).collect(params, 1, np.arange(CLIENTS))[0].updates
+    )
     nothing = np.empty((CLIENTS, 0), np.float32)
     for c in range(CLIENTS):
-        alone = Local(PDGD(), *parts, nothing, threads).collect(own[c], 1, np.array([c]))[0].updates[0]
+        alone = (
+            Local(PDGD(), *parts, nothing, threads).collect(own[c], 1, np.array([c]))[0].updates[0]
+        )
         shared_part = len(params) - (memory.shape[1] if isinstance(learner, FedPer) else 0)
         assert alone[:shared_part].tobytes() == shared[c, :shared_part].tobytes()
 
@@ -131,18 +141,23 @@ def registered():
 def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
     learner, population = Personal(learner=Mine()), people()
     params, memory = begun(learner, Linear(), population)
-    made = engine(learner, Linear(), population, 3, memory, *(() if engine is Debug else (Threads(1),)))
+    made = engine(
+        learner, Linear(), population, 3, memory, *(() if engine is Debug else (Threads(1),))
+    )
     cohort, _ = made.collect(params, 0, np.arange(3))
     plain, _ = Debug(Mine(), Linear(), population, 3, np.empty((CLIENTS, 0), np.float32)).collect(
         params, 0, np.arange(3)
     )
     assert cohort.updates.tobytes() == plain.updates.tobytes()
     if engine is Local:
-        assert made.notes == ("runs plainly: there is no compiled twin for Personal, Linear, Cascade together",)
+        assert made.notes == (
+            "runs plainly: there is no compiled twin for Personal, Linear, Cascade together",
+        )
 
 
 def test_clients_of_opposite_tastes_are_served_by_rankers_of_their_own(tmp_path):
-    """One wants documents with much of the first feature, the other those with little: no shared ranker serves both."""
+    """One wants documents with much of the first feature, the other those with little: no shared
+    ranker serves both."""
     draws = stream(3, "tastes").uniforms(60 * 10 * 4).reshape(60, 10, 4)
     for name, sign in (("1", 1.0), ("2", -1.0)):
         lines = []
@@ -153,9 +168,14 @@ def test_clients_of_opposite_tastes_are_served_by_rankers_of_their_own(tmp_path)
                 lines.append(f"{int(i in best)} qid:{q} {features}\n")
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     e = Experiment(
-        data=f"Intents(path={str(tmp_path)!r})", partition="ByIntent(dealt='for good')", clients=2, rounds=300,
-        users="Cascade(kind='perfect')", learner="PDGD(sessions=5)", evaluate_every=300,
-    )  # fmt: skip
+        data=f"Intents(path={str(tmp_path)!r})",
+        partition="ByIntent(dealt='for good')",
+        clients=2,
+        rounds=300,
+        users="Cascade(kind='perfect')",
+        learner="PDGD(sessions=5)",
+        evaluate_every=300,
+    )
     alone = e.run().final["own_ndcg@10"]
     personal = replace(e, learner="Personal(learner=PDGD(sessions=5))").run().final
     assert alone < 0.7 and personal["personal_own_ndcg@10"] > alone + 0.25

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from tiny_data import copies_nothing, made
 
+from foltr.components.partitions.by_clicks import ByClicks
+from foltr.components.users.cascade import Cascade
+from foltr.components.users.position_based import PositionBased
 from foltr.errors import Mistake
-from foltr.partitions.by_clicks import ByClicks
 from foltr.seeds import stream
 from foltr.spec import partitions
-from foltr.users.cascade import Cascade
-from foltr.users.position_based import PositionBased
+from foltr.world.user import SimulatedUser
 
 DATA = made([[0, 1, 2, 0, 1, 2]], [3, 3], 3)
 CASCADES = tuple(Cascade(kind=kind) for kind in ("perfect", "navigational", "informational"))
@@ -28,11 +29,17 @@ def test_client_c_clicks_by_model_c(named, models):
 
 
 def test_a_session_of_the_twin_draws_one_of_the_models():
-    """One document of grade 1: perfect and navigational users click it with .5, informational ones with .7."""
+    """One document of grade 1: perfect and navigational users click it with .5, informational ones
+    with .7."""
     data = made([[1]], [1], 3)
     twin = ByClicks(iid=True).population(data, Cascade(), 1, 5, 1)
-    searches = (twin.user(0, stream(1, "user", t)).session(lambda docs: np.array([0])) for t in range(3000))
-    assert np.mean([clicks[0] for _, _, clicks in searches]) == pytest.approx((0.5 + 0.5 + 0.7) / 3, abs=0.03)
+    searches = (
+        SimulatedUser(twin, 0, stream(1, "user", t)).session(lambda docs: np.array([0]))
+        for t in range(3000)
+    )
+    assert np.mean([clicks[0] for _, _, clicks in searches]) == pytest.approx(
+        (0.5 + 0.5 + 0.7) / 3, abs=0.03
+    )
 
 
 def test_own_models_as_a_spec():

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
+from foltr.components.partitions.by_label import ByLabel
+from foltr.components.partitions.iid import IID
+from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.metrics import ideal_dcg
-from foltr.partitions.by_label import ByLabel
-from foltr.partitions.iid import IID
-from foltr.users.cascade import Cascade
 
 SEEDS = st.integers(0, 2**63 - 1)
 
@@ -42,8 +42,12 @@ def test_every_document_is_dealt_once_and_equally_to_those_who_own_its_label(cas
     everything = sorted(row for c in range(clients) for row in documents(p, c))
     assert everything == list(range(data.documents))
     owned = [grades_of(p, c) for c in range(clients)]
-    assert all(len(grades) == labels for grades in owned)  # each grade has documents enough for all its owners
-    assert len(set(owned)) == ways and all(owned.count(grades) == clients // ways for grades in owned)
+    assert all(
+        len(grades) == labels for grades in owned
+    )  # each grade has documents enough for all its owners
+    assert len(set(owned)) == ways and all(
+        owned.count(grades) == clients // ways for grades in owned
+    )
     for grade in range(data.grades):
         sizes = [int((p.held(c)[1] == grade).sum()) for c in range(clients) if grade in owned[c]]
         assert max(sizes) - min(sizes) <= 1 and sum(sizes) == (data.labels[0] == grade).sum()
@@ -56,7 +60,11 @@ def test_a_block_is_what_a_client_holds_of_one_query(case, seed):
     p = dealt(data, clients, seed, labels=labels)
     for c in range(clients):
         queries = [query_of(data, rows) for rows, _ in blocks(p, c)]
-        assert len(queries) == len(set(queries)) == len({query_of(data, [row]) for row in documents(p, c)})
+        assert (
+            len(queries)
+            == len(set(queries))
+            == len({query_of(data, [row]) for row in documents(p, c)})
+        )
         ideals = p.ideals[p.first[c] : p.last[c]]
         for (_, labels_held), ideal in zip(blocks(p, c), ideals, strict=True):
             assert ideal == ideal_dcg(labels_held, np.array([0, len(labels_held)]))[0]
@@ -67,7 +75,10 @@ def test_copies_give_each_owner_all(case, seed):
     data, labels, clients, _ = case
     p = dealt(data, clients, seed, labels=labels, deal="copies")
     for c in range(clients):
-        assert documents(p, c) == np.flatnonzero(np.isin(data.labels[0], list(grades_of(p, c)))).tolist()
+        assert (
+            documents(p, c)
+            == np.flatnonzero(np.isin(data.labels[0], list(grades_of(p, c)))).tolist()
+        )
 
 
 @given(deals(), SEEDS)
@@ -75,20 +86,33 @@ def test_the_twin_holds_everything(case, seed):
     data, labels, clients, _ = case
     twin = dealt(data, clients, seed, labels=labels, iid=True)
     plain = IID().population(data, Cascade(), clients, 5, seed)
-    for name in ("rows", "starts", "stops", "labelling", "ideals", "first", "last", "models", "sessions"):
+    for name in (
+        "rows",
+        "starts",
+        "stops",
+        "labelling",
+        "ideals",
+        "first",
+        "last",
+        "models",
+        "sessions",
+    ):
         np.testing.assert_array_equal(getattr(twin, name), getattr(plain, name))
 
 
 def test_seeds_shuffle_both_the_documents_and_who_owns_what():
     data = made([[0] * 20 + [1] * 20 + [2] * 20], [20, 20, 20], 3)
     many = [dealt(data, 3, seed, labels=2) for seed in range(60)]
-    assert len({tuple(grades_of(p, c) for c in range(3)) for p in many}) == 6  # 3! ways to hand out the combinations
+    assert (
+        len({tuple(grades_of(p, c) for c in range(3)) for p in many}) == 6
+    )  # 3! ways to hand out the combinations
     assert len({tuple(documents(p, 0)) for p in many}) == 60
     np.testing.assert_array_equal(dealt(data, 3, 7, labels=2).rows, many[7].rows)
 
 
 def test_a_document_can_go_to_any_of_its_owners():
-    """Five documents for four owners: the first of them gets two, so it has a given one in two of five deals."""
+    """Five documents for four owners: the first of them gets two, so it has a given one in two of
+    five deals."""
     data, counts = made([[0] * 5 + [1] * 4], [9], 2), np.zeros(4)
     for seed in range(2000):
         p = dealt(data, 8, seed)
@@ -98,7 +122,8 @@ def test_a_document_can_go_to_any_of_its_owners():
 
 
 @pytest.mark.parametrize(
-    ("grades", "labels", "ways"), [(5, 1, 5), (5, 2, 10), (3, 1, 3), (3, 2, 3), (2, 1, 2), (3, 3, 1)]
+    ("grades", "labels", "ways"),
+    [(5, 1, 5), (5, 2, 10), (3, 1, 3), (3, 2, 3), (2, 1, 2), (3, 3, 1)],
 )
 def test_clients_must_be_a_multiple_of_the_combinations(grades, labels, ways):
     data = made([np.arange(40 * grades) % grades], [20] * 2 * grades, grades)
@@ -106,14 +131,17 @@ def test_clients_must_be_a_multiple_of_the_combinations(grades, labels, ways):
     if ways > 1:
         for iid in (False, True):
             with pytest.raises(
-                Mistake, match=f"{labels} of {grades} labels can be chosen in {ways} ways.*got {ways + 1}"
+                Mistake,
+                match=f"{labels} of {grades} labels can be chosen in {ways} ways.*got {ways + 1}",
             ):
                 dealt(data, ways + 1, labels=labels, iid=iid)
 
 
 def test_what_cannot_be_dealt_is_refused():
     data = made([[0, 0, 0, 1, 1]], [2, 3], 3)
-    with pytest.raises(Mistake, match=r"no document is left for client \d, which owns the labels \(2,\)"):
+    with pytest.raises(
+        Mistake, match=r"no document is left for client \d, which owns the labels \(2,\)"
+    ):
         dealt(data, 3)
     with pytest.raises(Mistake, match="4 labels for each client, and the data has 3"):
         dealt(data, 3, labels=4)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_data import blocks, copies_nothing, documents, made, query_of
 
+from foltr.components.partitions.by_user import ByUser
+from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
-from foltr.partitions.by_user import ByUser
-from foltr.users.cascade import Cascade
 
 WHOSE = np.array([b"bo", b"al", b"bo", b"cy", b"al", b"bo"])
 
@@ -42,23 +42,32 @@ def test_clients_are_users_and_the_twin_mixes_their_queries(whose, choose, seed)
     held = [queries(data, p, c) for c in range(clients)]
     for part in held:
         (user,) = {whose[q] for q in part}
-        assert part == [q for q, other in enumerate(whose) if other == user]  # all of one user's queries
+        assert part == [
+            q for q, other in enumerate(whose) if other == user
+        ]  # all of one user's queries
     mixed = [queries(data, twin, c) for c in range(clients)]
     assert all(part == sorted(q for one in held for q in one) for part in mixed)
     for each in (p, twin):
         for c in range(clients):
             at = slice(each.first[c], each.last[c])
-            np.testing.assert_array_equal(each.ideals[at] > 0, [labels.any() for _, labels in blocks(each, c)])
+            np.testing.assert_array_equal(
+                each.ideals[at] > 0, [labels.any() for _, labels in blocks(each, c)]
+            )
 
 
 def test_who_takes_part_is_drawn():
     data = data_of(range(10))
-    drawn = {tuple(q for c in range(2) for q in queries(data, searching(data, 2, seed), c)) for seed in range(400)}
+    drawn = {
+        tuple(q for c in range(2) for q in queries(data, searching(data, 2, seed), c))
+        for seed in range(400)
+    }
     assert len(drawn) == 45  # all pairs of ten
 
 
 def test_what_is_wrong_is_refused():
-    with pytest.raises(Mistake, match="the data has 3 users, and there are 4 clients: say clients=3 or fewer"):
+    with pytest.raises(
+        Mistake, match="the data has 3 users, and there are 4 clients: say clients=3 or fewer"
+    ):
         searching(data_of(WHOSE), 4)
     with pytest.raises(Mistake, match="does not say whose query it was"):
         searching(made([[0, 1]], [2], 2), 1)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from tiny_data import copies_nothing, made
 
+from foltr.components.partitions.by_intent import ByIntent
+from foltr.components.partitions.by_label import ByLabel
+from foltr.components.partitions.by_volume import ByVolume
+from foltr.components.partitions.sharing import Sharing
+from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
-from foltr.partitions.by_intent import ByIntent
-from foltr.partitions.by_label import ByLabel
-from foltr.partitions.by_volume import ByVolume
-from foltr.partitions.sharing import Sharing
 from foltr.spec import partitions
-from foltr.users.cascade import Cascade
 
 DATA = made([np.arange(60) % 5], [10] * 6, 5)
 INTENTS = made(np.eye(4, 20), [10, 10], 2)
@@ -24,11 +24,14 @@ def test_client_c_searches_as_often_as_its_turn_says():
     assert volumes(ByVolume(), DATA, 5) == [1, 3, 5, 7, 9]
     assert volumes(ByVolume(sessions=(2, 8)), DATA, 5) == [2, 8, 2, 8, 2]
     assert volumes(ByVolume(iid=True), DATA, 5) == [5] * 5
-    assert volumes(ByVolume(sessions=(2, 8, 2), iid=True), DATA, 6) == [4] * 6  # whatever the learner says
+    assert (
+        volumes(ByVolume(sessions=(2, 8, 2), iid=True), DATA, 6) == [4] * 6
+    )  # whatever the learner says
 
 
 def test_mixed_with_others():
-    """The thesis's mixture with four intents, whose twin searches more in all, and one of equal totals."""
+    """The thesis's mixture with four intents, whose twin searches more in all, and one of equal
+    totals."""
     mixed, twin = ByVolume(of=ByIntent()), ByVolume(of=ByIntent(iid=True), iid=True)
     assert volumes(mixed, INTENTS, 4) == [1, 3, 5, 7] and volumes(twin, INTENTS, 4) == [5] * 4
     even = ByVolume(sessions=(1, 3, 5, 7), of=ByIntent(), iid=True)

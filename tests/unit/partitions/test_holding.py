@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
+from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.seeds import stream
-from foltr.simulation import holding
-from foltr.users.cascade import Cascade
+from foltr.world.population import holding
+from foltr.world.user import SimulatedUser
 
 
 @given(tiny(), st.data())
@@ -23,7 +24,9 @@ def test_clients_hold_what_they_are_given(data, choose):
     assert p.clients == len(held) and copies_nothing(p, data)
     for c, rows in enumerate(held):
         assert documents(p, c) == sorted(rows.tolist())
-        assert [query_of(data, part) for part, _ in blocks(p, c)] == sorted({query_of(data, [row]) for row in rows})
+        assert [query_of(data, part) for part, _ in blocks(p, c)] == sorted(
+            {query_of(data, [row]) for row in rows}
+        )
 
 
 def test_a_user_sees_only_the_documents_of_its_block():
@@ -31,8 +34,12 @@ def test_a_user_sees_only_the_documents_of_its_block():
     p = holding(data, Cascade(), [np.array([2, 4, 3]), np.array([5])], 1)
     seen = set()
     for t in range(50):
-        docs, _, _ = p.user(0, stream(1, "user", 0, t)).session(lambda docs: np.arange(len(docs)))
-        seen.add(tuple(docs[:, 0].astype(int).tolist()))  # the first feature is the document's number
+        docs, _, _ = SimulatedUser(p, 0, stream(1, "user", 0, t)).session(
+            lambda docs: np.arange(len(docs))
+        )
+        seen.add(
+            tuple(docs[:, 0].astype(int).tolist())
+        )  # the first feature is the document's number
     assert seen == {(2,), (3, 4)}
 
 

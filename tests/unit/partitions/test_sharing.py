@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
+from foltr.components.partitions.by_intent import ByIntent
+from foltr.components.partitions.by_label import ByLabel
+from foltr.components.partitions.iid import IID
+from foltr.components.partitions.sharing import Sharing
+from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.metrics import ideal_dcg
-from foltr.partitions.by_intent import ByIntent
-from foltr.partitions.by_label import ByLabel
-from foltr.partitions.iid import IID
-from foltr.partitions.sharing import Sharing
-from foltr.users.cascade import Cascade
 
 
 def queries(data, p, client):
@@ -37,7 +37,9 @@ def test_everybody_holds_the_shared_queries_in_full_and_the_rest_of_its_own(data
         for (_, labels), ideal in zip(blocks(p, c), p.ideals[p.first[c] : p.last[c]], strict=True):
             assert ideal == ideal_dcg(labels, np.array([0, len(labels)]))[0]
     assert p.sessions.tolist() == [5] * (clients + 1)
-    assert len(p.rows) == data.documents + len(whole)  # one more index for each shared document, for all clients
+    assert len(p.rows) == data.documents + len(
+        whole
+    )  # one more index for each shared document, for all clients
 
 
 def test_a_share_of_everything_is_iid():
@@ -48,7 +50,10 @@ def test_a_share_of_everything_is_iid():
 
 def test_the_shared_queries_are_drawn():
     data = made([np.arange(30) % 3], [3] * 10, 3)
-    drawn = {tuple(queries(data, Sharing().population(data, Cascade(), 3, 5, seed), 3)) for seed in range(200)}
+    drawn = {
+        tuple(queries(data, Sharing().population(data, Cascade(), 3, 5, seed), 3))
+        for seed in range(200)
+    }
     assert drawn == {(q,) for q in range(10)}
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from foltr.data.dataset import Dataset, padded
+from foltr.world.dataset import Dataset, padded
 
 FEATURES = 3
 
@@ -31,7 +31,10 @@ def tiny(draw, grades=(2, 3, 5), labellings=(1, 1), least=1, queries=8):
         lengths.append(g * least)
     n, rows = sum(lengths), draw(st.integers(*labellings))
     rest = st.lists(st.integers(0, g - 1), min_size=n - g * least, max_size=n - g * least)
-    labels = [draw(st.permutations([*np.repeat(np.arange(g), least).tolist(), *draw(rest)])) for _ in range(rows)]
+    labels = [
+        draw(st.permutations([*np.repeat(np.arange(g), least).tolist(), *draw(rest)]))
+        for _ in range(rows)
+    ]
     return made(labels, lengths, g)
 
 

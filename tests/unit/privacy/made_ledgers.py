@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foltr.privacy.events import Conditions, Setting
+from foltr.events import Conditions, Setting
 from foltr.privacy.ledger import ledger
 from foltr.results import Recorded
 

@@ -1,4 +1,5 @@
-"""Epsilons against closed forms, numerical integration, exact enumeration and a second library (dp-accounting)."""
+"""Epsilons against closed forms, numerical integration, exact enumeration and a second library
+(dp-accounting)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,9 +12,17 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from foltr.errors import Mistake
+from foltr.events import GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
 from foltr.privacy import accounting
-from foltr.privacy.accounting import ORDERS, bound, normal_epsilon, peak, pure_epsilon, renyi, sampled
-from foltr.privacy.events import GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
+from foltr.privacy.accounting import (
+    ORDERS,
+    bound,
+    normal_epsilon,
+    peak,
+    pure_epsilon,
+    renyi,
+    sampled,
+)
 
 DELTA = 1e-5
 
@@ -33,14 +42,19 @@ def density(x, shape, scale=1.0):
 
 def test_randomised_response_is_equation_10_of_seed_001():
     assert pure_epsilon(RandomizedResponse(0.9, 11, 1)) == pytest.approx(math.log(0.9 * 10 / 0.1))
-    assert pure_epsilon(RandomizedResponse(0.5, 6, 4)) == pytest.approx(4 * 1.6094379)  # ln 5, four times
+    assert pure_epsilon(RandomizedResponse(0.5, 6, 4)) == pytest.approx(
+        4 * 1.6094379
+    )  # ln 5, four times
     assert pure_epsilon(RandomizedResponse(0.5, 2, 1)) == 0.0
     assert pure_epsilon(RandomizedResponse(1.0, 11, 1)) == math.inf
 
 
-@pytest.mark.parametrize(("clip", "times_epsilon"), [(1.0, math.sqrt(46)), (2.0, 2 * math.sqrt(46))])
+@pytest.mark.parametrize(
+    ("clip", "times_epsilon"), [(1.0, math.sqrt(46)), (2.0, 2 * math.sqrt(46))]
+)
 def test_noise_for_an_l1_distance_on_an_l2_ball_costs_the_square_root_of_d(clip, times_epsilon):
-    """Sensitivity 3 at epsilon 1.2, 46 weights: sqrt(46) = 6.8 times that (thesis), 13.6 times (published code)."""
+    """Sensitivity 3 at epsilon 1.2, 46 weights: sqrt(46) = 6.8 times that (thesis), 13.6 times
+    (published code)."""
     event = GammaNoise(shape=1.0, scale=3.0 / 1.2, l2=3.0 * clip, d=46, seen="sum")
     assert pure_epsilon(event) == pytest.approx(1.2 * times_epsilon)
     assert round(2 * math.sqrt(46), 1) == 13.6
@@ -50,27 +64,43 @@ def test_a_thousandth_share_is_nearly_bare():
     """At n = 1000, 96 % of the numbers of a message have noise below 1e-9."""
     shape, t = 1e-3, 1e-9 / (3.0 / 1.2)
     below = special.gammainc(shape, [t, 9 * t, 10 * t])
-    # two variables are within t of each other if both are below t; and only if both are below 10 t or both above 9 t
+    # two variables are within t of each other if both are below t; and only if both are below 10 t
+    # or both above 9 t
     least, most = below[0] ** 2, below[2] ** 2 + (1 - below[1]) ** 2
     assert 0.955 < least < most < 0.965
 
 
 @pytest.mark.parametrize("shape", [0.55, 0.7, 0.9, 0.99])
 def test_the_density_ratio_of_fewer_shares_is_largest_at_zero(shape):
-    assert integrate.quad(lambda x: 2 * density(x, shape), 0, np.inf)[0] == pytest.approx(1.0, abs=1e-6)
+    assert integrate.quad(lambda x: 2 * density(x, shape), 0, np.inf)[0] == pytest.approx(
+        1.0, abs=1e-6
+    )
     for c in (0.05, 0.5, 3.0, 20.0):
-        x = np.concatenate([np.linspace(-30, 30, 4001), c + np.geomspace(1e-9, 1, 200), -np.geomspace(1e-12, 1, 200)])
+        x = np.concatenate(
+            [
+                np.linspace(-30, 30, 4001),
+                c + np.geomspace(1e-9, 1, 200),
+                -np.geomspace(1e-12, 1, 200),
+            ]
+        )
         x = x[(np.abs(x) > 1e-13) & (np.abs(x - c) > 1e-13)]
         ratios = np.log(density(x, shape)) - np.log(density(x - c, shape))
         assert ratios.max() <= peak(shape, c) + 1e-9
-        assert np.log(density(1e-13, shape) / density(c, shape)) == pytest.approx(peak(shape, c), rel=0.1)
+        assert np.log(density(1e-13, shape) / density(c, shape)) == pytest.approx(
+            peak(shape, c), rel=0.1
+        )
     assert peak(1.0, 2.5) == 2.5 and peak(0.999999, 2.5) == pytest.approx(2.5, abs=1e-4)
     assert peak(0.5, 1e-9) == math.inf
 
 
-@given(st.floats(0.51, 1.0), st.floats(0.05, 20.0), st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6))
+@given(
+    st.floats(0.51, 1.0),
+    st.floats(0.05, 20.0),
+    st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6),
+)
 def test_a_change_is_worst_when_it_is_spread_evenly(shape, l2, parts):
-    """epsilon = d g(l2 / sqrt d) bounds every way to spread a change of that length; its squares likewise."""
+    """epsilon = d g(l2 / sqrt d) bounds every way to spread a change of that length; its squares
+    likewise."""
     c = np.array(parts) + 1e-3
     c *= l2 / np.linalg.norm(c)
     d = len(c)
@@ -85,14 +115,19 @@ def test_renyi_divergences_of_gamma_noise_bound_the_integrals(shape):
     event = GammaNoise(shape=shape, scale=1.0, l2=1.5, d=1, seen="sum")
     for a in (1.5, 2.0, 4.0):
         f = lambda x, a=a: density(x, shape) ** a * density(x - 1.5, shape) ** (1 - a)  # noqa: E731
-        total = sum(integrate.quad(f, *ends, limit=300)[0] for ends in ((-40, 0), (0, 0.75), (0.75, 1.5), (1.5, 40)))
+        total = sum(
+            integrate.quad(f, *ends, limit=300)[0]
+            for ends in ((-40, 0), (0, 0.75), (0.75, 1.5), (1.5, 40))
+        )
         assert math.log(total) / (a - 1) <= renyi(event, np.array([a]))[0] + 1e-7
 
 
 # ---- orders
 
 
-@pytest.mark.parametrize("event", [LaplaceNoise(1.0, 0.7, 1, "message"), RandomizedResponse(0.7, 5, 1)])
+@pytest.mark.parametrize(
+    "event", [LaplaceNoise(1.0, 0.7, 1, "message"), RandomizedResponse(0.7, 5, 1)]
+)
 def test_renyi_divergences_are_those_of_the_definition(event):
     for a in (1.01, 2.0, 7.5):
         if isinstance(event, LaplaceNoise):
@@ -112,7 +147,10 @@ def test_orders_of_dp_accounting_agree():
     for ours, theirs in (
         (LaplaceNoise(2.0, 1.0, 3, "message"), dp.LaplaceDpEvent(2.0)),
         (GaussianNoise(3.0, 2.0, "sum"), dp.GaussianDpEvent(1.5)),
-        (RandomizedResponse(0.9, 11, 1), dp.RandomizedResponseDpEvent(noise_parameter=0.11, num_buckets=11)),
+        (
+            RandomizedResponse(0.9, 11, 1),
+            dp.RandomizedResponseDpEvent(noise_parameter=0.11, num_buckets=11),
+        ),
     ):
         orders = ORDERS[(ORDERS > 1.2) & (ORDERS < 200)][::20]
         accountant = RdpAccountant(orders, one)
@@ -127,14 +165,18 @@ def test_normal_noise_is_analytic():
     """Balle & Wang 2018: delta(epsilon) of a Gaussian; and their own routine in dp-accounting."""
     for moved in (0.1, 1.0, 5.0, 60.0):
         e = normal_epsilon(moved, DELTA)
-        delta = stats.norm.cdf(moved / 2 - e / moved) - math.exp(e + stats.norm.logcdf(-moved / 2 - e / moved))
+        delta = stats.norm.cdf(moved / 2 - e / moved) - math.exp(
+            e + stats.norm.logcdf(-moved / 2 - e / moved)
+        )
         assert delta == pytest.approx(DELTA, rel=1e-6)
     theirs = pytest.importorskip("dp_accounting").get_epsilon_gaussian(0.8, DELTA)
     assert best(GaussianNoise(0.8, 1.0, "sum")).epsilon == pytest.approx(theirs, rel=1e-6)
 
 
 def test_normal_noise_composes_as_one(times=50):
-    from_pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution").from_gaussian_mechanism
+    from_pld = pytest.importorskip(
+        "dp_accounting.pld.privacy_loss_distribution"
+    ).from_gaussian_mechanism
     ours = best(GaussianNoise(8.0, 1.0, "sum"), times)
     assert ours.how.startswith("exactly")
     assert ours.epsilon == best(GaussianNoise(8.0 / math.sqrt(times), 1.0, "sum")).epsilon
@@ -149,9 +191,13 @@ def converted(delta):
 
 
 def optimal_composition(e, k, delta):
-    """Kairouz, Oh & Viswanath 2015, theorem 3.3: k mechanisms that are e-private are ((k - 2i) e, delta_i)-private."""
+    """Kairouz, Oh & Viswanath 2015, theorem 3.3: k mechanisms that are e-private are ((k - 2i) e,
+    delta_i)-private."""
     for i in range(k // 2, -1, -1):
-        terms = (math.comb(k, j) * (math.exp((k - j) * e) - math.exp((k - 2 * i + j) * e)) for j in range(i))
+        terms = (
+            math.comb(k, j) * (math.exp((k - j) * e) - math.exp((k - 2 * i + j) * e))
+            for j in range(i)
+        )
         if math.fsum(terms) / (1 + math.exp(e)) ** k <= delta:
             return (k - 2 * i) * e
     raise AssertionError
@@ -164,12 +210,17 @@ def test_pure_composition_is_optimal(e, k):
     theirs = optimal_composition(e, k, DELTA)  # at the epsilons (k - 2i) e only
     assert theirs - 2 * e <= ours <= theirs + 1e-9
     deltas = [  # exact enumeration of who lost how often
-        math.comb(k, i) * p ** (k - i) * (1 - p) ** i * max(0.0, 1 - math.exp(ours - (k - 2 * i) * e))
+        math.comb(k, i)
+        * p ** (k - i)
+        * (1 - p) ** i
+        * max(0.0, 1 - math.exp(ours - (k - 2 * i) * e))
         for i in range(k + 1)
     ]
     assert math.fsum(deltas) == pytest.approx(DELTA, rel=1e-6)
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    composed = pld.from_randomized_response(2 * (1 - p), 2, value_discretization_interval=e / 1000).self_compose(k)
+    composed = pld.from_randomized_response(
+        2 * (1 - p), 2, value_discretization_interval=e / 1000
+    ).self_compose(k)
     assert ours == pytest.approx(composed.get_epsilon_for_delta(DELTA), rel=0.002, abs=0.002)
 
 
@@ -178,7 +229,9 @@ def test_randomised_answers_compose_exactly(p, values, times):
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     noise = (1 - p) * values / (values - 1)  # theirs draws among all values
     e = pure_epsilon(RandomizedResponse(p, values, 1))
-    theirs = pld.from_randomized_response(noise, values, value_discretization_interval=e / 1000).self_compose(times)
+    theirs = pld.from_randomized_response(
+        noise, values, value_discretization_interval=e / 1000
+    ).self_compose(times)
     ours = best(RandomizedResponse(p, values, times))
     expected = theirs.get_epsilon_for_delta(DELTA)
     assert ours.epsilon == pytest.approx(expected if ours.delta else times * e, rel=0.002)
@@ -201,8 +254,9 @@ def test_few_answers_by_brute_force():
 
 
 def test_the_known_bug_of_the_pld_accountant():
-    """Why the ledger, and these tests, use privacy loss distributions and not that class: it composes randomised
-    response once, whatever the count. If this fails, dp-accounting has mended it."""
+    """Why the ledger, and these tests, use privacy loss distributions and not that class: it
+    composes randomised response once, whatever the count. If this fails, dp-accounting has mended
+    it."""
     dp = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
@@ -219,7 +273,9 @@ def test_the_known_bug_of_the_pld_accountant():
 def test_laplace_noise_composes_within_a_few_percent_of_the_best(e, times):
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     ours = best(LaplaceNoise(1.0, e, 46, "message"), times)
-    composed = pld.from_laplace_mechanism(1.0, e, value_discretization_interval=e / 1000).self_compose(times)
+    composed = pld.from_laplace_mechanism(
+        1.0, e, value_discretization_interval=e / 1000
+    ).self_compose(times)
     theirs = composed.get_epsilon_for_delta(DELTA)
     assert 0.999 * theirs <= ours.epsilon <= 1.06 * theirs
     assert ours.epsilon <= e * times
@@ -227,7 +283,8 @@ def test_laplace_noise_composes_within_a_few_percent_of_the_best(e, times):
 
 @pytest.mark.parametrize("shifts", [(0.5, 0.5), (1.5, 0.1), (2.0, 1.0), (0.2,) * 6])
 def test_one_coordinate_that_takes_the_whole_change_is_the_worst_for_laplace_noise(shifts):
-    """Deltas of several coordinates that are moved, rounded up, against those of one that is moved by the sum."""
+    """Deltas of several coordinates that are moved, rounded up, against those of one that is moved
+    by the sum."""
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 
     def of(shift):
@@ -237,7 +294,10 @@ def test_one_coordinate_that_takes_the_whole_change_is_the_worst_for_laplace_noi
     for shift in shifts[1:]:
         several = several.compose(of(shift))
     for epsilon in np.linspace(0.0, sum(shifts), 30):
-        assert several.get_delta_for_epsilon(epsilon) <= of(sum(shifts)).get_delta_for_epsilon(epsilon) + 2e-3
+        assert (
+            several.get_delta_for_epsilon(epsilon)
+            <= of(sum(shifts)).get_delta_for_epsilon(epsilon) + 2e-3
+        )
 
 
 def test_gamma_noise_of_many_rounds_needs_no_factor_of_d():
@@ -249,7 +309,8 @@ def test_gamma_noise_of_many_rounds_needs_no_factor_of_d():
 
 
 def test_numbers_of_the_seeds():
-    """FPDGD at (1.2, 3) with 46 weights: 8.14 a round outright, 5.84 at delta 1e-5, 899 over 1000 rounds."""
+    """FPDGD at (1.2, 3) with 46 weights: 8.14 a round outright, 5.84 at delta 1e-5, 899 over 1000
+    rounds."""
     event = GammaNoise(1.0, 2.5, 3.0, 46, "sum")
     assert pure_epsilon(event) == pytest.approx(8.1388, abs=1e-4)
     assert best(event).epsilon == pytest.approx(5.838, abs=0.001)
@@ -267,11 +328,22 @@ def test_large_epsilons_are_not_flattered():
 
 @given(
     st.one_of(
-        st.builds(LaplaceNoise, st.floats(0.1, 10), st.floats(0, 10), st.integers(1, 99), st.just("message")),
+        st.builds(
+            LaplaceNoise,
+            st.floats(0.1, 10),
+            st.floats(0, 10),
+            st.integers(1, 99),
+            st.just("message"),
+        ),
         st.builds(GaussianNoise, st.floats(0.1, 10), st.floats(0, 10), st.just("sum")),
         st.builds(RandomizedResponse, st.floats(0.5, 0.99), st.integers(2, 20), st.integers(1, 4)),
         st.builds(
-            GammaNoise, st.floats(0.51, 1), st.floats(0.1, 10), st.floats(0, 10), st.integers(1, 99), st.just("sum")
+            GammaNoise,
+            st.floats(0.51, 1),
+            st.floats(0.1, 10),
+            st.floats(0, 10),
+            st.integers(1, 99),
+            st.just("sum"),
         ),
     ),
     st.integers(1, 30),
@@ -291,10 +363,14 @@ def test_more_rounds_tell_more_and_bounds_are_sane(event, times):
 def test_a_secret_part_of_the_clients_is_hidden_better():
     pytest.importorskip("dp_accounting")
     noise = GaussianNoise(8.0, 2.0, "model")
-    some, all_of_them = sampled(noise, 100, 1000, 100, DELTA), sampled(noise, 1000, 1000, 100, DELTA)
+    some, all_of_them = (
+        sampled(noise, 100, 1000, 100, DELTA),
+        sampled(noise, 1000, 1000, 100, DELTA),
+    )
     assert some.epsilon < 0.5 * all_of_them.epsilon
     assert all_of_them.epsilon >= best(noise, 100).epsilon
-    # what holds of every mechanism (Balle, Barthe & Gaboardi 2018): ln(1 + q (e^eps - 1)) at q delta, here once
+    # what holds of every mechanism (Balle, Barthe & Gaboardi 2018): ln(1 + q (e^eps - 1)) at q
+    # delta, here once
     once = best(noise, 1, DELTA / 0.1)
     assert sampled(noise, 100, 1000, 1, DELTA).epsilon >= 0.0
     assert math.log1p(0.1 * math.expm1(once.epsilon)) < best(noise).epsilon
@@ -356,6 +432,10 @@ def test_a_delta_is_a_probability():
 def test_several_events_of_a_round_add_up():
     one, two = GaussianNoise(3.0, 1.0, "sum"), GaussianNoise(4.0, 1.0, "sum")
     both = bound(((one, 5), (two, 5)), DELTA)
-    assert both.epsilon == pytest.approx(best(replace(one, sd=(5 / 9 + 5 / 16) ** -0.5)).epsilon, rel=1e-9)
-    mixed = bound(((LaplaceNoise(1.0, 0.5, 1, "message"), 1), (RandomizedResponse(0.5, 6, 1), 1)), DELTA)
+    assert both.epsilon == pytest.approx(
+        best(replace(one, sd=(5 / 9 + 5 / 16) ** -0.5)).epsilon, rel=1e-9
+    )
+    mixed = bound(
+        ((LaplaceNoise(1.0, 0.5, 1, "message"), 1), (RandomizedResponse(0.5, 6, 1), 1)), DELTA
+    )
     assert mixed.epsilon == pytest.approx(0.5 + math.log(5))

@@ -7,24 +7,39 @@ from dataclasses import dataclass
 
 import pytest
 
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.privatizers.laplace import Laplace
+from foltr.components.privatizers.randomized_reward import RandomizedReward
 from foltr.errors import Mistake
+from foltr.events import (
+    Conditions,
+    GammaNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    RandomizedResponse,
+    Setting,
+)
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import pure_epsilon
-from foltr.privacy.events import Conditions, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse, Setting
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.gaussian import Gaussian
-from foltr.privacy.laplace import Laplace
 from foltr.privacy.ledger import ledger, share
-from foltr.privacy.randomized_reward import RandomizedReward
-from foltr.privacy.wording import epsilon_told
+from foltr.privacy.text import epsilon_told
 from foltr.spec import privatizers
 
 D = 46
 
 
-def account(privacy, cohort=1000, arriving=None, values=0, secure=False, shared=False, delta=1e-5, **more):
+def account(
+    privacy, cohort=1000, arriving=None, values=0, secure=False, shared=False, delta=1e-5, **more
+):
     setting = Setting(D, cohort, cohort if arriving is None else arriving, 4, values)
-    given = {"rounds": 100, "times": 100, "clients": cohort, "withstands": cohort if secure else None, **more}
+    given = {
+        "rounds": 100,
+        "times": 100,
+        "clients": cohort,
+        "withstands": cohort if secure else None,
+        **more,
+    }
     return ledger(privacy, Conditions(setting, seed_is_shared=shared, **given), delta)
 
 
@@ -33,14 +48,19 @@ def trusted(found):
 
 
 def epsilons(found, who):
-    return [each.bound.epsilon for view in found.views if view.who == who for each in view.guarantees]
+    return [
+        each.bound.epsilon for view in found.views if view.who == who for each in view.guarantees
+    ]
 
 
 CASES = {
     "none": (None, {}),
     "masks only": (None, {"secure": True}),
     "shares, bare": (GammaShares(1.2, 3.0), {}),
-    "shares, published code, drop-outs": (GammaShares(1.2, 3.0, "full"), {"arriving": 700, "secure": True}),
+    "shares, published code, drop-outs": (
+        GammaShares(1.2, 3.0, "full"),
+        {"arriving": 700, "secure": True},
+    ),
     "shares, half lost": (GammaShares(1.2, 3.0), {"arriving": 500, "secure": True}),
     "laplace": (Laplace(1.0, 0.1), {}),
     "normal, client": (Gaussian(8.0, 1.0), {}),
@@ -106,7 +126,10 @@ def test_shares_without_a_secure_sum_hide_nothing_from_the_server():
     assert found.promised("models", "round").epsilon == pytest.approx(5.838, abs=0.001)
     said = " ".join(found.remarks)
     assert (
-        "98% of its numbers" in said and "SecureSum()" in said and "sqrt(46) = 6.8" in said and "8.14 a round" in said
+        "98% of its numbers" in said
+        and "SecureSum()" in said
+        and "sqrt(46) = 6.8" in said
+        and "8.14 a round" in said
     )
 
 
@@ -121,7 +144,11 @@ def test_normal_shares_without_a_secure_sum_hide_next_to_nothing():
 def test_a_secure_sum_shows_the_server_what_everybody_sees():
     for privacy in (GammaShares(1.2, 3.0), Gaussian(8.0, 1.0, "shares")):
         found = account(privacy, secure=True)
-        assert epsilons(found, "server") == epsilons(found, "models") == epsilons(account(privacy), "models")
+        assert (
+            epsilons(found, "server")
+            == epsilons(found, "models")
+            == epsilons(account(privacy), "models")
+        )
         assert set(trusted(found).values()) == {"enough other clients"}
         assert any("collude" in remark for remark in found.remarks)
 
@@ -137,7 +164,9 @@ def test_who_drops_out_takes_noise_along():
     assert "900 of 1,000 shares" in said and "at most 9.24 a round, instead of 5.84" in said
     lost = " ".join(account(GammaShares(1.2, 3.0), arriving=500, secure=True).remarks)
     assert "the ledger has no finite bound" in lost
-    full, left = (Gaussian(8.0, 1.0, "shares").events(Setting(D, 1000, k, 4, 0))[0].sd for k in (1000, 640))
+    full, left = (
+        Gaussian(8.0, 1.0, "shares").events(Setting(D, 1000, k, 4, 0))[0].sd for k in (1000, 640)
+    )
     assert left == pytest.approx(0.8 * full)
 
 
@@ -147,7 +176,9 @@ def test_colluding_clients_give_their_noise_away_as_if_they_had_dropped_out():
             one = account(privacy, secure=True, colluding=100).promised(who, "round")
             assert one == account(privacy, arriving=900, secure=True).promised(who, "round")
     local = Laplace(1.0, 0.1)
-    assert account(local, colluding=1000).promised("server", "round") == account(local).promised("server", "round")
+    assert account(local, colluding=1000).promised("server", "round") == account(local).promised(
+        "server", "round"
+    )
     with pytest.raises(Mistake, match="leave nobody to hide among"):
         account(GammaShares(1.2, 3.0), colluding=1000)
     with pytest.raises(Mistake, match="colluding must be >= 0, got -1"):
@@ -162,7 +193,9 @@ def test_one_client_is_its_own_sum():
 def test_a_server_that_adds_the_noise_must_be_trusted():
     found = account(Gaussian(8.0, 1.0, "server"))
     assert trusted(found) == {"server": None, "models": "the server"}
-    assert epsilons(found, "models") == pytest.approx(epsilons(account(Gaussian(8.0, 1.0)), "models"), rel=1e-3)
+    assert epsilons(found, "models") == pytest.approx(
+        epsilons(account(Gaussian(8.0, 1.0)), "models"), rel=1e-3
+    )
     masked = account(Gaussian(8.0, 1.0, "server"), secure=True)
     assert any("the bare sum" in remark for remark in masked.remarks)
 
@@ -173,7 +206,9 @@ def test_who_takes_part_counts_as_secret_only_for_noise_of_a_trusted_server():
     known = account(Gaussian(8.0, 1.0, "server"), cohort=100, times=21)
     secret = account(Gaussian(8.0, 1.0, "server"), **part)
     assert secret.promised("models", "client").epsilon < known.promised("models", "client").epsilon
-    assert "secret" in secret.promised("models", "client").how and any("secret" in each for each in secret.remarks)
+    assert "secret" in secret.promised("models", "client").how and any(
+        "secret" in each for each in secret.remarks
+    )
     assert epsilons(secret, "server") == [math.inf, math.inf]
     for where in ("client", "shares"):
         privacy = Gaussian(8.0, 1.0, where)
@@ -208,7 +243,9 @@ def test_published_seeding_and_p_1_promise_nothing(more):
 
 def test_no_privatizer_promises_nothing_and_says_so():
     found = account(None)
-    assert found.mechanism == "none" and "Nothing is promised to anybody" in " ".join(found.lines())
+    assert found.mechanism == "none" and "Nothing is promised to anybody" in " ".join(
+        found.lines()
+    )
     assert all(math.isinf(each) for who in ("server", "models") for each in epsilons(found, who))
     assert "only sums" in " ".join(account(None, secure=True).lines())
 
@@ -216,7 +253,9 @@ def test_no_privatizer_promises_nothing_and_says_so():
 def test_a_simulation_protects_nobody():
     for name, (privacy, more) in CASES.items():
         if privacy is not None and name != "rewards, published seeding":
-            assert any("operating system" in remark for remark in account(privacy, **more).remarks), name
+            assert any(
+                "operating system" in remark for remark in account(privacy, **more).remarks
+            ), name
 
 
 # ---- what it refuses
@@ -240,14 +279,25 @@ def test_an_unknown_event_is_refused():
 
 def test_a_privatizer_that_describes_nothing_gets_no_credit():
     found = account(Odd())
-    assert all(math.isinf(each) for each in epsilons(found, "models")) and "describes nothing" in found.remarks[0]
+    assert (
+        all(math.isinf(each) for each in epsilons(found, "models"))
+        and "describes nothing" in found.remarks[0]
+    )
 
 
 def test_shares_of_other_noise_are_not_guessed():
     with pytest.raises(Mistake, match="LaplaceNoise comes in shares"):
         account(Odd(LaplaceNoise(1.0, 1.0, D, "sum", grid=0.5)))
-    assert epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "sum", grid=0.5)), secure=True), "server")[0] == 1.0
-    assert epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "model", grid=0.5))), "server") == [math.inf, math.inf]
+    assert (
+        epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "sum", grid=0.5)), secure=True), "server")[
+            0
+        ]
+        == 1.0
+    )
+    assert epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "model", grid=0.5))), "server") == [
+        math.inf,
+        math.inf,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -276,13 +326,22 @@ def test_shares_make_the_whole():
 
 
 def test_an_epsilon_is_never_rounded_down():
-    for epsilon, told in ((1.001, "1.01"), (1.0, "1.00"), (99.999, "100.00"), (123.4, "124"), (1234567.1, "1,234,568")):
+    for epsilon, told in (
+        (1.001, "1.01"),
+        (1.0, "1.00"),
+        (99.999, "100.00"),
+        (123.4, "124"),
+        (1234567.1, "1,234,568"),
+    ):
         assert epsilon_told(epsilon) == told
     assert epsilon_told(math.inf) == "no limit"
 
 
 def test_what_privatizers_describe_is_what_the_seeds_say():
-    half, full = (GammaShares(1.2, 3.0, clip).events(Setting(D, 10, 10, 4, 0))[0] for clip in ("half", "full"))
+    half, full = (
+        GammaShares(1.2, 3.0, clip).events(Setting(D, 10, 10, 4, 0))[0]
+        for clip in ("half", "full")
+    )
     assert pure_epsilon(half) == pytest.approx(1.2 * math.sqrt(D), rel=1e-4)
     assert pure_epsilon(full) == pytest.approx(2.4 * math.sqrt(D), rel=1e-4)
     (answers,) = RandomizedReward(0.5).events(Setting(D, 10, 10, 4, 6))
@@ -296,7 +355,9 @@ def test_noise_that_lies_on_no_grid_is_promised_nothing():
     found = account(Odd(LaplaceNoise(1.0, 1.0, D, "message")))
     assert epsilons(found, "server") == epsilons(found, "models") == [math.inf, math.inf]
     assert any("lie on a grid" in remark for remark in found.remarks)
-    assert epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "message", grid=0.01))), "server")[0] == 1.0
+    assert (
+        epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "message", grid=0.01))), "server")[0] == 1.0
+    )
 
 
 @pytest.mark.parametrize("grid", [0.0, -1.0, math.nan])
@@ -306,16 +367,28 @@ def test_a_grid_has_steps(grid):
 
 
 def test_what_probabilities_are_off_by_is_added_to_epsilon():
-    exact, off = (account(Odd(GaussianNoise(4.0, 1.0, "message", 1.0, x)), times=10, rounds=10) for x in (0.0, 0.01))
-    once, often = (
-        [b - a for a, b in zip(epsilons(exact, who), epsilons(off, who), strict=True)] for who in ("server", "models")
+    exact, off = (
+        account(Odd(GaussianNoise(4.0, 1.0, "message", 1.0, x)), times=10, rounds=10)
+        for x in (0.0, 0.01)
     )
-    assert once == often and 0.01 < once[0] < 0.012 and 0.1 < once[1] < 0.12  # delta is a little smaller, too
-    assert epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "message", 1.0, math.inf))), "server") == [math.inf] * 2
+    once, often = (
+        [b - a for a, b in zip(epsilons(exact, who), epsilons(off, who), strict=True)]
+        for who in ("server", "models")
+    )
+    assert (
+        once == often and 0.01 < once[0] < 0.012 and 0.1 < once[1] < 0.12
+    )  # delta is a little smaller, too
+    assert (
+        epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "message", 1.0, math.inf))), "server")
+        == [math.inf] * 2
+    )
 
 
 def test_shares_too_small_for_their_grid_are_promised_nothing():
-    assert epsilons(account(Gaussian(1e-4, 1.0, "shares"), secure=True), "server") == [math.inf, math.inf]
+    assert epsilons(account(Gaussian(1e-4, 1.0, "shares"), secure=True), "server") == [
+        math.inf,
+        math.inf,
+    ]
     assert math.isfinite(epsilons(account(Gaussian(0.1, 1.0, "shares"), secure=True), "server")[0])
 
 
@@ -339,4 +412,6 @@ def test_a_privatizer_whose_server_clips_nothing_can_be_swamped():
     noise = GaussianNoise(4.0, 1.0, "model", 1.0)
     assert epsilons(account(Odd(noise), unbounded=True), "models") == [math.inf, math.inf]
     assert math.isfinite(epsilons(account(Odd(noise)), "models")[0])
-    assert math.isfinite(epsilons(account(Gaussian(8.0, 1.0, "server"), unbounded=True), "models")[0])
+    assert math.isfinite(
+        epsilons(account(Gaussian(8.0, 1.0, "server"), unbounded=True), "models")[0]
+    )

@@ -1,4 +1,5 @@
-"""`foltr privacy`: the ledger of a file before anything is run; and the block of it on a report's page."""
+"""`foltr privacy`: the ledger of a file before anything is run; and the block of it on a report's
+page."""
 
 import re
 
@@ -7,13 +8,14 @@ import typer
 from made_ledgers import recorded
 from typer.testing import CliRunner
 
-from foltr import cli_tools, toml
-from foltr.cli_privacy import privacy
+from foltr.cli import tools as cli_tools
+from foltr.cli.privacy import privacy
+from foltr.components.privatizers.gamma_shares import GammaShares
+from foltr.components.privatizers.laplace import Laplace
 from foltr.errors import Mistake
-from foltr.privacy.gamma_shares import GammaShares
-from foltr.privacy.laplace import Laplace
 from foltr.report.blocks import blocks, privacy_ledger, privacy_remarks
 from foltr.results import Runs
+from foltr.runs import config
 
 SMALL = 'data = "Synthetic(queries=20)"\nrounds = 50\n'
 
@@ -29,7 +31,9 @@ def told(tmp_path, text, *options):
 
 
 def test_a_file_is_told_before_it_is_run(tmp_path):
-    code, said = told(tmp_path, SMALL + 'privacy = "GammaShares(epsilon=1.2, sensitivity=3.0)"\nclients = 100\n')
+    code, said = told(
+        tmp_path, SMALL + 'privacy = "GammaShares(epsilon=1.2, sensitivity=3.0)"\nclients = 100\n'
+    )
     assert code == 0 and len(said.splitlines()) <= 25
     assert "GammaShares(epsilon=1.2, sensitivity=3.0)" in said and "sqrt(46)" in said
     assert re.search(r"the server +no limit +no limit +-\n", said)
@@ -51,53 +55,71 @@ def test_delta_can_be_given(tmp_path):
 
 @pytest.mark.parametrize("sweep", ["", "[sweep]\nseed = [1, 2]\n"])
 def test_what_a_run_refuses_is_not_promised(tmp_path, sweep):
-    """Shares of noise need equal weights, which only the partition's population shows: 5.84 was printed."""
-    text = SMALL + (
-        'partition = "ByVolume()"\nprivacy = "GammaShares(epsilon=1.2, sensitivity=3.0)"\nchannel = "SecureSum()"\n'
+    """Shares of noise need equal weights, which only the partition's population shows: 5.84 was
+    printed."""
+    text = (
+        SMALL + 'partition = "ByVolume()"\nprivacy = "GammaShares(epsilon=1.2,'
+        ' sensitivity=3.0)"\nchannel = "SecureSum()"\n'
     )
     code, said = told(tmp_path, text + sweep)
-    assert code == 2 and "GammaShares needs equal weights" in " ".join(said.split()) and "epsilon, against" not in said
-    values = toml.read(tmp_path / "e.toml", beside=("sweep",))
+    assert (
+        code == 2
+        and "GammaShares needs equal weights" in " ".join(said.split())
+        and "epsilon, against" not in said
+    )
+    values = config.read(tmp_path / "e.toml", beside=("sweep",))
     values.pop("sweep", None)
     with pytest.raises(Mistake, match="GammaShares needs equal weights"):
-        toml.experiment(values).run()
+        config.experiment(values).run()
 
 
 def test_malicious_clients_are_part_of_a_promise(tmp_path):
-    text = SMALL + (
-        "clients = 100\nmalicious = 30\nprivacy = \"Gaussian(noise=20.0, clip=0.1, where='shares')\"\n"
-        "channel = 'SecureSum()'\n[[sweep.method]]\nname = 'none'\nmalicious = 0\n"
-        "[[sweep.method]]\nname = 'blind'\nattack = 'CompromisedModel()'\n"
-        "[[sweep.method]]\nname = 'copies'\nattack = 'Mimic()'\n"
+    text = (
+        SMALL + 'clients = 100\nmalicious = 30\nprivacy = "Gaussian(noise=20.0, clip=0.1,'
+        " where='shares')\"\nchannel = 'SecureSum()'\n[[sweep.method]]\nname = 'none'\nmalicious"
+        " = 0\n[[sweep.method]]\nname = 'blind'\nattack ="
+        " 'CompromisedModel()'\n[[sweep.method]]\nname = 'copies'\nattack = 'Mimic()'\n"
     )
     code, said = told(tmp_path, text)
     assert code == 0 and said.count("1 experiment: ") == 3
-    assert "70 of 100 shares of the noise are counted on: 30 malicious clients may add none" in " ".join(said.split())
-    assert "The messages of malicious clients may depend on those of honest clients" in " ".join(said.split())
+    assert (
+        "70 of 100 shares of the noise are counted on: 30 malicious clients may add none"
+        in " ".join(said.split())
+    )
+    assert "The messages of malicious clients may depend on those of honest clients" in " ".join(
+        said.split()
+    )
 
 
 def test_how_many_are_malicious_is_part_of_a_promise(tmp_path):
-    text = SMALL + (
-        "clients = 100\nattack = 'CompromisedModel()'\nprivacy = \"Gaussian(noise=20.0, clip=0.1, where='shares')\"\n"
-        "channel = 'SecureSum()'\n[sweep]\nmalicious = [1, 40, 80]\n"
+    text = (
+        SMALL + "clients = 100\nattack = 'CompromisedModel()'\nprivacy = \"Gaussian(noise=20.0,"
+        " clip=0.1, where='shares')\"\nchannel = 'SecureSum()'\n[sweep]\nmalicious = [1, 40,"
+        " 80]\n"
     )
     said = told(tmp_path, text, "--colluding", "20")[1]
     words = " ".join(said.split())
-    assert said.count("1 experiment: ") == 3 and "1 malicious client and 20 colluding clients may add none" in words
+    assert (
+        said.count("1 experiment: ") == 3
+        and "1 malicious client and 20 colluding clients may add none" in words
+    )
     assert "100 malicious or colluding clients" not in words and "There may be 80 of them" in words
 
 
 def test_each_method_of_a_sweep_is_told_once(tmp_path):
     text = (
-        SMALL + "participation = 0.5\nclients = 10\n[sweep]\nseed = [1, 2, 3]\n[[sweep.method]]\nname = 'bare'\n"
-        "[[sweep.method]]\nname = 'local'\nprivacy = 'Laplace(epsilon=1.0, clip=0.1)'\n"
-        "[[sweep.method]]\nname = 'weaker'\nprivacy = 'Laplace(epsilon=2.0, clip=0.1)'\n"
+        SMALL
+        + "participation = 0.5\nclients = 10\n[sweep]\nseed = [1, 2, 3]\n[[sweep.method]]\nname ="
+        " 'bare'\n[[sweep.method]]\nname = 'local'\nprivacy = 'Laplace(epsilon=1.0,"
+        " clip=0.1)'\n[[sweep.method]]\nname = 'weaker'\nprivacy = 'Laplace(epsilon=2.0,"
+        " clip=0.1)'\n"
     )
     code, said = told(tmp_path, text)
     assert code == 0 and said.count("3 experiments: ") == 3
-    assert [said.count(f"privacy       {word}") for word in ("none", "Laplace(epsilon=1.0", "Laplace(epsilon=2.0")] == [
-        1
-    ] * 3
+    assert [
+        said.count(f"privacy       {word}")
+        for word in ("none", "Laplace(epsilon=1.0", "Laplace(epsilon=2.0")
+    ] == [1] * 3
     times = int(re.search(r"one client, (\d+) rounds", said)[1])
     assert 25 < times <= 50  # of the busiest client under the worst of the seeds
 
@@ -133,15 +155,29 @@ def test_a_page_tells_what_its_runs_guarantee():
         recorded(None),
     ]
     found = privacy_ledger(Runs(tuple(runs)))
-    assert found.rows[0] == ("privatizer", "against", "epsilon, for what is protected", "if one trusts", "runs")
+    assert found.rows[0] == (
+        "privatizer",
+        "against",
+        "epsilon, for what is protected",
+        "if one trusts",
+        "runs",
+    )
     shares = "GammaShares(epsilon=1.2, sensitivity=3.0)"
     nothing = "one client-round: no limit; one client, 100 rounds: no limit"
     assert (shares, "the server", nothing, "-", "2 of 4") in found.rows
     told = "one client-round: 5.84 (delta 1e-05); one client, 100 rounds: 128 (delta 1e-05)"
-    assert (shares, "who sees only models", told, "the server, for the sum", "2 of 4") in found.rows
+    assert (
+        shares,
+        "who sees only models",
+        told,
+        "the server, for the sum",
+        "2 of 4",
+    ) in found.rows
     assert ("none", "the server", nothing, "-", "1 of 4") in found.rows
     said = privacy_remarks(Runs(tuple(runs)))
-    assert any("nearly bare" in remark for _, remark in said.rows) and len(set(said.rows)) == len(said.rows)
+    assert any("nearly bare" in remark for _, remark in said.rows) and len(set(said.rows)) == len(
+        said.rows
+    )
 
 
 def test_a_page_of_runs_without_privatizers_says_that_in_a_sentence():
@@ -150,7 +186,9 @@ def test_a_page_of_runs_without_privatizers_says_that_in_a_sentence():
     assert privacy_remarks(Runs((recorded(None),))) is None
 
 
-@pytest.mark.parametrize("damaged", [None, "text", {}, {"views": None}, {"views": [{}]}, {"views": [3]}, []])
+@pytest.mark.parametrize(
+    "damaged", [None, "text", {}, {"views": None}, {"views": [{}]}, {"views": [3]}, []]
+)
 def test_runs_that_recorded_no_ledger_or_another_are_passed_over(damaged):
     run = recorded(None)
     run.final["privacy"] = damaged

@@ -11,9 +11,9 @@ from made_runs import KINDS, made_run, made_runs
 
 from foltr.errors import Mistake
 from foltr.metrics import GAMMA, online_performance
-from foltr.record import Metrics
 from foltr.report.curves import CURVES, cell_curve, curves, run_curve
 from foltr.report.study import study
+from foltr.runs.folder import Metrics
 
 
 def slopes(*of, **more):
@@ -22,7 +22,11 @@ def slopes(*of, **more):
 
 
 def with_online(run, values):
-    metrics = Metrics({**run.metrics.online, "online_ndcg@10": values}, run.metrics.evaluated, run.metrics.offline)
+    metrics = Metrics(
+        {**run.metrics.online, "online_ndcg@10": values},
+        run.metrics.evaluated,
+        run.metrics.offline,
+    )
     return replace(run, given=metrics)
 
 
@@ -36,7 +40,9 @@ def test_mean_sd_and_interactions():
 
 def test_online_curves_have_a_point_per_round():
     found = cell_curve(slopes(1.0, 3.0), "online_ndcg@10")
-    assert found.rounds.tolist() == list(range(1, 21)) and found.mean == pytest.approx(2.0 * np.arange(1, 21))
+    assert found.rounds.tolist() == list(range(1, 21)) and found.mean == pytest.approx(
+        2.0 * np.arange(1, 21)
+    )
     assert found.interactions[[0, -1]].tolist() == [400, 8000]
 
 
@@ -58,7 +64,9 @@ def test_stretches_average_each_run_first():
     """Runs that swing around 0 and 1, against each other: only their means differ."""
     runs = [made_run(seed=i, rounds=8, curve=lambda t, i=i: i + (-1) ** (t + i)) for i in (0, 1)]
     found = cell_curve(runs, "online_ndcg@10", stretches=4)
-    assert found.rounds.tolist() == [1.5, 3.5, 5.5, 7.5] and found.mean.tolist() == [0.5] * 4  # each at its middle
+    assert (
+        found.rounds.tolist() == [1.5, 3.5, 5.5, 7.5] and found.mean.tolist() == [0.5] * 4
+    )  # each at its middle
     assert found.sd == pytest.approx([math.sqrt(0.5)] * 4)
     assert found.interactions.tolist() == [600, 1400, 2200, 3000]
 
@@ -67,14 +75,19 @@ def test_stretches_average_each_run_first():
 @given(st.integers(1, 40), st.integers(1, 50))
 def test_stretches_cover_every_round_once(rounds, stretches):
     """On the line y = t each mean is the middle of its stretch, from which its length follows."""
-    found = cell_curve([made_run(rounds=rounds, curve=lambda t: t)], "online_ndcg@10", stretches=stretches)
-    assert len(found.rounds) == min(stretches, rounds) and found.mean == pytest.approx(found.rounds)
+    found = cell_curve(
+        [made_run(rounds=rounds, curve=lambda t: t)], "online_ndcg@10", stretches=stretches
+    )
+    assert len(found.rounds) == min(stretches, rounds) and found.mean == pytest.approx(
+        found.rounds
+    )
     lengths = lengths_of(found.rounds)
     assert sum(lengths) == rounds and max(lengths) - min(lengths) <= 1
 
 
 def lengths_of(middles):
-    """Of stretches that follow each other from round 1: the first has its middle at (1 + length) / 2, and so on."""
+    """Of stretches that follow each other from round 1: the first has its middle at (1 + length) /
+    2, and so on."""
     lengths = []
     for middle in middles.tolist():
         lengths.append(round(2 * (middle - sum(lengths)) - 1))
@@ -85,19 +98,28 @@ def lengths_of(middles):
 @given(st.integers(2, 400), st.integers(1, 60))
 def test_geometric_stretches_begin_with_single_rounds(rounds, stretches):
     run = made_run(rounds=rounds, curve=lambda t: t)
-    lengths = lengths_of(cell_curve([run], "online_ndcg@10", stretches=stretches, geometric=True).rounds)
+    lengths = lengths_of(
+        cell_curve([run], "online_ndcg@10", stretches=stretches, geometric=True).rounds
+    )
     assert sum(lengths) == rounds and min(lengths) >= 1 and len(lengths) <= max(stretches, 1)
     if 20 < stretches < rounds:
         assert lengths[:2] == [1, 1] and lengths[-1] >= lengths[0]
 
 
 def test_smoothing_is_a_line_through_a_window_that_is_cut_off():
-    """By hand: inside (1 + 2 + 6) / 3, (2 + 6 + 4) / 3, (6 + 4 + 5) / 3; at the ends a line through two points.
-    Through all five it is 3.6 + 1.0 (t - 3): the sum of (t - 3) y is -2 - 2 + 0 + 4 + 10 = 10, of (t - 3)^2 10."""
+    """By hand: inside (1 + 2 + 6) / 3, (2 + 6 + 4) / 3, (6 + 4 + 5) / 3; at the ends a line
+    through two points. Through all five it is 3.6 + 1.0 (t - 3): the sum of (t - 3) y is -2 - 2 +
+    0 + 4 + 10 = 10, of (t - 3)^2 10."""
     run = with_online(made_run(rounds=5), [1.0, 2.0, 6.0, 4.0, 5.0])
-    assert cell_curve([run], "online_ndcg@10", smooth=3).mean == pytest.approx([1.0, 3.0, 4.0, 5.0, 5.0])
-    assert cell_curve([run], "online_ndcg@10", smooth=101).mean == pytest.approx([1.6, 2.6, 3.6, 4.6, 5.6])
-    assert cell_curve([run], "online_ndcg@10", smooth=2).mean[1:4] == pytest.approx([2.75, 4.5, 4.75])  # ends by half
+    assert cell_curve([run], "online_ndcg@10", smooth=3).mean == pytest.approx(
+        [1.0, 3.0, 4.0, 5.0, 5.0]
+    )
+    assert cell_curve([run], "online_ndcg@10", smooth=101).mean == pytest.approx(
+        [1.6, 2.6, 3.6, 4.6, 5.6]
+    )
+    assert cell_curve([run], "online_ndcg@10", smooth=2).mean[1:4] == pytest.approx(
+        [2.75, 4.5, 4.75]
+    )  # ends by half
 
 
 @settings(deadline=None)
@@ -109,13 +131,20 @@ def test_straight_lines_are_not_bent(rounds, window, start, slope):
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), min_size=1, max_size=30), st.integers(0, 20))
+@given(
+    st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), min_size=1, max_size=30),
+    st.integers(0, 20),
+)
 def test_smoothing_as_a_fitted_line(values, reach):
     """Against numpy's least squares, window by window, some rounds unknown."""
     run = with_online(made_run(rounds=len(values)), values)
     found = cell_curve([run], "online_ndcg@10", smooth=2 * reach + 1)
     for t, mean in zip(found.rounds.tolist(), found.mean.tolist(), strict=True):
-        near = [s for s in range(1, len(values) + 1) if abs(s - t) <= reach and not math.isnan(values[s - 1])]
+        near = [
+            s
+            for s in range(1, len(values) + 1)
+            if abs(s - t) <= reach and not math.isnan(values[s - 1])
+        ]
         y = [values[s - 1] for s in near]
         expected = np.polyval(np.polyfit(np.array(near) - t, y, 1), 0.0) if len(near) > 1 else y[0]
         assert mean == pytest.approx(expected, abs=1e-9)
@@ -123,11 +152,17 @@ def test_smoothing_as_a_fitted_line(values, reach):
 
 
 def test_the_ends_of_smoothed_noise_are_smooth_too():
-    """A window that narrows ends in one raw round; half a window's line has 2.8 times the noise of a whole mean."""
+    """A window that narrows ends in one raw round; half a window's line has 2.8 times the noise of
+    a whole mean."""
     rng = np.random.default_rng(2)
-    runs = [with_online(made_run(rounds=400, seed=i), rng.normal(size=400).tolist()) for i in range(200)]
+    runs = [
+        with_online(made_run(rounds=400, seed=i), rng.normal(size=400).tolist())
+        for i in range(200)
+    ]
     sd = cell_curve(runs, "online_ndcg@10", smooth=101).sd
-    assert sd[[0, -1]] == pytest.approx([math.sqrt(8 / 101)] * 2, rel=0.2) and sd[200] == pytest.approx(0.1, rel=0.2)
+    assert sd[[0, -1]] == pytest.approx([math.sqrt(8 / 101)] * 2, rel=0.2) and sd[
+        200
+    ] == pytest.approx(0.1, rel=0.2)
 
 
 def test_rounds_that_nobody_may_know():
@@ -135,13 +170,21 @@ def test_rounds_that_nobody_may_know():
     runs = [with_online(made_run(rounds=4, seed=0), [math.nan, 1.0, math.nan, 3.0]),
             with_online(made_run(rounds=4, seed=1), [math.nan, 3.0, 4.0, math.nan])]  # fmt: skip
     found = cell_curve(runs, "online_ndcg@10")
-    assert found.rounds.tolist() == [2, 3, 4] and found.n.tolist() == [2, 1, 1] and found.mean.tolist() == [2, 4, 3]
+    assert (
+        found.rounds.tolist() == [2, 3, 4]
+        and found.n.tolist() == [2, 1, 1]
+        and found.mean.tolist() == [2, 4, 3]
+    )
     assert found.sd[0] == pytest.approx(math.sqrt(2)) and np.isnan(found.sd[1:]).all()
     assert found.interactions.tolist() == [800, 1200, 1600]
     assert cell_curve(runs, "online_ndcg@10", stretches=2).mean.tolist() == [2.0, 3.5]
     dark = [with_online(made_run(rounds=4), [math.nan, math.nan, 4.0, math.nan])]
-    assert cell_curve(dark, "online_ndcg@10", stretches=2).mean.tolist() == [4.0]  # nothing is known of the first half
-    assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx((1.0 + 3.0) / 2)  # a point, a line
+    assert cell_curve(dark, "online_ndcg@10", stretches=2).mean.tolist() == [
+        4.0
+    ]  # nothing is known of the first half
+    assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx(
+        (1.0 + 3.0) / 2
+    )  # a point, a line
 
 
 def test_online_performance_so_far():
@@ -152,7 +195,12 @@ def test_online_performance_so_far():
 
 
 def test_all_cells_of_a_study():
-    runs = [run for k in KINDS for c in (1, 2) for run in slopes(1.0, 2.0, clients=c, users=f"Cascade(kind='{k}')")]
+    runs = [
+        run
+        for k in KINDS
+        for c in (1, 2)
+        for run in slopes(1.0, 2.0, clients=c, users=f"Cascade(kind='{k}')")
+    ]
     found = curves(study(made_runs(runs)), "ndcg@10")
     assert set(found) == {(i, j) for i in range(2) for j in range(3)}
     assert found[1, 2].interactions.tolist() == [0, 80, 160]
@@ -160,7 +208,10 @@ def test_all_cells_of_a_study():
 
 
 def test_what_has_no_curve():
-    for bad, message in (("ndgc@10", "did you mean 'ndcg@10'"), ("seconds", "no curve is called 'seconds'")):
+    for bad, message in (
+        ("ndgc@10", "did you mean 'ndcg@10'"),
+        ("seconds", "no curve is called 'seconds'"),
+    ):
         with pytest.raises(Mistake, match=message):
             cell_curve(slopes(1.0), bad)
     with pytest.raises(Mistake, match="a curve needs a run"):

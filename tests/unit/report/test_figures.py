@@ -24,10 +24,19 @@ def grid(clients=(1, 10), kinds=KINDS, rounds=40, seeds=(1, 2, 3), **more):
     def curve(c, k, s):
         return lambda t: 0.4 + 0.01 * luck(c, s) - 0.2 * math.exp(-t / 10)
 
-    return study(made_runs(
-        made_run(clients=c, users=f"Cascade(kind='{k}')", seed=s, rounds=rounds, curve=curve(c, k, s), **more)
-        for c, k, s in product(clients, kinds, seeds)
-    ))  # fmt: skip
+    return study(
+        made_runs(
+            made_run(
+                clients=c,
+                users=f"Cascade(kind='{k}')",
+                seed=s,
+                rounds=rounds,
+                curve=curve(c, k, s),
+                **more,
+            )
+            for c, k, s in product(clients, kinds, seeds)
+        )
+    )
 
 
 def texts(path):
@@ -77,18 +86,27 @@ def test_curves_and_bands(tmp_path, monkeypatch):
     values = np.array([run.curve("ndcg@10").values for run in made.cell(1, 0).values()])
     [panel] = drawn(tmp_path, monkeypatch, made, "ndcg@10").axes
     line = panel.lines[1]
-    assert line.get_xdata().tolist() == [0, 10, 20, 30, 40] and line.get_ydata() == pytest.approx(values.mean(axis=0))
-    for band, half in (("sd", values[:, -1].std(ddof=1)), ("ci", half_width(values[:, -1].std(ddof=1), 3))):
+    assert line.get_xdata().tolist() == [0, 10, 20, 30, 40] and line.get_ydata() == pytest.approx(
+        values.mean(axis=0)
+    )
+    for band, half in (
+        ("sd", values[:, -1].std(ddof=1)),
+        ("ci", half_width(values[:, -1].std(ddof=1), 3)),
+    ):
         [panel] = drawn(tmp_path, monkeypatch, made, "ndcg@10", band=band).axes
         corners = panel.collections[1].get_paths()[0].vertices
         last = corners[corners[:, 0] == 40][:, 1]
-        assert (last.min(), last.max()) == pytest.approx((values[:, -1].mean() - half, values[:, -1].mean() + half))
+        assert (last.min(), last.max()) == pytest.approx(
+            (values[:, -1].mean() - half, values[:, -1].mean() + half)
+        )
     [panel] = drawn(tmp_path, monkeypatch, made, "ndcg@10", band="none").axes
     assert not panel.collections
 
 
 def test_one_run_has_no_band(tmp_path, monkeypatch):
-    [panel] = drawn(tmp_path, monkeypatch, grid(kinds=KINDS[:1], seeds=(1,)), "ndcg@10", band="ci").axes
+    [panel] = drawn(
+        tmp_path, monkeypatch, grid(kinds=KINDS[:1], seeds=(1,)), "ndcg@10", band="ci"
+    ).axes
     assert not panel.collections and len(panel.lines) == 2
 
 
@@ -102,7 +120,11 @@ def test_axes(tmp_path, monkeypatch):
 def test_long_curves_are_thinned_but_keep_their_ends(tmp_path, monkeypatch):
     """Means over stretches (rounds 1 .. 7, 893 .. 900) stand at their middles."""
     made = grid(kinds=KINDS[:1], clients=(1,), rounds=900, every=1)
-    for measure, ends in (("ndcg@10", [0, 900]), ("online_ndcg@10", [4, 896.5]), ("online", [1, 900])):
+    for measure, ends in (
+        ("ndcg@10", [0, 900]),
+        ("online_ndcg@10", [4, 896.5]),
+        ("online", [1, 900]),
+    ):
         [panel] = drawn(tmp_path, monkeypatch, made, measure).axes
         x = panel.lines[0].get_xdata()
         assert len(x) == 120 and [x[0], x[-1]] == ends
@@ -125,17 +147,26 @@ def test_a_stretch_does_not_move_a_straight_line(tmp_path, monkeypatch):
 
 
 def test_a_point_of_one_run_takes_no_band_away_from_others(tmp_path, monkeypatch):
-    runs = [made_run(seed=s, rounds=4, every=1, curve=lambda t, s=s: 0.1 * s + 0.01 * t) for s in (1, 2)]
+    runs = [
+        made_run(seed=s, rounds=4, every=1, curve=lambda t, s=s: 0.1 * s + 0.01 * t)
+        for s in (1, 2)
+    ]
     runs[1].metrics.offline["ndcg@10"][2] = math.nan
     for band in ("sd", "ci"):
         [panel] = drawn(tmp_path, monkeypatch, study(made_runs(runs)), "ndcg@10", band=band).axes
         parts = panel.collections[0].get_paths()
-        assert [sorted({round(x) for x in part.vertices[:, 0]}) for part in parts] == [[0, 1], [3, 4]]
+        assert [sorted({round(x) for x in part.vertices[:, 0]}) for part in parts] == [
+            [0, 1],
+            [3, 4],
+        ]
 
 
 def test_the_start_does_not_press_the_rest_together(tmp_path, monkeypatch):
     """All that lies after 3 % of the rounds is inside, the untrained ranker's 0 is not."""
-    runs = [made_run(seed=s, rounds=100, curve=lambda t: 0.0 if t == 0 else 0.5 + 0.001 * t) for s in (1, 2)]
+    runs = [
+        made_run(seed=s, rounds=100, curve=lambda t: 0.0 if t == 0 else 0.5 + 0.001 * t)
+        for s in (1, 2)
+    ]
     low, high = drawn(tmp_path, monkeypatch, study(made_runs(runs)), "ndcg@10").axes[0].get_ylim()
     assert 0.45 < low < 0.51 and 0.6 < high < 0.65
 
@@ -149,12 +180,18 @@ def test_smoothing(tmp_path, monkeypatch):
 def test_many_panels_and_a_cell_without_runs(tmp_path, monkeypatch):
     kinds = [f"kind{i}" for i in range(7)]
     gone = ("Cascade(kind='kind3')", 10)
-    runs = [run for run in grid(kinds=kinds).runs if (run.config["users"], run.config["clients"]) != gone]
+    runs = [
+        run
+        for run in grid(kinds=kinds).runs
+        if (run.config["users"], run.config["clients"]) != gone
+    ]
     panels = drawn(tmp_path, monkeypatch, study(made_runs(runs)), "ndcg@10").axes
     assert [panel.get_title() for panel in panels] == kinds
     assert [len(panel.lines) for panel in panels] == [2, 2, 2, 1, 2, 2, 2]
     assert len({panel.lines[0].get_color() for panel in panels}) == 1
-    assert [bool(panel.get_xlabel()) for panel in panels] == [False] * 4 + [True] * 3  # where nothing is below
+    assert [bool(panel.get_xlabel()) for panel in panels] == [False] * 4 + [
+        True
+    ] * 3  # where nothing is below
     assert [bool(panel.get_ylabel()) for panel in panels] == [True, False, False] * 2 + [True]
 
 
@@ -202,7 +239,10 @@ def groups(*tables):
 
 
 def test_dashes_by_the_field_that_splits_the_methods():
-    sizes = [{"clients": c, "learner.sessions": b} for c, b in ((10, 4), (100, 4), (1000, 4), (100, 2), (100, 8))]
+    sizes = [
+        {"clients": c, "learner.sessions": b}
+        for c, b in ((10, 4), (100, 4), (1000, 4), (100, 2), (100, 8))
+    ]
     linear = [{"ranker": "Linear", **size} for size in sizes]
     neural = [{"ranker": "MLP", "ranker.hidden": 64, **size} for size in sizes]
     assert styles(groups(*linear, *neural)) == [(i, dash) for dash in (0, 1) for i in range(5)]
@@ -217,7 +257,9 @@ def test_colours_where_nothing_splits():
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 4), (2, 8), (4, 8), (3, 3, 3), (2, 2, 2, 2), (32,)])
 def test_no_two_methods_look_alike(shape):
-    tables = [dict(zip("abcd", values, strict=False)) for values in product(*(range(n) for n in shape))]
+    tables = [
+        dict(zip("abcd", values, strict=False)) for values in product(*(range(n) for n in shape))
+    ]
     looks = styles(groups(*tables))
     assert len(set(looks)) == len(looks)
     assert len(COLOURS) == len(MARKERS) == len(set(MARKERS)) and len(DASHES) == 4

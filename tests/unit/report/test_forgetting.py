@@ -19,7 +19,9 @@ NONE, MINUS = "\u2013", "\u2212"
 def several(value, wiggle=0.0, told=None, **config):
     for seed in SEEDS:
         final = {"ndcg@10": value + LUCK[seed] + wiggle * seed, "online": 1.0}
-        yield made_run(final | ({"unlearning": told} if told else {}), seed=seed, clients=10, **config)
+        yield made_run(
+            final | ({"unlearning": told} if told else {}), seed=seed, clients=10, **config
+        )
 
 
 def eraser(sessions, value, history=5, wiggle=0.001, **config):
@@ -46,7 +48,11 @@ def found(runs):
 
 
 def told(cell):
-    return cell if isinstance(cell, str) else " ".join(p for p in (cell.text + cell.mark, cell.aside) if p)
+    return (
+        cell
+        if isinstance(cell, str)
+        else " ".join(p for p in (cell.text + cell.mark, cell.aside) if p)
+    )
 
 
 def table(block):
@@ -66,19 +72,39 @@ def test_table_3():
         "FedEraser(sessions=4), history=20",
     ]
     assert rows["nobody leaves or attacks"] == ["0.500", "0.000 p = 1", NONE]
-    assert rows["nobody leaves, CompromisedModel, malicious=1"] == ["0.400", f"{MINUS}0.100▼ p < 0.001", NONE]
+    assert rows["nobody leaves, CompromisedModel, malicious=1"] == [
+        "0.400",
+        f"{MINUS}0.100▼ p < 0.001",
+        NONE,
+    ]
     assert rows["Retrain"] == ["0.500", NONE, "+0.100▲ p < 0.001"]
     again = paired_t(np.array([0.491, 0.492, 0.493]), np.full(3, 0.5))  # luck is in both
-    assert again.difference == pytest.approx(-0.008) and 5 * again.p < 0.05  # five are compared with retraining
-    assert rows["FedEraser(sessions=4), history=5"][:2] == ["0.492", f"{MINUS}0.008▼ p = {5 * again.p:.2g}"]
+    assert (
+        again.difference == pytest.approx(-0.008) and 5 * again.p < 0.05
+    )  # five are compared with retraining
+    assert rows["FedEraser(sessions=4), history=5"][:2] == [
+        "0.492",
+        f"{MINUS}0.008▼ p = {5 * again.p:.2g}",
+    ]
     before = paired_t(np.array([0.491, 0.492, 0.493]), np.full(3, 0.4))
-    assert 4 * before.p < 0.001 and rows["FedEraser(sessions=4), history=5"][2] == "+0.092▲ p < 0.001"
-    assert rows["FedEraser(sessions=4), history=20"][2].startswith("+0.072▲")  # before: stored with another interval
+    assert (
+        4 * before.p < 0.001 and rows["FedEraser(sessions=4), history=5"][2] == "+0.092▲ p < 0.001"
+    )
+    assert rows["FedEraser(sessions=4), history=20"][2].startswith(
+        "+0.072▲"
+    )  # before: stored with another interval
 
 
 def test_costs():
     block = found(table3())["What unlearning takes"]
-    assert block.rows[0] == ("method", "local steps", "messages", "bytes sent", "stored on a device", "stored on all")
+    assert block.rows[0] == (
+        "method",
+        "local steps",
+        "messages",
+        "bytes sent",
+        "stored on a device",
+        "stored on all",
+    )
     assert table(block) == {
         f"FedEraser(sessions={n}), history={h}": [
             f"{100 * n} ({100 / n:.1f} times)",
@@ -111,9 +137,18 @@ def test_what_is_left(tmp_path):
         "influence left",
     ]
     rows = table(block)
-    assert rows["nobody leaves or attacks"] == ["4.000", "0.600", NONE, NONE, NONE] and "Retrain" not in rows
+    assert (
+        rows["nobody leaves or attacks"] == ["4.000", "0.600", NONE, NONE, NONE]
+        and "Retrain" not in rows
+    )
     assert rows["FedEraser(sessions=4), history=5"] == ["4.000", "0.600", "0.250", "0.350", NONE]
-    assert rows["FedEraser(sessions=1), history=5"] == ["4.000", "0.600", "0.250", "0.350", "0.500"]
+    assert rows["FedEraser(sessions=1), history=5"] == [
+        "4.000",
+        "0.600",
+        "0.250",
+        "0.350",
+        "0.500",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +163,10 @@ def test_whatever_a_run_says_of_it(odd):
 
 
 def test_only_the_same_leavers_are_compared():
-    runs = [*several(0.5, history=5), *several(0.5, unlearning="Retrain(luck=0)", leaving=[[3, 7]], history=5)]
+    runs = [
+        *several(0.5, history=5),
+        *several(0.5, unlearning="Retrain(luck=0)", leaving=[[3, 7]], history=5),
+    ]
     runs += [*several(0.5, 0.001, unlearning="Retrain(luck=1)", leaving=[[3, 7]], history=5)]
     for leaving, value in (([[3], [7]], 0.48), ([[3]], 0.47)):
         runs += several(value, unlearning="FedEraser(sessions=3)", leaving=leaving, history=5)
@@ -142,7 +180,9 @@ def test_only_the_same_leavers_are_compared():
         "FedEraser, leaving=[[3]]",
     ]
     assert against["FedEraser, leaving=[[3], [7]]"].startswith(f"{MINUS}0.020")
-    assert against["FedEraser, leaving=[[3]]"] == NONE == against["Retrain(luck=0), leaving=[[3, 7]]"]
+    assert (
+        against["FedEraser, leaving=[[3]]"] == NONE == against["Retrain(luck=0), leaving=[[3, 7]]"]
+    )
     assert against["Retrain(luck=1), leaving=[[3, 7]]"].startswith("+0.002")  # how far luck goes
 
 
@@ -151,7 +191,9 @@ def test_conditions_stand_side_by_side_in_parts():
     runs = [
         run
         for kind in kinds
-        for run in several(0.5, unlearning="Retrain(luck=0)", **GONE, users=f"Cascade(kind='{kind}')")
+        for run in several(
+            0.5, unlearning="Retrain(luck=0)", **GONE, users=f"Cascade(kind='{kind}')"
+        )
     ]
     blocks = found(runs)
     assert list(blocks) == [f"What is learned without those who leave ({i} of 2)" for i in (1, 2)]

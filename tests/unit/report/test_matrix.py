@@ -27,7 +27,14 @@ def value(clients, kind, fold, seed):
 
 def grid(clients=(1, 10, 100), kinds=KINDS, folds=(1, 2, 3), seeds=(1, 2), **more):
     return [
-        made_run(value(c, k, f, s), clients=c, users=f"Cascade(kind='{k}')", data=f"MQ2008(fold={f})", seed=s, **more)
+        made_run(
+            value(c, k, f, s),
+            clients=c,
+            users=f"Cascade(kind='{k}')",
+            data=f"MQ2008(fold={f})",
+            seed=s,
+            **more,
+        )
         for c in clients
         for k in kinds
         for f in folds
@@ -41,13 +48,21 @@ def of(runs, measure="ndcg@10", **more):
 
 def without(runs, **fields):
     names = {name.replace("_", "."): value for name, value in fields.items()}
-    return [run for run in runs if not all(run.fields[name] == value for name, value in names.items())]
+    return [
+        run for run in runs if not all(run.fields[name] == value for name, value in names.items())
+    ]
 
 
 def changed(runs, test, **more):
     """Runs of which those that pass `test` are changed."""
-    return [replace(run, **{name: {**getattr(run, name), **its} for name, its in more.items()}) if test(run) else run
-            for run in runs]  # fmt: skip
+    return [
+        (
+            replace(run, **{name: {**getattr(run, name), **its} for name, its in more.items()})
+            if test(run)
+            else run
+        )
+        for run in runs
+    ]
 
 
 def test_every_number():
@@ -60,26 +75,43 @@ def test_every_number():
     }
     for (i, j), entry in found.entries.items():
         own, base = cells[i, j], cells[0, j]
-        assert (entry.n, entry.mean, entry.sd) == (6, pytest.approx(own.mean()), pytest.approx(own.std(ddof=1)))
+        assert (entry.n, entry.mean, entry.sd) == (
+            6,
+            pytest.approx(own.mean()),
+            pytest.approx(own.std(ddof=1)),
+        )
         assert entry.interval == expanded_interval(own)
         assert entry.refused == ""
         if i == 0:
-            assert entry.test is entry.over_data is None and entry.corrected is None and entry.mark == ""
+            assert (
+                entry.test is entry.over_data is None
+                and entry.corrected is None
+                and entry.mark == ""
+            )
         else:
             assert entry.test == paired_t(own, base)
-            assert entry.corrected == pytest.approx(min(1.0, 6 * stats.ttest_rel(own, base).pvalue), rel=1e-12)
+            assert entry.corrected == pytest.approx(
+                min(1.0, 6 * stats.ttest_rel(own, base).pvalue), rel=1e-12
+            )
             again = stats.ttest_1samp((own - base).reshape(3, 2).mean(axis=1), 0.0)  # over folds
-            assert (entry.over_data.n, entry.over_data.t) == (3, pytest.approx(again.statistic, rel=1e-9))
+            assert (entry.over_data.n, entry.over_data.t) == (
+                3,
+                pytest.approx(again.statistic, rel=1e-9),
+            )
             assert entry.corrected_data == pytest.approx(min(1.0, 6 * again.pvalue), rel=1e-9)
             remains = 6 * again.pvalue < 0.05
-            assert entry.mark == (("▲" if i == 1 else "▼") if remains else ("△" if i == 1 else "▽"))
+            assert entry.mark == (
+                ("▲" if i == 1 else "▼") if remains else ("△" if i == 1 else "▽")
+            )
         assert entry.best == (i == 1)
 
 
 def named(found):
     """The entries of a matrix by the names of their methods and conditions."""
     methods, conditions = found.study.methods, found.study.conditions
-    return {(methods[i].label, conditions[j].label): entry for (i, j), entry in found.entries.items()}
+    return {
+        (methods[i].label, conditions[j].label): entry for (i, j), entry in found.entries.items()
+    }
 
 
 @settings(deadline=None)
@@ -112,30 +144,52 @@ def test_the_correction_decides():
 @pytest.mark.parametrize(
     ("gone", "reason"),
     [
-        ({"clients": 1, "data_fold": 3, "seed": 2}, "not paired: the baseline lacks data.fold=3, seed=2"),
-        ({"clients": 10, "data_fold": 3, "seed": 2}, "not paired: clients=10 lacks data.fold=3, seed=2"),
-        ({"clients": 1, "data_fold": 2}, "not paired: the baseline lacks data.fold=2, seed=1 (and 1 more)"),
+        (
+            {"clients": 1, "data_fold": 3, "seed": 2},
+            "not paired: the baseline lacks data.fold=3, seed=2",
+        ),
+        (
+            {"clients": 10, "data_fold": 3, "seed": 2},
+            "not paired: clients=10 lacks data.fold=3, seed=2",
+        ),
+        (
+            {"clients": 1, "data_fold": 2},
+            "not paired: the baseline lacks data.fold=2, seed=1 (and 1 more)",
+        ),
     ],
 )
 def test_a_missing_run_is_named(gone, reason):
     found = of(without(grid(clients=(1, 10)), **gone))
     for j in range(3):
         entry = found.entries[1, j]
-        assert entry.refused == reason and entry.test is None and entry.corrected is None and entry.mark == ""
+        assert (
+            entry.refused == reason
+            and entry.test is None
+            and entry.corrected is None
+            and entry.mark == ""
+        )
         assert entry.mean > 0.4  # it has its number all the same
     assert found.family == 3  # as asked for
 
 
 def test_runs_missing_on_both_sides():
-    runs = without(without(grid(clients=(1, 10)), clients=1, seed=1, data_fold=2), clients=10, seed=2)
-    assert of(runs).entries[1, 0].refused == (
-        "not paired: the baseline lacks data.fold=2, seed=1; clients=10 lacks data.fold=1, seed=2 (and 2 more)"
+    runs = without(
+        without(grid(clients=(1, 10)), clients=1, seed=1, data_fold=2), clients=10, seed=2
+    )
+    assert (
+        of(runs).entries[1, 0].refused
+        == "not paired: the baseline lacks data.fold=2, seed=1; clients=10 lacks data.fold=1,"
+        " seed=2 (and 2 more)"
     )
 
 
 def test_a_condition_without_the_baseline():
     perfect = "Cascade(kind='perfect')"
-    runs = [run for run in grid() if not (run.config["clients"] == 1 and run.config["users"] == perfect)]
+    runs = [
+        run
+        for run in grid()
+        if not (run.config["clients"] == 1 and run.config["users"] == perfect)
+    ]
     found = matrix(study(made_runs(runs), baseline="clients=1"), "ndcg@10")
     at = [c.label for c in found.study.conditions].index("perfect")
     base = found.study.baseline
@@ -151,7 +205,10 @@ def test_an_undefined_value_counts_as_missing(undefined):
     hole = changed(runs, lambda run: run.config["clients"] == 10 and run.config["seed"] == 2
                    and run.fields["data.fold"] == 1, final={"ndcg@10": undefined})  # fmt: skip
     entry = of(hole).entries[1, 0]
-    assert entry.n == 5 and entry.refused == "not paired: clients=10 has no value for data.fold=1, seed=2"
+    assert (
+        entry.n == 5
+        and entry.refused == "not paired: clients=10 has no value for data.fold=1, seed=2"
+    )
     both = changed(runs, lambda run: run.config["seed"] == 2 and run.fields["data.fold"] == 1,
                    final={"ndcg@10": undefined})  # fmt: skip
     entry = of(both).entries[1, 0]
@@ -168,11 +225,20 @@ def test_an_undefined_value_counts_as_missing(undefined):
 )
 def test_runs_that_were_measured_in_other_ways(more, reason):
     runs = grid(clients=(1, 10))
-    odd = changed(runs, lambda run: run.config["clients"] == 10 and run.config["seed"] == 2, final=more)
+    odd = changed(
+        runs, lambda run: run.config["clients"] == 10 and run.config["seed"] == 2, final=more
+    )
     entry = of(odd).entries[1, 0]
-    assert entry.refused == f"not measured alike: {reason} (data.fold=1, seed=2)" and entry.test is None
-    unknown = changed(odd, lambda run: run.config["clients"] == 1, final={"empty": None, "queries": None})
-    assert of(unknown).entries[1, 0].test is not None  # what nobody says is not held against anybody
+    assert (
+        entry.refused == f"not measured alike: {reason} (data.fold=1, seed=2)"
+        and entry.test is None
+    )
+    unknown = changed(
+        odd, lambda run: run.config["clients"] == 1, final={"empty": None, "queries": None}
+    )
+    assert (
+        of(unknown).entries[1, 0].test is not None
+    )  # what nobody says is not held against anybody
 
 
 def not_alike(runs):
@@ -183,26 +249,42 @@ def not_alike(runs):
 
 
 def test_a_method_on_data_of_its_own():
-    """Where a sweep's methods set a field of the data they stand in one column, but must not be compared."""
+    """Where a sweep's methods set a field of the data they stand in one column, but must not be
+    compared."""
     runs = [
-        replace(made_run(0.5, data=f"Mine(noise={n})", seed=s, environment={"data": {"test": n}}), sets=("data.noise",))
+        replace(
+            made_run(0.5, data=f"Mine(noise={n})", seed=s, environment={"data": {"test": n}}),
+            sets=("data.noise",),
+        )
         for n in (0, 1)
         for s in (1, 2)
     ]
-    assert not_alike(runs) == ({"not measured alike: on data of other content than the baseline (seed=1)"}, False)
+    assert not_alike(runs) == (
+        {"not measured alike: on data of other content than the baseline (seed=1)"},
+        False,
+    )
 
 
 def test_a_method_by_another_version():
-    runs = [made_run(0.5, clients=c, seed=s, environment={"results": c}) for c in (1, 2) for s in (1, 2)]
-    reason = "not measured alike: by a foltr of results 2, the baseline by one of results 1 (seed=1)"
+    runs = [
+        made_run(0.5, clients=c, seed=s, environment={"results": c})
+        for c in (1, 2)
+        for s in (1, 2)
+    ]
+    reason = (
+        "not measured alike: by a foltr of results 2, the baseline by one of results 1 (seed=1)"
+    )
     assert not_alike(runs) == ({reason}, False)
 
 
 def test_sums_over_rounds_need_equal_rounds():
-    runs = [made_run(0.5 + 0.01 * luck(r, s), rounds=r, seed=s) for r in (20, 40) for s in (1, 2, 3)]
+    runs = [
+        made_run(0.5 + 0.01 * luck(r, s), rounds=r, seed=s) for r in (20, 40) for s in (1, 2, 3)
+    ]
     assert of(runs).entries[1, 0].test is not None
-    assert of(runs, "online").entries[1, 0].refused == (
-        "not measured alike: a sum over 40 rounds, the baseline's over 20 (seed=1)"
+    assert (
+        of(runs, "online").entries[1, 0].refused
+        == "not measured alike: a sum over 40 rounds, the baseline's over 20 (seed=1)"
     )
 
 
@@ -212,10 +294,12 @@ def test_one_pair_is_too_few():
     assert entry.refused == "one pair only: a t-test needs two or more"
     assert math.isnan(entry.sd) and all(map(math.isnan, entry.interval)) and entry.n == 1
     assert found.told == (
-        "One run in each cell. Nothing is tested, of 1 comparison (1 method x 1 condition, this measure) with the "
-        "baseline (clients=1): there is one pair only. " + OF
+        "One run in each cell. Nothing is tested, of 1 comparison (1 method x 1 condition, this"
+        " measure) with the baseline (clients=1): there is one pair only. " + OF
     )
-    assert of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best  # means they have
+    assert (
+        of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best
+    )  # means they have
 
 
 def test_what_is_told():
@@ -223,45 +307,66 @@ def test_what_is_told():
     marks = [entry.mark for entry in found.entries.values() if entry.mark]
     assert sorted(set(marks)) == ["▲", "△", "▽"] and len(marks) == 6 and marks.count("▲") == 1
     assert found.told == (
-        "Mean and standard deviation over 6 runs that differ in data.fold and seed. Two-tailed paired t-tests against "
-        "the baseline (clients=1) over 6 pairs of runs with equal data.fold and seed; Bonferroni-corrected for a "
-        "family of 6 comparisons (2 methods x 3 conditions, this measure); significant where corrected p < 0.05. "
-        "Runs of one data.fold share its queries, so 6 pairs are not as many independent samples, and these tests "
-        "speak of these splits only. Of other queries speak the same tests over the mean of each data.fold (3 "
-        "pairs): of 6 marked, 1 remains. " + OF
+        "Mean and standard deviation over 6 runs that differ in data.fold and seed. Two-tailed"
+        " paired t-tests against the baseline (clients=1) over 6 pairs of runs with equal"
+        " data.fold and seed; Bonferroni-corrected for a family of 6 comparisons (2 methods x 3"
+        " conditions, this measure); significant where corrected p < 0.05. Runs of one data.fold"
+        " share its queries, so 6 pairs are not as many independent samples, and these tests speak"
+        " of these splits only. Of other queries speak the same tests over the mean of each"
+        " data.fold (3 pairs): of 6 marked, 1 remains. " + OF
     )
     fewer = of(without(grid(), users="Cascade(kind='perfect')", seed=2), alpha=0.01)
     assert "over 3 to 6 pairs" in fewer.told and "p < 0.01" in fewer.told
     assert fewer.told.startswith(
-        "Mean and standard deviation over 3 runs that differ in data.fold (perfect), over 6 runs that differ in "
-        "data.fold and seed (navigational; informational)."
+        "Mean and standard deviation over 3 runs that differ in data.fold (perfect), over 6 runs"
+        " that differ in data.fold and seed (navigational; informational)."
     )
 
 
 def test_data_without_folds_are_not_said_to_vary_them():
-    own = [made_run(0.5 + 0.01 * luck(c, s), clients=c, seed=s, data="Yahoo()") for c in (1, 10) for s in (1, 2)]
+    own = [
+        made_run(0.5 + 0.01 * luck(c, s), clients=c, seed=s, data="Yahoo()")
+        for c in (1, 10)
+        for s in (1, 2)
+    ]
     found = of(grid(clients=(1, 10), kinds=KINDS[:1]) + own)
-    assert "over 6 runs that differ in data.fold and seed (MQ2008), over 2 runs that differ in seed (Yahoo)." in (
-        found.told
+    assert (
+        "over 6 runs that differ in data.fold and seed (MQ2008), over 2 runs that differ in seed"
+        " (Yahoo)." in (found.told)
     )
-    assert "over 2 to 6 pairs of runs in which these are equal;" in found.told and "Data: MQ2008, Yahoo." in found.told
+    assert (
+        "over 2 to 6 pairs of runs in which these are equal;" in found.told
+        and "Data: MQ2008, Yahoo." in found.told
+    )
     assert "so 6 pairs are not as many" in found.told and found.entries[1, 1].over_data is None
-    gone = of(without(grid(clients=(1, 10), kinds=KINDS[:1]) + own, data="Yahoo()", clients=10, seed=2))
+    gone = of(
+        without(grid(clients=(1, 10), kinds=KINDS[:1]) + own, data="Yahoo()", clients=10, seed=2)
+    )
     assert gone.entries[1, 1].refused == "not paired: clients=10 lacks seed=2"
 
 
 def test_the_rule_for_empty_queries_is_told_where_it_matters():
-    runs = [made_run({"ndcg@10": 0.5, "online": 1.0, "expected_maxrr": 0.4}, seed=s, empty="one") for s in (1, 2)]
+    runs = [
+        made_run({"ndcg@10": 0.5, "online": 1.0, "expected_maxrr": 0.4}, seed=s, empty="one")
+        for s in (1, 2)
+    ]
     assert of(runs).told.endswith("Data: MQ2008. Queries without a relevant document count 1.")
-    assert of(runs, "online").told.endswith("Data: MQ2008.") and "relevant" not in of(runs, "expected_maxrr").told
+    assert (
+        of(runs, "online").told.endswith("Data: MQ2008.")
+        and "relevant" not in of(runs, "expected_maxrr").told
+    )
     runs += [made_run(0.5, seed=s, empty="zero") for s in (1, 2)]
-    assert of(runs).told.endswith("Queries without a relevant document count 1 or count 0, not alike in all runs.")
+    assert of(runs).told.endswith(
+        "Queries without a relevant document count 1 or count 0, not alike in all runs."
+    )
 
 
 def test_data_are_named_shortly_where_that_is_enough():
     one = [made_run(0.5, data="Synthetic(queries=100, features=20)", seed=s) for s in (1, 2)]
     assert "Data: Synthetic. " in of(one).told
-    two = [made_run(0.5, data=f"Synthetic(queries={q})", seed=s) for q in (100, 200) for s in (1, 2)]
+    two = [
+        made_run(0.5, data=f"Synthetic(queries={q})", seed=s) for q in (100, 200) for s in (1, 2)
+    ]
     assert "Data: Synthetic(queries=100), Synthetic(queries=200). " in of(two).told
 
 
@@ -275,7 +380,8 @@ def test_gaps_are_told():
     gone = [run for run in grid() if run not in perfect or run.config["clients"] == 1]
     assert of(gone).told.endswith("The grid is incomplete: 2 of 9 cells are empty.")
     assert of(without(gone, clients=10, seed=1)).told.endswith(
-        "The grid is incomplete: 2 of 9 cells are empty and 2 of 9 cells lack runs that others have."
+        "The grid is incomplete: 2 of 9 cells are empty and 2 of 9 cells lack runs that others"
+        " have."
     )
     assert "incomplete" not in of(grid()).told
 
@@ -291,17 +397,26 @@ def test_one_method_is_not_tested():
 
 
 def test_seeds_of_a_fold_are_not_samples_of_their_own():
-    """By hand: gains of 0.01, 0.02, 0.03 on three folds, each seen alike by four seeds but for +-0.001.
+    """By hand: gains of 0.01, 0.02, 0.03 on three folds, each seen alike by four seeds but for
+    +-0.001.
 
-    Over 12 runs: mean 0.02, sum of squares 8 x 0.01^2 + 12 x 0.001^2 = 0.000812, t = 0.02 / sqrt(0.000812 / 11 / 12).
-    Over folds: mean 0.02, sd 0.01, t = 0.02 / (0.01 / sqrt(3)) = 3.4641, p = 1 - t / sqrt(2 + t^2) = 0.0742."""
+    Over 12 runs: mean 0.02, sum of squares 8 x 0.01^2 + 12 x 0.001^2 = 0.000812, t = 0.02 /
+    sqrt(0.000812 / 11 / 12). Over folds: mean 0.02, sd 0.01, t = 0.02 / (0.01 / sqrt(3)) = 3.4641,
+    p = 1 - t / sqrt(2 + t^2) = 0.0742."""
     noise = {1: 0.001, 2: -0.001, 3: 0.001, 4: -0.001}
     runs = [
-        made_run(0.5 + (0.01 * f + noise[s]) * (c == 10), clients=c, data=f"MQ2008(fold={f})", seed=s)
-        for c in (1, 10) for f in (1, 2, 3) for s in noise
-    ]  # fmt: skip
+        made_run(
+            0.5 + (0.01 * f + noise[s]) * (c == 10), clients=c, data=f"MQ2008(fold={f})", seed=s
+        )
+        for c in (1, 10)
+        for f in (1, 2, 3)
+        for s in noise
+    ]
     entry = of(runs).entries[1, 0]
-    assert entry.test.t == pytest.approx(0.02 / math.sqrt(0.000812 / 11 / 12)) and entry.corrected < 1e-4
+    assert (
+        entry.test.t == pytest.approx(0.02 / math.sqrt(0.000812 / 11 / 12))
+        and entry.corrected < 1e-4
+    )
     assert (entry.over_data.n, entry.over_data.sd) == (3, pytest.approx(0.01))
     assert entry.over_data.t == pytest.approx(2 * math.sqrt(3))
     assert entry.corrected_data == pytest.approx(1 - math.sqrt(12 / 14)) and entry.mark == "△"
@@ -309,8 +424,9 @@ def test_seeds_of_a_fold_are_not_samples_of_their_own():
 
 
 def test_how_often_each_test_errs():
-    """Methods that differ by the luck of a fold (shared by its seeds) and of a run, and not on average: the test over
-    runs finds a difference far too often, that over folds in about 5 of 100 studies."""
+    """Methods that differ by the luck of a fold (shared by its seeds) and of a run, and not on
+    average: the test over runs finds a difference far too often, that over folds in about 5 of 100
+    studies."""
     rng, wrong = np.random.default_rng(1), {"runs": 0, "data": 0}
     for _ in range(300):
         gains = rng.normal(0.0, 0.02, (5, 1)) + rng.normal(0.0, 0.01, (5, 5))
@@ -321,15 +437,24 @@ def test_how_often_each_test_errs():
         entry = of(runs).entries[1, 0]
         wrong["runs"] += entry.corrected < 0.05
         wrong["data"] += entry.corrected_data < 0.05
-        assert (entry.mark in ("▲", "▼")) == (entry.corrected < 0.05 and entry.corrected_data < 0.05)
+        assert (entry.mark in ("▲", "▼")) == (
+            entry.corrected < 0.05 and entry.corrected_data < 0.05
+        )
     assert wrong["runs"] > 90 and 5 <= wrong["data"] <= 27  # of 300: 15 expected, sd 3.8
 
 
 @pytest.mark.parametrize(("folds", "seeds"), [((1, 2, 3), (1,)), ((1,), (1, 2, 3))])
 def test_where_nothing_is_shared_or_everything_there_is_one_test(folds, seeds):
     found = of(grid(folds=folds, seeds=seeds))
-    assert all(entry.over_data is None and entry.corrected_data is None for entry in found.entries.values())
-    assert {entry.mark for entry in found.entries.values()} <= {"", "▲", "▼"} and "share" not in found.told
+    assert all(
+        entry.over_data is None and entry.corrected_data is None
+        for entry in found.entries.values()
+    )
+    assert {entry.mark for entry in found.entries.values()} <= {
+        "",
+        "▲",
+        "▼",
+    } and "share" not in found.told
 
 
 # ---- the highest mean
@@ -342,17 +467,32 @@ def test_only_what_can_be_compared_competes():
     found = of(easy)
     assert max(found.entries, key=lambda place: found.entries[place].mean) == (2, 0)
     assert [found.entries[i, 0].best for i in range(3)] == [False, True, False]
-    assert found.usual == 6 and [found.odd(found.entries[i, 0]) for i in range(3)] == ["", "", "n=2"]
+    assert found.usual == 6 and [found.odd(found.entries[i, 0]) for i in range(3)] == [
+        "",
+        "",
+        "n=2",
+    ]
     alone = of([run for run in easy if run.config["clients"] != 10])
     assert not any(entry.best for entry in alone.entries.values())
     gentle = changed(runs, lambda run: run.config["clients"] == 10, final={"empty": "one"})
-    assert [of(gentle).entries[i, 0].best for i in range(3)] == [True, False, False]  # measured otherwise
+    assert [of(gentle).entries[i, 0].best for i in range(3)] == [
+        True,
+        False,
+        False,
+    ]  # measured otherwise
 
 
 def test_without_the_baseline_the_first_is_what_others_must_match():
-    runs = [run for run in grid() if not (run.config["clients"] == 1 and "perfect" in run.config["users"])]
+    runs = [
+        run
+        for run in grid()
+        if not (run.config["clients"] == 1 and "perfect" in run.config["users"])
+    ]
     found = matrix(study(made_runs(runs), baseline="clients=1"), "ndcg@10")
-    assert named(found)["clients=10", "perfect"].best and not named(found)["clients=100", "perfect"].best
+    assert (
+        named(found)["clients=10", "perfect"].best
+        and not named(found)["clients=100", "perfect"].best
+    )
 
 
 def test_equal_means_are_all_best():
@@ -364,13 +504,18 @@ def test_online_measures_are_means_of_the_last_rounds():
     """Of the last round alone they would be a list or a few per client."""
     run = made_run({"online_ndcg@10": 9.9, "maxrr": 9.9}, rounds=60, curve=lambda t: t / 100)
     assert value_of(run, "online_ndcg@10") == pytest.approx((0.58 + 0.59 + 0.60) / 3)
-    assert "last 5 % of rounds" in MEASURES["online_ndcg@10"] and "last 5 % of rounds" in MEASURES["maxrr"]
+    assert (
+        "last 5 % of rounds" in MEASURES["online_ndcg@10"]
+        and "last 5 % of rounds" in MEASURES["maxrr"]
+    )
     run.metrics.online["online_ndcg@10"][-2:] = [math.nan, math.nan]
     assert value_of(run, "online_ndcg@10") == pytest.approx(0.58)
     run.metrics.online["online_ndcg@10"][-3] = math.nan
     assert value_of(run, "online_ndcg@10") is None
     short = made_run({"online_ndcg@10": 9.9}, rounds=3, curve=lambda t: t)
-    assert value_of(short, "online_ndcg@10") == 3.0 and value_of(short, "maxrr") is None  # which it does not tell
+    assert (
+        value_of(short, "online_ndcg@10") == 3.0 and value_of(short, "maxrr") is None
+    )  # which it does not tell
 
 
 def test_measures():

@@ -45,13 +45,18 @@ def test_bash_reads_it_back_too():
     words = ["Letor(path='/a b/c')", "a\"b'c", "$HOME `id` \\ !x", "", "é ☃", "--x=1"]
     line = "printf '%s\\0' " + " ".join(map(quoted, words))
     assert (
-        subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout.decode().split("\0")[:-1] == words
+        subprocess.run(["bash", "-c", line], capture_output=True, check=True)
+        .stdout.decode()
+        .split("\0")[:-1]
+        == words
     )
 
 
 def test_the_command_of_a_run_makes_that_run(tmp_path):
     """Every field explicit: the command finds the finished run, so its identity is the same."""
-    experiment = Experiment(data="Synthetic(queries=8)", users="Cascade(kind='perfect')", clients=2, rounds=2, seed=7)
+    experiment = Experiment(
+        data="Synthetic(queries=8)", users="Cascade(kind='perfect')", clients=2, rounds=2, seed=7
+    )
     experiment.run(tmp_path, engine="debug")
     (run,) = load_runs(tmp_path)
     line = command(run)
@@ -65,14 +70,21 @@ def test_the_command_of_a_run_makes_that_run(tmp_path):
 
 
 def test_a_script_can_put_every_command_together():
-    found = study(made_runs([*grid(), made_run(clients=100, seed=9, users="Cascade(kind='perfect')", extra="it's")]))
+    found = study(
+        made_runs(
+            [*grid(), made_run(clients=100, seed=9, users="Cascade(kind='perfect')", extra="it's")]
+        )
+    )
     told = model(found, MADE)["runs"]
     for i, run in enumerate(found.runs):
         given = {
             name: o["values"][o["of"][i] if isinstance(o["of"], list) else o["of"]]
             for name, o in told["options"].items()
         }
-        words = [told["command"], *(f"{name} {value}" for name, value in given.items() if value is not None)]
+        words = [
+            told["command"],
+            *(f"{name} {value}" for name, value in given.items() if value is not None),
+        ]
         assert " ".join(words) == command(run)
 
 
@@ -90,38 +102,67 @@ def test_the_numbers_are_those_of_the_matrix():
     assert told["told"] == exact.told and told["family"] == exact.family == 3
     for (m, c), entry in exact.entries.items():
         shown = told["entries"][f"{m}.{c}"]
-        assert (shown["mean"], shown["sd"], shown["n"]) == (close(entry.mean), close(entry.sd), entry.n)
+        assert (shown["mean"], shown["sd"], shown["n"]) == (
+            close(entry.mean),
+            close(entry.sd),
+            entry.n,
+        )
         assert shown.get("best", False) == entry.best and shown.get("mark", "") == entry.mark
         if entry.test:
-            assert (shown["test"]["p"], shown["corrected"]) == (close(entry.test.p), close(entry.corrected))
+            assert (shown["test"]["p"], shown["corrected"]) == (
+                close(entry.test.p),
+                close(entry.corrected),
+            )
     assert any("test" in each for each in told["entries"].values())
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_whatever_the_values_it_is_json(values):
-    runs = [made_run(value, clients=10 * (1 + i % 2), seed=i // 2) for i, value in enumerate(values)]
+    runs = [
+        made_run(value, clients=10 * (1 + i % 2), seed=i // 2) for i, value in enumerate(values)
+    ]
     text = json.dumps(model(study(made_runs(runs)), MADE), allow_nan=False)
     assert json.loads(text)["glance"]["runs"] == len(values)
 
 
 def test_differences_that_cannot_be_finite_are_told():
     """Equal differences have no spread: t is infinite, p is 0."""
-    runs = [made_run(0.5 + 0.25 * (c == 10), clients=c, seed=s) for c in (100, 10) for s in (1, 2, 3)]
+    runs = [
+        made_run(0.5 + 0.25 * (c == 10), clients=c, seed=s) for c in (100, 10) for s in (1, 2, 3)
+    ]
     entry = model(study(made_runs(runs)), MADE)["matrices"][0]["entries"]["1.0"]
     assert entry["test"]["t"] == "∞" and entry["test"]["p"] == 0.0 and entry["mark"] == "▲"
 
 
 def test_the_second_test_is_told_too():
     runs = [
-        made_run(0.5 + (0.01 * f + 0.001 * (-1) ** s) * (c == 10), clients=c, data=f"MQ2008(fold={f})", seed=s)
+        made_run(
+            0.5 + (0.01 * f + 0.001 * (-1) ** s) * (c == 10),
+            clients=c,
+            data=f"MQ2008(fold={f})",
+            seed=s,
+        )
         for c in (100, 10)
         for f in (1, 2, 3)
         for s in range(4)
     ]
     found = study(made_runs(runs))
-    entry, exact = model(found, MADE)["matrices"][0]["entries"]["1.0"], matrix(found, "ndcg@10").entries[1, 0]
-    assert (entry["mark"], entry["over_data"]["n"], entry["over_data"]["p"]) == ("△", 3, close(exact.over_data.p))
+    entry, exact = (
+        model(found, MADE)["matrices"][0]["entries"]["1.0"],
+        matrix(found, "ndcg@10").entries[1, 0],
+    )
+    assert (entry["mark"], entry["over_data"]["n"], entry["over_data"]["p"]) == (
+        "△",
+        3,
+        close(exact.over_data.p),
+    )
     assert entry["corrected_data"] == close(exact.corrected_data)
 
 
@@ -134,8 +175,15 @@ def test_numbers_are_rounded_once():
 def test_key_numbers_do_not_hide_gaps():
     whole = grid()
     assert "3 runs in each cell" in sections(model(study(made_runs(whole)), MADE))["glance"]
-    gone = [run for run in whole if run.config["clients"] == 100 or "perfect" not in run.config["users"]]
-    assert "3 runs in a cell, 1 of 6 cells empty" in sections(model(study(made_runs(gone)), MADE))["glance"]
+    gone = [
+        run
+        for run in whole
+        if run.config["clients"] == 100 or "perfect" not in run.config["users"]
+    ]
+    assert (
+        "3 runs in a cell, 1 of 6 cells empty"
+        in sections(model(study(made_runs(gone)), MADE))["glance"]
+    )
 
 
 def test_what_was_chosen_is_in_the_head():
@@ -144,18 +192,26 @@ def test_what_was_chosen_is_in_the_head():
 
 
 def test_refusals_are_kept_with_their_reason():
-    runs = [made_run(0.5, seed=s) for s in (1, 2)] + [made_run(0.6, seed=s, clients=10) for s in (1, 3)]
+    runs = [made_run(0.5, seed=s) for s in (1, 2)] + [
+        made_run(0.6, seed=s, clients=10) for s in (1, 3)
+    ]
     told = model(study(made_runs(runs)), MADE)["matrices"][0]
     assert "lacks seed=3" in told["refusals"][told["entries"]["1.0"]["refused"]]
 
 
 def test_what_differs_from_the_baseline():
     runs = [
-        made_run(seed=s, ranker=r, clients=c) for s in (1, 2) for r, c in (("Linear()", 100), ("MLP(hidden=8)", 10))
+        made_run(seed=s, ranker=r, clients=c)
+        for s in (1, 2)
+        for r, c in (("Linear()", 100), ("MLP(hidden=8)", 10))
     ]
     told = model(study(made_runs(runs)), MADE)["methods"]
     assert told[0]["differs"] == []
-    expected = [["ranker", "Linear", "MLP"], ["clients", "100", "10"], ["ranker.hidden", "none", "8"]]
+    expected = [
+        ["ranker", "Linear", "MLP"],
+        ["clients", "100", "10"],
+        ["ranker.hidden", "none", "8"],
+    ]
     assert sorted(told[1]["differs"]) == sorted(expected)
 
 
@@ -183,10 +239,16 @@ def wavy(c, k, s):
 
 
 def curved(rounds=200, seeds=(1, 2, 3), clients=(100, 10), kinds=("perfect",)):
-    return study(made_runs(
-        made_run(clients=c, users=f"Cascade(kind='{k}')", seed=s, rounds=rounds, curve=wavy(c, k, s))
-        for c in clients for k in kinds for s in seeds
-    ))  # fmt: skip
+    return study(
+        made_runs(
+            made_run(
+                clients=c, users=f"Cascade(kind='{k}')", seed=s, rounds=rounds, curve=wavy(c, k, s)
+            )
+            for c in clients
+            for k in kinds
+            for s in seeds
+        )
+    )
 
 
 @pytest.mark.parametrize("budget", [10**9, 3000, 0])
@@ -205,9 +267,14 @@ def test_every_point_of_the_page_is_one_of_the_curve(budget):
                     and rounds[0] == exact.rounds[0]
                     and rounds[-1] == exact.rounds[-1]
                 )
-                assert means[i] == pytest.approx(exact.mean[at], abs=(table["high"] - table["low"]) / UNKNOWN + 1e-12)
+                assert means[i] == pytest.approx(
+                    exact.mean[at], abs=(table["high"] - table["low"]) / UNKNOWN + 1e-12
+                )
                 assert sds[i] == pytest.approx(exact.sd[at], abs=table["spread"] / UNKNOWN + 1e-12)
-            assert cell["spent"] == 4 * dict(found.methods[cell["at"][0]].key)["clients"] and cell["n"] == 3
+            assert (
+                cell["spent"] == 4 * dict(found.methods[cell["at"][0]].key)["clients"]
+                and cell["n"] == 3
+            )
 
 
 def test_thinner_where_there_is_less_room():
@@ -220,7 +287,7 @@ def test_thinner_where_there_is_less_room():
 
 
 def test_one_run_has_no_band_and_none_costs_room():
-    (table, *_) = thinned(curved(seeds=(1,)))
+    table, *_ = thinned(curved(seeds=(1,)))
     means, sds = decoded(table, table["cells"][0])
     assert sds is None and len(means) == 1 and table["cells"][0]["half"] is None
 
@@ -230,7 +297,7 @@ def test_a_point_of_one_run_takes_no_band_away_from_others():
     for run, unknown in zip(runs, ([], [1, 2], [1]), strict=True):
         for t in unknown:
             run.metrics.offline["ndcg@10"][t] = math.nan
-    (table, *_) = thinned(study(made_runs(runs)))
+    table, *_ = thinned(study(made_runs(runs)))
     _, (sd,) = decoded(table, table["cells"][0])
     assert np.isnan(sd).tolist() == [False, True, False, False, False]
     halves = [half_width(1.0, n) if n > 1 else None for n in (3, 1, 2, 3, 3)]
@@ -238,9 +305,9 @@ def test_a_point_of_one_run_takes_no_band_away_from_others():
 
 
 def test_a_thinned_curve_tells_of_how_many_rounds():
-    (table, *_) = thinned(curved(rounds=1000), 3000)
+    table, *_ = thinned(curved(rounds=1000), 3000)
     assert table["cells"][0]["of"] == 101 > len(table["grids"][0])
-    (table, *_) = thinned(curved(rounds=100))
+    table, *_ = thinned(curved(rounds=100))
     assert table["cells"][0]["of"] == 11 == len(table["grids"][0])
 
 
@@ -260,14 +327,16 @@ def test_unknown_rounds_stay_unknown():
 
 def test_methods_of_other_lengths_have_their_own_rounds():
     runs = [made_run(clients=c, rounds=r, seed=s) for c, r in ((10, 40), (100, 8)) for s in (1, 2)]
-    (table, *_) = thinned(study(made_runs(runs)))
-    assert table["grids"] == [[0, 10, 20, 30, 40], [0, 8]] and [cell["grid"] for cell in table["cells"]] == [0, 1]
+    table, *_ = thinned(study(made_runs(runs)))
+    assert table["grids"] == [[0, 10, 20, 30, 40], [0, 8]] and [
+        cell["grid"] for cell in table["cells"]
+    ] == [0, 1]
 
 
 def test_interactions_that_grow_unevenly_are_told_one_by_one():
     run = made_run(rounds=20, every=10)
     run.metrics.online["interactions"] = [float(t) for t in range(1, 21)]
-    (table, *_) = thinned(study(made_runs([run])))
+    table, *_ = thinned(study(made_runs([run])))
     assert table["cells"][0]["spent"] == [0, 55, 210]
 
 
@@ -292,7 +361,12 @@ def test_provenance_counts_what_differs():
         *(made_run(seed=s, environment={**old, "foltr": "0.1.0"}) for s in (2, 3)),
     ]
     told = told_of(
-        Runs(tuple(runs), planned=5, unfinished=(Path("u"),), skipped=(Skipped(Path("s"), "it is damaged"),))
+        Runs(
+            tuple(runs),
+            planned=5,
+            unfinished=(Path("u"),),
+            skipped=(Skipped(Path("s"), "it is damaged"),),
+        )
     )
     assert told["made by"] == [
         "foltr 0.1.0, commit abc, with changes (2 runs)",
@@ -312,20 +386,26 @@ def test_provenance_of_almost_nothing():
 
 def test_notes_are_grouped_and_counted():
     runs = [made_run(seed=s) for s in (1, 2, 3)]
-    runs = [replace(run, final={**run.final, "notes": ["a", "b"][: 1 + (i == 0)]}) for i, run in enumerate(runs)]
+    runs = [
+        replace(run, final={**run.final, "notes": ["a", "b"][: 1 + (i == 0)]})
+        for i, run in enumerate(runs)
+    ]
     (block,) = model(study(made_runs(runs)), MADE)["blocks"]
     assert block["rows"] == [["note", "runs"], ["a", "3 of 3"], ["b", "1 of 3"]]
 
 
 def test_what_does_not_count_is_named():
     runs = Runs(
-        (made_run(),), skipped=(Skipped(Path("runs/x"), "broken"),), unfinished=tuple(Path(f"u{i}") for i in range(60))
+        (made_run(),),
+        skipped=(Skipped(Path("runs/x"), "broken"),),
+        unfinished=tuple(Path(f"u{i}") for i in range(60)),
     )
     (block,) = model(study(runs), MADE)["blocks"]
     assert block["rows"][1] == ["x", "broken"] and len(block["rows"]) == 52
     assert (
         block["text"]
-        == "1 skipped and 60 unfinished: no number on this page includes them. 10 more are not named here."
+        == "1 skipped and 60 unfinished: no number on this page includes them. 10 more are not"
+        " named here."
     )
 
 
@@ -334,14 +414,20 @@ def test_a_component_can_contribute_a_block(monkeypatch):
 
     @contributed.block
     def ledger(runs):
-        return Block("Privacy", f"of {len(runs)} runs", (("mechanism", "epsilon"), ("none", "inf")))
+        return Block(
+            "Privacy", f"of {len(runs)} runs", (("mechanism", "epsilon"), ("none", "inf"))
+        )
 
     @contributed.block
     def silent(runs):
         return None
 
     assert model(study(made_runs([made_run()])), MADE)["blocks"] == [
-        {"title": "Privacy", "text": "of 1 runs", "rows": [["mechanism", "epsilon"], ["none", "inf"]]}
+        {
+            "title": "Privacy",
+            "text": "of 1 runs",
+            "rows": [["mechanism", "epsilon"], ["none", "inf"]],
+        }
     ]
 
 
@@ -351,7 +437,9 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
     @contributed.block
     def results(runs):
         cell = Cell("0.5", "(<b>)", "m & m", mark="▼", best=True, shade=3)
-        one = Block("One", "open", (("rule", "value"), ("Krum(malicious=2)", cell)), chapter="Attacks <1>")
+        one = Block(
+            "One", "open", (("rule", "value"), ("Krum(malicious=2)", cell)), chapter="Attacks <1>"
+        )
         return [one, replace(one, title="Two", folded=True)]
 
     @contributed.block
@@ -363,7 +451,9 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
         return []
 
     told = model(study(made_runs([made_run()])), MADE)
-    assert [(each["title"], each.get("chapter"), each.get("folded")) for each in told["blocks"]] == [
+    assert [
+        (each["title"], each.get("chapter"), each.get("folded")) for each in told["blocks"]
+    ] == [
         ("One", "Attacks <1>", None),
         ("Two", "Attacks <1>", True),
         ("Three", None, None),
@@ -374,11 +464,14 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
     assert parts["results"].count("<h2") == 1 and "Attacks &lt;1&gt;</h2>" in parts["results"]
     assert '<details class=block id="fold-0.1"><summary><h3>Two</h3></summary>' in parts["results"]
     entry = (
-        '<td class=h3><b>0.5</b><span class=down role=img aria-label="significantly worse" title="significantly worse">'
-        "▼</span> <small>(&lt;b&gt;)</small> <small class=below>m &amp; m</small></td>"
+        '<td class=h3><b>0.5</b><span class=down role=img aria-label="significantly worse"'
+        ' title="significantly worse">▼</span> <small>(&lt;b&gt;)</small> <small class=below>m'
+        " &amp; m</small></td>"
     )
     assert f"<tr><th scope=row>Krum(<wbr>malicious=2)</th>{entry}</tr>" in parts["results"]
-    assert parts["results"].count("<div class=scroll role=region") == 2  # wide tables scroll in their own box
+    assert (
+        parts["results"].count("<div class=scroll role=region") == 2
+    )  # wide tables scroll in their own box
 
 
 def test_no_chapter_no_heading():

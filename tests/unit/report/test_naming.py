@@ -9,7 +9,12 @@ NNM = "NNM(rule=Krum(malicious=2, squared=False), malicious=2)"
 
 
 def test_fields_at_any_depth():
-    assert [name for name, _ in fields_within(NNM)] == ["rule", "malicious", "squared", "malicious"]
+    assert [name for name, _ in fields_within(NNM)] == [
+        "rule",
+        "malicious",
+        "squared",
+        "malicious",
+    ]
     assert list(fields_within("no spec")) == list(fields_within("Mean()")) == []
 
 
@@ -21,7 +26,9 @@ def test_fields_change_or_go_at_any_depth():
     assert rewritten("Krum(malicious=2)", bare) == "Krum()"
     assert rewritten("Text(of='malicious', to=(1, 2))", bare) == "Text(of='malicious', to=(1, 2))"
     models = "ByClicks(models=(Cascade(kind='perfect'), PositionBased(eta=0.5)), iid=False)"
-    assert rewritten(models, lambda name, value: True if name == "iid" else value) == models.replace("False", "True")
+    assert rewritten(
+        models, lambda name, value: True if name == "iid" else value
+    ) == models.replace("False", "True")
 
 
 @pytest.mark.parametrize("spec", [NNM, "Mean()", "not a spec", "Data(path='a, b')"])
@@ -55,7 +62,9 @@ def test_configs_in_words():
         "MLP(hidden=64), clients=3",
         "MLP(hidden=8), clients=5, roaming=True",
     ]
-    assert in_words(configs[:1]) == [""] and in_words(configs[:1], always=("ranker",)) == ["Linear"]
+    assert in_words(configs[:1]) == [""] and in_words(configs[:1], always=("ranker",)) == [
+        "Linear"
+    ]
 
 
 def test_numbers():
@@ -66,5 +75,19 @@ def test_numbers():
         "0.000",
         "0.000",
     ]
-    assert [shade(change) for change in (None, 0.5, -0.01, -0.02, -0.05, -0.15, -0.3)] == [0, 0, 0, 1, 2, 3, 4]
-    assert [told_p(p) for p in (None, 0.0, 0.0004, 0.0123, 1.0)] == ["", "p < 0.001", "p < 0.001", "p = 0.012", "p = 1"]
+    assert [shade(change) for change in (None, 0.5, -0.01, -0.02, -0.05, -0.15, -0.3)] == [
+        0,
+        0,
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+    assert [told_p(p) for p in (None, 0.0, 0.0004, 0.0123, 1.0)] == [
+        "",
+        "p < 0.001",
+        "p < 0.001",
+        "p = 0.012",
+        "p = 1",
+    ]

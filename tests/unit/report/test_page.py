@@ -15,11 +15,11 @@ import pytest
 from made_runs import KINDS, grid, luck, made_run, made_runs
 
 from foltr.errors import Mistake
-from foltr.files import write_whole
 from foltr.report.model import model
 from foltr.report.page import PLAIN_PANELS, asset, page
 from foltr.report.study import study
 from foltr.results import Runs, Skipped
+from foltr.system.files import write_whole
 
 MADE = datetime(2026, 1, 2, tzinfo=UTC)
 HOSTILE = [
@@ -68,7 +68,11 @@ def test_one_file_that_asks_for_nothing():
 
 def test_the_policy_allows_what_is_there_and_nothing_else():
     text = page(study(made_runs(grid())), MADE)
-    policy = next(a["content"] for tag, a in Read(text).tags if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"]
+        for tag, a in Read(text).tags
+        if a.get("http-equiv") == "Content-Security-Policy"
+    )
     (script,), (style,) = (
         re.findall(r"<script>(.*?)</script>", text, re.S),
         re.findall(r"<style>(.*?)</style>", text, re.S),
@@ -76,7 +80,11 @@ def test_the_policy_allows_what_is_there_and_nothing_else():
     for name, content in (("script", script), ("style", style)):
         digest = b64encode(sha256(content.encode()).digest()).decode()
         assert f"{name}-src 'sha256-{digest}';" in policy
-    assert policy.startswith("default-src 'none';") and "connect-src 'none'" in policy and "unsafe" not in policy
+    assert (
+        policy.startswith("default-src 'none';")
+        and "connect-src 'none'" in policy
+        and "unsafe" not in policy
+    )
 
 
 def test_licences_stay_inside():
@@ -92,54 +100,85 @@ def test_the_comparison_is_there_without_a_script():
     for each in told["matrices"]:
         assert each["told"] in words
         for entry in each["entries"].values():
-            assert f"{entry['mean']:.{each['decimals']}f}" in words and f"± {entry['sd']:.{each['decimals']}f}" in words
+            assert (
+                f"{entry['mean']:.{each['decimals']}f}" in words
+                and f"± {entry['sd']:.{each['decimals']}f}" in words
+            )
     assert "Of clients" in Read(text).within["h1"] and "baseline" in Read(text).within["em"]
-    assert words.count("▲") + words.count("▼") >= len(told["matrices"]) * 2  # the key below each table
-    assert text.count("<button class=cell") == sum(len(each["entries"]) for each in told["matrices"])
+    assert (
+        words.count("▲") + words.count("▼") >= len(told["matrices"]) * 2
+    )  # the key below each table
+    assert text.count("<button class=cell") == sum(
+        len(each["entries"]) for each in told["matrices"]
+    )
 
 
 def test_what_was_not_tested_is_marked_with_its_reason():
-    runs = [made_run(0.5, seed=s) for s in (1, 2)] + [made_run(0.6, seed=s, clients=10) for s in (1, 3)]
+    runs = [made_run(0.5, seed=s) for s in (1, 2)] + [
+        made_run(0.6, seed=s, clients=10) for s in (1, 3)
+    ]
     text = page(study(made_runs(runs)), MADE)
     assert (
-        text.count("<sup>a</sup></button>") == text.count("<li><sup>a</sup> not tested: not paired:") == 2
+        text.count("<sup>a</sup></button>")
+        == text.count("<li><sup>a</sup> not tested: not paired:")
+        == 2
     )  # measures
 
 
 def test_the_best_of_each_condition_is_bold():
     runs = [
-        made_run(0.2 + 0.1 * (c == 10) + 0.01 * luck(c, s), clients=c, seed=s) for c in (100, 10) for s in (1, 2, 3)
+        made_run(0.2 + 0.1 * (c == 10) + 0.01 * luck(c, s), clients=c, seed=s)
+        for c in (100, 10)
+        for s in (1, 2, 3)
     ]
     text = page(study(made_runs(runs)), MADE)
     rows = re.findall(r"<tr data-m=(\d)>(.*?)</tr>", text)
-    assert [("<button class=cell data-at=1.0 aria-haspopup=dialog><b>" in row) for _, row in rows] == [False, True] * 2
+    assert [
+        ("<button class=cell data-at=1.0 aria-haspopup=dialog><b>" in row) for _, row in rows
+    ] == [False, True] * 2
 
 
 def test_one_method_is_not_the_best_of_anything():
     text = page(study(made_runs(grid(clients=(100,)))), MADE)
-    assert "aria-haspopup=dialog><b>" not in text and "Highest mean" not in text and "<b>bold</b>" not in text
+    assert (
+        "aria-haspopup=dialog><b>" not in text
+        and "Highest mean" not in text
+        and "<b>bold</b>" not in text
+    )
 
 
 def test_cards_say_in_words_whether_a_difference_is_significant():
     def cards(gain, spread, folds=(1,)):
         runs = [
-            made_run(0.2 + (gain * f + spread * luck(c, s)) * (c == 10), clients=c, seed=s, data=f"MQ2008(fold={f})")
+            made_run(
+                0.2 + (gain * f + spread * luck(c, s)) * (c == 10),
+                clients=c,
+                seed=s,
+                data=f"MQ2008(fold={f})",
+            )
             for c in (100, 10)
             for s in (1, 2, 3)
             for f in folds
         ]
         return page(study(made_runs(runs)), MADE)
 
-    assert "Highest mean in each condition" in cards(0.1, 0.001) and "± is one standard deviation" in cards(0.1, 0.001)
+    assert "Highest mean in each condition" in cards(
+        0.1, 0.001
+    ) and "± is one standard deviation" in cards(0.1, 0.001)
     assert "against the baseline, significant <span class=up" in cards(0.1, 0.001)
     assert "against the baseline, not significant</p>" in cards(0.1, 0.05)
-    assert "against the baseline, significant on these splits, not on other queries" in cards(0.01, 0.0001, (1, 2, 3))
+    assert "against the baseline, significant on these splits, not on other queries" in cards(
+        0.01, 0.0001, (1, 2, 3)
+    )
     assert ">△</span> better on these splits" in cards(0.01, 0.0001, (1, 2, 3))
 
 
 def test_an_odd_number_of_runs_is_shown_in_its_cell():
     text = page(study(made_runs(grid()[:-1])), MADE)
-    assert text.count("<small>n=2</small>") == 2 and "n where a cell has another number of runs" in text  # measures
+    assert (
+        text.count("<small>n=2</small>") == 2
+        and "n where a cell has another number of runs" in text
+    )  # measures
 
 
 @pytest.mark.parametrize("word", HOSTILE)
@@ -154,8 +193,13 @@ def test_hostile_words_are_only_words(word):
     text = page(study(all_of_them), MADE)
     plain = page(study(made_runs([made_run(0.5), made_run(0.6, clients=7)])), MADE)
     read = Read(text)
-    assert {tag for tag, _ in read.tags} <= {tag for tag, _ in Read(plain).tags} | {"article", "em"}
-    assert sum(tag == "script" for tag, _ in read.tags) == 2 and not any(tag == "img" for tag, _ in read.tags)
+    assert {tag for tag, _ in read.tags} <= {tag for tag, _ in Read(plain).tags} | {
+        "article",
+        "em",
+    }
+    assert sum(tag == "script" for tag, _ in read.tags) == 2 and not any(
+        tag == "img" for tag, _ in read.tags
+    )
     assert word in read.within["h1"] and word in read.within["td"]
     assert data_of(text)["methods"][0]["label"].startswith(word) and data_of(text)["title"] == word
 
@@ -181,7 +225,12 @@ def test_three_hundred_runs_stay_small():
     curves = {s: wavy(s) for s in range(25)}
     runs = made_runs(
         made_run(
-            0.5 + 0.01 * luck(c, k, s), clients=c, users=f"Cascade(kind='{k}')", seed=s, rounds=1000, curve=curves[s]
+            0.5 + 0.01 * luck(c, k, s),
+            clients=c,
+            users=f"Cascade(kind='{k}')",
+            seed=s,
+            rounds=1000,
+            curve=curves[s],
         )
         for c, k, s in groups
     )
@@ -211,7 +260,9 @@ def test_a_report_of_no_run_or_of_an_unknown_baseline():
 
 def themes():
     blocks = re.findall(r"(:root[^{]*)\{([^{}]*)\}", asset("page.css"))
-    return {name.strip(): dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", body)) for name, body in blocks}
+    return {
+        name.strip(): dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", body)) for name, body in blocks
+    }
 
 
 def luminance(colour):
@@ -226,7 +277,10 @@ def contrast(a, b):
 
 
 def test_dark_is_the_same_chosen_or_preferred():
-    assert themes()[':root[data-theme="dark"]'] == themes()[':root:not([data-theme="light"])'] and len(themes()) == 3
+    assert (
+        themes()[':root[data-theme="dark"]'] == themes()[':root:not([data-theme="light"])']
+        and len(themes()) == 3
+    )
 
 
 @pytest.mark.parametrize("theme", [":root", ':root[data-theme="dark"]'])
@@ -236,13 +290,21 @@ def test_contrast(theme):
         for ink in ("ink", "muted", "accent", "up", "down", "bad"):
             assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
     for i in range(8):
-        assert contrast(colours[f"c{i}"], colours["card"]) >= 3.0 <= contrast(colours[f"c{i}"], colours["bg"]), i
+        assert (
+            contrast(colours[f"c{i}"], colours["card"])
+            >= 3.0
+            <= contrast(colours[f"c{i}"], colours["bg"])
+        ), i
     assert contrast(colours["faint"], colours["card"]) >= 3.0
 
 
 def mixed(colour, ground, part):
     """color-mix(in srgb, colour part%, ground)"""
-    parts = [(int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for i in (1, 3, 5) for a, b in [(colour, ground)]]
+    parts = [
+        (int(a[i : i + 2], 16), int(b[i : i + 2], 16))
+        for i in (1, 3, 5)
+        for a, b in [(colour, ground)]
+    ]
     return "#" + "".join(f"{round(part * one + (1 - part) * other):02x}" for one, other in parts)
 
 
@@ -250,20 +312,30 @@ def mixed(colour, ground, part):
 def test_contrast_of_shades(theme):
     colours = themes()[theme]
     shades = re.findall(
-        r"\.h(\d) \{ background: color-mix\(in srgb, var\(--down\) (\d+)%, var\(--card\)\)", asset("page.css")
+        r"\.h(\d) \{ background: color-mix\(in srgb, var\(--down\) (\d+)%, var\(--card\)\)",
+        asset("page.css"),
     )
     assert [int(number) for number, _ in shades] == [1, 2, 3, 4]
     grounds = [mixed(colours["down"], colours["card"], int(part) / 100) for _, part in shades]
     for ground in grounds:
         assert contrast(colours["ink"], ground) >= 4.5
     light = [luminance(ground) for ground in (colours["card"], *grounds)]
-    assert light == sorted(light, reverse=theme == ":root")  # each is further from the paper than the one before
+    assert light == sorted(
+        light, reverse=theme == ":root"
+    )  # each is further from the paper than the one before
 
 
 def test_hostile_words_of_grids_are_only_words():
     word = HOSTILE[1]
-    runs = [made_run(0.5, aggregator=rule, attack=word, malicious=m) for rule in ("Mean()", word) for m in (1, 2)]
+    runs = [
+        made_run(0.5, aggregator=rule, attack=word, malicious=m)
+        for rule in ("Mean()", word)
+        for m in (1, 2)
+    ]
     text = page(study(made_runs(runs)), MADE)
     read = Read(text)
-    assert not any(tag == "img" for tag, _ in read.tags) and sum(tag == "script" for tag, _ in read.tags) == 2
+    assert (
+        not any(tag == "img" for tag, _ in read.tags)
+        and sum(tag == "script" for tag, _ in read.tags) == 2
+    )
     assert any(word in said.replace("(<wbr>", "(") for said in read.within["th"])

@@ -16,7 +16,8 @@ def run(value, rule, attack=None, m=0, seed=1, **config):
 
 
 def small():
-    """Mean and Krum, honestly and under two attacks by 1 and 2 of 10; two seeds, the second higher by 0.02."""
+    """Mean and Krum, honestly and under two attacks by 1 and 2 of 10; two seeds, the second higher
+    by 0.02."""
     for seed, more in ((1, 0.0), (2, 0.02)):
         yield run(0.50 + more, "Mean()", seed=seed)
         yield run(0.49 + more, KRUM.format(1), seed=seed)
@@ -40,7 +41,11 @@ def table(block):
 
 
 def told(cell):
-    return cell if isinstance(cell, str) else " ".join(part for part in (cell.text, cell.aside, cell.below) if part)
+    return (
+        cell
+        if isinstance(cell, str)
+        else " ".join(part for part in (cell.text, cell.aside, cell.below) if part)
+    )
 
 
 def test_a_table_for_each_number_of_malicious_clients():
@@ -64,7 +69,12 @@ def test_a_table_for_each_number_of_malicious_clients():
     assert told(two["Krum"]["worst"]) == "0.310 (\u22120.200) LittleIsEnough"
     assert [cell.best for cell in two["Mean"].values()] == [True, False, True, False]
     assert [cell.best for cell in two["Krum"].values()] == [False, True, False, True]
-    assert [cell.shade for cell in two["Mean"].values()] == [0, 4, 1, 4]  # losses of 0, 0.3, 0.015, 0.3
+    assert [cell.shade for cell in two["Mean"].values()] == [
+        0,
+        4,
+        1,
+        4,
+    ]  # losses of 0, 0.3, 0.015, 0.3
     text = blocks["1 of 10 malicious"].text
     assert "mean over 2 runs" in text and "standard deviation of 0.0141" in text  # 0.02 / sqrt(2)
 
@@ -74,7 +84,10 @@ def test_summaries():
     withstand = table(blocks["What rules cost and withstand"])
     assert {rule: [told(cell) for cell in row.values()] for rule, row in withstand.items()} == {
         "Mean": ["0.510 (0.000)", "0.210 (\u22120.300) DataPoisoning, m=2"],
-        "Krum": ["0.470 (\u22120.040)", "0.310 (\u22120.200) LittleIsEnough, m=2"],  # of the number that costs most
+        "Krum": [
+            "0.470 (\u22120.040)",
+            "0.310 (\u22120.200) LittleIsEnough, m=2",
+        ],  # of the number that costs most
     }
     _, *rows = blocks["The best rule against each attack"].rows
     assert [(attack, m, told(cell)) for attack, m, cell in rows] == [
@@ -90,7 +103,11 @@ def test_another_assumed_number_than_that_of_attackers_tells_rules_apart():
     runs += [run(0.45, KRUM.format(m), POISON, 2) for m in (1, 4)] + [run(0.48, KRUM.format(1))]
     rows = table(found(runs)["2 of 10 malicious"])
     assert list(rows) == ["Mean", "Krum(malicious=1)", "Krum(malicious=4)"]
-    assert [told(rows[rule]["no attack"]) for rule in rows] == ["0.500 (0.000)", "0.480 (\u22120.020)", NONE]
+    assert [told(rows[rule]["no attack"]) for rule in rows] == [
+        "0.500 (0.000)",
+        "0.480 (\u22120.020)",
+        NONE,
+    ]
 
 
 def test_an_honest_run_that_assumes_another_number_is_marked():
@@ -109,7 +126,9 @@ def test_rules_inside_rules_and_attacks_on_the_rule_itself():
         runs.append(run(0.4, rule, f"Tailored(rule={rule}, reach=16.0)", 2))
     runs.append(run(0.45, "Mean()", f"Tailored(rule={inside}, reach=16.0)", 2))
     rows = table(found(runs)["2 of 10 malicious"])
-    assert {rule: {name: told(cell) for name, cell in row.items()} for rule, row in rows.items()} == {
+    assert {
+        rule: {name: told(cell) for name, cell in row.items()} for rule, row in rows.items()
+    } == {
         "Mean": {
             "no attack": "0.500 (0.000)",
             "Tailored to the rule": "0.400 (\u22120.100)",
@@ -149,18 +168,31 @@ def test_many_tables_are_folded_and_many_settings_stand_in_parts():
         runs += [run(0.5, "Mean()", rounds=rounds), run(0.4, "Mean()", POISON, 1, rounds=rounds)]
         runs.append(run(0.4, "Median()", POISON, 1, rounds=rounds))
     blocks = list(found(runs).values())
-    assert [block.title for block in blocks[:2]] == [f"What rules cost and withstand ({i} of 2)" for i in (1, 2)]
+    assert [block.title for block in blocks[:2]] == [
+        f"What rules cost and withstand ({i} of 2)" for i in (1, 2)
+    ]
     assert [len(block.rows[0]) for block in blocks[:2]] == [1 + 6, 1 + 2]
-    assert [block.folded for block in blocks[4:]] == [True] * 4 and not any(block.folded for block in blocks[:4])
+    assert [block.folded for block in blocks[4:]] == [True] * 4 and not any(
+        block.folded for block in blocks[:4]
+    )
 
 
 def test_fewer_runs_or_attacks_are_told():
-    runs = [each for each in small() if not (each.config.get("attack") == LIE and each.config["malicious"] == 1)]
+    runs = [
+        each
+        for each in small()
+        if not (each.config.get("attack") == LIE and each.config["malicious"] == 1)
+    ]
     runs = [each for each in runs if (each.config.get("attack"), each.config["seed"]) != (LIE, 2)]
-    runs = [each for each in runs if "Krum" in each.config["aggregator"] or each.config.get("malicious") != 1]
+    runs = [
+        each
+        for each in runs
+        if "Krum" in each.config["aggregator"] or each.config.get("malicious") != 1
+    ]
     blocks = found(runs)
     assert (
-        told(table(blocks["2 of 10 malicious"])["Krum"]["LittleIsEnough"]) == "0.300 (\u22120.200) n=1"
+        told(table(blocks["2 of 10 malicious"])["Krum"]["LittleIsEnough"])
+        == "0.300 (\u22120.200) n=1"
     )  # seed 1 of both
     withstand = table(blocks["What rules cost and withstand"])
     assert told(withstand["Mean"]["worst attack"]).endswith("DataPoisoning, m=2, of 2 attacks")
@@ -168,21 +200,32 @@ def test_fewer_runs_or_attacks_are_told():
 
 
 def test_a_mean_over_other_repetitions_is_not_the_best():
-    runs = [run(0.5, "Mean()", POISON, 2, seed) for seed in (1, 2)] + [run(0.9, "Median()", POISON, 2, 1)]
+    runs = [run(0.5, "Mean()", POISON, 2, seed) for seed in (1, 2)] + [
+        run(0.9, "Median()", POISON, 2, 1)
+    ]
     runs.append(run(0.4, "Krum()", POISON, 2, 1))
     rows = table(found(runs)["2 of 10 malicious"])
-    assert not any(isinstance(cell, Cell) and cell.best for row in rows.values() for cell in row.values())
+    assert not any(
+        isinstance(cell, Cell) and cell.best for row in rows.values() for cell in row.values()
+    )
 
 
 def test_without_an_honest_mean_there_is_no_loss():
     runs = [run(0.5, "Median()", POISON, m) for m in (1, 2)]
     block = found(runs)["1 of 10 malicious"]
-    assert told(table(block)["Median"]["DataPoisoning"]) == "0.500" and "nothing to compare with" in block.text
+    assert (
+        told(table(block)["Median"]["DataPoisoning"]) == "0.500"
+        and "nothing to compare with" in block.text
+    )
     assert told(table(block)["Median"]["no attack"]) == NONE
 
 
 def test_roaming_attackers_are_another_attack():
-    runs = [run(0.5, "Mean()"), run(0.4, "Mean()", POISON, 1), run(0.45, "Mean()", POISON, 1, roaming=True)]
+    runs = [
+        run(0.5, "Mean()"),
+        run(0.4, "Mean()", POISON, 1),
+        run(0.45, "Mean()", POISON, 1, roaming=True),
+    ]
     row = table(found(runs)["1 of 10 malicious"])["Mean"]
     assert list(row) == ["no attack", "DataPoisoning", "DataPoisoning, roaming", "worst"]
 
@@ -190,7 +233,9 @@ def test_roaming_attackers_are_another_attack():
 def test_runs_of_another_kind_are_none_of_it():
     assert attacks_and_defences(made_runs([run(0.5, "Mean()"), run(0.4, "Median()")])) is None
     one = [run(0.5, "Mean()"), run(0.4, "Mean()", POISON, 1)]
-    assert attacks_and_defences(made_runs(one)) is None  # one attack on one rule: the comparison says it
+    assert (
+        attacks_and_defences(made_runs(one)) is None
+    )  # one attack on one rule: the comparison says it
     forgot = [run(0.4, "Mean()", POISON, m, unlearning="Retrain(luck=0)") for m in (1, 2)]
     assert attacks_and_defences(made_runs([*one, *forgot])) is None
     no_values = [run(None, "Mean()", POISON, m) for m in (1, 2)]
@@ -201,4 +246,6 @@ def test_names_that_a_sweep_gave_hide_nothing():
     from dataclasses import replace
 
     runs = [replace(each, method="all of it", sets=("aggregator", "clients")) for each in small()]
-    assert [block.rows for block in found(runs).values()] == [block.rows for block in found(small()).values()]
+    assert [block.rows for block in found(runs).values()] == [
+        block.rows for block in found(small()).values()
+    ]

@@ -32,7 +32,11 @@ def found(runs):
 
 
 def told(cell):
-    return cell if isinstance(cell, str) else " ".join(p for p in (cell.text + cell.mark, cell.aside, cell.below) if p)
+    return (
+        cell
+        if isinstance(cell, str)
+        else " ".join(p for p in (cell.text + cell.mark, cell.aside, cell.below) if p)
+    )
 
 
 def table(block):
@@ -81,9 +85,19 @@ def references(runs):
 
 
 def test_a_run_is_compared_with_its_own_twin():
-    runs = [*several(0.5, LABEL_IID), *several(0.4, LABEL), *several(0.5, "IID()"), *several(0.3, SHARED)]
-    assert references(runs) == {(LABEL, PLAIN): (LABEL_IID, PLAIN), (SHARED, PLAIN): (LABEL_IID, PLAIN)}
-    assert references([*several(0.4, LABEL), *several(0.5, "IID()")]) == {(LABEL, PLAIN): ("IID()", PLAIN)}
+    runs = [
+        *several(0.5, LABEL_IID),
+        *several(0.4, LABEL),
+        *several(0.5, "IID()"),
+        *several(0.3, SHARED),
+    ]
+    assert references(runs) == {
+        (LABEL, PLAIN): (LABEL_IID, PLAIN),
+        (SHARED, PLAIN): (LABEL_IID, PLAIN),
+    }
+    assert references([*several(0.4, LABEL), *several(0.5, "IID()")]) == {
+        (LABEL, PLAIN): ("IID()", PLAIN)
+    }
 
 
 def test_a_remedy_that_was_not_tried_on_iid_data_is_compared_with_the_only_one_that_was():
@@ -106,10 +120,22 @@ def test_differences_and_their_tests():
     iid = np.array([0.5, 0.51, 0.49])
     skewed = np.array([0.41, 0.43, 0.42])
     test = paired_t(skewed, iid)
-    assert block.rows[0] == ("method", "nDCG@10: IID", "skewed", "difference", "online: IID", "skewed", "difference")
+    assert block.rows[0] == (
+        "method",
+        "nDCG@10: IID",
+        "skewed",
+        "difference",
+        "online: IID",
+        "skewed",
+        "difference",
+    )
     row = table(block)["ByLabel"]
-    assert row[:2] == ["0.500", "0.420"] and test.difference == pytest.approx(-0.08)  # -0.09, -0.08, -0.07
-    assert test.p < 0.05 and row[2] == f"{MINUS}0.080▼ p = {test.p:.2g}"  # one comparison: nothing to correct
+    assert row[:2] == ["0.500", "0.420"] and test.difference == pytest.approx(
+        -0.08
+    )  # -0.09, -0.08, -0.07
+    assert (
+        test.p < 0.05 and row[2] == f"{MINUS}0.080▼ p = {test.p:.2g}"
+    )  # one comparison: nothing to correct
     assert row[3:] == ["502.0", "402.0", f"{MINUS}100.0▼ p < 0.001"]  # equal differences
     assert "over 3 pairs" in block.text and "(1)" in block.text
 
@@ -123,7 +149,9 @@ def test_p_is_corrected_for_all_comparisons_of_a_measure():
         runs += [*several(0.5, LABEL_IID.replace("1", "2"), **users)]
     blocks = found(runs)
     assert list(blocks) == ["What skew costs", "perfect", "informational"]
-    p = 4 * paired_t(np.array([0.41, 0.43, 0.42]), np.array([0.5, 0.51, 0.49])).p  # two methods in two conditions
+    p = (
+        4 * paired_t(np.array([0.41, 0.43, 0.42]), np.array([0.5, 0.51, 0.49])).p
+    )  # two methods in two conditions
     costs = table(blocks["What skew costs"])
     assert list(costs) == ["ByLabel(labels=1)", "ByLabel(labels=2)"]
     assert p < 0.05 and costs["ByLabel(labels=1)"][0] == f"{MINUS}0.080▼ p = {p:.2g}"
@@ -131,27 +159,53 @@ def test_p_is_corrected_for_all_comparisons_of_a_measure():
 
 
 def test_remedies_are_compared_with_doing_nothing():
-    runs = [*several(0.5, LABEL_IID), *several(0.4, LABEL, own=0.7), *several(0.42, LABEL, 0.001, 0.7, learner=PROX)]
-    runs += [*several(0.48, SHARED, own=0.7), *several(0.41, LABEL, learner=FEDPER, own=0.6, personal=0.8)]
+    runs = [
+        *several(0.5, LABEL_IID),
+        *several(0.4, LABEL, own=0.7),
+        *several(0.42, LABEL, 0.001, 0.7, learner=PROX),
+    ]
+    runs += [
+        *several(0.48, SHARED, own=0.7),
+        *several(0.41, LABEL, learner=FEDPER, own=0.6, personal=0.8),
+    ]
     blocks = found(runs)
     assert list(blocks) == ["What remedies bring back", "IID and skewed", "clients' own"]
     rows = table(blocks["What remedies bring back"])
-    assert list(rows) == ["ByLabel, PDGD(mu=0.1)", "Sharing(ByLabel), PDGD(mu=0.0)", "ByLabel, FedPer(PDGD)"]
-    assert [row[1] for row in rows.values()] == ["22%", "80%", "10%"]  # of 0.1; wiggle adds 0.002 to the first
+    assert list(rows) == [
+        "ByLabel, PDGD(mu=0.1)",
+        "Sharing(ByLabel), PDGD(mu=0.0)",
+        "ByLabel, FedPer(PDGD)",
+    ]
+    assert [row[1] for row in rows.values()] == [
+        "22%",
+        "80%",
+        "10%",
+    ]  # of 0.1; wiggle adds 0.002 to the first
     own = [row[2].split()[0] for row in rows.values()]
-    assert own == ["0.000", NONE, "+0.100▲"]  # who shares holds more; of personal rankers where there are any
+    assert own == [
+        "0.000",
+        NONE,
+        "+0.100▲",
+    ]  # who shares holds more; of personal rankers where there are any
     prox = paired_t(np.array([0.421, 0.422, 0.423]), np.array([0.4, 0.4, 0.4]))
     assert rows["ByLabel, PDGD(mu=0.1)"][0] == f"+0.022▲ p = {3 * prox.p:.2g}"  # three remedies
     shown = table(blocks["IID and skewed"])  # and whose twin is not their own
     assert (
-        shown["ByLabel, PDGD(mu=0.1)"][0] == "0.500 PDGD(mu=0.0)" and shown["ByLabel, FedPer(PDGD)"][0] == "0.500 PDGD"
+        shown["ByLabel, PDGD(mu=0.1)"][0] == "0.500 PDGD(mu=0.0)"
+        and shown["ByLabel, FedPer(PDGD)"][0] == "0.500 PDGD"
     )
-    assert shown["ByLabel, PDGD(mu=0.0)"][0] == shown["Sharing(ByLabel), PDGD(mu=0.0)"][0] == "0.500"
+    assert (
+        shown["ByLabel, PDGD(mu=0.0)"][0] == shown["Sharing(ByLabel), PDGD(mu=0.0)"][0] == "0.500"
+    )
     assert table(blocks["clients' own"])["ByLabel, FedPer(PDGD)"] == [NONE, "0.600", NONE, "0.800"]
 
 
 def test_a_cost_that_is_not_significant_cannot_be_brought_back():
-    runs = [*several(0.5, LABEL_IID), *several(0.4999, LABEL, 0.0002), *several(0.51, LABEL, learner=PROX)]
+    runs = [
+        *several(0.5, LABEL_IID),
+        *several(0.4999, LABEL, 0.0002),
+        *several(0.51, LABEL, learner=PROX),
+    ]
     ((_, closed, *_),) = table(found(runs)["What remedies bring back"]).values()
     assert closed == NONE
 
@@ -159,18 +213,26 @@ def test_a_cost_that_is_not_significant_cannot_be_brought_back():
 def test_what_has_no_twin_is_counted():
     runs = [*several(0.5, LABEL_IID), *several(0.4, LABEL), *several(0.4, LABEL, clients=6)]
     (block,) = found(runs).values()
-    assert "1 skewed method has no run with IID data" in block.text and list(table(block)) == ["ByLabel"]
+    assert "1 skewed method has no run with IID data" in block.text and list(table(block)) == [
+        "ByLabel"
+    ]
 
 
 def test_both_rankers_on_both_labellings():
     runs = []
     for iid, each, merged in ((True, 0.4, 0.6), (False, 0.42, 0.5)):
         for seed in SEEDS:
-            final = {"ndcg@10": each + LUCK[seed], "merged_ndcg@10": merged + LUCK[seed], "online": 1.0}
+            final = {
+                "ndcg@10": each + LUCK[seed],
+                "merged_ndcg@10": merged + LUCK[seed],
+                "online": 1.0,
+            }
             runs.append(made_run(final, partition=f"ByIntent(iid={iid})", seed=seed))
     (block,) = found(runs).values()
     row = table(block)["ByIntent"]
-    assert block.rows[0][4] == "nDCG@10, merged labels: IID" and "mean over labellings" in block.text
+    assert (
+        block.rows[0][4] == "nDCG@10, merged labels: IID" and "mean over labellings" in block.text
+    )
     assert (row[0], row[1], row[3], row[4]) == ("0.400", "0.420", "0.600", "0.500")
     assert row[2].startswith("+0.020▲") and row[5].startswith(f"{MINUS}0.100▼")
 
@@ -181,7 +243,10 @@ def test_what_cannot_be_paired_is_not_compared():
     assert table(block)["ByLabel"][:3] == ["0.500", "0.405", f"{NONE} not paired"]
     one = [next(several(0.5, LABEL_IID)), next(several(0.4, LABEL))]
     (block,) = found(one).values()
-    assert table(block)["ByLabel"][2] == f"{MINUS}0.100 one pair only" and "Nothing could be tested" in block.text
+    assert (
+        table(block)["ByLabel"][2] == f"{MINUS}0.100 one pair only"
+        and "Nothing could be tested" in block.text
+    )
 
 
 def test_folds_make_a_second_test():
@@ -196,6 +261,8 @@ def test_folds_make_a_second_test():
 def test_runs_of_another_kind_are_none_of_it():
     assert iid_against_skewed(made_runs(several(0.5, "IID()"))) is None
     assert iid_against_skewed(made_runs(several(0.5, LABEL))) is None
-    assert iid_against_skewed(made_runs([made_run(), made_run(clients=5)])) is None  # of before there were partitions
+    assert (
+        iid_against_skewed(made_runs([made_run(), made_run(clients=5)])) is None
+    )  # of before there were partitions
     apart = [*several(0.5, LABEL_IID, clients=3), *several(0.4, LABEL, clients=6)]
     assert iid_against_skewed(made_runs(apart)) is None

@@ -26,7 +26,9 @@ from foltr.report.statistics import (
 from foltr.seeds import stream
 
 values = st.floats(-1.0, 1.0, allow_subnormal=False)
-samples = st.integers(2, 40).flatmap(lambda n: st.tuples(*[st.lists(values, min_size=n, max_size=n)] * 2))
+samples = st.integers(2, 40).flatmap(
+    lambda n: st.tuples(*[st.lists(values, min_size=n, max_size=n)] * 2)
+)
 
 
 def random_pairs(n, shift, seed=0):
@@ -43,7 +45,11 @@ def test_as_scipy(n, shift):
     assert ours.t == pytest.approx(theirs.statistic, rel=1e-12)
     assert ours.interval == pytest.approx(tuple(theirs.confidence_interval(0.95)), rel=1e-12)
     assert ours.effect == pytest.approx(theirs.statistic / math.sqrt(n), rel=1e-12)
-    assert (ours.n, ours.difference, ours.sd) == (n, pytest.approx((a - b).mean()), pytest.approx((a - b).std(ddof=1)))
+    assert (ours.n, ours.difference, ours.sd) == (
+        n,
+        pytest.approx((a - b).mean()),
+        pytest.approx((a - b).std(ddof=1)),
+    )
 
 
 @settings(deadline=None)
@@ -52,7 +58,9 @@ def test_as_scipy_whatever_the_values(pair):
     a, b = map(np.array, pair)
     assume((a - b).std() > 1e-3)  # below, scipy warns that it is not accurate
     ours, theirs = paired_t(a, b), stats.ttest_rel(a, b)
-    close = 1e-12 if len(a) > 2 else 1e-9  # for n = 2 scipy itself is that far off: see the golden test
+    close = (
+        1e-12 if len(a) > 2 else 1e-9
+    )  # for n = 2 scipy itself is that far off: see the golden test
     assert ours.p == pytest.approx(theirs.pvalue, rel=0.0, abs=close)
     assert ours.t == pytest.approx(theirs.statistic, rel=1e-12, abs=1e-12)
 
@@ -69,9 +77,16 @@ def test_tails_as_scipy(df, t):
 def test_a_difference_has_a_sign_and_its_p_has_none(pair):
     a, b = map(np.array, pair)
     one, other = paired_t(a, b), paired_t(b, a)
-    assert (one.p, one.difference, one.t, one.effect) == (other.p, -other.difference, -other.t, -other.effect)
+    assert (one.p, one.difference, one.t, one.effect) == (
+        other.p,
+        -other.difference,
+        -other.t,
+        -other.effect,
+    )
     assert one.interval == (-other.interval[1], -other.interval[0])
-    assert 0.0 <= one.p <= 1.0 and not any(map(math.isnan, [*one.interval, one.p, one.t, one.effect, one.sd]))
+    assert 0.0 <= one.p <= 1.0 and not any(
+        map(math.isnan, [*one.interval, one.p, one.t, one.effect, one.sd])
+    )
     assert one.interval[0] <= one.difference <= one.interval[1]
 
 
@@ -88,7 +103,8 @@ def test_units_do_not_matter(pair, exponent):
 @pytest.mark.parametrize("c", [0.1, -0.3, 1e-300, 1 / 3])
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_all_differences_equal(n, c):
-    """Their sum, divided by n, is not always c to the last bit; a test must not take the rest for a spread."""
+    """Their sum, divided by n, is not always c to the last bit; a test must not take the rest for
+    a spread."""
     test = paired_t(np.full(n, c), np.zeros(n))
     assert (test.difference, test.sd, test.p, test.interval) == (c, 0.0, 0.0, (c, c))
     assert test.t == test.effect == math.copysign(math.inf, c)
@@ -97,7 +113,14 @@ def test_all_differences_equal(n, c):
 def test_no_difference_at_all():
     a, _ = random_pairs(10, 0.0)
     test = paired_t(a, a)
-    assert (test.difference, test.sd, test.t, test.p, test.effect, test.interval) == (0, 0, 0, 1, 0, (0, 0))
+    assert (test.difference, test.sd, test.t, test.p, test.effect, test.interval) == (
+        0,
+        0,
+        0,
+        1,
+        0,
+        (0, 0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,9 +151,12 @@ def test_mean_and_sd():
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
-@pytest.mark.parametrize("sample", [[0.0, 1.0, 5.0], [0.1, 0.2, 0.4, 0.8], [1.0, 1.0, 2.0, 7.0, 7.5]])
+@pytest.mark.parametrize(
+    "sample", [[0.0, 1.0, 5.0], [0.1, 0.2, 0.4, 0.8], [1.0, 1.0, 2.0, 7.0, 7.5]]
+)
 def test_bootstrap_as_all_samples(sample, level):
-    """Each end is the quantile that it should be among the means of every sample that can be drawn."""
+    """Each end is the quantile that it should be among the means of every sample that can be
+    drawn."""
     means = np.array([np.mean(drawn) for drawn in product(sample, repeat=len(sample))])
     shares = ((1 - level) / 2, (1 + level) / 2)
     for end, share in zip(bootstrap_interval(np.array(sample), level=level), shares, strict=True):
@@ -140,9 +166,12 @@ def test_bootstrap_as_all_samples(sample, level):
 
 
 def test_bootstrap_of_three_values():
-    """Of the 27 samples of 0, 1, 5 one has the mean 0 and one the mean 5, so 3.7 % lie at either end: 95 % is all."""
+    """Of the 27 samples of 0, 1, 5 one has the mean 0 and one the mean 5, so 3.7 % lie at either
+    end: 95 % is all."""
     assert bootstrap_interval(np.array([0.0, 1.0, 5.0])) == (0.0, 5.0)
-    low, high = bootstrap_interval(np.array([0.0, 1.0, 5.0]), level=0.8)  # 4 of 27 are 1/3 or less, 4 are 11/3 or more
+    low, high = bootstrap_interval(
+        np.array([0.0, 1.0, 5.0]), level=0.8
+    )  # 4 of 27 are 1/3 or less, 4 are 11/3 or more
     assert (low, high) == pytest.approx((1 / 3, 11 / 3))
 
 
@@ -151,16 +180,23 @@ def test_bootstrap_as_scipy_in_distribution():
     gaps = []
     for seed in range(12):
         sample = np.random.default_rng(seed).exponential(size=25)
-        theirs = stats.bootstrap((sample,), np.mean, method="percentile", n_resamples=10_000, rng=seed)
+        theirs = stats.bootstrap(
+            (sample,), np.mean, method="percentile", n_resamples=10_000, rng=seed
+        )
         ours = bootstrap_interval(sample, seed)
         gaps.append((np.array(ours) - theirs.confidence_interval) / (sample.std() / 5.0))
-    gaps = np.array(gaps)  # in standard errors of the mean; one end from 10,000 samples has an sd of about 0.03
+    gaps = np.array(
+        gaps
+    )  # in standard errors of the mean; one end from 10,000 samples has an sd of about 0.03
     assert np.abs(gaps).max() < 0.15 and np.abs(gaps.mean(axis=0)).max() < 0.04
 
 
 def test_bootstrap_covers_the_mean_about_as_often_as_it_says():
     samples = np.random.default_rng(5).normal(3.0, 1.0, (400, 30))
-    inside = [low <= 3.0 <= high for low, high in (bootstrap_interval(s, resamples=1000) for s in samples)]
+    inside = [
+        low <= 3.0 <= high
+        for low, high in (bootstrap_interval(s, resamples=1000) for s in samples)
+    ]
     assert 0.90 <= np.mean(inside) <= 0.97
 
 
@@ -173,13 +209,17 @@ def normals(address, studies, n):
 
 @pytest.mark.parametrize(("n", "plain"), [(5, 0.84), (10, 0.90)])
 def test_expanded_intervals_cover_the_mean_of_few_values_more_often(n, plain):
-    """A percentile interval of few values covers it too rarely. Of 600, 93 % has an sd of a point."""
+    """A percentile interval of few values covers it too rarely. Of 600, 93 % has an sd of a
+    point."""
     samples = normals(f"coverage {n}", 600, n)
     both = {
         interval: np.mean([low <= 0.0 <= high for low, high in map(interval, samples)])
         for interval in (bootstrap_interval, expanded_interval)
     }
-    assert both[bootstrap_interval] == pytest.approx(plain, abs=0.045) and 0.89 <= both[expanded_interval] <= 0.98
+    assert (
+        both[bootstrap_interval] == pytest.approx(plain, abs=0.045)
+        and 0.89 <= both[expanded_interval] <= 0.98
+    )
     assert both[expanded_interval] > both[bootstrap_interval] + 0.02
 
 

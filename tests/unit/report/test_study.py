@@ -25,7 +25,10 @@ def methods(*configs):
 
 def test_methods_conditions_and_pairs():
     grid = product((10, 100), KINDS, (1, 2, 3), (1, 2))
-    runs = [made_run(clients=c, users=users(k), data=f"MQ2008(fold={f})", seed=s) for c, k, f, s in grid]
+    runs = [
+        made_run(clients=c, users=users(k), data=f"MQ2008(fold={f})", seed=s)
+        for c, k, f, s in grid
+    ]
     found = study(made_runs(runs))
     assert labels(found.methods) == ["clients=10", "clients=100"]
     assert labels(found.conditions) == list(KINDS)
@@ -46,20 +49,31 @@ def test_labels_say_what_tells_methods_apart():
 
 
 def test_names_of_a_sweep_come_first_and_are_told_apart():
-    named = [{"method": "FPDGD"}, {"method": "PDGD", "clients": 1}, {"method": "FPDGD", "clients": 1000}]
+    named = [
+        {"method": "FPDGD"},
+        {"method": "PDGD", "clients": 1},
+        {"method": "FPDGD", "clients": 1000},
+    ]
     assert methods(*named) == ["FPDGD, clients=100", "PDGD", "FPDGD, clients=1000"]
 
 
 def test_fields_of_one_name_in_two_components_are_qualified():
     one = {"learner": "PDGD(lr=0.1)", "optimizer": "SGD(lr=1.0)"}
     other = {"learner": "PDGD(lr=0.2)", "optimizer": "SGD(lr=0.5)"}
-    assert methods(one, other) == ["learner.lr=0.1, optimizer.lr=1.0", "learner.lr=0.2, optimizer.lr=0.5"]
+    assert methods(one, other) == [
+        "learner.lr=0.1, optimizer.lr=1.0",
+        "learner.lr=0.2, optimizer.lr=0.5",
+    ]
 
 
 def test_a_field_that_only_one_has_still_gives_two_labels():
     """As of two versions, one of which knows a field that the other does not."""
     old, new = {"learner": "PDGD(lr=0.1)"}, {"learner": "PDGD(lr=0.1, mu=0.0)"}
-    assert methods(old, new, {**new, "clients": 1}) == ["clients=100", "mu=0.0, clients=100", "mu=0.0, clients=1"]
+    assert methods(old, new, {**new, "clients": 1}) == [
+        "clients=100",
+        "mu=0.0, clients=100",
+        "mu=0.0, clients=1",
+    ]
     assert methods(old, new) == ["all runs", "mu=0.0"]
 
 
@@ -77,20 +91,28 @@ def test_the_order_of_fields_in_a_file_makes_no_method():
 
 
 def test_columns_by_a_field_of_a_component():
-    runs = [made_run(learner=f"PDGD(lr=0.1, sessions={n})", users=users(k), seed=1) for n in (2, 4) for k in KINDS]
+    runs = [
+        made_run(learner=f"PDGD(lr=0.1, sessions={n})", users=users(k), seed=1)
+        for n in (2, 4)
+        for k in KINDS
+    ]
     found = study(made_runs(runs), columns=["learner.sessions"])
     assert labels(found.conditions) == ["sessions=2", "sessions=4"]
     assert labels(found.methods) == list(KINDS)
 
 
 def test_a_fold_can_be_a_column():
-    found = study(made_runs([made_run(data=f"MQ2008(fold={f})", seed=s) for f in (1, 2) for s in (1, 2)]),
-                  columns=["users", "data.fold"])  # fmt: skip
+    found = study(
+        made_runs([made_run(data=f"MQ2008(fold={f})", seed=s) for f in (1, 2) for s in (1, 2)]),
+        columns=["users", "data.fold"],
+    )
     assert labels(found.conditions) == ["fold=1", "fold=2"] and found.paired_by == ("seed",)
 
 
 def test_other_pairs():
-    runs = made_runs([made_run(clients=c, learner=f"PDGD(lr={lr})") for c in (1, 2) for lr in (0.1, 0.2)])
+    runs = made_runs(
+        [made_run(clients=c, learner=f"PDGD(lr={lr})") for c in (1, 2) for lr in (0.1, 0.2)]
+    )
     found = study(runs, pairs=["clients"])
     assert labels(found.methods) == ["lr=0.1", "lr=0.2"] and found.paired_by == ("clients",)
     found = study(runs, pairs=["learner"])  # with all that is in it
@@ -106,9 +128,18 @@ def test_values_that_cannot_be_looked_up():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"columns": ["user"]}, "no run has a field 'user' for the columns: did you mean 'users'?"),
-        ({"pairs": ["data.fodl"]}, "no run has a field 'data.fodl' for the pairs: did you mean 'data.fold'?"),
-        ({"baseline": "clients=11"}, "no method is called 'clients=11': did you mean 'clients=1'?"),
+        (
+            {"columns": ["user"]},
+            "no run has a field 'user' for the columns: did you mean 'users'?",
+        ),
+        (
+            {"pairs": ["data.fodl"]},
+            "no run has a field 'data.fodl' for the pairs: did you mean 'data.fold'?",
+        ),
+        (
+            {"baseline": "clients=11"},
+            "no method is called 'clients=11': did you mean 'clients=1'?",
+        ),
         ({"baseline": 2}, "no method is called 2: methods are 0 .. 1"),
         ({"baseline": "-1"}, "methods are 0 .. 1"),
     ],
@@ -121,12 +152,21 @@ def test_what_does_not_exist(wanted, message):
 
 def test_a_baseline_by_number_or_label():
     runs = made_runs([made_run(clients=c) for c in (1, 10, 100)])
-    assert [study(runs, baseline=b).baseline for b in (None, 1, "1", "clients=100")] == [0, 1, 1, 2]
+    assert [study(runs, baseline=b).baseline for b in (None, 1, "1", "clients=100")] == [
+        0,
+        1,
+        1,
+        2,
+    ]
 
 
 def test_nothing_to_report():
-    runs = replace(made_runs([]), skipped=(Skipped("runs/x", "it is damaged"),), unfinished=("runs/y",))
-    with pytest.raises(Mistake, match=r"no finished run.*1 are unfinished.*1 were skipped.*it is damaged"):
+    runs = replace(
+        made_runs([]), skipped=(Skipped("runs/x", "it is damaged"),), unfinished=("runs/y",)
+    )
+    with pytest.raises(
+        Mistake, match=r"no finished run.*1 are unfinished.*1 were skipped.*it is damaged"
+    ):
         study(runs)
 
 
@@ -142,7 +182,10 @@ def with_environment(seed, **environment):
 
 def test_a_changed_file_of_a_user_makes_another_method():
     """Seeds 1 and 2 were made before the edit, 3 and 4 after: never repetitions of one thing."""
-    runs = [with_environment(seed, files={"rule.py": "old" if seed < 3 else "new"}) for seed in (1, 2, 3, 4)]
+    runs = [
+        with_environment(seed, files={"rule.py": "old" if seed < 3 else "new"})
+        for seed in (1, 2, 3, 4)
+    ]
     found = study(made_runs(runs))
     assert len(found.methods) == 2 and [len(cell) for cell in found.cells.values()] == [2, 2]
     assert all(method.label.startswith("files=") for method in found.methods)
@@ -151,17 +194,30 @@ def test_a_changed_file_of_a_user_makes_another_method():
 
 
 def test_data_that_changed_makes_another_condition_and_results_another_method():
-    runs = [with_environment(seed, data={"train": "a", "test": "b" if seed < 3 else "c"}) for seed in (1, 2, 3)]
+    runs = [
+        with_environment(seed, data={"train": "a", "test": "b" if seed < 3 else "c"})
+        for seed in (1, 2, 3)
+    ]
     assert len(study(made_runs(runs)).conditions) == 2
-    folds = [made_run(data=f"MQ2008(fold={f})", environment={"results": 1, "data": {"test": str(f)}}) for f in (1, 2)]
+    folds = [
+        made_run(data=f"MQ2008(fold={f})", environment={"results": 1, "data": {"test": str(f)}})
+        for f in (1, 2)
+    ]
     assert len(study(made_runs(folds)).conditions) == 1  # each fold has its own content, of course
     mixed = [with_environment(1), made_run(seed=2, environment={"results": 0})]
-    assert [method.label for method in study(made_runs(mixed)).methods] == ["results=1", "results=0"]
+    assert [method.label for method in study(made_runs(mixed)).methods] == [
+        "results=1",
+        "results=0",
+    ]
 
 
 def test_a_component_of_another_revision_makes_another_method():
     """Runs of before its mechanism changed are read, and not pooled with those of after."""
-    runs = [with_environment(1), with_environment(2, revisions={}), with_environment(3, revisions={"Gaussian": 2})]
+    runs = [
+        with_environment(1),
+        with_environment(2, revisions={}),
+        with_environment(3, revisions={"Gaussian": 2}),
+    ]
     assert [len(study(made_runs(some)).methods) for some in (runs, runs[:2])] == [2, 1]
 
 
@@ -169,14 +225,19 @@ def test_what_a_method_sets_is_the_methods():
     """Poisoned users are a method here, not a column; nor are its data's seeds repetitions."""
     kinds = {"honest": "perfect", "poisoned": "poison"}
     runs = [
-        replace(made_run(users=f"Cascade(kind={kind!r})", seed=seed, method=name), sets=("users.kind",))
+        replace(
+            made_run(users=f"Cascade(kind={kind!r})", seed=seed, method=name), sets=("users.kind",)
+        )
         for name, kind in kinds.items()
         for seed in (1, 2)
     ]
     found = study(made_runs(runs))
     assert labels(found.methods) == ["honest", "poisoned"] and len(found.conditions) == 1
     runs = [
-        replace(made_run(data=f"Synthetic(seed={n})", seed=seed, method=f"data {n}"), sets=("data.seed",))
+        replace(
+            made_run(data=f"Synthetic(seed={n})", seed=seed, method=f"data {n}"),
+            sets=("data.seed",),
+        )
         for n in (1, 2)
         for seed in (1, 2)
     ]
@@ -184,7 +245,11 @@ def test_what_a_method_sets_is_the_methods():
 
 
 def test_pairs_that_are_asked_for_go_before_the_default_columns():
-    runs = [made_run(users=f"Cascade(kind={kind!r})", seed=seed) for kind in ("perfect", "poison") for seed in (1, 2)]
+    runs = [
+        made_run(users=f"Cascade(kind={kind!r})", seed=seed)
+        for kind in ("perfect", "poison")
+        for seed in (1, 2)
+    ]
     found = study(made_runs(runs), pairs=("users", "seed"))
     assert len(found.conditions) == 1 and len(found.cell(0, 0)) == 4
 
@@ -192,4 +257,8 @@ def test_pairs_that_are_asked_for_go_before_the_default_columns():
 def test_components_inside_components_have_no_quotes():
     rules = ("NNM(rule=Krum(malicious=2))", "NNM(rule=Median())", "Mean()")
     runs = [made_run(aggregator=rule, seed=seed) for rule in rules for seed in (1, 2)]
-    assert labels(study(made_runs(runs)).methods) == ["NNM(rule=Krum(malicious=2))", "NNM(rule=Median())", "Mean"]
+    assert labels(study(made_runs(runs)).methods) == [
+        "NNM(rule=Krum(malicious=2))",
+        "NNM(rule=Median())",
+        "Mean",
+    ]

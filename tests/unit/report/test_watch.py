@@ -33,8 +33,18 @@ class Folder:
         return made_runs([made_run(0.5, seed=s) for s in range(self.done)], title="A sweep")
 
     def progress(self):
-        running = [{"run": f"r{self.done}", "round": 3, "rounds": 20}] if self.done < self.planned else []
-        return {"planned": self.planned, "done": self.done, "failed": self.failed, "running": running, "left": 12.0}
+        running = (
+            [{"run": f"r{self.done}", "round": 3, "rounds": 20}]
+            if self.done < self.planned
+            else []
+        )
+        return {
+            "planned": self.planned,
+            "done": self.done,
+            "failed": self.failed,
+            "running": running,
+            "left": 12.0,
+        }
 
 
 @pytest.fixture
@@ -75,7 +85,9 @@ def test_a_folder_without_a_plan_is_read_now_and_then(never_resting):
 
 
 def test_reading_is_rarer_the_longer_it_takes(monkeypatch):
-    clock = iter([100.0, 100.0, 102.0, 102.0, 110.0, 122.5, 122.5, 122.5, 122.5])  # it takes 2 s, so it rests for 20 s
+    clock = iter(
+        [100.0, 100.0, 102.0, 102.0, 110.0, 122.5, 122.5, 122.5, 122.5]
+    )  # it takes 2 s, so it rests for 20 s
     monkeypatch.setattr(follow.time, "monotonic", lambda: next(clock))
     folder = Folder(done=1)
     each = following(folder)
@@ -179,14 +191,23 @@ def test_the_page_that_lives_may_ask_its_own_server_only(never_resting):
 
 
 @pytest.mark.parametrize(
-    "header", ["127.0.0.1:8765", "localhost", "LOCALHOST:1", "[::1]:80", "192.168.1.4:8765", "box:9"]
+    "header",
+    ["127.0.0.1:8765", "localhost", "LOCALHOST:1", "[::1]:80", "192.168.1.4:8765", "box:9"],
 )
 def test_this_machine_by_address_or_name(header):
     assert watch.is_ours(header, "box")
 
 
 @pytest.mark.parametrize(
-    "header", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "", "localhost.evil", "[evil]"]
+    "header",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1.evil.example",
+        "",
+        "localhost.evil",
+        "[evil]",
+    ],
 )
 def test_no_other_name(header):
     assert not watch.is_ours(header, "127.0.0.1")
@@ -211,7 +232,14 @@ def ask(never_resting):
             (name.replace("_", "-").encode(), value.encode())
             for name, value in {"host": "127.0.0.1", **headers}.items()
         ]
-        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": given, "root_path": ""}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": b"",
+            "headers": given,
+            "root_path": "",
+        }
 
         async def receive():
             return {"type": "http.request", "body": b""}
@@ -221,18 +249,32 @@ def ask(never_resting):
 
         asyncio.run(application(scope, receive, send))
         told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], told, b"".join(part["body"] for part in sent[1:]).decode())
+        return Answer(
+            sent[0]["status"], told, b"".join(part["body"] for part in sent[1:]).decode()
+        )
 
     return asked
 
 
 def test_page_and_model(ask):
     page, model = ask("/"), ask("/model")
-    assert page.status == model.status == 200 and page.headers["content-type"].startswith("text/html")
+    assert page.status == model.status == 200 and page.headers["content-type"].startswith(
+        "text/html"
+    )
     assert page.text.startswith("<!doctype html>") and json.loads(model.text)["title"] == "A sweep"
-    assert set(json.loads(model.text)["sections"]) == {"head", "glance", "results", "matrix", "notes", "provenance"}
+    assert set(json.loads(model.text)["sections"]) == {
+        "head",
+        "glance",
+        "results",
+        "matrix",
+        "notes",
+        "provenance",
+    }
     for answer in (page, model):
-        assert answer.headers["cache-control"] == "no-store" and answer.headers["x-content-type-options"] == "nosniff"
+        assert (
+            answer.headers["cache-control"] == "no-store"
+            and answer.headers["x-content-type-options"] == "nosniff"
+        )
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
@@ -244,7 +286,12 @@ def test_another_name_is_refused(ask, path):
 
 def test_nothing_else_is_served(ask):
     assert ask("/../etc/passwd").status == 404 and ask("/", method="POST").status == 405
-    preflight = ask("/model", method="OPTIONS", origin="http://evil.example", access_control_request_method="GET")
+    preflight = ask(
+        "/model",
+        method="OPTIONS",
+        origin="http://evil.example",
+        access_control_request_method="GET",
+    )
     assert preflight.status == 405 and "access-control-allow-origin" not in preflight.headers
 
 
@@ -285,7 +332,8 @@ def test_a_port_in_use_is_named_with_the_way_out():
 
 
 @pytest.mark.parametrize(
-    ("host", "port"), [("127.0.0.1", 99999), ("127.0.0.1", -1), ("no.such.host.invalid", 0), ("é" * 70, 0)]
+    ("host", "port"),
+    [("127.0.0.1", 99999), ("127.0.0.1", -1), ("no.such.host.invalid", 0), ("é" * 70, 0)],
 )
 def test_no_such_place(host, port):
     with pytest.raises(Mistake, match="cannot serve at"):
@@ -294,7 +342,9 @@ def test_no_such_place(host, port):
 
 def test_any_free_port():
     with watch.listening("127.0.0.1", 0) as one, watch.listening("127.0.0.1", 0) as other:
-        assert watch.address(one) != watch.address(other) and watch.address(one).startswith("http://127.0.0.1:")
+        assert watch.address(one) != watch.address(other) and watch.address(one).startswith(
+            "http://127.0.0.1:"
+        )
 
 
 @pytest.mark.parametrize("package", ["uvicorn", "starlette.applications"])

@@ -12,7 +12,9 @@ from foltr.secure_sum.server import Server
 from foltr.secure_sum.terms import Terms, model_digest
 
 STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.UNMASK)
-MODEL = np.array([0.5, -1.0], np.float32)  # what every client was sent, where no test says otherwise
+MODEL = np.array(
+    [0.5, -1.0], np.float32
+)  # what every client was sent, where no test says otherwise
 SIGNED_STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.SIGNED, Kind.UNMASK)
 
 
@@ -30,7 +32,10 @@ def ring_terms(n, threshold, degree, quorum, seed=0, words=3):
 def some_words(terms, seed=0):
     """Words of every size, by client."""
     draws = np.random.default_rng(seed)
-    return {i: draws.integers(0, 2**64, terms.words, np.uint64, endpoint=False) for i in range(terms.clients)}
+    return {
+        i: draws.integers(0, 2**64, terms.words, np.uint64, endpoint=False)
+        for i in range(terms.clients)
+    }
 
 
 def plain_sum(terms, words, clients):
@@ -44,16 +49,21 @@ def looks_uniform(words):
 
 
 class Parties:
-    """Goes through the steps; `sent` holds what the clients sent, `post` what the server last sent."""
+    """Goes through the steps; `sent` holds what the clients sent, `post` what the server last
+    sent."""
 
     def __init__(self, terms, words=None, *, node_keys=False):
-        nodes = {i: node_key() for i in range(terms.clients)} if node_keys or terms.consistency else {}
+        nodes = (
+            {i: node_key() for i in range(terms.clients)} if node_keys or terms.consistency else {}
+        )
         self.node_keys = {i: private for i, (private, _) in nodes.items()}
         self.known = {i: public for i, (_, public) in nodes.items()}
         self.terms, self.words = terms, some_words(terms) if words is None else words
         self.server = Server(terms, self.known)
         self.clients = {
-            i: Client(terms, i, MODEL, self.node_keys.get(i), self.known if nodes else None, least=None)
+            i: Client(
+                terms, i, MODEL, self.node_keys.get(i), self.known if nodes else None, least=None
+            )
             for i in range(terms.clients)
         }
         self.post, self.sent = dict.fromkeys(self.clients, b""), {}

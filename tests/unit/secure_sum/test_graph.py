@@ -9,7 +9,11 @@ from scipy.stats import hypergeom
 from foltr.secure_sum.graph import CHANCE, COMPLETE, Graph, degree_and_quorum
 
 rings = st.integers(5, 40).flatmap(
-    lambda n: st.tuples(st.just(n), st.integers(1, (n - 2) // 2).map(lambda half: 2 * half), st.integers(0, 2**64 - 1))
+    lambda n: st.tuples(
+        st.just(n),
+        st.integers(1, (n - 2) // 2).map(lambda half: 2 * half),
+        st.integers(0, 2**64 - 1),
+    )
 )
 
 
@@ -21,7 +25,9 @@ def test_a_ring_is_regular_symmetric_and_has_one_point_per_holder(case):
         around = graph.neighbours(i)
         assert len(set(around)) == degree and i not in around and around == sorted(around)
         assert all(i in graph.neighbours(other) for other in around)
-        assert sorted(graph.point(i, holder) for holder in [i, *around]) == list(range(1, degree + 2))
+        assert sorted(graph.point(i, holder) for holder in [i, *around]) == list(
+            range(1, degree + 2)
+        )
 
 
 def test_the_complete_graph():
@@ -38,13 +44,19 @@ def test_survivors_around_are_counted_as_by_hand(case, data):
     shared = alive | np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     around = [sum(alive[[i, *graph.neighbours(i)]]) for i in range(n)]
     assert graph.around(alive).tolist() == around
-    masked = [i for i in range(n) if alive[i] or (shared[i] and around[i])]  # whose masks are in the sum
-    assert graph.enough(alive, shared) == all(around[i] >= graph.quorum for i in masked) or not alive.any()
+    masked = [
+        i for i in range(n) if alive[i] or (shared[i] and around[i])
+    ]  # whose masks are in the sum
+    assert (
+        graph.enough(alive, shared) == all(around[i] >= graph.quorum for i in masked)
+        or not alive.any()
+    )
 
 
 def test_a_drop_out_needs_survivors_around_it_too():
-    """Degree 8, quorum 6; seats 0, 1, 4 and 8 drop out. Every survivor has at most three of them around, but seat 4 has
-    all four among its nine, so that five are left to put its mask key together."""
+    """Degree 8, quorum 6; seats 0, 1, 4 and 8 drop out. Every survivor has at most three of them
+    around, but seat 4 has all four among its nine, so that five are left to put its mask key
+    together."""
     graph = Graph(20, 8, 6, 11)
     alive = np.ones(20, bool)
     alive[graph.ring[[0, 1, 4, 8]]] = False
@@ -55,7 +67,8 @@ def test_a_drop_out_needs_survivors_around_it_too():
 
 @given(rings, st.data())
 def test_what_is_released_never_fell_apart(case, data):
-    """The survivors of a ring that may unmask are connected, by a search that knows nothing of rings."""
+    """The survivors of a ring that may unmask are connected, by a search that knows nothing of
+    rings."""
     n, degree, seed = case
     graph = Graph(n, degree, degree // 2 + 2, seed)
     alive = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
@@ -63,7 +76,9 @@ def test_what_is_released_never_fell_apart(case, data):
         reached, fresh = set(), {int(np.flatnonzero(alive)[0])}
         while fresh:
             reached |= fresh
-            fresh = {other for i in fresh for other in graph.neighbours(i) if alive[other]} - reached
+            fresh = {
+                other for i in fresh for other in graph.neighbours(i) if alive[other]
+            } - reached
         assert reached == set(np.flatnonzero(alive).tolist())
 
 
@@ -90,7 +105,9 @@ def test_the_figures_of_the_docstring():
         (112, 58),
         (140, 72),
     ]
-    withheld = [400 * hypergeom.cdf(46, 399, 399 - int(400 * part), 90) for part in (1 / 5, 1 / 4, 1 / 3)]
+    withheld = [
+        400 * hypergeom.cdf(46, 399, 399 - int(400 * part), 90) for part in (1 / 5, 1 / 4, 1 / 3)
+    ]
     assert withheld[0] < 2e-10 and withheld[1] < 1e-5 and withheld[2] < 0.2
 
 

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from parties import MODEL, SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms, some_words
+from parties import (
+    MODEL,
+    SIGNED_STEPS,
+    STEPS,
+    Parties,
+    plain_sum,
+    ring_terms,
+    small_terms,
+    some_words,
+)
 
 from foltr.core import Withheld
 from foltr.secure_sum.in_process import secure_sum
@@ -15,14 +24,18 @@ NEVER = Kind.UNMASK + 1
 
 
 def expected(terms, leaving):
-    """Who is in the sum, or None where it must be withheld: from the rules of the protocol alone, by plain sets."""
+    """Who is in the sum, or None where it must be withheld: from the rules of the protocol alone,
+    by plain sets."""
     around = {i: {i, *terms.graph.neighbours(i)} for i in range(terms.clients)}
     there = set(range(terms.clients))
     kept = {}
     for step in SIGNED_STEPS if terms.consistency else STEPS:
         before = there
         there = {i for i in before if leaving.get(i, NEVER) > step}
-        if step in (Kind.SHARES, Kind.MASKED):  # a client goes on only among enough of those who were left before
+        if step in (
+            Kind.SHARES,
+            Kind.MASKED,
+        ):  # a client goes on only among enough of those who were left before
             there = {i for i in there if len(around[i] & before) >= terms.quorum}
         if len(there) < terms.threshold:
             return None
@@ -59,7 +72,10 @@ def test_any_drop_outs_on_the_complete_graph(case):
 @settings(max_examples=150, deadline=None)
 def test_any_drop_outs_on_a_ring(size, data):
     n, degree = size
-    quorum, threshold = data.draw(st.integers(degree // 2 + 2, degree + 1)), data.draw(st.integers(n // 2 + 1, n))
+    quorum, threshold = (
+        data.draw(st.integers(degree // 2 + 2, degree + 1)),
+        data.draw(st.integers(n // 2 + 1, n)),
+    )
     leaving = data.draw(st.dictionaries(st.integers(0, n - 1), st.sampled_from(STEPS), max_size=4))
     check(ring_terms(n, threshold, degree, quorum, data.draw(st.integers(0, 2**64 - 1))), leaving)
 
@@ -67,7 +83,8 @@ def test_any_drop_outs_on_a_ring(size, data):
 @pytest.mark.parametrize("step", SIGNED_STEPS)
 @pytest.mark.parametrize("consistency", [False, True])
 def test_drop_outs_at_each_step_by_hand(step, consistency):
-    """Of six clients with a threshold of four, two may leave, at any step; a third one takes the sum with it."""
+    """Of six clients with a threshold of four, two may leave, at any step; a third one takes the
+    sum with it."""
     terms = small_terms(6, 4, consistency=consistency)
     words = some_words(terms)
     leaving = {1: step, 4: step}
@@ -113,7 +130,11 @@ def test_no_part_of_a_sum_is_released_before_the_end_or_after_a_failure():
         with pytest.raises(Withheld):
             call()
     left = [value for value in vars(parties.server).values() if isinstance(value, np.ndarray)]
-    assert not any(array.size for array in left) and not parties.server._revealed and not parties.server._shares
+    assert (
+        not any(array.size for array in left)
+        and not parties.server._revealed
+        and not parties.server._shares
+    )
 
 
 def test_terms_travel_as_bytes_and_name_the_session():

@@ -1,4 +1,5 @@
-"""Malformed, replayed, repeated, misdirected, tampered: each refused with the reason, and nothing is changed by it."""
+"""Malformed, replayed, repeated, misdirected, tampered: each refused with the reason, and nothing
+is changed by it."""
 
 import numpy as np
 import pytest
@@ -56,7 +57,9 @@ def test_the_server_refuses_what_is_not_due_and_goes_on(step):
             parties.server.take(message)
     for message in messages.values():
         parties.server.take(message)
-    with pytest.raises(Refused, match=f"client 1 has already sent {step.name}: sent twice, or replayed"):
+    with pytest.raises(
+        Refused, match=f"client 1 has already sent {step.name}: sent twice, or replayed"
+    ):
         parties.server.take(good)
     parties.post = parties.server.close()
     with pytest.raises(Refused, match=r"out of order|this session is over"):
@@ -102,7 +105,8 @@ def test_a_client_makes_each_step_once_and_in_order():
 
 
 def test_whoever_dropped_out_stays_out():
-    """A masked input that comes too late is refused: with the mask key that the others reveal it would be half open."""
+    """A masked input that comes too late is refused: with the mask key that the others reveal it
+    would be half open."""
     parties = Parties(small_terms(4, 3)).until(Kind.MASKED)
     late = parties.collect()[2]
     for i in (0, 1, 3):
@@ -121,12 +125,16 @@ def test_a_share_that_was_tampered_with_is_refused_when_it_is_revealed(offset):
     parties = Parties(small_terms(4, 3)).until(Kind.UNMASK)
     messages = parties.collect()
     owner = offset // SHARE
-    with pytest.raises(Refused, match=f"client 1 revealed a share that does not fit what client {owner} published"):
+    with pytest.raises(
+        Refused, match=f"client 1 revealed a share that does not fit what client {owner} published"
+    ):
         parties.server.take(flipped(messages[1], HEADER.size + offset))
     for i in (0, 2, 3):
         parties.server.take(messages[i])
     parties.server.close()
-    np.testing.assert_array_equal(parties.server.total(), plain_sum(parties.terms, parties.words, range(4)))
+    np.testing.assert_array_equal(
+        parties.server.total(), plain_sum(parties.terms, parties.words, range(4))
+    )
 
 
 def test_sealed_shares_that_were_tampered_with_or_swapped_are_refused():
@@ -135,17 +143,24 @@ def test_sealed_shares_that_were_tampered_with_or_swapped_are_refused():
     start = HEADER.size + 1  # behind the bitmap of four clients: entries of 0, 2 and 3
     with pytest.raises(Refused, match="shares from client 2 to client 1 were tampered with"):
         parties.answer(1, flipped(good, start + SEALED))
-    swapped = good[:start] + good[start + SEALED : start + 2 * SEALED] + good[start : start + SEALED]
+    swapped = (
+        good[:start] + good[start + SEALED : start + 2 * SEALED] + good[start : start + SEALED]
+    )
     with pytest.raises(Refused, match="shares from client 0 to client 1 were tampered with"):
         parties.answer(1, swapped + good[start + 2 * SEALED :])
-    other = parties.post[3][start + SEALED : start + 2 * SEALED]  # from client 1 to client 3, sent back to client 1
+    other = parties.post[3][
+        start + SEALED : start + 2 * SEALED
+    ]  # from client 1 to client 3, sent back to client 1
     with pytest.raises(Refused, match="shares from client 3 to client 1 were tampered with"):
         parties.answer(1, good[: start + 2 * SEALED] + other)
     finished(parties)
 
 
 def test_a_client_that_publishes_false_things_of_its_secrets_spoils_the_round_but_never_the_sum():
-    for offset, reason in ((0, "client 2 do not give the seed that it committed to"), (OWN, "does not fit")):
+    for offset, reason in (
+        (0, "client 2 do not give the seed that it committed to"),
+        (OWN, "does not fit"),
+    ):
         parties = Parties(small_terms(4, 4)).until(Kind.SHARES)
         messages = parties.collect()
         messages[2] = flipped(messages[2], HEADER.size + offset)
@@ -163,7 +178,8 @@ def test_a_key_replaced_on_its_way_is_noticed_without_signatures_and_named_with_
     for place in (0, 40):  # of the key that seals, of the mask key
         parties = Parties(small_terms(3, 2)).until(Kind.SHARES)
         messages = {
-            i: parties.answer(i, flipped(m, HEADER.size + 1 + place) if i == 0 else m) for i, m in parties.post.items()
+            i: parties.answer(i, flipped(m, HEADER.size + 1 + place) if i == 0 else m)
+            for i, m in parties.post.items()
         }
         for message in messages.values():
             parties.server.take(message)
@@ -221,17 +237,38 @@ def test_a_copied_key_is_refused():
     parties = Parties(small_terms(3, 2)).until(Kind.SHARES)
     card = parties.post[0][HEADER.size + 1 : HEADER.size + 1 + CARD]
     with pytest.raises(Refused, match="client 2 has a key that somebody else has"):
-        parties.answer(0, pack(parties.terms, Kind.ROSTER, SERVER, 0, write_set(parties.terms, range(3)), card, card))
+        parties.answer(
+            0,
+            pack(
+                parties.terms,
+                Kind.ROSTER,
+                SERVER,
+                0,
+                write_set(parties.terms, range(3)),
+                card,
+                card,
+            ),
+        )
 
 
 def test_a_delivery_from_someone_who_never_sent_keys_is_refused():
     parties = Parties(small_terms(4, 3)).step([0, 1, 2]).step()
     everybody = write_set(parties.terms, range(4))
     with pytest.raises(Refused, match="the delivery names client 3, who never sent keys"):
-        parties.answer(0, pack(parties.terms, Kind.DELIVERY, SERVER, 0, everybody, bytes(3 * SEALED)))
+        parties.answer(
+            0, pack(parties.terms, Kind.DELIVERY, SERVER, 0, everybody, bytes(3 * SEALED))
+        )
     with pytest.raises(Refused, match="the delivery leaves out client 0"):
         parties.answer(
-            0, pack(parties.terms, Kind.DELIVERY, SERVER, 0, write_set(parties.terms, [1, 2]), bytes(2 * SEALED))
+            0,
+            pack(
+                parties.terms,
+                Kind.DELIVERY,
+                SERVER,
+                0,
+                write_set(parties.terms, [1, 2]),
+                bytes(2 * SEALED),
+            ),
         )
     finished(parties)
 
@@ -252,7 +289,9 @@ def test_a_client_that_shares_a_false_mask_key_and_leaves_spoils_the_round_but_n
     liar = parties.clients[2]
     liar._masking = KeyPair(KeyPair.fresh().private, liar._masking.public)
     parties.step().step([0, 1, 3])
-    with pytest.raises(Withheld, match="shares of client 2 do not give the private key of its public one"):
+    with pytest.raises(
+        Withheld, match="shares of client 2 do not give the private key of its public one"
+    ):
         parties.step()
 
 
@@ -262,7 +301,9 @@ def test_a_ring_with_a_hole_is_withheld_before_anyone_reveals_anything():
     for i, message in parties.collect().items():
         if i not in gone:
             parties.server.take(message)
-    with pytest.raises(Withheld, match="a client has fewer than 4 survivors among its neighbours and itself"):
+    with pytest.raises(
+        Withheld, match="a client has fewer than 4 survivors among its neighbours and itself"
+    ):
         parties.server.close()
     assert parties.server.due is None
 
@@ -299,35 +340,59 @@ def test_a_client_accepts_no_list_of_survivors_that_would_bare_anyone():
     with pytest.raises(Refused, match="name client 4, who never shared keys"):
         client.unmask(lists(parties, [0, 1, 2, 4]))
     with pytest.raises(Refused, match="the rest of the survivors"):
-        client.unmask(pack(parties.terms, Kind.SURVIVORS, SERVER, 0, write_set(parties.terms, range(4)), b"\x00"))
+        client.unmask(
+            pack(
+                parties.terms,
+                Kind.SURVIVORS,
+                SERVER,
+                0,
+                write_set(parties.terms, range(4)),
+                b"\x00",
+            )
+        )
     finished(parties)
 
 
 def test_a_client_on_a_ring_needs_a_quorum_around_it():
     parties = Parties(ring_terms(12, 7, 4, 4)).until(Kind.UNMASK)
     near = parties.terms.graph.neighbours(0)
-    with pytest.raises(Withheld, match="client 0: 3 of its neighbourhood of 5 are left: 4 are needed"):
+    with pytest.raises(
+        Withheld, match="client 0: 3 of its neighbourhood of 5 are left: 4 are needed"
+    ):
         parties.clients[0].unmask(lists(parties, set(range(12)) - set(near[:2])))
 
 
 def test_two_lists_of_survivors_are_caught_by_the_consistency_step():
-    """A server that tells some that client 5 survived and others that it did not gets no share at all."""
+    """A server that tells some that client 5 survived and others that it did not gets no share at
+    all."""
     parties = Parties(small_terms(6, 4, consistency=True)).until(Kind.SIGNED)
     told = {i: [0, 1, 2, 3, 4] if i < 3 else range(6) for i in range(6)}
     signatures = {}
     for i, clients in told.items():
         if i != 5:
-            message = pack(parties.terms, Kind.SURVIVORS, SERVER, i, write_set(parties.terms, clients))
+            message = pack(
+                parties.terms, Kind.SURVIVORS, SERVER, i, write_set(parties.terms, clients)
+            )
             signatures[i] = parties.clients[i].agree(message)[HEADER.size :]
     for i in (0, 3):
         same = [j for j in signatures if list(told[j]) == list(told[i])]
         some = pack(
-            parties.terms, Kind.SIGNATURES, SERVER, i, write_set(parties.terms, same), *(signatures[j] for j in same)
+            parties.terms,
+            Kind.SIGNATURES,
+            SERVER,
+            i,
+            write_set(parties.terms, same),
+            *(signatures[j] for j in same),
         )
         with pytest.raises(Withheld, match="are needed"):
             parties.clients[i].unmask(some)
         everything = pack(
-            parties.terms, Kind.SIGNATURES, SERVER, i, write_set(parties.terms, signatures), *signatures.values()
+            parties.terms,
+            Kind.SIGNATURES,
+            SERVER,
+            i,
+            write_set(parties.terms, signatures),
+            *signatures.values(),
         )
         with pytest.raises(Refused, match=f"did not sign the survivors that client {i} was told"):
             parties.clients[i].unmask(everything)
@@ -342,7 +407,14 @@ def test_a_signature_must_be_a_survivors_own():
     for message in messages.values():
         parties.server.take(message)
     good = parties.server.close()[0]
-    stranger = pack(parties.terms, Kind.SIGNATURES, SERVER, 0, write_set(parties.terms, range(4)), bytes(4 * 64))
+    stranger = pack(
+        parties.terms,
+        Kind.SIGNATURES,
+        SERVER,
+        0,
+        write_set(parties.terms, range(4)),
+        bytes(4 * 64),
+    )
     with pytest.raises(Refused, match="client 3 signed, but is no survivor"):
         parties.clients[0].unmask(stranger)
     parties.clients[0].unmask(good)
@@ -359,11 +431,14 @@ def test_a_client_masks_only_what_the_terms_say():
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_any_change_of_any_message_ends_in_a_refusal_or_in_the_exact_sum(data):
-    """Except for masked words themselves, which look like any others: the transport must protect them."""
+    """Except for masked words themselves, which look like any others: the transport must protect
+    them."""
     step = data.draw(st.sampled_from(STEPS))
     to_server = data.draw(st.booleans()) or step == Kind.KEYS
     parties = Parties(small_terms(4, 3)).until(step)
-    if data.draw(st.booleans()) and step == Kind.UNMASK:  # with a drop-out, whose mask key must be put together
+    if (
+        data.draw(st.booleans()) and step == Kind.UNMASK
+    ):  # with a drop-out, whose mask key must be put together
         parties = Parties(small_terms(4, 3)).until(Kind.MASKED).step([0, 1, 3])
     try:
         if not to_server:
@@ -386,7 +461,15 @@ def test_any_change_of_any_message_ends_in_a_refusal_or_in_the_exact_sum(data):
 def changed(data, message, stop=None):
     how = data.draw(st.sampled_from(["flip", "cut", "grow", "random"]))
     if how == "flip":
-        return flipped(message, data.draw(st.integers(0, (stop or len(message)) - 1)), data.draw(st.integers(1, 255)))
+        return flipped(
+            message,
+            data.draw(st.integers(0, (stop or len(message)) - 1)),
+            data.draw(st.integers(1, 255)),
+        )
     if how == "cut":
         return message[: data.draw(st.integers(0, len(message) - 1))]
-    return message + data.draw(st.binary(min_size=1)) if how == "grow" else data.draw(st.binary(max_size=200))
+    return (
+        message + data.draw(st.binary(min_size=1))
+        if how == "grow"
+        else data.draw(st.binary(max_size=200))
+    )

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foltr.aggregators.mean import Mean
-from foltr.channels import secure_sum as module
-from foltr.channels.secure_sum import SecureSum
+from foltr.components.aggregators.mean import Mean
+from foltr.components.channels import secure_sum as module
+from foltr.components.channels.secure_sum import SecureSum
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.optimizers.sgd import SGD
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.federation import Delivery, Server, federate
-from foltr.learners.pdgd import PDGD
-from foltr.optimizers.sgd import SGD
 from foltr.secure_sum import in_process
 from foltr.secure_sum.client import Client
 from foltr.secure_sum.terms import model_digest
@@ -27,7 +27,9 @@ from foltr.seeds import stream
 def cohort(n, p=5, seed=0, scale=1.0):
     draws = np.random.default_rng(seed)
     return Cohort(
-        np.arange(n) * 3, (draws.normal(size=(n, p)) * scale).astype(np.float32), draws.integers(1, 9, n) * 1.0
+        np.arange(n) * 3,
+        (draws.normal(size=(n, p)) * scale).astype(np.float32),
+        draws.integers(1, 9, n) * 1.0,
     )
 
 
@@ -37,15 +39,28 @@ def same(one, other):
 
 
 def test_one_row_that_is_the_weighted_mean():
-    """Weights 1 and 3, updates (2, 0) and (0, 4): (0.5, 3), weight 4; exact, as all of it is whole steps."""
+    """Weights 1 and 3, updates (2, 0) and (0, 4): (0.5, 3), weight 4; exact, as all of it is whole
+    steps."""
     got = SecureSum().carry(
-        Cohort(np.array([7, 9]), np.array([[2, 0], [0, 4]], np.float32), np.array([1.0, 3.0])), 2, stream(1, "channel")
+        Cohort(np.array([7, 9]), np.array([[2, 0], [0, 4]], np.float32), np.array([1.0, 3.0])),
+        2,
+        stream(1, "channel"),
     )
-    assert got.clients.tolist() == [-1] and got.updates.tolist() == [[0.5, 3.0]] and got.weights.tolist() == [4.0]
+    assert (
+        got.clients.tolist() == [-1]
+        and got.updates.tolist() == [[0.5, 3.0]]
+        and got.weights.tolist() == [4.0]
+    )
     assert got.updates.dtype == np.float64
 
 
-@given(st.integers(2, 8), st.integers(0, 2**32), st.sampled_from([16, 32, 40]), st.booleans(), st.data())
+@given(
+    st.integers(2, 8),
+    st.integers(0, 2**32),
+    st.sampled_from([16, 32, 40]),
+    st.booleans(),
+    st.data(),
+)
 @settings(max_examples=40, deadline=None)
 def test_masks_change_no_bit(asked, seed, bits, consistency, data):
     plain = SecureSum(fraction_bits=bits, consistency=consistency)
@@ -55,22 +70,27 @@ def test_masks_change_no_bit(asked, seed, bits, consistency, data):
     got = plain.carry(sent, asked, rng)
     same(got, masked.carry(sent, asked, stream(seed, "channel")))
     exact = np.average(sent.updates.astype(float), axis=0, weights=sent.weights)
-    assert np.abs(got.updates[0] - exact).max() <= len(sent) / 2 * 2.0**-bits / sent.weights.sum() + 1e-15
+    assert (
+        np.abs(got.updates[0] - exact).max()
+        <= len(sent) / 2 * 2.0**-bits / sent.weights.sum() + 1e-15
+    )
     assert got.weights[0] == sent.weights.sum()
 
 
 def released(masks, arrived, seed):
     """Whether a sum comes out when so many of 130 clients arrive, with a threshold of 66."""
     try:
-        SecureSum(threshold=0.505, masks=masks).carry(cohort(arrived, 1), 130, stream(seed, "channel"))
+        SecureSum(threshold=0.505, masks=masks).carry(
+            cohort(arrived, 1), 130, stream(seed, "channel")
+        )
     except Withheld:
         return False
     return True
 
 
 def test_masks_change_no_decision_on_a_ring():
-    """Too many gone, some neighbourhood has too few survivors for one seed and enough for another: with masks and
-    without, the same rounds are withheld."""
+    """Too many gone, some neighbourhood has too few survivors for one seed and enough for another:
+    with masks and without, the same rounds are withheld."""
     outcomes = {released(False, 76, seed): seed for seed in range(40)}
     assert set(outcomes) == {True, False}
     assert all(released(True, 76, seed) == outcome for outcome, seed in outcomes.items())
@@ -78,7 +98,10 @@ def test_masks_change_no_decision_on_a_ring():
 
 def test_masks_change_no_bit_on_a_ring():
     sent = cohort(120)
-    same(SecureSum().carry(sent, 130, stream(1, "c")), SecureSum(masks=True).carry(sent, 130, stream(1, "c")))
+    same(
+        SecureSum().carry(sent, 130, stream(1, "c")),
+        SecureSum(masks=True).carry(sent, 130, stream(1, "c")),
+    )
 
 
 @pytest.mark.parametrize("masks", [False, True])
@@ -91,7 +114,16 @@ def test_below_the_threshold_nothing_is_released(masks):
 
 
 def test_the_fewest():
-    assert [SecureSum().fewest(n) for n in (2, 3, 4, 9, 10, 99, 100, 1000)] == [2, 2, 3, 6, 7, 66, 67, 667]
+    assert [SecureSum().fewest(n) for n in (2, 3, 4, 9, 10, 99, 100, 1000)] == [
+        2,
+        2,
+        3,
+        6,
+        7,
+        66,
+        67,
+        667,
+    ]
     assert [SecureSum(threshold=0.51).fewest(n) for n in (2, 3, 4, 100)] == [2, 2, 3, 51]
     assert SecureSum(threshold=1.0).fewest(7) == 7
     for asked in (0, 1):
@@ -124,7 +156,10 @@ def test_what_cannot_be_added_is_refused(masks):
         channel.carry(Cohort(sent.clients, sent.updates, np.zeros(3)), 3, rng)
     with pytest.raises(Mistake, match="3 clients answered, but only 2 were asked"):
         channel.carry(sent, 2, rng)
-    for value, reason in ((np.nan, "nan cannot be part"), (1e10, "outside the range of a secure sum: with 3 clients")):
+    for value, reason in (
+        (np.nan, "nan cannot be part"),
+        (1e10, "outside the range of a secure sum: with 3 clients"),
+    ):
         spoilt = sent.updates.copy()
         spoilt[1, 2] = value
         with pytest.raises(Mistake, match=reason):
@@ -152,17 +187,19 @@ def test_many_clients_are_added_in_pieces():
 
 def test_masks_say_what_they_need(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(Mistake, match=r"needs cryptography: pip install 'foltr\[secure\]', or leave masks out"):
+    with pytest.raises(
+        Mistake, match=r"needs cryptography: pip install 'foltr\[secure\]', or leave masks out"
+    ):
         SecureSum(masks=True)
     SecureSum()
 
 
 def test_without_masks_no_cryptography_is_loaded():
     code = (
-        "import sys, numpy as np\nfrom foltr.channels.secure_sum import SecureSum\nfrom foltr.core import Cohort\n"
-        "from foltr.seeds import stream\nu = np.ones((200, 2), np.float32)\n"
-        "SecureSum().carry(Cohort(np.arange(200), u, np.ones(200)), 210, stream(1, 'c'))\n"
-        "print('cryptography' in sys.modules)"
+        "import sys, numpy as np\nfrom foltr.components.channels.secure_sum import SecureSum\nfrom"
+        " foltr.core import Cohort\nfrom foltr.seeds import stream\nu = np.ones((200, 2),"
+        " np.float32)\nSecureSum().carry(Cohort(np.arange(200), u, np.ones(200)), 210, stream(1,"
+        " 'c'))\nprint('cryptography' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -176,7 +213,9 @@ def test_simulated_devices_accept_the_experiments_own_threshold(threshold):
         same(plain.carry(sent, asked, stream(1, "c")), masked.carry(sent, asked, stream(1, "c")))
 
 
-@pytest.mark.parametrize("params", [None, np.arange(5, dtype=np.float32)], ids=["by hand", "in a round"])
+@pytest.mark.parametrize(
+    "params", [None, np.arange(5, dtype=np.float32)], ids=["by hand", "in a round"]
+)
 def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(params, monkeypatch):
     made = []
 
@@ -186,7 +225,10 @@ def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(params, m
 
     monkeypatch.setattr(in_process, "Client", client)
     sent = replace(cohort(4), params=params)
-    same(SecureSum(masks=True).carry(sent, 4, stream(1, "c")), SecureSum().carry(cohort(4), 4, stream(1, "c")))
+    same(
+        SecureSum(masks=True).carry(sent, 4, stream(1, "c")),
+        SecureSum().carry(cohort(4), 4, stream(1, "c")),
+    )
     model = np.empty(0, np.float32) if params is None else params
     assert len(made) == 4
     for named, given_ in made:
@@ -197,7 +239,10 @@ def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(params, m
 def test_a_cohort_keeps_what_it_was_sent():
     sent = replace(cohort(4), params=np.arange(5, dtype=np.float32))
     assert cohort(4).params is None
-    assert sent.only(np.array([0, 2])).params is sent.params and sent.sending(sent.updates).params is sent.params
+    assert (
+        sent.only(np.array([0, 2])).params is sent.params
+        and sent.sending(sent.updates).params is sent.params
+    )
     assert sent.params.flags.writeable and not sent.sealed().params.flags.writeable
 
 
@@ -224,10 +269,16 @@ class Listening(SecureSum):
 HEARD: list[np.ndarray] = []
 
 
-@pytest.mark.parametrize("rewrite", [None, lambda sent, params, t, rng: sent.sending(2 * sent.updates)])
+@pytest.mark.parametrize(
+    "rewrite", [None, lambda sent, params, t, rng: sent.sending(2 * sent.updates)]
+)
 def test_a_round_tells_the_channel_what_the_clients_were_sent(rewrite):
     server, params = Server(PDGD(), Mean(), SGD()), {}
-    for name, channel in (("heard", Listening()), ("masked", SecureSum(masks=True)), ("plain", SecureSum())):
+    for name, channel in (
+        ("heard", Listening()),
+        ("masked", SecureSum(masks=True)),
+        ("plain", SecureSum()),
+    ):
         HEARD.clear()
         engine, recorded = Still(), []
         state = federate(
@@ -238,7 +289,9 @@ def test_a_round_tells_the_channel_what_the_clients_were_sent(rewrite):
         params[name] = state.params
         assert state.withheld == 0 and all(sent.params is None for sent in recorded)
         if name == "heard":
-            assert len(HEARD) == 3 and HEARD[0].dtype == np.float32 and (HEARD[0] != HEARD[1]).any()
+            assert (
+                len(HEARD) == 3 and HEARD[0].dtype == np.float32 and (HEARD[0] != HEARD[1]).any()
+            )
             for heard, sent in zip(HEARD, engine.broadcast, strict=True):
                 np.testing.assert_array_equal(heard, sent)
     np.testing.assert_array_equal(params["masked"], params["plain"])

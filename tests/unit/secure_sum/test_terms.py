@@ -3,7 +3,7 @@
 import pytest
 from parties import MODEL, ring_terms, small_terms, some_words
 
-from foltr.channels.secure_sum import SecureSum
+from foltr.components.channels.secure_sum import SecureSum
 from foltr.errors import Mistake
 from foltr.secure_sum.client import Client
 from foltr.secure_sum.in_process import secure_sum
@@ -13,21 +13,37 @@ from foltr.secure_sum.terms import LEAST, Terms
 
 def test_terms_that_protect_nobody_are_refused():
     good = dict(
-        id=bytes(16), round=0, model=bytes(32), clients=10, words=3, threshold=7, degree=9, quorum=7, seed=0,
-        fraction_bits=32, consistency=False,
-    )  # fmt: skip
+        id=bytes(16),
+        round=0,
+        model=bytes(32),
+        clients=10,
+        words=3,
+        threshold=7,
+        degree=9,
+        quorum=7,
+        seed=0,
+        fraction_bits=32,
+        consistency=False,
+    )
     Terms(**good)
     ring = {"degree": 4, "quorum": 4}
     Terms(**{**good, **ring})
     bad = (
         ({"clients": 1, "degree": 0}, "two clients at least"),
-        ({"clients": 10**6 + 1}, "a million at most"), ({"threshold": 5, "quorum": 5}, "more than half of 10"),
-        ({"threshold": 11, "quorum": 11}, "at most all"), ({"quorum": 2}, "quorum is the threshold 7"),
-        ({**ring, "quorum": 3}, "quorum must be in 4 .. 5"), ({**ring, "degree": 3}, "even degree"),
-        ({**ring, "consistency": True}, "complete graph only"), ({"words": 0}, "words"), ({"round": -1}, "round"),
-        ({"fraction_bits": 53}, "fraction_bits"), ({"id": b"x"}, "16 bytes"), ({"seed": 2**64}, "seed"),
+        ({"clients": 10**6 + 1}, "a million at most"),
+        ({"threshold": 5, "quorum": 5}, "more than half of 10"),
+        ({"threshold": 11, "quorum": 11}, "at most all"),
+        ({"quorum": 2}, "quorum is the threshold 7"),
+        ({**ring, "quorum": 3}, "quorum must be in 4 .. 5"),
+        ({**ring, "degree": 3}, "even degree"),
+        ({**ring, "consistency": True}, "complete graph only"),
+        ({"words": 0}, "words"),
+        ({"round": -1}, "round"),
+        ({"fraction_bits": 53}, "fraction_bits"),
+        ({"id": b"x"}, "16 bytes"),
+        ({"seed": 2**64}, "seed"),
         ({"model": b"x"}, r"32 bytes of its SHA-256 \(model_digest\), got 1"),
-    )  # fmt: skip
+    )
     for changes, reason in bad:
         with pytest.raises(Mistake, match=reason):
             Terms(**{**good, **changes})
@@ -48,7 +64,9 @@ def test_the_consistency_step_needs_node_keys():
 def test_a_client_refuses_terms_that_protect_too_little():
     """Two neighbours who collude would know all that masks a client between them."""
     weak = ring_terms(1000, 667, 2, 3)
-    with pytest.raises(Mistake, match="2 neighbours and a quorum of 3 protect too little among 1000 clients"):
+    with pytest.raises(
+        Mistake, match="2 neighbours and a quorum of 3 protect too little among 1000 clients"
+    ):
         Client(weak, 0, MODEL)
     Client(weak, 0, MODEL, least=None)
     good = Terms.of(1000, 3, 667, MODEL)
@@ -59,9 +77,13 @@ def test_a_client_refuses_terms_that_protect_too_little():
 
 @pytest.mark.parametrize("threshold", [51, 60, 66])
 def test_a_client_has_a_floor_of_its_own(threshold):
-    """The server's default is two thirds. A device does not go below that because a server says so."""
+    """The server's default is two thirds. A device does not go below that because a server says
+    so."""
     terms = Terms.of(100, 3, threshold, MODEL)
-    reason = rf"sums of {threshold} of 100 clients are fewer than the part 0\.666667 .*: the threshold must be 67"
+    reason = (
+        rf"sums of {threshold} of 100 clients are fewer than the part 0\.666667 .*: the threshold"
+        r" must be 67"
+    )
     with pytest.raises(Mistake, match=reason):
         Client(terms, 0, MODEL, smallest=2)
     with pytest.raises(Mistake, match=reason):
@@ -77,7 +99,8 @@ def test_what_the_channel_asks_for_by_default_every_device_accepts():
 
 @pytest.mark.parametrize(("clients", "threshold"), [(2, 2), (9, 9), (14, 9)])
 def test_a_device_has_a_floor_in_numbers_too(clients, threshold):
-    """A sum of two is one client's update for the other one, whatever part of the clients that is."""
+    """A sum of two is one client's update for the other one, whatever part of the clients that
+    is."""
     terms = Terms.of(clients, 3, threshold, MODEL)
     with pytest.raises(Mistake, match="10 are wanted at least"):
         Client(terms, 0, MODEL, least=0.5)

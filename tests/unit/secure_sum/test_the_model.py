@@ -1,5 +1,5 @@
-"""A server that sends different models to different clients: what it would learn from a bare sum, and that the protocol
-gives it none."""
+"""A server that sends different models to different clients: what it would learn from a bare sum,
+and that the protocol gives it none."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -11,7 +11,7 @@ from parties import looks_uniform, plain_sum, small_terms, some_words
 from foltr.audits.guesses import Seen, least_squares
 from foltr.audits.intervals import area
 from foltr.audits.searches import searches
-from foltr.channels.secure_sum import SecureSum
+from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
@@ -42,13 +42,20 @@ B = A * np.float32(1e4)
 
 def test_a_model_is_named_by_the_hash_of_its_numbers():
     """1.0 and -2.5 in IEEE 754: 3f800000 and c0200000, written from the last byte to the first."""
-    model, by_hand = np.array([1.0, -2.5], np.float32), sha256(bytes.fromhex("0000803f 000020c0")).digest()
+    model, by_hand = (
+        np.array([1.0, -2.5], np.float32),
+        sha256(bytes.fromhex("0000803f 000020c0")).digest(),
+    )
     assert model_digest(model) == by_hand
-    assert model_digest(model.astype(">f4")) == by_hand  # on a machine that writes numbers the other way round
+    assert (
+        model_digest(model.astype(">f4")) == by_hand
+    )  # on a machine that writes numbers the other way round
     assert model_digest(np.array([1, 9, -2.5, 9], np.float32)[::2]) == by_hand
     assert model_digest(np.empty(0, np.float32)) == sha256(b"").digest()
     for wrong in (model.astype(float), model[None], np.array([1, 2], np.int32)):
-        with pytest.raises(Mistake, match=r"a broadcast model is \(d,\) of float32, got .*: give .*astype"):
+        with pytest.raises(
+            Mistake, match=r"a broadcast model is \(d,\) of float32, got .*: give .*astype"
+        ):
             model_digest(wrong)
 
 
@@ -60,18 +67,23 @@ def test_terms_and_session_hold_the_model():
 
 
 def test_two_sessions_with_one_name_still_share_nothing():
-    """Who looks for terms whose fingerprints begin with the same 16 bytes has to try some 2^64 of them: not too many.
-    All 32 bytes are in keys, seals, signatures and what is published of secrets."""
+    """Who looks for terms whose fingerprints begin with the same 16 bytes has to try some 2^64 of
+    them: not too many. All 32 bytes are in keys, seals, signatures and what is published of
+    secrets."""
     terms = small_terms(N, T, model=A)
     other = replace(terms, model=model_digest(B))
     other.__dict__["fingerprint"] = terms.fingerprint[:16] + other.fingerprint[16:]
     assert other.session == terms.session
     cards = {0: bytes(64), 1: bytes(64)}
     for use in (
-        lambda t: mask_use(t, 0, 1), lambda t: seal_use(t, cards), lambda t: seal(bytes(32), t, 0, 1, b""),
-        lambda t: keys_text(t, 0, b""), lambda t: survivors_text(t, b""), lambda t: commitment(t, 0, b""),
+        lambda t: mask_use(t, 0, 1),
+        lambda t: seal_use(t, cards),
+        lambda t: seal(bytes(32), t, 0, 1, b""),
+        lambda t: keys_text(t, 0, b""),
+        lambda t: survivors_text(t, b""),
+        lambda t: commitment(t, 0, b""),
         lambda t: digest(t, 0, 1, b"b", b""),
-    ):  # fmt: skip
+    ):
         assert use(terms) == use(terms) != use(other)
 
 
@@ -80,7 +92,10 @@ def test_two_sessions_with_one_name_still_share_nothing():
 def test_a_client_that_was_sent_another_model_takes_no_part(received, least):
     terms = small_terms(N, T, model=A)
     sent, named = model_digest(received).hex()[:16], model_digest(A).hex()[:16]
-    with pytest.raises(Mistake, match=rf"client 3 was sent the model {sent}\.\.\., and the terms name {named}\.\.\.;"):
+    with pytest.raises(
+        Mistake,
+        match=rf"client 3 was sent the model {sent}\.\.\., and the terms name {named}\.\.\.;",
+    ):
         Client(terms, 3, received, least=least)
     Client(terms, 3, A.copy(), least=least)
 
@@ -97,12 +112,15 @@ def test_with_one_set_of_terms_either_the_others_refuse_or_the_target():
 
 
 class Split:
-    """A server that sent the target model A and all others model B, with terms to match: the same but for the model. It
-    runs the others' session, writes the target's messages over into that one, and its own to the target back."""
+    """A server that sent the target model A and all others model B, with terms to match: the same
+    but for the model. It runs the others' session, writes the target's messages over into that
+    one, and its own to the target back."""
 
     def __init__(self, words=3, node_keys=False, split=True):
         self.others = small_terms(N, T, model=B, words=words)
-        own, model = (replace(self.others, model=model_digest(A)), A) if split else (self.others, B)
+        own, model = (
+            (replace(self.others, model=model_digest(A)), A) if split else (self.others, B)
+        )
         nodes = [node_key() if node_keys else (None, b"") for _ in range(N)]
         known = {i: public for i, (_, public) in enumerate(nodes)} if node_keys else None
         self.clients = {i: Client(self.others, i, B, nodes[i][0], known) for i in OTHERS}
@@ -138,13 +156,17 @@ def written_over(message, terms):
 
 def test_with_terms_for_each_model_no_share_can_be_opened_and_there_is_no_sum():
     attack = Split()
-    with pytest.raises(Refused, match="of another session"):  # as they are, messages do not even pass for each other's
+    with pytest.raises(
+        Refused, match="of another session"
+    ):  # as they are, messages do not even pass for each other's
         Server(attack.others).take(Client(attack.clients[TARGET].terms, TARGET, A).advertise())
     attack.step()
     attack.step()
     for i in range(N):
         peer = TARGET if i != TARGET else 1
-        with pytest.raises(Refused, match=f"shares from client {peer} to client {i} were tampered with"):
+        with pytest.raises(
+            Refused, match=f"shares from client {peer} to client {i} were tampered with"
+        ):
             attack.answer(i)
     with pytest.raises(Withheld, match="0 of 20 clients sent MASKED: 14 are needed"):
         attack.server.close()
@@ -161,7 +183,7 @@ def test_with_node_keys_it_ends_one_step_earlier():
             attack.answer(i)
 
 
-def test_without_the_target_the_others_have_a_sum_that_does_not_hold_it_and_the_target_sends_no_words():
+def test_without_the_target_the_others_have_a_sum_and_the_target_sends_no_words():
     attack = Split()
     target = attack.clients[TARGET]
     target.advertise()
@@ -171,7 +193,9 @@ def test_without_the_target_the_others_have_a_sum_that_does_not_hold_it_and_the_
     attack.post = attack.server.close()
     while attack.server.due is not None:
         attack.step(OTHERS)
-    np.testing.assert_array_equal(attack.server.total(), plain_sum(attack.others, attack.words, OTHERS))
+    np.testing.assert_array_equal(
+        attack.server.total(), plain_sum(attack.others, attack.words, OTHERS)
+    )
 
     alone = pack(target.terms, Kind.ROSTER, SERVER, TARGET, write_set(target.terms, [TARGET]))
     with pytest.raises(Withheld, match="1 of 20 clients are left: 14 are needed"):
@@ -179,15 +203,24 @@ def test_without_the_target_the_others_have_a_sum_that_does_not_hold_it_and_the_
     everybody = write_set(target.terms, range(N))
     roster = (card[HEADER.size :] for card in cards.values())
     target.share(pack(target.terms, Kind.ROSTER, SERVER, TARGET, everybody, *roster))
-    for seals in (bytes(SEALED), b"\x01" * SEALED):  # nobody but the others could make true ones, and only for terms B
+    for seals in (
+        bytes(SEALED),
+        b"\x01" * SEALED,
+    ):  # nobody but the others could make true ones, and only for terms B
         with pytest.raises(Refused, match="shares from client 1 to client 0 were tampered with"):
-            target.mask(pack(target.terms, Kind.DELIVERY, SERVER, TARGET, everybody, seals * (N - 1)), attack.words[0])
+            target.mask(
+                pack(target.terms, Kind.DELIVERY, SERVER, TARGET, everybody, seals * (N - 1)),
+                attack.words[0],
+            )
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_even_from_devices_that_open_nothing_and_tell_their_seeds_there_is_no_sum(split, monkeypatch):
-    """Suppose no device looked at the shares that it got, and the server knew every own mask: the masks between the
-    target and the others would still be those of two sessions. With one session they cancel, so the test has teeth."""
+def test_even_from_devices_that_open_nothing_and_tell_their_seeds_there_is_no_sum(
+    split, monkeypatch
+):
+    """Suppose no device looked at the shares that it got, and the server knew every own mask: the
+    masks between the target and the others would still be those of two sessions. With one session
+    they cancel, so the test has teeth."""
     monkeypatch.setattr(client_module, "unseal", lambda *_: bytes(SEALED - TAG))
     attack = Split(words=10_000, split=split)
     attack.step()
@@ -206,33 +239,53 @@ def test_even_from_devices_that_open_nothing_and_tell_their_seeds_there_is_no_su
 
 
 def clicks_found(e, params, target_searches, other_searches):
-    """Mean AUC of the target's clicks from the bare sum of the round, by least squares over all documents shown: each
-    of forty clients is the target once."""
+    """Mean AUC of the target's clicks from the bare sum of the round, by least squares over all
+    documents shown: each of forty clients is the target once."""
     areas = []
     for i in [i for i, search in enumerate(target_searches) if search.clicks.any()][:40]:
         target = target_searches[i]
         group = [target, *(search for j, search in enumerate(other_searches) if j != i)]
-        sent = Cohort(np.arange(len(group)), np.stack([search.payload for search in group]), np.ones(len(group)))
+        sent = Cohort(
+            np.arange(len(group)),
+            np.stack([search.payload for search in group]),
+            np.ones(len(group)),
+        )
         got = SecureSum().carry(sent, len(group), draws(1, "channel"))
         columns = np.concatenate([search.gradients for search in group]).T.astype(float)
-        seen = Seen(e.ranker, params, target.docs, columns, got.updates[0] * got.weights[0], draws(1, "luck"))
+        seen = Seen(
+            e.ranker,
+            params,
+            target.docs,
+            columns,
+            got.updates[0] * got.weights[0],
+            draws(1, "luck"),
+        )
         belief = least_squares(seen).belief
         areas.append(area(belief[target.clicks], belief[~target.clicks]))
     return float(np.nanmean(areas))
 
 
 def test_a_model_too_large_for_the_others_would_bare_the_target_and_is_refused():
-    """A hundred clients, PDGD, a linear ranker. Where scores are 10^4 times as large the order of any two documents is
-    certain, and PDGD learns next to nothing: what is left in the sum is the target's update."""
+    """A hundred clients, PDGD, a linear ranker. Where scores are 10^4 times as large the order of
+    any two documents is certain, and PDGD learns next to nothing: what is left in the sum is the
+    target's update."""
     e = Experiment(
-        data="Synthetic(shape='MQ2008', queries=450)", clients=100, rounds=3, users="Cascade(kind='informational')"
+        data="Synthetic(shape='MQ2008', queries=450)",
+        clients=100,
+        rounds=3,
+        users="Cascade(kind='informational')",
     )
     data = e.data.load("vali")
-    params = (0.3 * draws(3, "weights").normals(data.width) / np.sqrt(data.width)).astype(np.float32)
+    params = (0.3 * draws(3, "weights").normals(data.width) / np.sqrt(data.width)).astype(
+        np.float32
+    )
     large = params * np.float32(1e4)
     honest, silent = (searches(e, sent, e.users, data, e.clients) for sent in (params, large))
     assert len(honest) == len(silent) == 100
-    before, after = clicks_found(e, params, honest, honest), clicks_found(e, params, honest, silent)
+    before, after = (
+        clicks_found(e, params, honest, honest),
+        clicks_found(e, params, honest, silent),
+    )
     assert before < 0.7 and after > 0.95, (before, after)  # measured: .63 and .99
 
     terms = Terms.of(e.clients, 1 + len(params), SecureSum().fewest(e.clients), params)

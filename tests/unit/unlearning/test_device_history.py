@@ -1,4 +1,5 @@
-"""What devices store: rows by round and client, in place, surviving kills, and refused when it is not whole."""
+"""What devices store: rows by round and client, in place, surviving kills, and refused when it is
+not whole."""
 
 import numpy as np
 import pytest
@@ -7,12 +8,14 @@ from hypothesis import strategies as st
 
 from foltr.core import Cohort
 from foltr.errors import Mistake
-from foltr.history import CLIENTS, NOBODY, UPDATES, History
+from foltr.world.history import CLIENTS, NOBODY, UPDATES, History
 
 
 def cohort(clients, d=3, t=0):
     clients = np.array(clients)
-    return Cohort(clients, np.outer(clients + 1, np.arange(d) + t).astype(np.float32), np.ones(len(clients)))
+    return Cohort(
+        clients, np.outer(clients + 1, np.arange(d) + t).astype(np.float32), np.ones(len(clients))
+    )
 
 
 @given(every=st.integers(1, 7), rounds=st.integers(1, 30), n=st.integers(1, 4))
@@ -85,7 +88,7 @@ def test_a_full_disk_is_told_before_the_first_round(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("foltr.history.os.posix_fallocate", full, raising=False)
-    monkeypatch.setattr("foltr.history.sys.platform", "linux")
+    monkeypatch.setattr("foltr.world.history.os.posix_fallocate", full, raising=False)
+    monkeypatch.setattr("foltr.world.history.sys.platform", "linux")
     with pytest.raises(Mistake, match="No space left"):
         History.of(tmp_path, 2, 5, 2, 3)

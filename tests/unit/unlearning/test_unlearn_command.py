@@ -1,4 +1,5 @@
-"""`foltr unlearn`: a new ranker and a report; what cannot be unlearned is one message and exit code 2."""
+"""`foltr unlearn`: a new ranker and a report; what cannot be unlearned is one message and exit
+code 2."""
 
 import json
 import os
@@ -7,16 +8,20 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from foltr.cli import app
+from foltr.cli.app import app
+from foltr.cli.unlearn_command import REPORT
 from foltr.experiment import Experiment
-from foltr.leaving import groups_of
-from foltr.record import Folder
-from foltr.unlearn_command import REPORT
+from foltr.runs.folder import Folder
+from foltr.simulation.departures import groups_of
 
 BASE = Experiment(
-    data="Marked(data=Synthetic(queries=40), users=5)", partition="ByUser()", clients=5, rounds=20, history=4,
+    data="Marked(data=Synthetic(queries=40), users=5)",
+    partition="ByUser()",
+    clients=5,
+    rounds=20,
+    history=4,
     learner="PDGD(sessions=4)",
-)  # fmt: skip
+)
 
 
 def foltr(*words):
@@ -37,11 +42,18 @@ def test_a_new_ranker_and_a_report(trained):
     done = foltr("unlearn", trained, "--clients", "3", "--quiet")
     assert done.exit_code == 0, done.output
     for said in (
-        "client 3 unlearned by FedEraser(sessions=3), 4 of 5 remain", "retrained 3", "offline nDCG@10",
-        "influence left", "features of theirs alone", "L2 to retrained 1", "cosine to retrained 1", "local steps",
+        "client 3 unlearned by FedEraser(sessions=3), 4 of 5 remain",
+        "retrained 3",
+        "offline nDCG@10",
+        "influence left",
+        "features of theirs alone",
+        "L2 to retrained 1",
+        "cosine to retrained 1",
+        "local steps",
         "messages to server",
-        "bytes to server", "norms: 20 bytes on a device, 100 in all",
-    ):  # fmt: skip
+        "bytes to server",
+        "norms: 20 bytes on a device, 100 in all",
+    ):
         assert said in done.output
     assert contents(trained) == before
     assert len(list(trained.parent.iterdir())) == 1 + 1 + 3
@@ -56,22 +68,38 @@ def test_a_new_ranker_and_a_report(trained):
 
 def test_as_json_and_alone_and_by_another_method(trained):
     done = foltr(
-        "unlearn", trained, "--clients", "3, 1", "--method", "FineTune(rounds=3)", "--retrainings", 0, "--json",
+        "unlearn",
+        trained,
+        "--clients",
+        "3, 1",
+        "--method",
+        "FineTune(rounds=3)",
+        "--retrainings",
+        0,
+        "--json",
         "--quiet",
-    )  # fmt: skip
+    )
     told = json.loads(done.stdout)
-    assert told["leaving"] == [[1, 3]] and told["method"] == "FineTune(rounds=3)" and "influence" not in told
+    assert (
+        told["leaving"] == [[1, 3]]
+        and told["method"] == "FineTune(rounds=3)"
+        and "influence" not in told
+    )
     assert len(list(trained.parent.iterdir())) == 2
 
 
 def test_others_leave_an_unlearned_run_in_turn(trained):
-    told = json.loads(foltr("unlearn", trained, "--clients", 3, "--retrainings", 0, "--json", "--quiet").stdout)
+    told = json.loads(
+        foltr("unlearn", trained, "--clients", 3, "--retrainings", 0, "--json", "--quiet").stdout
+    )
     again = foltr("unlearn", told["run"], "--clients", 0, "--retrainings", 3, "--json", "--quiet")
     second = json.loads(again.stdout)
     assert second["leaving"] == [[3], [0]] and second["from"] == os.path.basename(told["run"])
     assert second["runs"]["before"] == second["from"]
     one = Experiment(**{**BASE.config(), "unlearning": "Retrain(luck=1)", "leaving": ((0, 3),)})
-    assert second["runs"]["retrained 1"] == one.run(trained.parent).folder.name  # without both, at once
+    assert (
+        second["runs"]["retrained 1"] == one.run(trained.parent).folder.name
+    )  # without both, at once
     other = foltr("unlearn", told["run"], "--clients", 0, "--method", "FineTune()")
     assert other.exit_code == 2 and "all groups leave in one way" in other.output
     twice = foltr("unlearn", told["run"], "--clients", 3)
@@ -87,20 +115,39 @@ def test_retraining_is_compared_with_retrainings_of_other_luck(trained):
 def test_the_malicious_leave(tmp_path):
     bad = replace(BASE, attack="CompromisedModel()", malicious=2)
     trained = bad.run(tmp_path).folder
-    told = json.loads(foltr("unlearn", trained, "--clients", "malicious", "--json", "--quiet").stdout)
-    assert told["leaving"] == [list(groups_of(replace(bad, unlearning="Retrain()", leaving="malicious"))[0])]
+    told = json.loads(
+        foltr("unlearn", trained, "--clients", "malicious", "--json", "--quiet").stdout
+    )
+    assert told["leaving"] == [
+        list(groups_of(replace(bad, unlearning="Retrain()", leaving="malicious"))[0])
+    ]
 
 
 def test_to_another_folder(trained, tmp_path):
-    done = foltr("unlearn", trained, "--clients", 3, "--out", tmp_path / "new", "--retrainings", 1, "--quiet")
+    done = foltr(
+        "unlearn",
+        trained,
+        "--clients",
+        3,
+        "--out",
+        tmp_path / "new",
+        "--retrainings",
+        1,
+        "--quiet",
+    )
     assert done.exit_code == 0, done.output
-    assert len(list((tmp_path / "new").iterdir())) == 2 and len(list(trained.parent.iterdir())) == 1
+    assert (
+        len(list((tmp_path / "new").iterdir())) == 2 and len(list(trained.parent.iterdir())) == 1
+    )
 
 
 def test_a_training_of_fewer_sessions_than_usual(tmp_path):
     trained = replace(BASE, learner="PDGD(sessions=2)").run(tmp_path).folder
     done = foltr("unlearn", trained, "--clients", 3, "--retrainings", 0, "--quiet")
-    assert "FedEraser(sessions=2)" in done.output and "note: FedEraser(sessions=2) makes as many" in done.output
+    assert (
+        "FedEraser(sessions=2)" in done.output
+        and "note: FedEraser(sessions=2) makes as many" in done.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,18 +177,26 @@ def test_what_cannot_be_unlearned(trained, words, message):
 def test_a_run_without_a_history(tmp_path):
     trained = replace(BASE, history=None).run(tmp_path).folder
     done = foltr("unlearn", trained, "--clients", 3)
-    assert done.exit_code == 2 and "set history=10 (every 10 rounds), or use Retrain()" in done.output
+    assert (
+        done.exit_code == 2 and "set history=10 (every 10 rounds), or use Retrain()" in done.output
+    )
     assert len(list(tmp_path.iterdir())) == 1
-    done = foltr("unlearn", trained, "--clients", 3, "--method", "Retrain()", "--retrainings", 0, "--quiet")
+    done = foltr(
+        "unlearn", trained, "--clients", 3, "--method", "Retrain()", "--retrainings", 0, "--quiet"
+    )
     assert done.exit_code == 0, done.output
 
 
 def test_a_client_that_never_took_part(tmp_path):
     few = replace(BASE, participation=0.2, rounds=2)
     trained = few.run(tmp_path).folder
-    codes = [foltr("unlearn", trained, "--clients", c, "--retrainings", 0, "--quiet") for c in range(5)]
+    codes = [
+        foltr("unlearn", trained, "--clients", c, "--retrainings", 0, "--quiet") for c in range(5)
+    ]
     absent = [done for done in codes if done.exit_code == 2]
-    assert len(absent) >= 3 and all("never took part in the 2 rounds" in done.output for done in absent)
+    assert len(absent) >= 3 and all(
+        "never took part in the 2 rounds" in done.output for done in absent
+    )
 
 
 def test_what_is_no_finished_run(trained, tmp_path):
@@ -159,6 +214,8 @@ def test_a_run_of_another_name_is_not_taken_for_the_one_that_it_was(trained):
 
 
 def test_a_baseline_has_no_clients(tmp_path):
-    trained = Experiment(data="Synthetic(queries=40)", baseline="LeastSquares()").run(tmp_path).folder
+    trained = (
+        Experiment(data="Synthetic(queries=40)", baseline="LeastSquares()").run(tmp_path).folder
+    )
     done = foltr("unlearn", trained, "--clients", 3)
     assert done.exit_code == 2 and "it learned from labels" in done.output

@@ -1,4 +1,5 @@
-"""Unlearning as a run: found or made from the run that clients leave; cut, killed, swept and threaded like others."""
+"""Unlearning as a run: found or made from the run that clients leave; cut, killed, swept and
+threaded like others."""
 
 import json
 import os
@@ -9,23 +10,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import foltr.learning
-from foltr.claim import Busy, Claim
+import foltr.runs.train
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import cohort_size
-from foltr.forgetting import history_of, interval, luck_of, with_sessions
-from foltr.leaving import base_of
-from foltr.pools import Pool
 from foltr.results import load_runs
-from foltr.running import Run
-from foltr.sweep import read_sweep
-from foltr.sweeping import sweep
-from foltr.traces import Theirs
+from foltr.runs.forgetting import Theirs
+from foltr.runs.lock import Busy, Claim
+from foltr.runs.run import Run
+from foltr.runs.unlearn import history_of, interval, luck_of, with_sessions
+from foltr.simulation.departures import base_of
+from foltr.sweeps.file import read_sweep
+from foltr.sweeps.pools import Pool
+from foltr.sweeps.run import sweep
 
 BASE = Experiment(
-    data="Synthetic(queries=40)", clients=6, rounds=30, evaluate_every=7, learner="PDGD(sessions=3)", history=4
-)  # fmt: skip
+    data="Synthetic(queries=40)",
+    clients=6,
+    rounds=30,
+    evaluate_every=7,
+    learner="PDGD(sessions=3)",
+    history=4,
+)
 METHODS = {
     "FedEraser": "FedEraser(sessions=2)",
     "Retrain": "Retrain()",
@@ -57,7 +63,7 @@ def killed_at(t, unlearning=True):
 
 
 def test_a_killed_run_resumes_to_the_same_bits(unlearned, tmp_path, monkeypatch):
-    monkeypatch.setattr(foltr.learning, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
     whole = bits(unlearned.run())
     with pytest.raises(Killed):
         unlearned.run(tmp_path, watch=killed_at(20, unlearning=False))
@@ -99,11 +105,16 @@ def test_known_runs_are_looked_for_elsewhere(tmp_path):
 
 
 def test_luck_is_of_its_own_and_shared_by_rivals():
-    eraser, again = (replace(BASE, unlearning=METHODS[name], leaving=((2,),)) for name in ("FedEraser", "Retrain"))
+    eraser, again = (
+        replace(BASE, unlearning=METHODS[name], leaving=((2,),))
+        for name in ("FedEraser", "Retrain")
+    )
     assert luck_of(eraser) == luck_of(again) != BASE.seed
     assert luck_of(replace(again, unlearning="Retrain(luck=1)")) != luck_of(again)
     assert luck_of(replace(eraser, leaving=((1,), (2,)))) != luck_of(eraser)
-    assert not np.array_equal(again.run().params, replace(again, unlearning="Retrain(luck=1)").run().params)
+    assert not np.array_equal(
+        again.run().params, replace(again, unlearning="Retrain(luck=1)").run().params
+    )
 
 
 def test_who_starts_again_writes_a_history_others_add_to_the_old_one(tmp_path):
@@ -128,19 +139,31 @@ def test_who_starts_again_writes_a_history_others_add_to_the_old_one(tmp_path):
 
 
 def test_who_leaves_later_takes_along_what_he_sent_since_training():
-    """Nobody but client 0 moves the weight of its mark: with every round stored, nothing of it is left."""
+    """Nobody but client 0 moves the weight of its mark: with every round stored, nothing of it is
+    left."""
     marked = Experiment(
-        data="Marked(data=Synthetic(queries=60), users=4)", partition="ByUser()", clients=4, rounds=20,
-        learner="PDGD(sessions=5)", history=1, unlearning="FedRemove(fine_tune=30)", leaving=((3,),),
-    )  # fmt: skip
+        data="Marked(data=Synthetic(queries=60), users=4)",
+        partition="ByUser()",
+        clients=4,
+        rounds=20,
+        learner="PDGD(sessions=5)",
+        history=1,
+        unlearning="FedRemove(fine_tune=30)",
+        leaving=((3,),),
+    )
     later = replace(marked, leaving=((3,), (0,)))
-    marks = [Theirs.of(Run(later, None, 1).population, np.array([0]), np.array([1, 2])).mark(e.ranker, e.run().params)
-             for e in (marked, later)]  # fmt: skip
+    marks = [
+        Theirs.of(Run(later, None, 1).population, np.array([0]), np.array([1, 2])).mark(
+            e.ranker, e.run().params
+        )
+        for e in (marked, later)
+    ]
     assert marks[0] > 0.1 and marks[1] < 1e-5
 
 
 def test_norms_are_those_of_training_after_fed_eraser(tmp_path):
-    """Each sends what is as long as what it sent then: so a second group can leave by the same norms."""
+    """Each sends what is as long as what it sent then: so a second group can leave by the same
+    norms."""
     e = replace(BASE, unlearning="FedEraser(sessions=2)", leaving=((2,),))
     run = Run(e, tmp_path, 1)
     now, then = (history_of(each, each.result()) for each in (run, Run(BASE, tmp_path, 1)))
@@ -152,7 +175,13 @@ def test_norms_are_those_of_training_after_fed_eraser(tmp_path):
 
 
 def test_sampled_clients_are_asked_for_what_they_stored(tmp_path):
-    part = replace(BASE, clients=20, participation=0.2, unlearning="FedEraser(sessions=1)", leaving=((1, 7, 11),))
+    part = replace(
+        BASE,
+        clients=20,
+        participation=0.2,
+        unlearning="FedEraser(sessions=1)",
+        leaving=((1, 7, 11),),
+    )
     run = Run(part, tmp_path, 1)
     result = run.result()
     then = history_of(*run.base)
@@ -161,12 +190,18 @@ def test_sampled_clients_are_asked_for_what_they_stored(tmp_path):
     assert result.final["rounds"] == len(rows)
     for t, row in enumerate(rows):
         asked = np.setdiff1d(then.clients[row], [1, 7, 11])
-        assert sorted(client for client in now.clients[t].tolist() if client >= 0) == asked.tolist()
-    assert result.final["unlearning"]["messages"]["made"] == sum(len(np.setdiff1d(r, [1, 7, 11])) for r in then.clients)
+        assert (
+            sorted(client for client in now.clients[t].tolist() if client >= 0) == asked.tolist()
+        )
+    assert result.final["unlearning"]["messages"]["made"] == sum(
+        len(np.setdiff1d(r, [1, 7, 11])) for r in then.clients
+    )
 
 
 def test_sampled_clients_of_retraining_are_some_of_those_who_remain():
-    part = replace(BASE, clients=20, participation=0.2, unlearning="Retrain()", leaving=((1, 7, 11),))
+    part = replace(
+        BASE, clients=20, participation=0.2, unlearning="Retrain()", leaving=((1, 7, 11),)
+    )
     result = part.run()
     assert result.final["interactions"] == 30 * 3 * cohort_size(17, 0.2)
 
@@ -188,13 +223,17 @@ def test_behind_a_secure_sum():
 
 def test_attackers_who_remain_go_on(tmp_path):
     bad = replace(BASE, attack="CompromisedModel()", malicious=2)
-    from foltr.staging import Malicious
+    from foltr.simulation.malicious import Malicious
 
     first, second = Malicious(6, 2, False, bad.seed).members(0).tolist()
     half = replace(bad, unlearning="FedEraser(sessions=2)", leaving=((first,),)).run(tmp_path)
-    both = replace(bad, unlearning="FedEraser(sessions=2)", leaving=((first,), (second,))).run(tmp_path)
+    both = replace(bad, unlearning="FedEraser(sessions=2)", leaving=((first,), (second,))).run(
+        tmp_path
+    )
     together = replace(bad, unlearning="FedEraser(sessions=2)", leaving="malicious").run(tmp_path)
-    assert np.linalg.norm(half.params) < np.linalg.norm(both.params)  # it pulls towards minus twice the model
+    assert np.linalg.norm(half.params) < np.linalg.norm(
+        both.params
+    )  # it pulls towards minus twice the model
     assert np.linalg.norm(half.params) < np.linalg.norm(together.params)
 
 
@@ -209,9 +248,17 @@ def test_the_run_tells_what_it_took(tmp_path):
     result, before = e.run(tmp_path), BASE.run(tmp_path)
     told = json.loads((result.folder / "result.json").read_text())["unlearning"]
     assert told == result.final["unlearning"]
-    assert told["from"] == before.folder.name and told["before"]["ndcg@10"] == before.final["ndcg@10"]
-    assert told["local_steps"] == {"made": (5 * 2 + 6 * 4) * 3, "retraining": 30 * 4 * 3, "times_fewer": 3.529}
-    assert told["messages"]["made"] == 5 * 2 + 6 * 4 + 2  # and each of the two hands its last update over
+    assert (
+        told["from"] == before.folder.name and told["before"]["ndcg@10"] == before.final["ndcg@10"]
+    )
+    assert told["local_steps"] == {
+        "made": (5 * 2 + 6 * 4) * 3,
+        "retraining": 30 * 4 * 3,
+        "times_fewer": 3.529,
+    }
+    assert (
+        told["messages"]["made"] == 5 * 2 + 6 * 4 + 2
+    )  # and each of the two hands its last update over
     d = len(result.params)
     assert told["bytes"]["retraining"] == 30 * 4 * 4 * d
     assert told["storage"] == {"of": "updates", "per_device": 8 * 4 * d, "in_all": 8 * 6 * 4 * d}
@@ -231,7 +278,9 @@ def test_fed_remove_is_exact_where_nobody_reacts(tmp_path):
     one = replace(BASE, rounds=1, history=1)
     run = Run(replace(one, unlearning="FedRemove(fine_tune=0)", leaving=((2,),)), tmp_path, 1)
     params, sent = run.result().params, history_of(*run.base).updates[0].astype(np.float64)
-    np.testing.assert_allclose(params, np.delete(sent, 2, axis=0).sum(axis=0) / 6, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        params, np.delete(sent, 2, axis=0).sum(axis=0) / 6, rtol=1e-9, atol=1e-12
+    )
 
 
 def test_a_history_that_is_gone_is_told(tmp_path):
@@ -242,18 +291,21 @@ def test_a_history_that_is_gone_is_told(tmp_path):
 
 
 def test_a_sweep_unlearns(tmp_path):
-    """Two workers want one base: the one that comes second waits for it; reports know unlearned runs as others."""
+    """Two workers want one base: the one that comes second waits for it; reports know unlearned
+    runs as others."""
     file = tmp_path / "grid.toml"
     file.write_text(
-        'data = "Synthetic(queries=40)"\nclients = 6\nrounds = 30\nhistory = 4\nlearner = "PDGD(sessions=3)"\n'
-        'attack = "CompromisedModel()"\nmalicious = 1\n'
-        '[sweep]\nseed = [1, 2]\nunlearning = ["FedEraser(sessions=2)", "FedEraser(sessions=1)", "Retrain()"]\n'
-        'leaving = ["malicious"]\n'
+        'data = "Synthetic(queries=40)"\nclients = 6\nrounds = 30\nhistory = 4\nlearner ='
+        ' "PDGD(sessions=3)"\nattack = "CompromisedModel()"\nmalicious = 1\n[sweep]\nseed = [1,'
+        ' 2]\nunlearning = ["FedEraser(sessions=2)", "FedEraser(sessions=1)",'
+        ' "Retrain()"]\nleaving = ["malicious"]\n'
     )
     swept = sweep(read_sweep(file).points, tmp_path / "runs", "grid", pool=Pool(2))
     assert not swept.failed and len(swept.made) == 6
     runs = load_runs(swept.record.path)
-    assert {run.fields["unlearning.sessions"] for run in runs if "unlearning.sessions" in run.fields} == {1, 2}
+    assert {
+        run.fields["unlearning.sessions"] for run in runs if "unlearning.sessions" in run.fields
+    } == {1, 2}
     assert len(load_runs(tmp_path / "runs")) == 8  # and the two that were left
 
 
@@ -261,8 +313,8 @@ def test_a_sweep_unlearns(tmp_path):
 def test_killed_for_good_and_resumed(tmp_path):
     e = replace(BASE, rounds=400, unlearning="Retrain()", leaving=((2,),), history=20)
     code = (
-        f"import foltr.learning; foltr.learning.CHECKPOINT_SECONDS = 0.0; from foltr.experiment import Experiment; "
-        f"Experiment(**{e.config()!r}).run({str(tmp_path)!r})"
+        "import foltr.runs.train; foltr.runs.train.CHECKPOINT_SECONDS = 0.0; from"
+        f" foltr.experiment import Experiment; Experiment(**{e.config()!r}).run({str(tmp_path)!r})"
     )
     for seconds in (4.0, 5.0):
         process = subprocess.Popen([sys.executable, "-c", code])
@@ -274,12 +326,18 @@ def test_killed_for_good_and_resumed(tmp_path):
     assert bits(e.run(tmp_path)) == bits(e.run())
     left = Run(base_of(e), tmp_path, 1)
     kept = history_of(left, left.result())
-    assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(axis=2).any(axis=1).all()
+    assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(
+        axis=2
+    ).any(axis=1).all()
 
 
 OTHERS = {
     "a rule with a trusted client": {"aggregator": "FLTrust(queries=5)"},
-    "a rule and attackers who remain": {"aggregator": "Krum(malicious=1)", "attack": "MinMax()", "malicious": 2},
+    "a rule and attackers who remain": {
+        "aggregator": "Krum(malicious=1)",
+        "attack": "MinMax()",
+        "malicious": 2,
+    },
     "false clicks": {"attack": "DataPoisoning()", "malicious": 2},
     "roaming attackers": {"attack": "CompromisedModel()", "malicious": 2, "roaming": True},
     "a part of the clients": {"aggregator": "Median()", "clients": 20, "participation": 0.5},

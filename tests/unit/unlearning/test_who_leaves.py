@@ -1,4 +1,5 @@
-"""Who may leave, and by which method: what cannot be is refused before anything runs, with the way out."""
+"""Who may leave, and by which method: what cannot be is refused before anything runs, with the way
+out."""
 
 from dataclasses import replace
 
@@ -7,10 +8,16 @@ import pytest
 
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.leaving import base_of, groups_of, left_of, remaining_of
 from foltr.seeds import stream
+from foltr.simulation.departures import base_of, groups_of, left_of, remaining_of
 
-SMALL = {"data": "Synthetic(queries=30)", "clients": 6, "rounds": 10, "learner": "PDGD(sessions=4)", "history": 2}
+SMALL = {
+    "data": "Synthetic(queries=30)",
+    "clients": 6,
+    "rounds": 10,
+    "learner": "PDGD(sessions=4)",
+    "history": 2,
+}
 LEAVING = {**SMALL, "unlearning": "FedEraser()", "leaving": ((1,),)}
 
 
@@ -68,10 +75,24 @@ def test_who_cannot_leave(leaving, message):
             {"unlearning": "FedRemove()", "optimizer": "Adam(lr=0.1)"},
             "takes single contributions out of a sum of means",
         ),
-        ({"unlearning": "FedRemove()", "dropout": 0.2}, r"with Mean\(\), SGD\(lr=1.0\), lost messages there is none"),
+        (
+            {"unlearning": "FedRemove()", "dropout": 0.2},
+            r"with Mean\(\), SGD\(lr=1.0\), lost messages there is none",
+        ),
         ({"unlearning": "GradientAscent()", "channel": "SecureSum(threshold=0.5)"}, "SecureSum"),
-        ({"unlearning": "Retrain()", "baseline": "LeastSquares()", "history": None}, "leave out unlearning"),
-        ({"attack": "CompromisedModel()", "malicious": 2, "roaming": True, "leaving": "malicious"}, "not roaming"),
+        (
+            {"unlearning": "Retrain()", "baseline": "LeastSquares()", "history": None},
+            "leave out unlearning",
+        ),
+        (
+            {
+                "attack": "CompromisedModel()",
+                "malicious": 2,
+                "roaming": True,
+                "leaving": "malicious",
+            },
+            "not roaming",
+        ),
     ],
 )
 def test_what_does_not_go_together(fields, message):
@@ -82,7 +103,12 @@ def test_what_does_not_go_together(fields, message):
 def test_without_a_history_some_can_be_unlearned_all_the_same():
     for method in ("Retrain()", "FineTune(rounds=3)"):
         Experiment(**{**LEAVING, "unlearning": method, "history": None})
-    rewards = {"learner": "ES()", "optimizer": "Adam(lr=0.001)", "history": None, "unlearning": "Retrain()"}
+    rewards = {
+        "learner": "ES()",
+        "optimizer": "Adam(lr=0.001)",
+        "history": None,
+        "unlearning": "Retrain()",
+    }
     assert Experiment(**{**LEAVING, **rewards}).run().final["rounds"] == 10
 
 
@@ -121,7 +147,15 @@ def test_a_client_that_was_never_asked(tmp_path):
 
 
 def test_a_client_whose_rounds_were_not_stored(tmp_path):
-    e = Experiment(**{**LEAVING, "clients": 50, "participation": 0.02, "history": 5, "unlearning": "FedRemove()"})
+    e = Experiment(
+        **{
+            **LEAVING,
+            "clients": 50,
+            "participation": 0.02,
+            "history": 5,
+            "unlearning": "FedRemove()",
+        }
+    )
     stored = {int(stream(1, "participation", t).sample(50, 1)[0]) for t in (0, 5)}
     asked = {int(stream(1, "participation", t).sample(50, 1)[0]) for t in range(10)}
     with pytest.raises(Mistake, match="took part in no round that was stored"):

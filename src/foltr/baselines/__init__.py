@@ -1,1 +1,0 @@
-"""Every file in this folder adds baselines: rankers trained on labels, as levels; `foltr.spec` finds them."""

@@ -1,1 +1,0 @@
-"""Every file in this folder adds channels: how updates reach the server; `foltr.spec` finds them."""

@@ -1,0 +1,121 @@
+"""Who stands out over many rounds: the arithmetic behind `Gated`. It is compiled; its plain
+definition stands beside it (`by_definition`), and `tests/unit/aggregators_gated` compares the
+two."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+
+from foltr.cohorts import middle, rows
+from foltr.core import Array
+
+WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
+# Of the mean square of all coordinates, added to that of each: a coordinate hardly ever used
+# weighs little.
+FLOOR = 0.01
+
+Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
+
+
+@cache
+def compiled() -> ModuleType:
+    """The kernels: numba is loaded when a rule first needs it, not with the package."""
+    from foltr.kernels import gated
+
+    return gated
+
+
+def copies(updates: Array) -> Array:
+    """Rows that are sent more than once, other than 0: (n,) bool. None, where more than half of
+    the rows are one and the same: then it is the majority that agrees."""
+    sent: dict[bytes, list[int]] = {}
+    for i, row in enumerate(updates):
+        sent.setdefault(row.tobytes(), []).append(i)
+    found = np.zeros(len(updates), bool)
+    if len(sent) < len(updates):
+        groups = [rows for rows in sent.values() if len(rows) > 1 and updates[rows[0]].any()]
+        if all(2 * len(rows) <= len(updates) for rows in groups):
+            found[[i for rows in groups for i in rows]] = True
+    return found
+
+
+def look(
+    updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array
+) -> Array:
+    """One round: who is to be left out, (n,) bool. `sums`, `tallies` and `scale` are brought up to
+    date.
+
+    updates (n, d), `single` (n,) bool those that are no copies; sums (n, d) and tallies (n, 4) of
+    the same clients, 0 for newcomers; scale (d + 2,) are the decayed sums of mean squares, of 1,
+    and of median energies."""
+    left_out = np.empty(len(updates), bool)
+    compiled().look(rows(updates), single, bounds, sums, tallies, scale, left_out)
+    return left_out
+
+
+def _look(
+    updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array
+) -> Array:
+    decay, limit, uneven, longest = bounds
+    d = updates.shape[1]
+
+    square = scale[:d] / scale[d] if scale[d] > 0.0 else _mean_square(updates[single])
+    floored = square + FLOOR * square.mean()
+    y = updates / np.sqrt(np.where(floored > 0.0, floored, np.inf))
+    energy = np.square(y).sum(axis=1)
+    trusted = single & (tallies[:, SCORE] <= 1.0)
+    away = y - y[trusted if trusted.any() else single].mean(axis=0)
+
+    said = energy[
+        single & (energy > 0.0)
+    ]  # who had nothing to send says nothing of how long updates are
+    level = float(np.median(said)) if len(said) else 0.0
+    top = longest**2 * max(level, scale[d + 1] / scale[d] if scale[d] > 0.0 else level)
+    long = (energy > top) & (top > 0.0)
+    away[long] *= np.sqrt(top / energy[long])[:, None]
+
+    sums[:] = decay * sums + away
+    tallies[:, WEIGHT] = decay * tallies[:, WEIGHT] + 1.0
+    tallies[:, SQUARES] = decay**2 * tallies[:, SQUARES] + 1.0
+    tallies[:, ENERGY] = decay**2 * tallies[:, ENERGY] + np.minimum(
+        np.square(away).sum(axis=1), energy
+    )
+    noise = np.median((tallies[:, ENERGY] / tallies[:, SQUARES])[single])
+    if noise > 0.0:
+        tallies[:, SCORE] = _scores(sums, tallies, noise, single, limit, uneven)
+
+    left_out = long | ~single | (tallies[:, SCORE] > 1.0)
+    if not left_out.all():
+        scale *= decay
+        scale += np.concatenate([_mean_square(updates[~left_out]), [1.0, level]])
+    return left_out
+
+
+def _scores(
+    sums: Array, tallies: Array, noise: float, single: Array, limit: float, uneven: float
+) -> Array:
+    weights = tallies[:, WEIGHT]
+
+    def apart(centre: Array) -> Array:
+        return np.square(sums - weights[:, None] * centre).sum(axis=1) / (
+            tallies[:, SQUARES] * noise
+        )
+
+    from_median = apart(middle((sums / weights[:, None])[single]))
+    group = single & (from_median <= np.sort(from_median[single])[single.sum() // 2])
+    for _ in range(2):  # first around the nearest half, then around all who are not suspected
+        distances = apart(sums[group].sum(axis=0) / weights[group].sum())
+        allowed = max(limit, uneven * np.median(distances[single]))
+        group = single & (distances <= allowed)
+    return distances / allowed
+
+
+def _mean_square(updates: Array) -> Array:
+    mean: Array = np.square(updates, dtype=np.float64).mean(axis=0)
+    return mean
+
+
+by_definition = SimpleNamespace(look=_look)

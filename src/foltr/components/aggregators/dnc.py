@@ -1,0 +1,67 @@
+"""Divide and conquer (Shejwalkar & Houmansadr, NDSS 2021)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.cohorts import outlier_scores, ranked, weighted_mean
+from foltr.core import Array, Cohort, Memory, Withheld, require
+from foltr.kinds import Assumes, NeedsMany, Remembering
+from foltr.seeds import Stream
+from foltr.spec import aggregator
+
+
+@aggregator
+@dataclass(frozen=True)
+class DnC(Assumes, NeedsMany, Remembering):
+    """The weighted mean of the clients that stand out least along the direction in which updates
+    vary most.
+
+    Each of `iterations` times: draw at most `coordinates` of the parameters, take there the top
+    right singular vector v of the updates minus their mean c, and drop the ceil(`strictness` x m)
+    clients with the largest <u_i - c, v>^2. Who is never dropped is averaged. `malicious` = m is
+    how many attackers are assumed. v is found by conjugate gradients from a random start. An
+    update that is no number is dropped beforehand."""
+
+    malicious: int = 1
+    strictness: float = 1.0
+    coordinates: int = 10_000
+    iterations: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.strictness > 0.0, f"strictness must be > 0, got {self.strictness}")
+        require(self.coordinates >= 1, f"coordinates must be >= 1, got {self.coordinates}")
+        require(self.iterations >= 1, f"iterations must be >= 1, got {self.iterations}")
+
+    @property
+    def dropped(self) -> int:
+        return math.ceil(self.strictness * self.malicious)
+
+    @property
+    def fewest(self) -> tuple[int, str]:
+        return self.dropped * self.iterations + 1, "n > iterations x ceil(strictness x m)"
+
+    def notes(self, n: int) -> tuple[str, ...]:
+        m = self.malicious
+        return (f"DnC assumes n > 2m = {2 * m}: here n = {n}, m = {m}",) if n <= 2 * m else ()
+
+    def init(self, dim: int) -> Memory:
+        return ()
+
+    def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
+        cohort = self.arrived(cohort)
+        cohort = cohort.only(np.isfinite(cohort.updates).all(axis=1))
+        n, d = cohort.updates.shape
+        kept = np.ones(n, bool)
+        for i in range(self.iterations):
+            draws = rng.at(i)
+            some = draws.sample(d, self.coordinates) if d > self.coordinates else slice(None)
+            scores = outlier_scores(cohort.updates[:, some], draws)
+            kept[ranked(scores)[max(0, n - self.dropped) :]] = False
+        if not kept.any():
+            raise Withheld(f"{self!r} kept none of {n} updates")
+        return weighted_mean(cohort.updates[kept], cohort.weights[kept]), memory

@@ -1,0 +1,54 @@
+"""FLTrust: believe clients as far as they agree with the server's own (Cao et al., NDSS 2021;
+arXiv:2012.13995)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.cohorts import in_order
+from foltr.core import Array, Cohort, require
+from foltr.kinds import Memoryless
+from foltr.spec import aggregator
+
+
+@aggregator
+@dataclass(frozen=True)
+class FLTrust(Memoryless):
+    """Believe clients as far as their updates point where the server's own does.
+
+    sum_i t_i (|g| / |u_i|) u_i / sum_i t_i with t_i = max(0, cos(u_i, g)), where g is the update
+    of a client that the server runs itself, on `queries` queries of its own. Every update is made
+    as long as g, and counts by its angle to it: more than a right angle is nothing. When nobody
+    agrees with g, the direction is 0. n equal updates give their direction with g's length, so
+    agreement is not kept. Weights do not matter."""
+
+    queries: int = 20
+
+    keeps_agreement = False
+
+    def __post_init__(self) -> None:
+        require(self.queries >= 1, f"queries must be >= 1, got {self.queries}")
+
+    @property
+    def trusted(self) -> int:
+        return self.queries
+
+    def combine(self, cohort: Cohort) -> Array:
+        require(
+            cohort.trusted is not None,
+            "FLTrust needs the update of a client that the server trusts",
+        )
+        updates, own = in_order(cohort).updates, np.asarray(cohort.trusted, np.float64)
+        length = np.sqrt(np.einsum("d,d->", own, own))
+        lengths = np.sqrt(np.einsum("nd,nd->n", updates, updates, dtype=np.float64))
+        usable = np.isfinite(lengths) & (lengths > 0.0)
+        if length == 0.0 or not usable.any():
+            return np.zeros(len(own))
+        updates, lengths = updates[usable], lengths[usable]
+        trust = np.maximum(0.0, np.einsum("nd,d->n", updates, own) / (lengths * length))
+        whole = trust.sum()
+        return np.einsum("n,nd->d", trust * length / lengths, updates) / (
+            whole if whole > 0.0 else 1.0
+        )

@@ -1,0 +1,39 @@
+"""What Min-Max and Min-Sum share: a step from the mean of known updates, as long as it goes
+unnoticed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+from foltr.components.attacks._crafting import alike, away, known, mean
+from foltr.core import Array, Cohort
+from foltr.kinds import ChangesMessages
+from foltr.seeds import Stream
+
+
+@dataclass(frozen=True)
+class AlongADirection(ChangesMessages):
+    """Every malicious client sends mu + gamma p: write `reach`."""
+
+    direction: Literal["std", "unit", "sign"] = "std"
+    knowledge: Literal["own", "all"] = "all"
+
+    @abstractmethod
+    def reach(self, known: Array, mu: Array, p: Array) -> float:
+        """gamma, from the known updates (k, d), their mean mu and the direction p (d,)."""
+
+    def fits(self, n: int, m: int) -> tuple[str, ...]:
+        alone, name = self.knowledge == "own" and m == 1, type(self).__name__
+        return (
+            (f"{name} is void: a single malicious client that knows one update sends it as it is",)
+            if alone
+            else ()
+        )
+
+    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+        updates = known(cohort, malicious, self.knowledge)
+        mu = mean(updates)
+        p = away(updates, mu, self.direction)
+        return alike(mu + self.reach(updates, mu, p) * p, int(malicious.sum()))

@@ -1,0 +1,49 @@
+"""What the attacks of Fang et al. on Krum and on Multi-Krum share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+from foltr.components.attacks._crafting import against_krum, alike
+from foltr.core import Array, Cohort, require
+from foltr.kinds import ChangesMessages
+from foltr.seeds import Stream
+
+
+@dataclass(frozen=True)
+class AgainstKrum(ChangesMessages):
+    """Every malicious client sends the model theta + lambda s: write `multi` and `unsure`."""
+
+    knowledge: Literal["own", "all"] = "own"
+    squared: bool = False
+    start: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.start > 0.0, f"start must be > 0, got {self.start}")
+
+    @property
+    @abstractmethod
+    def multi(self) -> bool:
+        """Whether it is Multi-Krum that is to pick all crafted models, not Krum one of them."""
+
+    @abstractmethod
+    def unsure(self, n: int, m: int) -> str | None:
+        """What is to be said of attackers who know only their own updates."""
+
+    def fits(self, n: int, m: int) -> tuple[str, ...]:
+        require(
+            n > 2 * m + 1,
+            f"{type(self).__name__} needs n > 2m + 1 clients, got m = {m} malicious of n = {n}",
+        )
+        note = self.unsure(n, m) if self.knowledge == "own" else None
+        return (
+            () if note is None else (f"{type(self).__name__} {note}: it sends the start as it is",)
+        )
+
+    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+        signs, scale = against_krum(
+            cohort, malicious, self.knowledge, self.multi, self.squared, self.start
+        )
+        return alike(scale * signs, int(malicious.sum()))

@@ -1,0 +1,102 @@
+"""Learners around another one whose clients keep some numbers of their own, added to the last of
+the parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+
+from foltr.core import Array, Learner, Ranker, Tell, User, require
+from foltr.errors import Mistake
+from foltr.seeds import Stream
+
+NOTHING = np.empty(0, np.float32)
+
+
+class Residual(ABC):
+    """Client c keeps r_c (p,), which belongs to the last p parameters, and begins with 0.
+
+    In a round it starts from the server's parameters with r_c added to the last p, learns an
+    update u from there, sends u with its last p numbers times `send`, and goes on with `keep` x
+    (r_c + the last p of u). The inner learner knows nothing of this: the parameters that it is
+    given are where the client starts, and FedProx (`mu`) pulls back to there, the client's own
+    part included."""
+
+    learner: Learner
+    rewards = 0
+
+    @property
+    @abstractmethod
+    def send(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def keep(self) -> float: ...
+
+    @abstractmethod
+    def kept(self, ranker: Ranker, d: int) -> int:
+        """How many of d parameters have a part of the client's own; refuses rankers where that
+        cannot be."""
+
+    def check(self) -> None:
+        name, inner = type(self).__name__, type(self.learner).__name__
+        rewards = (
+            f"{name} needs a learner that sends updates, and {inner} sends rewards: use PDGD()"
+        )
+        require(self.learner.rewards == 0, rewards)
+
+    @property
+    def sessions(self) -> int:
+        return self.learner.sessions
+
+    @property
+    def k(self) -> int:
+        return self.learner.k  # type: ignore[attr-defined]  # asked for only where there is a compiled twin
+
+    def remembered(self, ranker: Ranker, params: Array) -> Array:
+        name, inner = type(self).__name__, type(self.learner).__name__
+        twice = (
+            f"{inner} keeps numbers on the device already, and {name} would lose them: use one of"
+            " the two"
+        )
+        require(not len(self.learner.remembered(ranker, params)), twice)
+        return np.zeros(self.kept(ranker, len(params)), np.float32)
+
+    def personal(self, params: Array, memory: Array) -> Array:
+        start, shared = params.copy(), len(params) - len(memory)
+        start[shared:] += memory
+        return start
+
+    def learn(
+        self,
+        ranker: Ranker,
+        params: Array,
+        memory: Array,
+        user: User,
+        rng: Stream,
+        t: int,
+        tell: Tell,
+    ) -> tuple[Array, float, Array]:
+        start, shared = self.personal(params, memory), len(params) - len(memory)
+        update, weight, _ = self.learner.learn(ranker, start, NOTHING, user, rng, t, tell)
+        own = update[shared:]
+        sent = np.append(update[:shared], np.float32(self.send) * own)
+        return sent, weight, np.float32(self.keep) * (memory + own)
+
+    def decode(self, payloads: Array, params: Array) -> Array:
+        return self.learner.decode(payloads, params)
+
+    def in_ball(self, radius: float) -> Self:
+        own = (
+            f"{type(self).__name__} starts from weights of the client's own, which lie in no ball"
+            " of a privatizer"
+        )
+        raise Mistake(
+            f"{own}: updates could be larger than it counts on. Use one that clips (Laplace,"
+            " Gaussian)"
+        )
+
+    def luck(self, users: Stream, own: Stream) -> Stream:
+        return self.learner.luck(users, own)

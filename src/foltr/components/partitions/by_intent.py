@@ -1,0 +1,73 @@
+"""Type 1 of the thesis: document preferences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from foltr.core import ClickModel, require
+from foltr.metrics import ideal_dcg
+from foltr.seeds import stream
+from foltr.spec import partition
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population, iid
+
+
+@partition
+@dataclass(frozen=True)
+class ByIntent:
+    """The same queries and documents, judged by each client for an intent of its own: one client
+    per labelling.
+
+    Which client has which intent is drawn for every query: client c judges query q by labelling
+    p_q(c), where p_q is a random permutation. (Some intents have many more relevant documents than
+    others.) With `dealt='for good'` client c has intent c in all queries. With `iid`, the twin,
+    all clients judge alike: a document is as relevant as it is for any of the intents. Thesis 4.3.
+    """
+
+    dealt: Literal["per query", "for good"] = "per query"
+    iid: bool = False
+
+    def population(
+        self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
+    ) -> Population:
+        intents = len(data.labels)
+        one = (
+            "ByIntent: an intent partition without intents: the data has one labelling; take"
+            " Intents(path=...)"
+        )
+        require(intents > 1, one)
+        other = (
+            f"ByIntent: the data has {intents} intents, and there are {clients} clients: say"
+            f" clients={intents}"
+        )
+        require(clients == intents, other)
+        if self.iid:
+            labels = np.append(data.labels, data.labels.max(axis=0, keepdims=True), axis=0)
+            p = iid(replace(data, labels=labels), users, clients, sessions)
+            merged = np.full(data.queries, intents)
+            return replace(p, labelling=merged, ideals=ideal_dcg(labels[intents], data.offsets))
+        p = iid(data, users, clients, sessions)
+        draws = (
+            stream(seed, "intents").words(data.queries * intents).reshape(data.queries, intents)
+        )
+        dealt = np.argsort(draws, axis=1, kind="stable")  # (q, clients)
+        if self.dealt == "for good":
+            dealt = np.tile(np.arange(intents), (data.queries, 1))
+        ideals = np.stack(
+            [ideal_dcg(labels, data.offsets) for labels in data.labels]
+        )  # (intents, q)
+        return replace(
+            p,
+            starts=np.tile(p.starts, clients),
+            stops=np.tile(p.stops, clients),
+            labelling=dealt.T.ravel(),
+            ideals=ideals[dealt, np.arange(data.queries)[:, None]].T.ravel(),
+            first=np.arange(clients) * data.queries,
+            last=np.arange(1, clients + 1) * data.queries,
+        )
+
+    def most(self, sessions: int) -> int:
+        return sessions

@@ -1,0 +1,56 @@
+"""The partition that a data set brings along: whose query it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from foltr.core import ClickModel, require
+from foltr.errors import Mistake
+from foltr.seeds import stream
+from foltr.spec import partition
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population, iid
+
+
+@partition
+@dataclass(frozen=True)
+class ByUser:
+    """Each client is one of the users of the data, and searches what that user searched.
+
+    The data must say whose query it was (`Dataset.users`). With fewer clients than users, those
+    that take part are drawn at random. With `iid`, the twin, every client draws from the queries
+    of all users who take part."""
+
+    iid: bool = False
+
+    def population(
+        self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
+    ) -> Population:
+        if data.users is None:
+            no_users = "ByUser: the data does not say whose query it was"
+            raise Mistake(
+                f"{no_users}: take a source that gives Dataset.users, or another partition"
+            )
+        names, user = np.unique(data.users, return_inverse=True)
+        few = f"ByUser: the data has {len(names):,} users, and there are {clients:,} clients"
+        require(clients <= len(names), f"{few}: say clients={len(names)} or fewer")
+        drawn = stream(seed, "users").sample(len(names), clients)
+        queries = np.flatnonzero(np.isin(user, drawn))
+        queries = queries if self.iid else queries[np.argsort(user[queries], kind="stable")]
+        p, whose = iid(data, users, clients, sessions), user[queries]
+        return replace(
+            p,
+            starts=p.starts[queries],
+            stops=p.stops[queries],
+            labelling=p.labelling[queries],
+            ideals=p.ideals[queries],
+            first=p.first if self.iid else np.searchsorted(whose, drawn),
+            last=np.full(clients, len(queries))
+            if self.iid
+            else np.searchsorted(whose, drawn, side="right"),
+        )
+
+    def most(self, sessions: int) -> int:
+        return sessions

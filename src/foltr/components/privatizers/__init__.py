@@ -1,0 +1,1 @@
+"""Every file in this folder adds privatizers; `foltr.spec` finds them."""

@@ -1,0 +1,135 @@
+"""Gaussian noise on clipped updates: by each client, in shares, or by the server (McMahan et al.,
+ICLR 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.events import Event, GaussianNoise, Setting
+from foltr.kinds import Untouched
+from foltr.noise import normals
+from foltr.privacy.clipping import SLACK, fine_step, grid_step, on_grid, within
+from foltr.seeds import Stream
+from foltr.spec import privatizer
+
+FARTHEST = (
+    14.0  # standard deviations, for which the grid is made: a draw beyond has a chance below 1e-43
+)
+OFF = (
+    2.0**-28
+)  # of the logarithm of a probability, for each number that is drawn once; of each share:
+OFF_SHARE = 2.0**-31
+ADDED = 2.0**-52  # of a sum in float64, for each of its terms
+# in a share's standard deviation: with fewer, rounded shares would not add up to normal noise
+FEWEST_STEPS = 64.0
+
+
+@privatizer
+@dataclass(frozen=True)
+class Gaussian(Untouched):
+    """Normal noise on clipped updates: on each message, in shares, or by the server.
+
+    An update u is scaled to L2 norm at most `clip`; every number gets normal noise of standard
+    deviation s = noise x clip, at one of three places:
+
+    `where='client'`: s on each message, which nobody needs to be trusted for. 'shares': s /
+    sqrt(n) on each of a round's n messages, so that their sum carries s; the server must see only
+    the sum (SecureSum). 'server': s once, on the sum, by a server that is trusted; it clips again
+    what malicious clients may have sent."""
+
+    noise: float
+    clip: float
+    where: Literal["client", "shares", "server"] = "client"
+
+    revision: ClassVar[int] = (
+        2  # 1 drew normal variables that were off by 1e-7, with gaps on its grid
+    )
+
+    def __post_init__(self) -> None:
+        require(self.noise > 0.0, f"noise must be > 0, got {self.noise}")
+        require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
+        held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
+        require(
+            all(1e-30 <= size <= 1e30 for size in (self.clip, self.sd)), f"{held}, got {self!r}"
+        )
+
+    @property
+    def sd(self) -> float:
+        return self.noise * self.clip
+
+    @property
+    def even(self) -> bool:
+        return self.where != "client"
+
+    @property
+    def by_server(self) -> bool:
+        return self.where == "server"
+
+    def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
+        kept = within(payload, math.sqrt(np.square(payload, dtype=np.float64).sum()), self.clip)
+        if self.where == "server":
+            return kept.astype(np.float32)
+        sd, step = self.sent_sd(n), self.step(n)
+        noise = sd * normals(rng, len(payload))
+        if self.where == "shares":
+            return (on_grid(kept, step) + on_grid(noise, step)).astype(np.float32)
+        return on_grid(kept + noise, step).astype(np.float32)
+
+    def sent_sd(self, n: int) -> float:
+        """Of the noise on each of a round's n messages."""
+        return self.sd / (math.sqrt(n) if self.where == "shares" else 1.0)
+
+    def step(self, n: int) -> float:
+        """Of the grid on which the noise of a round of n clients is added."""
+        if self.where == "server":
+            return fine_step(self.sd / n, 16)
+        sd = self.sent_sd(n)
+        coarse = grid_step(self.clip + FARTHEST * sd, 18 if self.where == "client" else 23)
+        return coarse if self.where == "client" else max(coarse, fine_step(sd, 14))
+
+    def on_arrival(self, updates: Array) -> Array:
+        if self.where != "server":
+            return updates
+        lengths = np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
+        too_long = lengths > self.clip
+        if too_long.any():  # no honest client's is
+            updates = updates.astype(np.float64)
+            updates[too_long] *= (self.clip * (1.0 - SLACK) / lengths[too_long])[:, None]
+        return updates
+
+    def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
+        if self.where != "server":
+            return mean
+        step = self.step(n)
+        return on_grid(mean, step) + on_grid(self.sd / n * normals(rng, len(mean)), step)
+
+    def events(self, setting: Setting) -> tuple[Event, ...]:
+        moved, d, n = 2.0 * self.clip, setting.d, setting.cohort
+        step = self.step(n)
+        if self.where == "client":
+            return (GaussianNoise(self.sd, moved, seen="message", grid=step, off=d * OFF),)
+        if self.where == "server":
+            rounded = (
+                self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip
+            )  # of bare numbers, in a sum
+            return (
+                GaussianNoise(
+                    self.sd, moved + math.sqrt(d) * rounded, seen="model", grid=step, off=d * OFF
+                ),
+            )
+        steps = self.sent_sd(n) / step
+        off = d * (n * OFF_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
+        left = math.sqrt(setting.arriving / n)  # shares of those who dropped out are missing
+        return (
+            GaussianNoise(
+                self.sd * left, moved + math.sqrt(d) * step, seen="sum", grid=step, off=off
+            ),
+        )
+
+    def nominal(self) -> str:
+        return f"noise multiplier {self.noise:g} (standard deviation / clip), {self.where} noise"

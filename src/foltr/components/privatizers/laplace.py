@@ -1,0 +1,71 @@
+"""Laplace noise on each client's update: local differential privacy, whoever the server is (Dwork
+et al., TCC 2006)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.events import Event, LaplaceNoise, Setting
+from foltr.kinds import Untouched
+from foltr.noise import laplaces
+from foltr.privacy.clipping import SLACK, grid_step, on_grid, within
+from foltr.seeds import Stream
+from foltr.spec import privatizer
+
+FARTHEST = 37.0  # scales, for which the grid is made: 52 bits of a uniform draw reach no farther
+OFF = 2.0**-26  # of the logarithm of a probability, for each number
+
+
+@privatizer
+@dataclass(frozen=True)
+class Laplace(Untouched):
+    """Every message noisy enough by itself.
+
+    An update u is scaled to L1 norm at most `clip`, u min(1, clip / |u|_1), and every number gets
+    Laplace noise of scale 2 clip / epsilon.
+
+    Two updates differ by at most 2 clip, so a message is epsilon-private by itself: nobody needs
+    to be trusted. Clipping in L1, as the noise asks, is what FPDGD's L2 ball is not. The price: in
+    d dimensions the noise is far larger than any update, and only very many clients average it
+    out."""
+
+    epsilon: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
+        require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
+        held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
+        require(
+            all(1e-30 <= size <= 1e30 for size in (self.clip, self.scale)), f"{held}, got {self!r}"
+        )
+
+    def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
+        kept = within(payload, np.abs(payload).sum(dtype=np.float64), self.clip)
+        return on_grid(kept + self.scale * laplaces(rng, len(payload)), self.step).astype(
+            np.float32
+        )
+
+    @property
+    def scale(self) -> float:
+        return 2.0 * self.clip / self.epsilon
+
+    @property
+    def step(self) -> float:
+        return grid_step(self.clip + FARTHEST * self.scale)
+
+    def events(self, setting: Setting) -> tuple[Event, ...]:
+        off = max(
+            0.0, setting.d * OFF - SLACK * self.epsilon
+        )  # what clipping a little more does not pay for
+        return (
+            LaplaceNoise(
+                self.scale, 2.0 * self.clip, setting.d, seen="message", grid=self.step, off=off
+            ),
+        )
+
+    def nominal(self) -> str:
+        return f"epsilon = {self.epsilon:g} for a round, of each message by itself"

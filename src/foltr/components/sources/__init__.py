@@ -1,0 +1,1 @@
+"""Every file in this folder adds data sources; `foltr.spec` finds them."""

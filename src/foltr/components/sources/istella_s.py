@@ -1,0 +1,43 @@
+"""Istella-S LETOR: a sample of the queries of an Italian web search engine"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from foltr.data.collection import SPLITS, Collection
+from foltr.spec import source
+from foltr.world.dataset import Dataset
+
+
+@source
+@dataclass(frozen=True)
+class IstellaS:
+    """Istella-S: 33,018 queries, 3,408,630 documents, 220 raw features (hence normalised per
+    query), grades 0-4.
+
+    Some of its numbers are the largest of float64 and become the largest of float32. C. Lucchese,
+    F. M. Nardini, S. Orlando, R. Perego, F. Silvestri & S. Trani, Post-Learning Optimization of
+    Tree Ensembles for Efficient Ranking, SIGIR 2016."""
+
+    normalize: bool = True
+
+    collection: ClassVar[Collection] = Collection(
+        name="IstellaS",
+        about="Istella-S LETOR: a sample of the queries of an Italian web search engine",
+        home="Istella (https://istella.ai)",
+        terms="for non-commercial use, under the Istella LETOR licence agreement",
+        features=220,
+        grades=5,
+        files={"sample": {split: f"sample/{split}.txt" for split in SPLITS}},
+        published={"sample": (33_018, 3_408_630)},
+        folders=("istella-s-letor", "Istella-S", "IstellaS", "istella-s"),
+        # accepts copies of both kinds: with all features on each line, and without the zeros
+        sparse=True,
+        clip=True,
+    )
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return SPLITS
+
+    def load(self, split: str) -> Dataset:
+        return self.collection.load("sample", split, self.normalize)

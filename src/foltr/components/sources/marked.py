@@ -1,0 +1,77 @@
+"""Data in which every user has a feature of his own, so that one can see whether a ranker has
+forgotten him."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.components.sources.synthetic import Synthetic
+from foltr.core import require
+from foltr.data import cache
+from foltr.seeds import stream
+from foltr.spec import source
+from foltr.world.dataset import Dataset, padded
+from foltr.world.protocols import Source
+
+
+@source
+@dataclass(frozen=True)
+class Marked:
+    """The queries of another source, dealt out at random among users, each of whom has a mark: one
+    more feature.
+
+    Feature f + u is 1 in a `share` of the relevant documents of user u's training queries, and 0
+    everywhere else, as a word that one person alone uses would be. So only user u can teach a
+    ranker what his mark is worth, held-out queries have no marks, and a linear ranker that never
+    met him has a weight of exactly 0 there. For `partition='ByUser()'`."""
+
+    data: Source = Synthetic()
+    users: int = 10
+    share: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(1 <= self.users <= 1000, f"users must be in 1 .. 1000, got {self.users}")
+        require(0.0 < self.share <= 1.0, f"share must be in (0, 1], got {self.share}")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return self.data.splits
+
+    def load(self, split: str) -> Dataset:
+        data = self.data.load(split)
+        few = f"{data.queries} queries of {split} cannot be dealt out among {self.users} users"
+        require(data.queries >= self.users, few)
+        key = {"marked": [self.users, self.share, self.seed], "of": data.content, "split": split}
+        found = cache.kept(key, partial(self._write, data, split))
+        storage, users = found.arrays["storage"], found.arrays["users"]
+        return replace(
+            data,
+            storage=storage,
+            width=data.width + self.users,
+            users=users,
+            content=found.content,
+        )
+
+    def _write(self, data: Dataset, split: str, folder: Path) -> dict[str, Any]:
+        draws, f = stream(self.seed, "marks", split), data.width
+        order = np.argsort(draws.at(0).words(data.queries), kind="stable")
+        users = np.empty(data.queries, np.int32)
+        users[order] = np.arange(data.queries) % self.users
+        storage = np.zeros((data.documents, padded(f + self.users)), np.float32)
+        storage[:, :f] = data.features
+        if split == "train":
+            liked = (data.labels.max(axis=0) > 0) & (
+                draws.at(1).uniforms(data.documents) < self.share
+            )
+            storage[np.flatnonzero(liked), f + np.repeat(users, np.diff(data.offsets))[liked]] = (
+                1.0
+            )
+        np.save(folder / "storage.npy", storage)
+        np.save(folder / "users.npy", users)
+        return {"users": self.users}

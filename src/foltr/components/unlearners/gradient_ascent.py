@@ -1,0 +1,106 @@
+"""Projected gradient ascent (Halimi, Kadhe, Rawat & Baracaldo, arXiv:2207.05521)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from foltr.cohorts import lengths
+from foltr.core import Array, require
+from foltr.kinds import Forgets
+from foltr.spec import unlearner
+from foltr.world.protocols import Past, Phase
+
+
+@unlearner
+@dataclass(frozen=True)
+class GradientAscent(Forgets):
+    """Those who leave climb their own loss near the others' model, then the others go on for
+    `fine_tune` rounds.
+
+    The reference is the mean of the others' local models in the last stored round, for want of the
+    last: final + lr (mean of the remaining updates - mean of all). From it, for `rounds`, each
+    leaving client searches and sends minus its update, and the server's parameters are put back
+    into the L2 ball of `radius` around the reference. It needs the help of those who leave; with
+    `stored` they do not search: the server makes one such step along minus the sum of their last
+    `rounds` stored updates."""
+
+    rounds: int = 10
+    radius: float = 1.0
+    fine_tune: int = 100
+    stored: bool = False
+    subtracts = True
+
+    def __post_init__(self) -> None:
+        require(self.rounds >= 1, f"rounds must be >= 1, got {self.rounds}")
+        require(self.radius > 0.0, f"radius must be > 0, got {self.radius}")
+        require(self.fine_tune >= 0, f"fine_tune must be >= 0 rounds, got {self.fine_tune}")
+
+    @property
+    def stores(self) -> Literal["nothing", "norms", "updates"]:
+        return "updates"
+
+    @property
+    def handed(self) -> int:
+        """The last update, for the reference; the sum of the last ones."""
+        return 2 if self.stored else 1
+
+    def start(self, past: Past) -> Array:
+        centre = reference(past)
+        if not self.stored:
+            return centre
+        climb = np.zeros(len(centre))
+        for row in _last(past, self.rounds):
+            climb += _mean(past, row, past.leaving)
+        return in_ball(centre - past.step * climb, centre, self.radius)
+
+    def phases(self, past: Past) -> tuple[Phase, ...]:
+        centre = reference(past)
+
+        def away(updates: Array, clients: Array, t: int) -> Array:
+            return -updates
+
+        def back(params: Array) -> Array:
+            return in_ball(params, centre, self.radius)
+
+        climb = Phase(self.rounds, past.sessions, "leaving", away, back)
+        tune = Phase(self.fine_tune, past.sessions)
+        return (tune,) if self.stored else (climb, tune)
+
+
+def reference(past: Past) -> Array:
+    """The final parameters as if the last stored round of the leaving clients had been made
+    without them: (d,)"""
+    if not len(rows := _last(past, 1)):
+        return past.final
+    row, everybody = int(rows[0]), np.append(past.remaining, past.leaving)
+    return past.final + past.step * (
+        _mean(past, row, past.remaining) - _mean(past, row, everybody)
+    )
+
+
+def in_ball(params: Array, centre: Array, radius: float) -> Array:
+    """The nearest point of the L2 ball."""
+    far = float(lengths((params - centre)[None])[0])
+    return params if far <= radius else centre + (radius / far) * (params - centre)
+
+
+def _last(past: Past, count: int) -> Array:
+    """The last stored rounds in which any of the leaving clients took part, newest first."""
+    assert past.history is not None  # what it stores
+    return past.history.with_any(past.leaving)[::-1][:count]
+
+
+def _mean(past: Past, row: int, clients: Array) -> Array:
+    """The weighted mean of what these clients sent in a stored round: (d,), zero if none of them
+    took part."""
+    assert past.history is not None
+    own = past.history.took_part(row, clients)
+    if not len(own):
+        return np.zeros(len(past.final))
+    return (
+        np.einsum("n,nd->d", past.weights[own], past.history.sent(row, own))
+        / past.weights[own].sum()
+    )

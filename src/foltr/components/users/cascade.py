@@ -1,0 +1,88 @@
+"""Cascade click model with stops after clicks (Guo et al., WSDM 2009), as instantiated for online
+learning to rank by Hofmann et al. (Information Retrieval 16, 2013) and used since to study
+federated online learning to rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.kinds import Tabled
+from foltr.spec import click_model
+
+# kind -> number of grades -> (P(click | grade), P(stop | click, grade))
+TABLES: dict[str, dict[int, tuple[tuple[float, ...], tuple[float, ...]]]] = {
+    "perfect": {
+        2: ((0.0, 1.0), (0.0, 0.0)),
+        3: ((0.0, 0.5, 1.0), (0.0, 0.0, 0.0)),
+        5: ((0.0, 0.2, 0.4, 0.8, 1.0), (0.0, 0.0, 0.0, 0.0, 0.0)),
+    },
+    "navigational": {
+        2: ((0.05, 0.95), (0.2, 0.9)),
+        3: ((0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
+        5: ((0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
+    },
+    "informational": {
+        2: ((0.3, 0.7), (0.1, 0.5)),
+        3: ((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
+        5: ((0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
+    },
+    "poison": {
+        2: ((1.0, 0.0), (0.0, 0.0)),
+        3: ((1.0, 0.5, 0.0), (0.0, 0.0, 0.0)),
+        5: ((1.0, 0.8, 0.4, 0.2, 0.0), (0.0, 0.0, 0.0, 0.0, 0.0)),
+    },
+}
+
+
+@click_model
+@dataclass(frozen=True)
+class Cascade(Tabled):
+    """Scan from the top; click with P(click | grade); only after a click, stop with P(stop |
+    grade).
+
+    `kind` names a published table for 2, 3 or 5 grades; `kind='custom'` takes `click` and `stop`,
+    one number per grade."""
+
+    kind: Literal["perfect", "navigational", "informational", "poison", "custom"] = "perfect"
+    click: tuple[float, ...] | None = None
+    stop: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind != "custom":
+            require(
+                self.click is None and self.stop is None,
+                f"{self.kind!r} has its own tables: say kind='custom'",
+            )
+            return
+        require(
+            bool(self.click) and bool(self.stop),
+            "kind='custom' needs click and stop, one number per grade",
+        )
+        assert self.click is not None and self.stop is not None
+        require(
+            len(self.click) == len(self.stop),
+            f"click has {len(self.click)} grades, stop has {len(self.stop)}",
+        )
+        for p in (*self.click, *self.stop):
+            require(0.0 <= p <= 1.0, f"a click table holds probabilities, got {p}")
+
+    def tables(self, grades: int, depth: int) -> tuple[Array, Array]:
+        if self.click is not None and self.stop is not None:
+            require(
+                len(self.click) == grades,
+                f"the click table has {len(self.click)} grades, the data has {grades}",
+            )
+            click, stop = self.click, self.stop
+        else:
+            known = TABLES[self.kind]
+            need = (
+                f"a published {self.kind} table exists for {sorted(known)} grades, the data has"
+                f" {grades}: "
+            )
+            require(grades in known, need + "give Cascade(kind='custom', click=..., stop=...)")
+            click, stop = known[grades]
+        return np.tile(click, (depth, 1)), np.tile(stop, (depth, 1))  # (depth, grades) each

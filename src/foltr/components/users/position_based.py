@@ -1,0 +1,37 @@
+"""Position-based click model (Craswell et al., WSDM 2008; Richardson et al., WWW 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.components.users.cascade import TABLES
+from foltr.core import Array, require
+from foltr.kinds import Tabled
+from foltr.spec import click_model
+
+
+@click_model
+@dataclass(frozen=True)
+class PositionBased(Tabled):
+    """Click at rank i with (1/i)^eta x P(click | grade) of the perfect table, independently of
+    other ranks.
+
+    Nobody stops: the list is examined as far as attention reaches. `eta=0` has no position bias.
+    """
+
+    eta: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.eta >= 0.0, f"eta must be >= 0, got {self.eta}")
+
+    def tables(self, grades: int, depth: int) -> tuple[Array, Array]:
+        known = TABLES["perfect"]
+        require(
+            grades in known,
+            f"the perfect table exists for {sorted(known)} grades, the data has {grades}",
+        )
+        seen = (1.0 / np.arange(1, depth + 1)) ** self.eta  # (depth,)
+        click = seen[:, None] * np.array(known[grades][0])
+        return click, np.zeros_like(click)

@@ -1,0 +1,102 @@
+"""An experiment's entry in the privacy ledger: what its parts, sizes and numbers of rounds make of
+each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from foltr.core import require
+from foltr.experiment import Experiment
+from foltr.federation import participants
+from foltr.compatibility import setting_of
+from foltr.privacy.accounting import described
+from foltr.events import Conditions
+from foltr.privacy.ledger import Ledger, ledger
+from foltr.seeds import stream
+from foltr.simulation.malicious import Malicious
+
+# rounds (of 500 clients) whose draws are counted; beyond, everybody is taken to take part always
+COUNTED = 50_000
+DELTA = 1e-5
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What the draws of an experiment expose its clients to: the most of any of its rounds, or of
+    any client."""
+
+    times: int  # rounds in which the client that is asked most often takes part
+    malicious: int  # clients of one round
+
+    def or_worse(self, other: Exposure) -> Exposure:
+        return Exposure(max(self.times, other.times), max(self.malicious, other.malicious))
+
+
+def ledger_of(
+    e: Experiment,
+    features: int,
+    delta: float = DELTA,
+    colluding: int = 0,
+    exposure: Exposure | None = None,
+) -> Ledger:
+    """`colluding`: clients of a round who tell the adversary their shares of the noise, besides
+    the malicious ones. `exposure` stands for experiments that differ in their draws."""
+    params, users = e.ranker.init(features, stream(0)), stream(0, "users")
+    d, found = len(params), exposure or exposure_of(e)
+    shared = e.learner.luck(users, stream(0, "own")) is not users
+    withstands, setting = (
+        None if e.channel is None else e.channel.withstands(e.cohort)
+    ), setting_of(e, d)
+    if withstands is not None and any(
+        event.seen != "message" for event in described(e.privacy, setting)
+    ):
+        opened = (
+            f"{colluding:,} of {e.cohort:,} clients could open every message of"
+            f" {type(e.channel).__name__} together"
+        )
+        require(
+            colluding <= withstands,
+            f"{opened} (it withstands {withstands:,}): then nothing would be promised",
+        )
+    given = Conditions(
+        setting,
+        e.rounds,
+        found.times,
+        # malicious clients know whether they were drawn
+        clients=e.clients if e.attack is None else e.cohort,
+        withstands=withstands,
+        seed_is_shared=shared,
+        remembers=len(e.device_learner.remembered(e.ranker, params)) > 0,
+        separate=getattr(e.learner, "separate_searches", False),
+        colluding=colluding,
+        malicious=found.malicious,
+        overheard=e.attack is not None and e.attack.overhears,
+        unbounded=e.attack is not None and e.attack.rewrites,
+    )
+    return ledger(e.privacy, given, delta)
+
+
+def exposure_of(e: Experiment) -> Exposure:
+    if e.participation == 1.0 or e.rounds * (1.0 + e.clients / 500) > COUNTED:
+        return Exposure(e.rounds, min(e.malicious, e.cohort))
+    return _exposure(e.clients, e.participation, e.seed, e.rounds, e.malicious, e.roaming)
+
+
+@cache
+def _exposure(
+    clients: int, participation: float, seed: int, rounds: int, malicious: int, roaming: bool
+) -> Exposure:
+    asked, most, lying = (
+        np.zeros(clients, np.int64),
+        0,
+        Malicious(clients, malicious, roaming, seed),
+    )
+    for t in range(rounds):
+        there = participants(clients, participation, seed, t)
+        asked[there] += 1
+        if malicious:
+            most = max(most, int(np.count_nonzero(lying(t, there))))
+    return Exposure(int(asked.max()), most)

@@ -1,0 +1,326 @@
+"""A run on disk: config, metrics per round, checkpoints, environment. Atomic, resumable, plain
+files.
+
+config.toml       every field; `foltr run` takes it
+environment.json  identity, versions, machine, commit
+checkpoint.npz    while it runs: all that the rest of the run depends on
+metrics.csv       one row per round, empty where a round was not evaluated
+params.npy        final parameters, float64, as the server holds them
+queries.csv       when asked: the final ranker on each held-out query
+failed.json       why the last attempt failed, until the next one
+result.json       final measures, and sums of the files; written last: a folder with it is whole
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from foltr.core import Array, Cohort, Observed
+from foltr.errors import Mistake, did_you_mean, shown
+from foltr.federation import State
+from foltr.system.files import content_of, is_plain_name, regular, text_of, told, write_whole
+from foltr.system.table import Tidy
+from foltr.spec import check_extent
+
+# raised whenever a change alters the bits of results, so that old runs are not taken for new ones
+RESULTS = 1
+SUMS = "sums"  # in result.json: of the files that belong to it
+SUMMED = {"params.npy", "metrics.csv", "config.toml", "environment.json", "result"}  # at least
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    BadZipFile,
+    zlib.error,
+    csv.Error,
+)
+ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
+
+
+class Curve(NamedTuple):
+    rounds: Array
+    values: Array
+
+
+@dataclass
+class Metrics:
+    """What was measured: `online` in every round, `offline` in those that were evaluated (0 =
+    before the first)."""
+
+    online: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ONLINE})
+    evaluated: list[int] = field(default_factory=list)
+    offline: dict[str, list[float]] = field(default_factory=dict)
+
+    def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
+        """A round's online measures; NaN where nobody may know them (real clients)."""
+        online, total = self.online, np.add.reduce
+        n = 0 if observed is None else len(observed.ndcg)
+        online["online_ndcg@10"].append(
+            float("nan") if observed is None else float(total(observed.ndcg)) / n
+        )
+        online["maxrr"].append(
+            float("nan") if observed is None else float(total(observed.max_rr)) / n
+        )
+        online["interactions"].append(float(total(cohort.weights)))
+
+    def evaluate(self, t: int, measures: dict[str, float]) -> None:
+        self.evaluated.append(t)
+        for name, value in measures.items():
+            self.offline.setdefault(name, []).append(value)
+
+    def curve(self, name: str) -> Curve:
+        if name in self.online:
+            return Curve(np.arange(1, len(self.online[name]) + 1), np.array(self.online[name]))
+        if name in self.offline:
+            return Curve(np.array(self.evaluated), np.array(self.offline[name]))
+        raise Mistake(
+            f"no curve is called {name!r}: {did_you_mean(name, [*self.online, *self.offline])}"
+        )
+
+    def csv(self) -> str:
+        at = {t: i for i, t in enumerate(self.evaluated)}
+        lines = [",".join(["round", *self.online, *self.offline])]
+        for t in range(len(self.online["interactions"]) + 1):
+            online = [repr(values[t - 1]) if t else "" for values in self.online.values()]
+            offline = [repr(values[at[t]]) if t in at else "" for values in self.offline.values()]
+            lines.append(",".join([str(t), *online, *offline]))
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def from_csv(cls, text: str) -> Metrics:
+        """What `csv` wrote. Columns that are empty before the first round are online ones,
+        whatever their names."""
+        names, *rows = (line.split(",") for line in text.splitlines())
+        if any(len(row) != len(names) for row in rows):
+            raise ValueError("metrics.csv has lines that are too short")
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        rounds = columns.pop("round")
+        online = {
+            name: [float(v) for v in values[1:]]
+            for name, values in columns.items()
+            if not values[0]
+        }
+        at = [i for i, value in enumerate(columns["ndcg@10"]) if value]
+        offline = {
+            name: [float(values[i]) for i in at] for name, values in columns.items() if values[0]
+        }
+        return cls(online, [int(rounds[i]) for i in at], offline)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One run's folder."""
+
+    path: Path
+
+    def create(self) -> None:
+        with told(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    def open(self, files: dict[str, str]) -> None:
+        (self.path / "failed.json").unlink(missing_ok=True)
+        for name, content in files.items():
+            write_whole(self.path / name, content)
+
+    def checkpoint(
+        self, state: State, memory: Array, metrics: Metrics, seconds: tuple[float, float]
+    ) -> None:
+        arrays = {
+            "params": state.params,
+            "t": np.array(state.t),
+            "withheld": np.array(state.withheld),
+            "seconds": np.array(seconds),
+            "memory": memory,
+            "evaluated": np.array(metrics.evaluated, np.int64),
+            **{f"aggregator.{i}": part for i, part in enumerate(state.aggregator)},
+            **{f"optimizer.{i}": part for i, part in enumerate(state.optimizer)},
+            **{f"online.{name}": np.array(values) for name, values in metrics.online.items()},
+            **{f"offline.{name}": np.array(values) for name, values in metrics.offline.items()},
+        }
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        write_whole(self.path / "checkpoint.npz", buffer.getvalue())
+
+    def resume(self) -> tuple[State, Array, Metrics, tuple[float, float]] | None:
+        """What `checkpoint` wrote, or None if there is nothing."""
+        file = self.path / "checkpoint.npz"
+        if not file.exists():
+            return None
+        try:
+            with regular(file) as opened, np.load(opened, allow_pickle=False) as stored:
+                return _resumed(dict(stored))
+        except UNREADABLE as error:
+            raise Mistake(
+                f"{file} cannot be read ({why(error)}): delete it to start this run again"
+            ) from None
+
+    def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
+        buffer = io.BytesIO()
+        np.save(buffer, params, allow_pickle=False)
+        files = {"params.npy": buffer.getvalue(), "metrics.csv": metrics.csv().encode()}
+        for name, content in files.items():
+            write_whole(self.path / name, content)
+        files |= {
+            name: (self.path / name).read_bytes() for name in ("config.toml", "environment.json")
+        }
+        files["result"] = _canonical(final)
+        sums = {name: _sum(content) for name, content in files.items()}
+        write_whole(
+            self.path / "result.json",
+            json.dumps({**final, SUMS: sums}, indent=1, allow_nan=False) + "\n",
+        )
+        (self.path / "checkpoint.npz").unlink(missing_ok=True)
+
+    def final(self) -> dict[str, Any] | None:
+        """The final measures, every file checked to be as it was written; None if the run is not
+        finished."""
+        file = self.path / "result.json"
+        if not file.exists():
+            return None
+        with self._readable():
+            final = json.loads(text_of(file))
+            if SUMS not in final:
+                raise Mistake(
+                    f"{self.path} was made by an earlier foltr, which kept no sums of its files"
+                )
+            sums = dict(final.pop(SUMS))
+            if not set(sums) >= SUMMED:
+                raise ValueError("sums are missing")
+            if other := [name for name in sums if not is_plain_name(name)]:
+                raise ValueError(f"{shown(other[0])} is no name of a file in the folder")
+            for name, written in sums.items():
+                content = _canonical(final) if name == "result" else content_of(self.path / name)
+                if _sum(content) != written:
+                    raise ValueError(f"{name} is not as it was written")
+            check_extent(final)
+            float(final["seconds"]), int(final["rounds"])
+        return dict(final)
+
+    def finished(self) -> tuple[Array, Metrics, dict[str, Any]] | None:
+        """What `finish` wrote, or None if the run is not whole."""
+        final = self.final()
+        if final is None:
+            return None
+        with self._readable():
+            return self.params(), self.metrics(), final
+
+    def params(self) -> Array:
+        with regular(self.path / "params.npy") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+    def environment(self) -> dict[str, Any]:
+        with self._readable():
+            return dict(json.loads(text_of(self.path / "environment.json")))
+
+    def metrics(self) -> Metrics:
+        with self._readable():
+            return Metrics.from_csv(text_of(self.path / "metrics.csv"))
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except UNREADABLE as error:
+            raise Mistake(
+                f"{self.path} cannot be read ({why(error)}): if it is damaged, delete it"
+            ) from None
+
+    def fail(self, error: str, details: str) -> None:
+        """Why the last attempt came to nothing; the next one forgets it."""
+        self.create()
+        write_whole(
+            self.path / "failed.json",
+            json.dumps({"error": error, "details": details}, indent=1) + "\n",
+        )
+
+    def failure(self) -> str | None:
+        try:
+            return str(json.loads(text_of(self.path / "failed.json"))["error"])
+        except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            return f"failed.json cannot be read ({why(error)})"
+
+    def keep_queries(self, ids: list[str], names: tuple[str, ...], values: Array) -> None:
+        """The final ranker on each held-out query, values (q, measures); empty where a measure is
+        undefined."""
+        known = [
+            [None if np.isnan(value) else value for value in column]
+            for column in values.T.tolist()
+        ]
+        write_whole(
+            self.path / "queries.csv",
+            Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv(),
+        )
+
+    def queries(self) -> list[dict[str, Any]]:
+        """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
+        file = self.path / "queries.csv"
+        if not file.exists():
+            return []
+        try:
+            names, *rows = csv.reader(io.StringIO(text_of(file), newline=""))
+            table = [dict(zip(names, row, strict=True)) for row in rows]
+            return [
+                {
+                    name: value if name == "query" else float(value) if value else None
+                    for name, value in row.items()
+                }
+                for row in table
+            ]
+        except UNREADABLE as error:
+            raise Mistake(
+                f"{file} cannot be read ({why(error)}): delete it and ask for it again"
+            ) from None
+
+
+def _canonical(final: dict[str, Any]) -> bytes:
+    return json.dumps(final, sort_keys=True).encode()
+
+
+def _sum(content: bytes) -> str:
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def why(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _resumed(arrays: dict[str, Array]) -> tuple[State, Array, Metrics, tuple[float, float]]:
+    """What `Folder.checkpoint` put into its arrays."""
+
+    def family(name: str) -> dict[str, Array]:
+        return {
+            key[len(name) + 1 :]: part
+            for key, part in arrays.items()
+            if key.startswith(f"{name}.")
+        }
+
+    def memory_of(name: str) -> tuple[Array, ...]:
+        return tuple(family(name)[str(i)] for i in range(len(family(name))))
+
+    rounds = int(arrays["t"]), int(arrays.get("withheld", 0))
+    state = State(arrays["params"], memory_of("aggregator"), memory_of("optimizer"), *rounds)
+    online = {name: part.tolist() for name, part in family("online").items()}
+    offline = {name: part.tolist() for name, part in family("offline").items()}
+    metrics = Metrics(online, arrays["evaluated"].tolist(), offline)
+    made, busy = arrays["seconds"].tolist()
+    return state, arrays["memory"], metrics, (made, busy)

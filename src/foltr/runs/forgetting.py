@@ -1,0 +1,170 @@
+"""What is left of clients who were unlearned: how near the ranker is to one that never knew them.
+
+Retrainings of different luck say what "as if they had never been there" looks like, and how much
+of any distance from it is luck. No client must have been poisoned for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foltr.core import Array, Ranker
+from foltr.runs.unlearn import own_ndcg
+from foltr.simulation.departures import groups_of, remaining_of
+from foltr.runs.result import Result
+from foltr.ranking import scored
+from foltr.world.population import Population
+from foltr.cohorts import cosine
+
+if TYPE_CHECKING:
+    from foltr.runs.run import Run
+
+FEWEST = 3  # retrainings that tell how far luck goes
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Where an unlearned ranker stands between the one that knew the clients (1) and retrained
+    ones (0).
+
+    With b, u and r_1 .. r_k the opinions before, after, and of k retrainings of different luck:
+    left = mean_{i != j} <u - r_i, b - r_j> / mean_{i != j} <b - r_i, b - r_j>. As no luck is in
+    both factors, the numerator is <E u - E r, b - E r> on average, and one more retraining stands
+    at 0. (With the same r in both factors it would stand at 1/2 wherever clients leave no trace,
+    since all distances are luck then.)"""
+
+    # None where the ranker before is no further from retrained ones than they are from each other
+    left: float | None
+    retrained: tuple[float, ...]  # where each retrained ranker stands, by the others
+    # the part of the squared distance from before to retrained that is more than the luck of one
+    # run
+    visible: float
+
+    @classmethod
+    def of(cls, before: Array, after: Array, retrained: Sequence[Array]) -> Trace:
+        whole = across(before, before, retrained)
+        pairs = [np.square(r - s).sum() for i, r in enumerate(retrained) for s in retrained[:i]]
+        # what `whole` would be if `before` were one more retraining
+        luck = float(sum(pairs)) / len(pairs) / 2.0
+        if whole <= luck:
+            return cls(None, (), 0.0)
+        others = [[*retrained[:i], *retrained[i + 1 :]] for i in range(len(retrained))]
+        stand = tuple(
+            across(r, before, rest) / whole for r, rest in zip(retrained, others, strict=True)
+        )
+        return cls(across(after, before, retrained) / whole, stand, 1.0 - luck / whole)
+
+
+def across(one: Array, other: Array, retrained: Sequence[Array]) -> float:
+    """The mean of <one - r, other - s> over all pairs of different retrainings r and s."""
+    k, total = len(retrained), np.sum(retrained, axis=0)
+    same = sum(float(((one - r) * (other - r)).sum()) for r in retrained)
+    return (float(((k * one - total) * (k * other - total)).sum()) - same) / (k * (k - 1))
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """The documents of those who leave, block by block, and the features that no document of
+    others has."""
+
+    docs: Array  # (n, f)
+    offsets: Array  # (blocks + 1,)
+    own: Array  # (f,) bool
+
+    @classmethod
+    def of(cls, p: Population, leaving: Array, remaining: Array) -> Theirs:
+        ranges = sorted({(int(p.first[c]), int(p.last[c])) for c in leaving.tolist()})
+        blocks = np.concatenate([np.arange(first, last) for first, last in ranges])
+        rows = np.concatenate(
+            [
+                p.rows[start:stop]
+                for start, stop in zip(p.starts[blocks], p.stops[blocks], strict=True)
+            ]
+        )
+        offsets = np.append(0, np.cumsum(p.stops[blocks] - p.starts[blocks]))
+        shared = np.zeros(p.data.documents, bool)
+        for c in remaining.tolist():
+            shared[p.held(c)[0]] = True
+        docs = p.data.storage[rows][:, : p.data.width]
+        own = np.zeros(p.data.width, bool)
+        if not shared[rows].all():
+            own = (docs != 0.0).any(axis=0) & ~(
+                p.data.storage[shared][:, : p.data.width] != 0.0
+            ).any(axis=0)
+        return cls(docs, offsets, own)
+
+    def opinions(self, ranker: Ranker, params: Array) -> Array:
+        """What a ranker thinks of the documents: their scores, centred and scaled to length 1
+        within each block, so that only what changes a ranking counts, and each block alike. Zero
+        where all scores are equal."""
+        centred, sizes = self._centred(self._scores(ranker, params, self.docs))
+        return centred / np.where(sizes > 0.0, sizes, 1.0)
+
+    def mark(self, ranker: Ranker, params: Array) -> float | None:
+        """By how much their own features raise the scores of the documents that have one, in
+        standard deviations of the scores within a block; None if no feature is theirs alone."""
+        marked = (self.docs[:, self.own] != 0.0).any(axis=1)
+        if not marked.any():
+            return None
+        without = self.docs.copy()
+        without[:, self.own] = 0.0
+        scores, less = self._scores(ranker, params, self.docs), self._scores(
+            ranker, params, without
+        )
+        spread = float(np.sqrt(np.square(self._centred(scores)[0]).mean()))
+        return float((scores - less)[marked].mean()) / spread if spread > 0.0 else 0.0
+
+    @staticmethod
+    def _scores(ranker: Ranker, params: Array, docs: Array) -> Array:
+        return np.asarray(scored(ranker, params.astype(np.float32), docs), np.float64)
+
+    def _centred(self, scores: Array) -> tuple[Array, Array]:
+        """Scores less the mean of their block, and the length of their block's; rounding counts
+        for nothing."""
+        lengths, starts = np.diff(self.offsets), self.offsets[:-1]
+        centred = scores - np.repeat(np.add.reduceat(scores, starts) / lengths, lengths)
+        sizes = np.sqrt(np.add.reduceat(np.square(centred), starts))
+        sizes = np.where(sizes > 1e-6 * np.maximum.reduceat(np.abs(scores), starts), sizes, 0.0)
+        return centred, np.repeat(sizes, lengths)
+
+
+def compared(
+    run: Run, before: Result, after: Result, retrained: Sequence[Result]
+) -> dict[str, Any]:
+    """All that can be said of an unlearned ranker beside the one before and retrained ones:
+    distances are to the first of those."""
+    e, clients, goal = run.experiment, np.array(groups_of(run.experiment)[-1]), retrained[0].params
+    theirs = Theirs.of(run.population, clients, remaining_of(e))
+    rankers = {
+        "before": before,
+        "after": after,
+        **{f"retrained {i}": each for i, each in enumerate(retrained, 1)},
+    }
+    told: dict[str, Any] = {
+        "ndcg@10": {name: each.final["ndcg@10"] for name, each in rankers.items()},
+        "own_ndcg@10": {
+            name: own_ndcg(run, clients, each.params) for name, each in rankers.items()
+        },
+        "mark": {name: theirs.mark(e.ranker, each.params) for name, each in rankers.items()},
+        "distance": {
+            name: float(np.sqrt(np.square(each.params - goal).sum()))
+            for name, each in rankers.items()
+        },
+        "cosine": {name: cosine(each.params, goal) for name, each in rankers.items()},
+        "runs": {
+            name: None if each.folder is None else each.folder.name
+            for name, each in rankers.items()
+        },
+    }
+    if len(retrained) >= FEWEST:
+        thoughts = [theirs.opinions(e.ranker, each.params) for each in rankers.values()]
+        trace = Trace.of(thoughts[0], thoughts[1], thoughts[2:])
+        told["influence"] = {
+            "left": trace.left,
+            "retrained": list(trace.retrained),
+            "visible": trace.visible,
+        }
+    return told

@@ -1,0 +1,58 @@
+"""A look at an experiment and its data before it runs: what must be, and what a reader of the
+results should know."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foltr.core import require
+from foltr.world.dataset import Dataset
+from foltr.experiment import Experiment
+from foltr.compatibility import remarks
+from foltr.components.learners.es import ES
+from foltr.components.optimizers.sgd import SGD
+from foltr.world.population import Population
+from foltr.runs.setup import population_of
+
+
+def people_of(e: Experiment, train: Dataset, test: Dataset) -> Population:
+    """Who searches, if the experiment can be run on this data. Every command that runs an
+    experiment or promises something of it asks here: what a run refuses, no command promises."""
+    agree(train, test, type(e.data).__name__)
+    return population_of(e, train)
+
+
+def agree(train: Dataset, test: Dataset, source: str) -> None:
+    """Kernels trust that both splits have the same features and grades, and labels that are such
+    grades."""
+    shapes = f"features {train.width} and {test.width}, grades {train.grades} and {test.grades}"
+    same = train.width == test.width and train.grades == test.grades
+    require(same, f"{source}: train and test do not fit together: {shapes}")
+    for name, data in (("train", train), ("test", test)):
+        low, high = int(data.labels.min()), int(data.labels.max())
+        wrong = (
+            f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .."
+            f" {data.grades - 1}"
+        )
+        require(0 <= low and high < data.grades, wrong)
+
+
+def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
+    """What a reader of the results should know."""
+    notes, size = list(remarks(e)), float(np.abs(train.features[:2000]).max())
+    if e.baseline is None and type(e.learner) is ES and type(e.optimizer) is SGD:
+        adam = f"ES is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
+        notes.append(f"{adam}: add --optimizer 'Adam(lr=0.001)'")
+    if size > 10.0:
+        notes.append(
+            f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True"
+        )
+    if train.content == test.content:
+        notes.append("this source has no held-out queries: measured on the training queries")
+    if not test.labels[0].any():
+        notes.append("no held-out query has a relevant document: nDCG and MRR are undefined")
+    if len(train.labels) > 1:
+        notes.append(
+            f"judged by each of {len(train.labels)} labellings; merged: relevant in any of them"
+        )
+    return tuple(notes)

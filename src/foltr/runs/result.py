@@ -1,0 +1,68 @@
+"""What a run tells: while it goes on, and in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array, require
+from foltr.experiment import Experiment
+from foltr.components.rankers.linear import Linear
+from foltr.runs.folder import Curve, Metrics
+from foltr.runs.trained import TrainedRanker
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher sees after each round."""
+
+    experiment: Experiment
+    t: int  # rounds done
+    began: int  # rounds that were done when this process took over
+    rounds: int  # in all
+    metrics: Metrics
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    experiment: Experiment
+    params: Array  # (d,) float64, as the server holds them
+    metrics: Metrics
+    final: dict[str, Any]
+    folder: Path | None
+    features: int
+    found: bool = False  # in the folder of an earlier run, finished, and not made again
+
+    def __repr__(self) -> str:
+        told = ", ".join(
+            f"{name}={self.final[name]!r}"
+            for name in ("ndcg@10", "online", "interactions", "seconds")
+        )
+        return f"Result({told}, folder={str(self.folder)!r})"
+
+    def curve(self, name: str) -> Curve:
+        """`rounds, values = result.curve("ndcg@10")`; also mrr@10, expected_maxrr, online_ndcg@10,
+        maxrr."""
+        return self.metrics.curve(name)
+
+    @property
+    def trained(self) -> TrainedRanker:
+        """The ranker: to rank new documents with, to save, to export."""
+        baseline = self.experiment.baseline
+        if baseline is not None:
+            other = (
+                f"{type(baseline).__name__} is no ranker of foltr: its params are the bytes of its"
+                " own model"
+            )
+            require(self.params.dtype != np.uint8, other)
+            return TrainedRanker(Linear(), self.params.astype(np.float32), self.features)
+        return TrainedRanker(self.experiment.ranker, self.params.astype(np.float32), self.features)
+
+
+def known(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if np.isnan(value) else value

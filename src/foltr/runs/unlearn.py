@@ -1,0 +1,329 @@
+"""Unlearning as a run: from the run that clients leave, through an unlearner's phases, to a ranker
+without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foltr.runs.lock import Claim
+from foltr.core import Array, Cohort, Memory, Optimizer, require
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.federation import Rewrite, Server, cohort_size, participants
+from foltr.world.history import History
+from foltr.runs.interruptions import Interruptions
+from foltr.runs.train import Stage, concluded, follow, mean_known
+from foltr.simulation.departures import groups_of, remaining_of
+from foltr.runs.result import Result
+from foltr.runs.account import ledger_of
+from foltr.seeds import Stream, key, stream
+from foltr.world.population import Population
+from foltr.runs.setup import delivery_of, engine_of, warmed
+from foltr.world.protocols import Past, Phase, Unlearner
+
+if TYPE_CHECKING:
+    from foltr.runs.run import Run
+
+NUMBER = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A round's messages after clients have changed them as a phase says; malicious ones have put
+    theirs in before."""
+
+    before: Rewrite | None
+    send: Callable[[Array, Array, int], Array]
+    first: int  # round of the phase
+    name: str
+
+    def __call__(self, cohort: Cohort, params: Array, t: int, rng: Stream) -> Cohort:
+        sent = cohort if self.before is None else self.before(cohort, params, t, rng)
+        updates = np.asarray(self.send(sent.updates, sent.clients, t - self.first))
+        given = f"{self.name} sends {updates.shape} instead of {sent.updates.shape}"
+        require(updates.shape == sent.updates.shape, given)
+        require(
+            bool(np.isfinite(updates).all()), f"round {t}: {self.name} sends what is not finite"
+        )
+        return sent.sending(updates.astype(np.float32, copy=False))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An optimizer after whose steps the server keeps something else."""
+
+    optimizer: Optimizer
+    keep: Callable[[Array], Array]
+
+    def init(self, dim: int) -> Memory:
+        return self.optimizer.init(dim)
+
+    def __call__(self, params: Array, direction: Array, memory: Memory) -> tuple[Array, Memory]:
+        stepped, memory = self.optimizer(params, direction, memory)
+        return self.keep(stepped), memory
+
+
+def forget(run: Run, interruptions: Interruptions, claim: Claim | None) -> Result:
+    """The rounds of an unlearner: a stage for each of its phases."""
+    e, unlearner = run.experiment, unlearner_of(run.experiment)
+    base, before = run.base
+    past = past_of(
+        run, history_of(base, before) if unlearner.stores != "nothing" else None, before.params
+    )
+    phases = tuple(phase for phase in _sound(unlearner, past) if phase.rounds)
+    stages = stages_of(run, past, phases)
+    engine, rounds = stages[-1].engine, stages[-1].until
+    if _stores(e) and rounds:
+        place, every = None if run.folder is None else run.folder.path, interval(e, rounds)
+        n = max(most(e, past, phase) for phase in phases)
+        run.history = History.of(place, every, rounds, n, len(past.final))
+    promised = ledger_of(e, run.train.width).plain()
+    state, metrics, seconds = follow(
+        run,
+        stages,
+        lambda: _started(unlearner, past),
+        luck_of(e),
+        interruptions,
+        claim,
+        run.history,
+    )
+    about = {
+        "method": repr(unlearner),
+        "leaving": [list(group) for group in groups_of(e)],
+        "remaining": len(past.remaining),
+        "from": None if before.folder is None else before.folder.name,
+        "before": {name: before.final[name] for name in ("ndcg@10", "mrr@10", "expected_maxrr")},
+        "own": {name: own_ndcg(run, past.leaving, params)
+                for name, params in (("before", past.final), ("after", state.params))},
+        **costs(e, past, phases, sum(metrics.online["interactions"])),
+    }  # fmt: skip
+    return concluded(
+        run,
+        state,
+        metrics,
+        seconds,
+        engine,
+        past.remaining,
+        {"privacy": promised, "unlearning": about},
+    )
+
+
+def unlearner_of(e: Experiment) -> Unlearner:
+    assert e.unlearning is not None  # else it learns
+    return e.unlearning
+
+
+def luck_of(e: Experiment) -> int:
+    """The seed of unlearning's rounds: no luck is shared with training, nor from one group that
+    leaves to the next."""
+    return key(e.seed, "unlearning", len(groups_of(e)), unlearner_of(e).luck) & (2**63 - 1)
+
+
+def took_part(e: Experiment) -> None:
+    """Refuses clients who leave and never were asked for anything."""
+    if e.participation == 1.0:
+        return
+    waiting = {client for group in groups_of(e) for client in group}
+    for t in range(e.rounds):
+        waiting.difference_update(participants(e.clients, e.participation, e.seed, t).tolist())
+        if not waiting:
+            return
+    absent = ", ".join(map(str, sorted(waiting)))
+    raise Mistake(
+        f"client {absent} never took part in the {e.rounds:,} rounds: there is nothing to unlearn"
+    )
+
+
+def history_of(run: Run, result: Result) -> History:
+    """What the devices of a finished run have stored: in its own rounds, and before if it went on
+    from there."""
+    e, own, rounds = run.experiment, run.history, int(result.final["rounds"])
+    if own is None and rounds and _stores(e):
+        assert run.folder is not None  # else it was made here
+        written = result.final.get("history", "")
+        own = History.read(
+            run.folder.path, interval(e, rounds), rounds, len(result.params), written
+        )
+    if e.unlearning is None or e.unlearning.restarts:
+        assert own is not None  # training and retraining have rounds
+        return own
+    before = history_of(*run.base)
+    return before if own is None else before.then(own)
+
+
+def _stores(e: Experiment) -> bool:
+    """Whether devices store what they send: in training, and while some are unlearned for those
+    who may leave later."""
+    return e.history is not None and (
+        e.unlearning is None or e.unlearning.restarts or e.unlearning.stores != "nothing"
+    )
+
+
+def interval(e: Experiment, rounds: int) -> int:
+    """Rounds from one that is stored to the next: of a run that begins anew about as many are
+    stored as in training, however long it is."""
+    assert e.history is not None
+    anew = e.unlearning is None or e.unlearning.restarts
+    return max(1, round(e.history * rounds / e.rounds)) if anew else e.history
+
+
+def past_of(run: Run, history: History | None, final: Array) -> Past:
+    e, p = run.experiment, run.population
+    params = e.ranker.init(run.train.width, stream(e.seed, "init")).astype(np.float64)
+    leaving = np.array(groups_of(e)[-1], np.int64)
+    if history is not None and unlearner_of(e).stores == "updates":
+        absent = [client for client in leaving.tolist() if not (history.clients == client).any()]
+        rare = f"client {absent and absent[0]} took part in no round that was stored"
+        require(
+            not absent,
+            f"{rare}: store more of them (history={history.every} now), or use FedEraser or"
+            " Retrain",
+        )
+    return Past(
+        initial=warmed(e, p, params, run.threads, run.engine_name),
+        final=final,
+        rounds=e.rounds,
+        sessions=e.learner.sessions,
+        weights=p.sessions[: e.clients].astype(np.float64),
+        leaving=leaving,
+        remaining=remaining_of(e),
+        history=history,
+        # used by those who subtract, whose optimizer is SGD
+        step=float(getattr(e.optimizer, "lr", 1.0)),
+    )
+
+
+def stages_of(run: Run, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
+    """At least one, which may have no rounds: then what unlearning starts with is all."""
+    e, stages, memory = run.experiment, list[Stage](), None
+    for phase in phases or (Phase(0, past.sessions),):
+        first, name = stages[-1].until if stages else 0, type(e.unlearning).__name__
+        people = with_sessions(run.population, past.sessions, phase.sessions)
+        engine = engine_of(e, people, past.initial, run.threads, run.engine_name, luck_of(e))
+        if memory is not None:
+            engine.memory = memory  # devices keep theirs from phase to phase
+        memory, delivery = engine.memory, delivery_of(e, people)
+        if phase.send is not None:
+            delivery = replace(
+                delivery, rewrite=Corrected(delivery.rewrite, phase.send, first, name)
+            )
+        optimizer = e.optimizer if phase.keep is None else Kept(e.optimizer, phase.keep)
+        server = Server(e.device_learner, e.aggregator, optimizer, e.privacy)
+        stages.append(
+            Stage(first + phase.rounds, server, engine, choice(e, past, phase, first), delivery)
+        )
+    return stages
+
+
+def with_sessions(p: Population, of: int, now: int) -> Population:
+    """The same people, `now` searches where there were `of`; others in proportion, at least
+    one."""
+    return replace(p, sessions=np.maximum(1, np.rint(p.sessions * (now / of))).astype(np.int64))
+
+
+def choice(e: Experiment, past: Past, phase: Phase, first: int) -> Callable[[int], Array]:
+    """Who is asked in the rounds of a phase that begins with round `first`."""
+    if phase.who == "leaving":
+        return lambda t: past.leaving
+    if phase.who == "stored":
+        assert past.history is not None
+        history, rows = past.history, past.history.with_any(past.remaining)
+        require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
+        return lambda t: history.took_part(int(rows[t - first]), past.remaining)
+    seed, n = luck_of(e), len(past.remaining)
+    return lambda t: past.remaining[participants(n, e.participation, seed, t)]
+
+
+def most(e: Experiment, past: Past, phase: Phase) -> int:
+    """How many are asked in a round of a phase, at most."""
+    if phase.who == "stored":
+        assert past.history is not None
+        return int(past.history.clients.shape[1])
+    return (
+        len(past.leaving)
+        if phase.who == "leaving"
+        else cohort_size(len(past.remaining), e.participation)
+    )
+
+
+def _sound(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
+    """Its phases, surely such as can be made."""
+    phases, name = unlearner.phases(past), type(unlearner).__name__
+    made = isinstance(phases, tuple) and all(isinstance(phase, Phase) for phase in phases)
+    require(made, f"{name}.phases gave {phases!r}, not a tuple of Phase")
+    for phase in phases:
+        require(
+            phase.rounds >= 0 and phase.sessions >= 1,
+            f"{name}: no phase has rounds < 0 or sessions < 1: {phase}",
+        )
+        kinds = ("remaining", "leaving", "stored")
+        require(
+            phase.who in kinds, f"{name}: who must be one of {', '.join(kinds)}, got {phase.who!r}"
+        )
+        stored = phase.who != "stored" or past.history is not None
+        require(
+            stored, f"{name} asks for stored rounds, and says that it stores nothing (`stores`)"
+        )
+    return phases
+
+
+def _started(unlearner: Unlearner, past: Past) -> Array:
+    params = np.asarray(unlearner.start(past), np.float64)
+    name, shapes = type(unlearner).__name__, f"{params.shape}, not {past.final.shape}"
+    require(params.shape == past.final.shape, f"{name}.start gave {shapes}")
+    with np.errstate(over="ignore"):
+        finite = bool(np.isfinite(params.astype(np.float32)).all())
+    require(finite, f"{name} starts with parameters that are not finite on a device")
+    return params
+
+
+def own_ndcg(run: Run, clients: Array, params: Array) -> float | None:
+    """How well a ranker serves clients on what they hold of the training data, as they judge it:
+    mean nDCG@10."""
+    evaluate = run.evaluator(run.train)
+    return mean_known(
+        [evaluate.of_client(params.astype(np.float32), run.population, int(c)) for c in clients]
+    )
+
+
+def costs(e: Experiment, past: Past, phases: tuple[Phase, ...], steps: float) -> dict[str, Any]:
+    """What unlearning takes, beside retraining: searches on devices, messages from them and their
+    bytes; and what they must have stored."""
+    d, n = len(past.final), cohort_size(len(past.remaining), e.participation)
+    sent = len(past.leaving) * unlearner_of(e).handed
+    for phase in phases:
+        sent += messages(past) if phase.who == "stored" else phase.rounds * most(e, past, phase)
+    again = past.rounds * n
+    searches = again * float(past.weights[past.remaining].mean())
+    return {
+        "local_steps": beside(steps, searches),
+        "messages": beside(sent, again),
+        "bytes": beside(sent * d * NUMBER, again * d * NUMBER),
+        "storage": storage(past, unlearner_of(e).stores),
+    }
+
+
+def messages(past: Past) -> int:
+    """What the remaining clients send when each stored round is made once more."""
+    assert past.history is not None
+    return int(np.isin(past.history.clients, past.remaining).sum())
+
+
+def beside(made: float, retraining: float) -> dict[str, float | None]:
+    fewer = round(retraining / made, 3) if made else None
+    return {"made": int(made), "retraining": int(retraining), "times_fewer": fewer}
+
+
+def storage(past: Past, stores: str) -> dict[str, Any]:
+    """Bytes that devices keep for this method: the most on one device, and on all, those who leave
+    among them."""
+    if past.history is None:
+        return {"of": stores, "per_device": 0, "in_all": 0}
+    each = NUMBER * (len(past.final) if stores == "updates" else 1)
+    people = np.append(past.remaining, past.leaving)
+    rows = np.bincount(past.history.clients[np.isin(past.history.clients, people)], minlength=1)
+    return {"of": stores, "per_device": int(rows.max()) * each, "in_all": int(rows.sum()) * each}

@@ -1,0 +1,142 @@
+"""Components in a user's own file: `--use my_rule.py`, `use = ["my_rule.py"]` in a TOML,
+`foltr.use("my_rule.py")`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from hashlib import blake2b
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake
+from foltr.spec import FAMILIES
+
+_contents: dict[str, str] = {}  # module name -> hash of the file
+
+
+def use(path: str | Path) -> None:
+    """Load a Python file that registers components; the same content is loaded once, a changed
+    file anew."""
+    file = Path(os.path.realpath(path))
+    source = _source(path)
+    content, name = _sum(source), _module(file)
+    if _contents.get(name) == content:
+        return
+    for family in FAMILIES:
+        family.members()  # ours first, so that a clash of names is told of the user's file
+        family.forget(name)
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise Mistake(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        # never from a __pycache__ beside it
+        exec(compile(source, file, "exec", dont_inherit=True), vars(module))
+    except Mistake:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
+    _contents[name] = content
+
+
+def use_only(paths: Iterable[str | Path]) -> None:
+    """`use` those, and forget all others: a worker that serves many sweeps may meet one name in
+    two files."""
+    files = [Path(path).resolve() for path in paths]
+    for name in set(_contents) - {_module(file) for file in files}:
+        for family in FAMILIES:
+            family.forget(name)
+        del _contents[name]
+    for file in files:
+        use(file)
+
+
+def use_given(
+    by: Path,
+    wanted: Sequence[Path],
+    given: Sequence[Path],
+    quiet: bool = False,
+    hashes: dict[str, Any] | None = None,
+) -> None:
+    """`use` the files that are `given`, if all that the file `by` wants are among them. It may be
+    somebody else's: no code is loaded because it says so. A file is known by its path, or by its
+    name: folders move, and who was sent one may have a file of that name that is trusted. `hashes`
+    are of the files that a run was made with, by name."""
+    asked = {os.path.realpath(file): file for file in wanted}
+    found = {os.path.realpath(file): file for file in given}
+    others = [file.name for path, file in found.items() if path not in asked]
+    for file in (file for path, file in asked.items() if path not in found):
+        if file.name not in others:
+            way_out = _word(file if file.is_file() else file.name)
+            raise Mistake(
+                f"{by} wants the code of {_word(file)} to be run: if you trust it, add --use"
+                f" {way_out}"
+            )
+        others.remove(file.name)
+    for name, content in (hashes or {}).items():
+        same = [file for file in given if file.name == name]
+        if same and content not in [_sum(_source(file)) for file in same]:
+            then = f"is not the {name} that {by.parent} was made with"
+            raise Mistake(f"{same[0]} {then}: give that one, or make the run again with this one")
+    for file in given:
+        if not quiet:
+            print(f"foltr: loading {file}", file=sys.stderr, flush=True)
+        use(file)
+
+
+def _word(path: str | Path) -> str:
+    """As a shell takes it, and without what would steer a terminal."""
+    return shlex.quote(str(path)) if str(path).isprintable() else repr(str(path))
+
+
+def _module(file: Path) -> str:
+    return f"foltr_user_{file.stem}_{blake2b(str(file).encode(), digest_size=4).hexdigest()}"
+
+
+def files_behind(thing: Any) -> dict[str, str]:
+    """The files given to `use` whose components `thing` is made of: path -> hash of the
+    content."""
+    modules = [cls.__module__ for cls in classes_behind(thing) if cls.__module__ in _contents]
+    return {str(sys.modules[name].__file__): _contents[name] for name in modules}
+
+
+def sources_behind(thing: Any) -> dict[str, str | None]:
+    """Every source file that is not foltr's whose components `thing` is made of, a script or an
+    installed package among them: name -> hash of the content, None where there is no file (a
+    notebook, a prompt)."""
+    found: dict[str, str | None] = {}
+    for cls in classes_behind(thing):
+        name, file = cls.__module__, getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if name in _contents:
+            found[Path(str(file)).name] = _contents[name]
+        elif name.partition(".")[0] not in ("foltr", "builtins"):
+            source = Path(file or "")
+            found[source.name or cls.__name__] = (
+                _sum(source.read_bytes()) if source.is_file() else None
+            )
+    return found
+
+
+def classes_behind(thing: Any) -> Iterator[type]:
+    """Of a component and of all components inside."""
+    yield type(thing)
+    parts = [getattr(thing, field.name) for field in fields(thing)] if is_dataclass(thing) else []
+    for part in thing if isinstance(thing, tuple) else parts:
+        yield from classes_behind(part)
+
+
+def _source(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+
+
+def _sum(source: bytes) -> str:
+    return blake2b(source, digest_size=16).hexdigest()

@@ -1,0 +1,236 @@
+"""A sweep: one file, many experiments. The [sweep] table of a TOML says which fields take which
+values.
+
+[sweep]                          # lists: every combination of them
+data.fold = [1, 2, 3]            # a field of a component by its dotted name,
+ranker = ["Linear()", "MLP()"]   # or a whole component
+seed = [1, 2, 3]
+
+# lists of one length: taken together; [[sweep.zip]] for several such tables
+[sweep.zip]
+clients = [10, 100]
+learner.sessions = [40, 4]
+
+[[sweep.method]]                 # named alternatives, each with any fields of its own
+name = "FPDGD"
+clients = 100
+
+Several [[sweep]] tables are united: a grid here, a few more experiments there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake, did_you_mean, shown
+from foltr.experiment import Experiment
+from foltr.runs import config
+from foltr.runs.user_files import use
+
+Values = dict[str, Any]  # dotted field -> value
+SLOWEST = (
+    "seed",
+    "data.fold",
+)  # so that what is done at any time is a whole study, with fewer repetitions
+LIMIT = 100_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One experiment of a sweep, and what the sweep calls its method."""
+
+    experiment: Experiment
+    method: str | None
+    sets: tuple[str, ...] = ()  # the fields that make the methods
+    label: str = ""  # what tells it from the others
+
+
+@dataclass(frozen=True)
+class Sweep:
+    name: str
+    title: str
+    points: tuple[Point, ...]
+
+
+def read_sweep(
+    path: Path, given: Values | None = None, used: list[Path] | None = None, load: bool = True
+) -> Sweep:  # fmt: skip
+    """The experiments of a file; `given` are values of unswept fields, from the command line.
+    Without `load`, the files that it names by `use` are passed over."""
+    content = config.read(path, beside=("use", "sweep"))
+    named = config.used_files(content, path)
+    for file in [*(named if load else []), *(used or [])]:
+        use(file)
+    found = content.pop("sweep", None)
+    tables = found if isinstance(found, list) else [found]
+    if not tables or not all(isinstance(table, dict) for table in tables):
+        raise Mistake(f"{path} has no [sweep] table: `foltr run {path}` runs its one experiment")
+    titles = [table.pop("title", path.stem) for table in tables]
+    if not isinstance(titles[0], str):
+        raise Mistake(f"{path}: sweep.title must be text, got {titles[0]!r}")
+    base = config.overridden(config.flat(content), given or {})
+    try:
+        return Sweep(path.stem, titles[0], _united([expanded(base, table) for table in tables]))
+    except Mistake as mistake:
+        raise Mistake(f"{path}: {mistake}") from None
+
+
+def _united(grids: list[tuple[Point, ...]]) -> tuple[Point, ...]:
+    """All points of several tables; one that is in two of them counts once."""
+    sets = tuple(dict.fromkeys(name for grid in grids for point in grid for name in point.sets))
+    found: dict[Experiment, Point] = {}
+    for point in (point for grid in grids for point in grid):
+        known = found.setdefault(point.experiment, replace(point, sets=sets))
+        if known.method != point.method:
+            raise Mistake(f"one experiment is called {known.method!r} and {point.method!r}")
+    return tuple(found.values())
+
+
+def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
+    """All points of a [sweep] table: its lists crossed with its zips and methods."""
+    table = dict(table)
+    zips, methods = table.pop("zip", []), table.pop("method", [])
+    axes = [
+        [{name: value} for value in _list(values, name)]
+        for name, values in _checked(table).items()
+    ]
+    axes += [_zipped(part) for part in (zips if isinstance(zips, list) else [zips])]
+    named = _methods(methods) if methods else []
+    if named:
+        axes.insert(0, named)
+    _swept_once(axes)
+    for name in (
+        name for axis in axes[bool(named) :] for name in axis[0]
+    ):  # methods may differ from the base
+        if name in base:
+            raise Mistake(
+                f"{name} has one value ({shown(base[name])}) and a list of them in [sweep]:"
+                " keep one"
+            )
+    count = 1
+    for axis in axes:
+        count *= len(axis)
+    if count > LIMIT:
+        raise Mistake(f"the sweep has {count:,} experiments; at most {LIMIT:,} are taken")
+    axes.sort(
+        key=lambda axis: min(
+            (SLOWEST.index(name) for name in axis[0] if name in SLOWEST), default=len(SLOWEST)
+        )
+    )
+    sets = tuple(dict.fromkeys(name for values in named for name in values if name))
+    merged = [
+        {name: value for part in parts for name, value in part.items()} for parts in product(*axes)
+    ]
+    return _built(base, merged, sets)
+
+
+def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tuple[Point, ...]:
+    points, wrong = [], []
+    seen: dict[Experiment, str] = {}
+    for values in all_values:
+        method = values.pop("", None)
+        try:
+            point = Point(
+                config.experiment(config.overridden(base, values)),
+                method,
+                sets,
+                _label(values, method, sets),
+            )
+        except Mistake as mistake:
+            wrong.append(f"{mistake} (at {_told(values, method)})")
+            continue
+        told = _told(values, method)
+        if point.experiment in seen:
+            raise Mistake(
+                f"the sweep has one experiment twice: {seen[point.experiment]}, and {told}"
+            )
+        seen[point.experiment] = told
+        points.append(point)
+    if wrong:
+        raise Mistake(
+            f"{len(wrong)} of {len(all_values)} experiments cannot be built, the first: {wrong[0]}"
+        )
+    return tuple(points)
+
+
+def _label(values: Values, method: str | None, sets: tuple[str, ...]) -> str:
+    """Short: the method's name, then the values of what is swept beside it."""
+    others = [
+        f"{name.rpartition('.')[2]} {value}" for name, value in values.items() if name not in sets
+    ]
+    return ", ".join([*([method] if method else []), *others])
+
+
+def _told(values: Values, method: str | None) -> str:
+    return ", ".join(
+        [*([method] if method else []), *(f"{name} = {value!r}" for name, value in values.items())]
+    )
+
+
+def _checked(table: dict[str, Any]) -> Values:
+    """A table by dotted names, the first part of each a field of `Experiment`."""
+    known = [field.name for field in fields(Experiment)]
+    for name in table:
+        if name not in known:
+            raise Mistake(
+                f"sweep: unknown key {name!r}:"
+                f" {did_you_mean(name, [*known, 'title', 'zip', 'method'])}"
+            )
+    return config.flat(table)
+
+
+def _list(values: Any, name: str) -> list[Any]:
+    if not isinstance(values, list):
+        raise Mistake(
+            f"sweep.{name} must be a list, got {values!r}: a single value belongs above [sweep]"
+        )
+    if not values:
+        raise Mistake(f"sweep.{name} is empty: there is nothing to run")
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise Mistake(f"sweep.{name} has {value!r} twice")
+    return values
+
+
+def _zipped(table: Any) -> list[Values]:
+    if not isinstance(table, dict) or not table:
+        raise Mistake(f"sweep.zip must be a table of lists, got {table!r}")
+    lists = _checked(table)
+    for name, values in lists.items():
+        if not isinstance(values, list) or not values:
+            raise Mistake(f"sweep.zip.{name} must be a list with something in it, got {values!r}")
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        raise Mistake(f"lists that are zipped must be equally long, got {lengths}")
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def _methods(tables: Any) -> list[Values]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise Mistake("sweep.method must be tables: write [[sweep.method]] above each")
+    found: list[Values] = []
+    for table in tables:
+        name = table.get("name")
+        if not isinstance(name, str) or not name.strip():
+            raise Mistake(f"each [[sweep.method]] needs a name, got {table!r}")
+        if any(name == other[""] for other in found):
+            raise Mistake(f"two methods are called {name!r}")
+        found.append(
+            {"": name, **_checked({key: value for key, value in table.items() if key != "name"})}
+        )
+    return found
+
+
+def _swept_once(axes: list[list[Values]]) -> None:
+    seen: set[str] = set()
+    for axis in axes:
+        names = {name for values in axis for name in values if name}
+        for name in sorted(names & seen):
+            raise Mistake(
+                f"{name} is swept twice: give it in one of [sweep], [sweep.zip] and"
+                " [[sweep.method]]"
+            )
+        seen |= names

@@ -1,0 +1,75 @@
+"""A file that a sweep touches while it lives: its workers, on whatever machine, stop when it is
+gone or grows old."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from foltr.system.files import told, write_whole
+
+SUFFIX = ".lease"
+TOUCH_SECONDS = 0.5
+FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is swept away
+
+
+class Lease:
+    """Held by `with`; `tick` is called twice a second beside it, to show how things stand."""
+
+    def __init__(self, out: Path, name: str, tick: Callable[[], None] = lambda: None) -> None:
+        self.path = out / f".{name}.{os.getpid()}.{time.monotonic_ns()}{SUFFIX}"
+        self.tick = tick
+        self._over = Event()
+        self._revoked = False
+        self._thread = Thread(target=self._keep, daemon=True)
+
+    def __enter__(self) -> Lease:
+        with told(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        forget_old(self.path.parent)
+        write_whole(self.path, "")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.revoke()
+
+    def revoke(self) -> None:
+        """Tell all workers to stop, after a checkpoint."""
+        self._revoked = True
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def _keep(self) -> None:
+        while not self._over.wait(TOUCH_SECONDS):
+            if not self._revoked:
+                self._touch()
+            try:
+                self.tick()
+            except (
+                OSError,
+                ValueError,
+            ):  # nothing to show it on, or nothing to show: the sweep goes on
+                self.tick = lambda: None
+
+    def _touch(self) -> None:
+        """Make it anew if somebody removed it. Where the disk is away for a moment, workers wait
+        for a while."""
+        with suppress(OSError):
+            self.path.touch()
+            if self._revoked:  # meanwhile
+                self.path.unlink(missing_ok=True)
+
+
+def forget_old(out: Path) -> None:
+    """Remove the leases of sweeps that were killed."""
+    for file in out.glob(f".*{SUFFIX}"):
+        with suppress(FileNotFoundError):  # another sweep was faster
+            if time.time() - file.stat().st_mtime > FORGET_SECONDS:
+                file.unlink()

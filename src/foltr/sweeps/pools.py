@@ -1,0 +1,111 @@
+"""Where the runs of a sweep are made: in this process, in processes of this machine, or on a dask
+cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from foltr.core import require
+from foltr.errors import Mistake
+from foltr.sweeps.workers import Outcome, Task, work
+
+
+class WorkersLost(Exception):
+    """A cluster gave a task up, because its workers died."""
+
+
+CONNECT_SECONDS = 10.0
+BROKEN = (BrokenExecutor, WorkersLost, CancelledError)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`jobs` runs at a time, or as many as the workers of the dask scheduler at `dask` have
+    threads."""
+
+    jobs: int = 1
+    dask: str | None = None
+    apart: bool = False  # in a process of its own even if there is but one
+
+    def __post_init__(self) -> None:
+        require(self.jobs >= 1, f"jobs must be >= 1, got {self.jobs}")
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.dask else os.getpid()
+
+
+def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
+    """Outcomes in the order in which they come."""
+    if pool.dask is not None:
+        yield from _on_cluster(tasks, pool.dask)
+    elif pool.jobs == 1 and not pool.apart:
+        yield from map(work, tasks)
+    else:
+        from joblib.externals.loky import get_reusable_executor
+
+        try:
+            yield from _by_joblib(tasks, min(pool.jobs, len(tasks)), "loky")
+        finally:
+            get_reusable_executor().shutdown(
+                wait=True
+            )  # the next sweep may have another environment
+
+
+def _by_joblib(tasks: Sequence[Task], jobs: int, backend: str) -> Iterator[Outcome]:
+    from joblib import Parallel, delayed, parallel_config
+
+    jobs = max(jobs, 2)  # joblib takes a single one for "in this process"
+    with parallel_config(backend=backend, n_jobs=jobs):
+        yield from Parallel(
+            return_as="generator_unordered", batch_size=1, pre_dispatch=f"2*{jobs}"
+        )(delayed(work)(task) for task in tasks)
+
+
+def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
+    from distributed import Client, KilledWorker
+
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=True)
+    except (OSError, ValueError, TypeError) as error:  # the latter where TLS has no certificate
+        raise Mistake(f"no dask scheduler answers at {address!r} ({error})") from None
+    with client:
+        jobs = sum(client.nthreads().values())
+        if not jobs:
+            raise Mistake(
+                f"the dask scheduler at {address!r} has no workers: start some (dask worker"
+                f" {address})"
+            )
+        try:
+            yield from _by_joblib(tasks, jobs, "dask")
+        except KilledWorker as error:
+            raise WorkersLost(str(error)) from None
+
+
+def most_jobs() -> int:
+    """One per core; without joblib one, and it says so."""
+    cores = os.cpu_count() or 1
+    if cores > 1 and find_spec("joblib") is None:
+        print(
+            "foltr: one run at a time, as joblib is not installed (pip install joblib)",
+            file=sys.stderr,
+        )
+        return 1
+    return cores
+
+
+def installed(pool: Pool) -> None:
+    """Refuse a pool whose packages are missing."""
+    for package in (
+        ("joblib", "distributed") if pool.dask else ("joblib",) if pool.jobs > 1 else ()
+    ):
+        if find_spec(package) is None:
+            raise Mistake(
+                f"{package} is not installed: pip install {package}, or make one run at a time"
+                " (--jobs 1)"
+            )

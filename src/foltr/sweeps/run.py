@@ -1,0 +1,270 @@
+"""A sweep under way: plans its runs, has workers make those that are not done, and outlives what
+happens to them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from foltr.core import require
+from foltr.errors import Mistake, explained
+from foltr.experiment import Experiment
+from foltr.runs.folder import Folder
+from foltr.runs.identity import folder_name, identity
+from foltr.runs.interruptions import on_signals
+from foltr.runs.lock import FILE as CLAIM
+from foltr.runs.user_files import files_behind
+from foltr.seeds import stream
+from foltr.spec import brief
+from foltr.sweeps.file import Point
+from foltr.sweeps.heartbeat import TOUCH_SECONDS, Lease
+from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
+from foltr.sweeps.state import SWEEP, Overview, Planned, Record, State
+from foltr.sweeps.workers import Outcome, Task
+from foltr.system.files import told, write_whole
+from foltr.world.dataset import Dataset
+
+VAIN = 3  # passes in which no worker knew of the sweep: it may have slept, once
+DIED = "the process that made it died (killed, or out of memory)"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep asks for. Points whose data cannot be read have no run: they are `unplanned`,
+    with the reason."""
+
+    record: Record
+    experiments: dict[str, Experiment]  # run -> what it runs
+    unplanned: tuple[tuple[str, str], ...]
+    bytes: int  # that the runs take which are not there yet
+
+
+@dataclass
+class Swept:
+    """How it ended."""
+
+    record: Record
+    made: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # run, or what it was to be -> error
+    waiting: int = 0  # not made, because the sweep was stopped
+    signum: int = 0  # by this signal
+    full: str = ""  # what the system said of the disk
+    kernel_seconds: float = 0.0  # of all workers
+
+
+def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
+    """Name every run by its identity; each data set is read once."""
+    loaded: dict[Any, tuple[Dataset, Dataset] | str] = {}
+    runs, experiments, unplanned, size = [], {}, [], 0
+    for point in points:
+        e = point.experiment
+        if e.data not in loaded:
+            try:
+                loaded[e.data] = e.data.load("train"), e.data.load("test")
+            except (Mistake, OSError, MemoryError) as error:
+                loaded[e.data] = explained(error)
+        data = loaded[e.data]
+        if isinstance(data, str):
+            unplanned.append(
+                (point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}", data)
+            )
+            continue
+        run = folder_name(e, identity(e, *data))
+        each_round = e.cohort * e.sessions
+        parts = (e.learner, e.aggregator, e.optimizer)
+        kind = " ".join([brief(e.data), brief(e.ranker), *(type(part).__name__ for part in parts)])
+        runs.append(
+            Planned(run, point.method, float(each_round * e.rounds), kind, point.sets, point.label)
+        )
+        experiments[run] = e
+        size += 0 if (out / run / "result.json").exists() else _bytes(e, data[0].width)
+    return Plan(
+        Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, tuple(unplanned), size
+    )
+
+
+def _bytes(e: Experiment, features: int) -> int:
+    """About what a finished run takes on the disk, and its checkpoint before."""
+    parameters = len(e.ranker.init(features, stream(e.seed, "init")))
+    stored = (
+        0 if e.history is None else -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
+    )
+    return 16_000 + 8 * parameters + 90 * e.rounds + stored
+
+
+def sweep(
+    points: Sequence[Point],
+    out: str | Path,
+    name: str,
+    title: str = "",
+    pool: Pool | None = None,
+    threads: int = 1,
+    engine: str = "local",
+    per_query: bool = False,
+    show: Callable[[State], None] = lambda state: None,
+) -> Swept:
+    """Make all runs that are not there yet; `show` is called twice a second."""
+    require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
+    require(threads >= 1, f"threads must be >= 1, got {threads}")
+    out, pool = Path(out).resolve(), pool or Pool()
+    installed(pool)
+    planned = plan(points, out, name, title or name)
+    _enough_disk(planned, out)
+    with told(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_whole(planned.record.path, planned.record.written())
+    overview = Overview(planned.record, pool.jobs)
+    with Lease(out, name, lambda: show(overview.look())) as lease:
+        stopping = _Stopping(lease)
+        tasks = {
+            run: Task(
+                run,
+                e.config(),
+                tuple(sorted(files_behind(e))),
+                str(out),
+                str(lease.path),
+                pool.pid,
+                threads,
+                engine,
+                per_query,
+            )
+            for run, e in planned.experiments.items()
+        }
+        swept = Swept(planned.record, failed=dict(planned.unplanned))
+        swept.found = [run for run in tasks if _done(Folder(out / run), per_query)]
+        found = set(swept.found)
+        left = {run: task for run, task in tasks.items() if run not in found}
+        with on_signals(stopping.ask):
+            _Sweeping(left, pool, lease, stopping, swept).go()
+        show(overview.look())
+    return swept
+
+
+def _done(folder: Folder, per_query: bool) -> bool:
+    """Finished and readable; one that is damaged goes to a worker, which says what is wrong with
+    it."""
+    try:
+        return folder.final() is not None and (not per_query or bool(folder.queries()))
+    except Mistake:
+        return False
+
+
+def _enough_disk(planned: Plan, out: Path) -> None:
+    there = next(folder for folder in (out, *out.parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if planned.bytes > free:
+        needs, has = (f"{number / 1e6:,.1f} MB" for number in (planned.bytes, free))
+        raise Mistake(
+            f"the sweep needs about {needs} below {out}, where {has} are free: make room, or use"
+            " --out"
+        )
+
+
+class _Stopping:
+    """Ctrl-C and SIGTERM revoke the lease; a second one ends the sweep at once."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease, self.asked = lease, 0
+
+    def ask(self, signum: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = signum
+        self.lease.revoke()
+        print(
+            "\nfoltr: stopping; runs under way are saved first (Ctrl-C again: at once)",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+class _Sweeping:
+    """Passes over the tasks until none is left: first all, then those that were busy elsewhere or
+    lost their worker."""
+
+    def __init__(
+        self, tasks: dict[str, Task], pool: Pool, lease: Lease, stopping: _Stopping, swept: Swept
+    ) -> None:
+        self.left, self.pool, self.lease, self.stopping, self.swept = (
+            tasks,
+            pool,
+            lease,
+            stopping,
+            swept,
+        )
+        self.lost = 0  # tasks of this pass whose worker thinks that the sweep is gone
+
+    def go(self) -> None:
+        vain = 0
+        while self.left and not self.over:
+            before, self.lost = len(self.left), 0
+            self._pass(list(self.left.values()), self.pool)
+            vain = vain + 1 if self.lost == before else 0
+            if vain == VAIN and not self.over:
+                self._give_up()
+            time.sleep(vain * TOUCH_SECONDS)  # a lease that somebody removed comes back
+            if len(self.left) == before and not self.over:
+                self._wait_for_others()
+        self.swept.waiting, self.swept.signum = len(self.left), self.stopping.asked
+
+    @property
+    def over(self) -> bool:
+        return bool(self.stopping.asked or self.swept.full)
+
+    def _pass(self, tasks: list[Task], pool: Pool) -> None:
+        try:
+            for outcome in in_pool(tasks, pool):
+                self._note(outcome)
+        except BROKEN as error:
+            if self.over:
+                return
+            if len(tasks) == 1:
+                self._died(tasks[0], explained(error))
+                return
+            # Who was at work when a worker died is suspected, and made alone: so one that kills
+            # its worker is found. One that dies before it begins (reading its data) leaves no
+            # trace: then all are.
+            left = [task for task in tasks if task.run in self.left]
+            for task in [task for task in left if _begun(task)] or left:
+                self._pass([task], replace(pool, jobs=1, apart=True))
+
+    def _note(self, outcome: Outcome) -> None:
+        self.swept.kernel_seconds += outcome.kernel_seconds
+        if outcome.kind in ("made", "found"):
+            getattr(self.swept, outcome.kind).append(outcome.run)
+        elif outcome.kind == "failed":
+            self.swept.failed[outcome.run] = outcome.error
+        elif outcome.kind == "full":
+            self.swept.full = outcome.error
+            self.lease.revoke()
+            return
+        else:  # busy or stopped: it stays among those that are left
+            self.lost += outcome.kind == "stopped"
+            return
+        del self.left[outcome.run]
+
+    def _died(self, task: Task, error: str) -> None:
+        Folder(Path(task.out) / task.run).fail(DIED, error)
+        self.swept.failed[task.run] = DIED
+        del self.left[task.run]
+
+    def _give_up(self) -> None:
+        """Every worker says that the sweep is gone, and it is not: they do not see its folder."""
+        where = f"no worker sees {self.lease.path.parent}, where the sweep keeps its runs"
+        raise Mistake(f"{where}: with --dask it must be on a file system that all machines share")
+
+    def _wait_for_others(self) -> None:
+        """Nothing but runs that other processes make: wait for those, as many at a time as there
+        are workers."""
+        self._pass([replace(task, wait=True) for task in self.left.values()], self.pool)
+
+
+def _begun(task: Task) -> bool:
+    return (Path(task.out) / task.run / CLAIM).exists()

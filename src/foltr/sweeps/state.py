@@ -1,0 +1,196 @@
+"""How far a sweep is, read from its folders: the same for the sweep itself, `foltr status` and
+`foltr watch`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from foltr.errors import Mistake
+from foltr.runs.folder import UNREADABLE, Folder, why
+from foltr.runs.lock import claimed
+from foltr.system.files import is_plain_name, text_of
+
+SWEEP = ".sweep.json"  # how the name of a sweep's record ends
+
+
+class Planned(NamedTuple):
+    """One run that a sweep asks for."""
+
+    run: str  # its folder's name
+    method: str | None  # what the sweep calls its method
+    work: float = 0.0  # interactions
+    kind: str = ""  # runs of one kind take equally long per interaction
+    sets: Sequence[str] = ()  # fields that its method sets
+    label: str = ""  # for people
+
+
+@dataclass(frozen=True)
+class Record:
+    """A sweep on disk: NAME.sweep.json, beside its run folders."""
+
+    path: Path
+    title: str
+    runs: tuple[Planned, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        try:
+            content = json.loads(text_of(path))
+            runs = (
+                Planned(**{name: run[name] for name in Planned._fields if name in run})
+                for run in content["runs"]
+            )
+            return cls(path, str(content["title"]), tuple(_checked(run) for run in runs))
+        except UNREADABLE as error:
+            raise Mistake(
+                f"{path} cannot be read ({why(error)}): `foltr sweep` writes it anew"
+            ) from None
+
+    def written(self) -> str:
+        runs = ",\n  ".join(json.dumps(run._asdict()) for run in self.runs)
+        return f'{{\n "title": {json.dumps(self.title)},\n "runs": [\n  {runs}\n ]\n}}\n'
+
+
+def _checked(run: Planned) -> Planned:
+    """A record may come from elsewhere: it names folders beside it, and nothing else."""
+    if not is_plain_name(run.run):
+        raise ValueError(f"{run.run!r} is no name of a run folder")
+    method = None if run.method is None else str(run.method)
+    return Planned(
+        run.run, method, float(run.work), str(run.kind), tuple(map(str, run.sets)), str(run.label)
+    )
+
+
+@dataclass(frozen=True)
+class Running:
+    run: str
+    label: str
+    round: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class State:
+    """What a look at a sweep found."""
+
+    planned: int
+    done: int
+    running: tuple[Running, ...]
+    failed: tuple[tuple[str, str], ...]  # run, error
+    left: float | None  # seconds
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "planned": self.planned,
+            "done": self.done,
+            "running": [
+                {"run": part.label, "round": part.round, "rounds": part.rounds}
+                for part in self.running
+            ],
+            "failed": [{"run": run, "error": error} for run, error in self.failed],
+            "left": self.left,
+        }
+
+
+@dataclass
+class Overview:
+    """Looks again and again, and remembers what is done."""
+
+    record: Record
+    jobs: int = 1  # how many at a time, as far as known
+    _seconds: dict[str, float] = field(default_factory=dict)  # of done runs
+
+    def look(self) -> State:
+        running, failed, lost, out = [], [], set(), self.record.path.parent
+        begun = set(os.listdir(out))  # one look for all that are not
+        for planned in self.record.runs:
+            folder = out / planned.run
+            if planned.run in self._seconds or planned.run not in begun:
+                continue
+            if (folder / "result.json").exists():
+                self._seconds[planned.run] = _seconds(folder)
+            elif (about := claimed(folder)) is not None:
+                at = int(about.get("round", 0)), int(about.get("rounds", 0))
+                running.append(Running(planned.run, planned.label or planned.run, *at))
+            elif (error := Folder(folder).failure()) is not None:
+                failed.append((planned.label or planned.run, error))
+                lost.add(planned.run)
+        self.jobs = max(self.jobs, len(running))
+        parts = len(self.record.runs), len(self._seconds), tuple(running), tuple(failed)
+        return State(*parts, self._left(running, lost))
+
+    def _left(self, running: list[Running], failed: set[str]) -> float | None:
+        """By the time per interaction of done runs of the same kind, else of all."""
+        spent: dict[str, list[float]] = {}
+        for planned in self.record.runs:
+            if planned.run in self._seconds:
+                for kind in ("", planned.kind):
+                    total = spent.setdefault(kind, [0.0, 0.0])
+                    total[0] += self._seconds[planned.run]
+                    total[1] += planned.work
+        if not spent or not spent[""][1]:
+            return None
+        part = {run.run: run.round / run.rounds for run in running if run.rounds}
+        waiting = [
+            run
+            for run in self.record.runs
+            if run.run not in self._seconds and run.run not in failed
+        ]
+        rates = {kind: seconds / work for kind, (seconds, work) in spent.items() if work}
+        left = sum(
+            run.work * (1.0 - part.get(run.run, 0.0)) * rates.get(run.kind, rates[""])
+            for run in waiting
+        )
+        return left / max(1, min(self.jobs, len(waiting)))
+
+
+@dataclass
+class Sweeps:
+    """All sweeps of a folder, or one by its record; those that begin or grow meanwhile are
+    seen."""
+
+    path: Path
+    _known: dict[Path, tuple[int, Overview]] = field(default_factory=dict)
+
+    def overviews(self) -> list[Overview]:
+        if self.path.name.endswith(SWEEP):
+            return [self._overview(self.path)]
+        found = []
+        for record in sorted(self.path.glob(f"*{SWEEP}")):
+            with suppress(Mistake):  # `load_runs` names it
+                found.append(self._overview(record))
+        return found
+
+    def _overview(self, record: Path) -> Overview:
+        try:
+            changed = record.stat().st_mtime_ns
+        except OSError as error:
+            raise Mistake(f"cannot read {record}: {error.strerror}") from None
+        if self._known.get(record, (0, None))[0] != changed:
+            self._known[record] = changed, Overview(Record.read(record))
+        return self._known[record][1]
+
+    def look(self) -> State:
+        """All together; a run that two sweeps share counts for both."""
+        states = [overview.look() for overview in self.overviews()]
+        left = [state.left for state in states if state.left is not None]
+        return State(
+            sum(state.planned for state in states),
+            sum(state.done for state in states),
+            tuple(run for state in states for run in state.running),
+            tuple(run for state in states for run in state.failed),
+            max(left) if left else None,
+        )
+
+
+def _seconds(folder: Path) -> float:
+    try:
+        return float(json.loads(text_of(folder / "result.json"))["seconds"])
+    except UNREADABLE:
+        return 0.0  # damaged: `load_runs` names it

@@ -1,0 +1,82 @@
+"""Files that are whole or absent: written aside, flushed to the disk, then renamed; read only if
+they are files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import get_ident
+from typing import BinaryIO
+
+from foltr.errors import Mistake
+
+READING = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")
+)  # where known
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Replace `path` by `content`, or leave it as it was: a kill, a full disk or a rival cannot
+    halve it."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
+    with told(path):
+        try:
+            with open(aside, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        except BaseException:
+            with suppress(OSError):
+                aside.unlink()
+            raise
+
+
+def regular(path: Path) -> BinaryIO:
+    """Open a file that lies at `path` itself. The folder may be somebody else's: a link could lead
+    anywhere, and a pipe or a device could be read for ever."""
+    _check_regular(
+        path, os.lstat(path)
+    )  # before it is opened: that alone can do something to a device
+    found = os.open(path, READING)
+    try:
+        _check_regular(path, os.fstat(found))  # and after: another may have taken its place
+        return open(found, "rb")
+    except BaseException:
+        os.close(found)
+        raise
+
+
+def _check_regular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder"}
+        raise OSError(
+            f"{path.name} is {kinds.get(stat.S_IFMT(status.st_mode), 'a device')}, not a regular"
+            " file"
+        )
+
+
+def content_of(path: Path) -> bytes:
+    with regular(path) as file:
+        return file.read()
+
+
+def text_of(path: Path) -> str:
+    return content_of(path).decode()
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether it names something in a folder itself, neither below nor beside it."""
+    return isinstance(name, str) and Path(name).name == name and name not in ("", ".", "..")
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """What the system says of a path (full, read-only, missing) as a message to the user."""
+    try:
+        yield
+    except OSError as error:
+        raise Mistake(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,71 @@
+"""A small table: named columns of equal length. No pandas needed; `to_pandas()` and Parquet where
+it is installed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from foltr.errors import Mistake, did_you_mean
+
+
+@dataclass(frozen=True, repr=False)
+class Tidy:
+    columns: dict[str, list[Any]]
+
+    @classmethod
+    def of(cls, rows: list[dict[str, Any]]) -> Tidy:
+        """One column per name that any row has, in the order of their first appearance; None where
+        a row has none."""
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls({name: [row.get(name) for row in rows] for name in names})
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self)} rows: {', '.join(self.columns)}>"
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), []))
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self.columns:
+            raise Mistake(f"no column is called {name!r}: {did_you_mean(name, self.columns)}")
+        return self.columns[name]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for values in zip(*self.columns.values(), strict=True):
+            yield dict(zip(self.columns, values, strict=True))
+
+    def csv(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.columns.values(), strict=True))
+        return text.getvalue()
+
+    def to_pandas(self) -> Any:
+        try:
+            import pandas
+        except ImportError:
+            raise Mistake("pandas is not installed: pip install pandas") from None
+        return pandas.DataFrame(self.columns)
+
+    def parquet(self) -> bytes:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise Mistake("pyarrow is not installed: pip install pyarrow") from None
+        plain = {
+            name: [_plain(value) for value in values] for name, values in self.columns.items()
+        }
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(plain), buffer)
+        return buffer.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """A column of Parquet has one type: tuples become text."""
+    return repr(value) if isinstance(value, tuple) else value

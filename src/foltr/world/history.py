@@ -1,0 +1,162 @@
+"""What devices keep of their past so that a client can be unlearned: the update that each sent,
+every few rounds.
+
+In a simulation it lies in the run's folder, as two arrays that are written in place as the run
+goes on; a run that is resumed writes the same rows again. On real devices each row stays on its
+device."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from foltr.core import Array, Cohort, require
+from foltr.errors import Mistake
+from foltr.system.files import regular, told
+
+CLIENTS, UPDATES = "history-clients.npy", "history-updates.npy"
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Rounds 0, every, 2 every, ... of `rounds`."""
+
+    every: int
+    rounds: int
+    clients: Array  # (stored, n) int32 who took part; NOBODY where fewer than n did
+    updates: Array  # (stored, n, d) float32 what each of them sent
+    stands: Array | None = None  # (stored,) see `stand_for`, where one history follows another
+
+    @classmethod
+    def of(cls, folder: Path | None, every: int, rounds: int, n: int, d: int) -> History:
+        """A place for a run's history, or what an interrupted run has written of it so far."""
+        stored = -(-rounds // every)
+        clients, updates = (stored, n), (stored, n, d)
+        if folder is None:
+            return cls(
+                every, rounds, np.full(clients, NOBODY, np.int32), np.zeros(updates, np.float32)
+            )
+        places = (
+            _place(folder / CLIENTS, clients, np.int32),
+            _place(folder / UPDATES, updates, np.float32),
+        )
+        return cls(every, rounds, *places)
+
+    @classmethod
+    def read(cls, folder: Path, every: int, rounds: int, d: int, written: str) -> History:
+        """What a finished run of so many rounds stored, whose `sum` was `written`."""
+        try:
+            clients, updates = (_mapped(folder / name, "r") for name in (CLIENTS, UPDATES))
+            if (
+                clients.ndim != 2
+                or len(clients) != -(-rounds // every)
+                or updates.shape != (*clients.shape, d)
+            ):
+                raise ValueError(f"shapes {clients.shape} and {updates.shape}")
+            found = cls(every, rounds, clients, updates)
+            if found.sum() != written:
+                raise ValueError("it is not as it was written")
+        except (OSError, ValueError, EOFError) as error:
+            lost = f"the history of {folder} cannot be read ({error})"
+            raise Mistake(f"{lost}: delete the folder, and make the run again") from None
+        return found
+
+    def sum(self) -> str:
+        """Of all that is stored: damage shows."""
+        told = blake2b(digest_size=8)
+        for part in (self.clients, self.updates):
+            for row in part:
+                told.update(row.tobytes())
+        return told.hexdigest()
+
+    def keep(self, t: int, sent: Cohort) -> None:
+        if t % self.every == 0:
+            row, n = t // self.every, len(sent)
+            self.clients[row, :n], self.clients[row, n:] = sent.clients, NOBODY
+            self.updates[row, :n] = sent.updates
+
+    def flush(self) -> None:
+        for part in (self.clients, self.updates):
+            if isinstance(part, np.memmap):
+                part.flush()
+
+    @property
+    def stand_for(self) -> Array:
+        """How many rounds each stored one stands for: (stored,), `every` but for the last one."""
+        if self.stands is not None:
+            return self.stands
+        return np.minimum(self.every, self.rounds - self.every * np.arange(len(self.clients)))
+
+    def then(self, later: History) -> History:
+        """This history, and what was stored after it."""
+        parts, n = (self, later), max(self.clients.shape[1], later.clients.shape[1])
+        clients = [
+            np.pad(p.clients, ((0, 0), (0, n - p.clients.shape[1])), constant_values=NOBODY)
+            for p in parts
+        ]
+        updates = [np.pad(p.updates, ((0, 0), (0, n - p.updates.shape[1]), (0, 0))) for p in parts]
+        stands = np.concatenate([p.stand_for for p in parts])
+        rounds = self.rounds + later.rounds
+        return History(
+            self.every, rounds, np.concatenate(clients), np.concatenate(updates), stands
+        )
+
+    def with_any(self, clients: Array) -> Array:
+        """The stored rounds in which any of these clients took part."""
+        return np.flatnonzero(np.isin(self.clients, clients).any(axis=1))
+
+    def took_part(self, row: int, clients: Array) -> Array:
+        """Those of `clients` who took part in a stored round, in ascending order."""
+        return np.intersect1d(self.clients[row], clients)
+
+    def sent(self, row: int, clients: Array) -> Array:
+        """What clients, all of whom took part in a stored round, sent in it: (n, d) float64"""
+        order = np.argsort(self.clients[row], kind="stable")
+        place = order[np.searchsorted(self.clients[row], clients, sorter=order)]
+        return self.updates[row][place].astype(np.float64)
+
+
+def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
+    with told(file):
+        there = _fitting(file, shape, kind)
+        if there is not None:
+            return there
+        begun = f"{file} is gone or damaged, and the run was begun with it"
+        require(
+            not (file.parent / "checkpoint.npz").exists(),
+            f"{begun}: delete {file.parent} to start again",
+        )
+        aside = file.with_suffix(".new")
+        try:
+            mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=kind, shape=shape)
+            if sys.platform == "linux":
+                with open(
+                    aside, "r+b"
+                ) as whole:  # a full disk is an error now, and would be a crash in some round
+                    os.posix_fallocate(whole.fileno(), 0, aside.stat().st_size)
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
+        del mapped  # some systems move no file that is mapped
+        aside.replace(file)
+        return _mapped(file, "r+")
+
+
+def _mapped(file: Path, mode: Literal["r", "r+"]) -> Array:
+    regular(file).close()
+    return np.load(file, mmap_mode=mode)
+
+
+def _fitting(file: Path, shape: tuple[int, ...], kind: type) -> Array | None:
+    try:
+        there = _mapped(file, "r+")
+    except (FileNotFoundError, ValueError, EOFError):
+        return None
+    return there if there.shape == shape and there.dtype == kind else None

@@ -1,0 +1,230 @@
+"""The simulated population as tables: who holds which documents, judges them how, clicks how, and
+searches how often.
+
+Kernels read the tables; `user.SimulatedUser` is one client's plain `User` made of the same tables.
+Labels live in this folder, nowhere else on the client side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from foltr.core import Array, ClickModel, require
+from foltr.metrics import ideal_dcg
+from foltr.world.dataset import Dataset
+
+HOSTS = 2  # clients of the server's own, at most: one that warms up, and one that is trusted
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Block b is the documents rows[starts[b] : stops[b]], judged by row labelling[b] of the
+    labels. Client c draws from blocks first[c] .. last[c] and clicks by one of `models[c]`, drawn
+    anew each session if there are several.
+
+    The last `hosted` clients are the server's own: they hold data that the server has, and are
+    asked by it alone. The first of them learns alone for `warmup` rounds before the federation
+    begins. Malicious users click by `deceit`."""
+
+    data: Dataset
+    rows: Array  # (documents of all blocks,) int32, of the data
+    starts: Array  # (blocks,) int64
+    stops: Array  # (blocks,) int64
+    labelling: Array  # (blocks,) int64
+    ideals: Array  # (blocks,) ideal DCG@10 of what the client holds
+    first: Array  # (clients,) int64
+    last: Array  # (clients,) int64, exclusive
+    click_models: tuple[ClickModel, ...]
+    models: Array  # (clients, choices) int64, indices of click_models
+    sessions: Array  # (clients,) int64 searches per round
+    hosted: int = 0
+    warmup: int = 0
+    deceit: int | None = None  # index of click_models
+
+    def __post_init__(self) -> None:
+        """Kernels read these tables without looking: what they say must exist."""
+        rows, blocks, models = len(self.rows), len(self.starts), len(self.click_models)
+        for tables in (
+            ("starts", "stops", "labelling", "ideals"),
+            ("first", "last", "models", "sessions"),
+            ("rows",),
+        ):
+            for name in tables:
+                table = getattr(self, name)
+                shape = np.shape(table)[:1] == np.shape(getattr(self, tables[0]))[:1]
+                kind = isinstance(table, np.ndarray) and table.dtype.kind == (
+                    "f" if name == "ideals" else "i"
+                )
+                flat = np.ndim(table) == 1 + (name == "models")
+                require(
+                    kind and flat and shape,
+                    f"the table {name} of a population has the wrong kind or shape",
+                )
+        require(bool(np.isfinite(self.ideals).all()), "the ideals of a population are not finite")
+        hosts = (
+            f"a population hosts 0 .. {HOSTS} clients, and a warm-up needs one: got {self.hosted}"
+        )
+        require(0 <= self.hosted <= HOSTS and (self.hosted > 0 or not self.warmup), hosts)
+
+        def inside(table: Array, low: int, high: int) -> bool:
+            return len(table) > 0 and bool(table.min() >= low and table.max() <= high)
+
+        there = inside(self.rows, 0, self.data.documents - 1)
+        require(there, f"every row must be one of the {self.data.documents} documents")
+        held = (
+            inside(self.starts, 0, rows)
+            and inside(self.stops, 0, rows)
+            and bool((self.starts < self.stops).all())
+        )
+        require(held, f"every block must hold at least one of the {rows} documents")
+        judged = inside(self.labelling, 0, len(self.data.labels) - 1)
+        require(judged, f"every block must be judged by one of {len(self.data.labels)} labellings")
+        drawn = (
+            inside(self.first, 0, blocks)
+            and inside(self.last, 0, blocks)
+            and bool((self.first < self.last).all())
+        )
+        require(drawn, f"every client must draw from at least one of the {blocks} blocks")
+        known = self.deceit is None or 0 <= self.deceit < models
+        clicked = inside(self.models, 0, models - 1) and known
+        require(clicked, f"every client must click by one of {models} click models")
+        require(bool((self.sessions >= 1).all()), "every client must search at least once a round")
+
+    @property
+    def clients(self) -> int:
+        """Without those that the server hosts."""
+        return len(self.first) - self.hosted
+
+    @property
+    def longest(self) -> int:
+        """The most documents that a block holds."""
+        return int((self.stops - self.starts).max())
+
+    def tables(self, depth: int) -> tuple[Array, Array] | None:
+        """P(click) and P(stop) of all click models, (models, depth, grades) each; None if one of
+        them has none."""
+        pairs = [checked_tables(model, self.data.grades, depth) for model in self.click_models]
+        if any(pair is None for pair in pairs):
+            return None
+        clicks, stops = zip(*(pair for pair in pairs if pair is not None), strict=True)
+        return np.stack(clicks), np.stack(stops)
+
+    def held(self, client: int) -> tuple[Array, Array, Array]:
+        """The documents of a client's blocks, one block after the other, as this client judges
+        them: rows of the data, their labels, and where each block begins (blocks + 1,)."""
+        blocks = slice(self.first[client], self.last[client])
+        lengths = self.stops[blocks] - self.starts[blocks]
+        offsets = np.append(0, np.cumsum(lengths))
+        rows = self.rows[
+            np.arange(offsets[-1]) + np.repeat(self.starts[blocks] - offsets[:-1], lengths)
+        ]
+        return rows, self.data.labels[np.repeat(self.labelling[blocks], lengths), rows], offsets
+
+    def turned(self, malicious: Array) -> Array:
+        """`models` where some clients (indices) are malicious: (clients, choices)"""
+        if self.deceit is None or not len(malicious):
+            return self.models
+        models = self.models.copy()
+        models[malicious] = self.deceit
+        return models
+
+
+def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, Array] | None:
+    """A click model's tables, if they are such: kernels read them without looking."""
+    pair = model.tables(grades, depth)
+    if pair is None:
+        return None
+    click, stop = (np.asarray(table, np.float64) for table in pair)
+    for table in (click, stop):
+        shape = (
+            f"{type(model).__name__}.tables gave shape {table.shape}, not (depth, grades) ="
+            f" {(depth, grades)}"
+        )
+        require(table.shape == (depth, grades), shape)
+        inside = bool(((table >= 0.0) & (table <= 1.0)).all())
+        require(inside, f"{type(model).__name__}.tables gave a number that is no probability")
+    return click, stop
+
+
+def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Population:
+    """Every client draws from all queries, judges by the first labelling and clicks alike."""
+    checked_tables(
+        model, data.grades, 1
+    )  # a model that does not fit the grades is refused here, not in round 1
+    return Population(
+        data=data,
+        rows=np.arange(data.documents, dtype=np.int32),
+        starts=data.offsets[:-1].astype(np.int64),
+        stops=data.offsets[1:].astype(np.int64),
+        labelling=np.zeros(data.queries, np.int64),
+        ideals=ideal_dcg(data.labels[0], data.offsets),
+        first=np.zeros(clients, np.int64),
+        last=np.full(clients, data.queries, np.int64),
+        click_models=(model,),
+        models=np.zeros((clients, 1), np.int64),
+        sessions=np.full(clients, sessions, np.int64),
+    )
+
+
+def holding(data: Dataset, model: ClickModel, held: Sequence[Array], sessions: int) -> Population:
+    """Client c holds the documents held[c] (rows of the data, each once) and draws from the
+    queries of which it holds any; else as `iid`."""
+    clients, queries = len(held), np.repeat(np.arange(data.queries), np.diff(data.offsets))
+    for client, documents in enumerate(held):
+        require(
+            len(documents) > 0,
+            f"client {client} holds no document: take fewer clients, or more data",
+        )
+    rows = np.concatenate([np.sort(documents) for documents in held])
+    owner = np.repeat(np.arange(clients), [len(documents) for documents in held])
+    place = owner * data.queries + queries[rows]  # a number for each client and query, ascending
+    starts = np.append(0, np.flatnonzero(np.diff(place)) + 1)
+    return replace(
+        iid(data, model, clients, sessions),
+        rows=rows.astype(np.int32),
+        starts=starts,
+        stops=np.append(starts[1:], len(rows)),
+        labelling=np.zeros(len(starts), np.int64),
+        ideals=ideal_dcg(data.labels[0][rows], np.append(starts, len(rows))),
+        first=np.searchsorted(owner[starts], np.arange(clients)),
+        last=np.searchsorted(owner[starts], np.arange(clients), side="right"),
+    )
+
+
+def with_host(
+    p: Population, queries: Array, model: ClickModel, sessions: int, warmup: int = 0
+) -> Population:
+    """The same with one more client, the server's own, that holds whole queries, judged by the
+    first labelling."""
+    data, blocks = p.data, len(p.starts)
+    offsets, lengths = (
+        np.append(0, np.cumsum(np.diff(data.offsets)[queries])),
+        np.diff(data.offsets)[queries],
+    )
+    rows = np.concatenate(
+        [np.arange(data.offsets[q], data.offsets[q + 1], dtype=np.int32) for q in queries]
+    )
+    same = p.click_models.index(model) if model in p.click_models else len(p.click_models)
+    return replace(
+        p,
+        rows=np.append(p.rows, rows),
+        starts=np.append(p.starts, len(p.rows) + offsets[:-1]),
+        stops=np.append(p.stops, len(p.rows) + offsets[:-1] + lengths),
+        labelling=np.append(p.labelling, np.zeros(len(queries), np.int64)),
+        ideals=np.append(p.ideals, ideal_dcg(data.labels[0][rows], offsets)),
+        first=np.append(p.first, blocks),
+        last=np.append(p.last, blocks + len(queries)),
+        click_models=p.click_models if same < len(p.click_models) else (*p.click_models, model),
+        models=np.append(p.models, np.full((1, p.models.shape[1]), same), axis=0),
+        sessions=np.append(p.sessions, sessions),
+        hosted=p.hosted + 1,
+        warmup=p.warmup or warmup,
+    )
+
+
+def with_deceit(p: Population, model: ClickModel) -> Population:
+    """The same with a click model for users who turn malicious."""
+    checked_tables(model, p.data.grades, 1)
+    return replace(p, click_models=(*p.click_models, model), deceit=len(p.click_models))

@@ -1,0 +1,50 @@
+"""A simulated user: searches, sees the list, clicks by a click model. The only place where labels
+meet clicks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foltr.core import Array, Show, require
+from foltr.metrics import DEPTH, dcg, max_rr
+from foltr.seeds import Stream
+from foltr.world.population import Population
+
+
+class SimulatedUser:
+    """One client's user in one round; tallies what the recorder may know.
+
+    Session s draws at address s: first the query, then the click model, then for each rank a click
+    and a stop."""
+
+    def __init__(
+        self, population: Population, client: int, rng: Stream, malicious: bool = False
+    ) -> None:
+        self.population, self.client, self.rng = population, client, rng
+        self.turned = malicious and population.deceit is not None
+        self.sessions = int(population.sessions[client])
+        self.made = 0
+        self.ndcg = self.max_rr = 0.0  # sums over the sessions made
+
+    def session(self, show: Show) -> tuple[Array, Array, Array]:
+        p, c, draws = self.population, self.client, self.rng.at(self.made)
+        block = p.first[c] + draws.integer(int(p.last[c] - p.first[c]))
+        drawn = p.models[c, draws.integer(p.models.shape[1])]
+        model = p.click_models[p.deceit if self.turned and p.deceit is not None else drawn]
+        held = p.rows[p.starts[block] : p.stops[block]]
+        docs = p.data.storage[held][
+            :, : p.data.width
+        ]  # padded as they lie there: other strides round otherwise
+        ranking = show(docs)
+        shown = p.data.labels[p.labelling[block], held][ranking]
+        clicks = np.asarray(model.clicks(shown, p.data.grades, draws), bool)
+        given = f"{type(model).__name__}.clicks gave {clicks.shape} for a list of {shown.shape}"
+        require(clicks.shape == shown.shape, given)
+        self._tally(shown, clicks, float(p.ideals[block]))
+        return docs, ranking, clicks
+
+    def _tally(self, shown: Array, clicks: Array, ideal: float) -> None:
+        self.made += 1
+        if ideal > 0.0:
+            self.ndcg += dcg(shown[:DEPTH]) / ideal
+        self.max_rr += max_rr(clicks)
