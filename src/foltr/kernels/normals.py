@@ -74,8 +74,8 @@ def normals(key, n, v, r, out):
     for i in range(n):
         e, s = split(r, bits, i)
         z = s * s
-        high = (((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11
-        series = ((((high * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z
+        top = (((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11
+        series = ((((top * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z
         r[i] = math.sqrt(-(e * LN2 + s * (series + _S1)))
     for i in range(n):
         q = 0.5 - v[i]
