@@ -12,7 +12,8 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.seeds import Stream
 
 STEPS = 1000  # at most, from a random direction to the top singular one

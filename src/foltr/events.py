@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from foltr.core import require
+from foltr.errors import require
 
 Seen = Literal[
     "message", "sum", "model"

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, Ranker, require
+from foltr.core import Array, Ranker
+from foltr.errors import require
 from foltr.seeds import Stream
 
 # beyond this range of scores the lightest documents' masses leave float32, so keys are compared in

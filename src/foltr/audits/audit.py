@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from foltr.audits.labels import Row, Tell, infer_labels
 from foltr.audits.membership import Membership, membership, real_round
 from foltr.audits.noise import View, events_in, message, summed
 from foltr.audits.rewards import Enumerated, chance_of_truth, worst_pair
-from foltr.audits.searches import searches, single
+from foltr.audits.searches import RewardLearner, searches, single
 from foltr.audits.two_queries import two_queries
 from foltr.compatibility import setting_of
-from foltr.components.learners.es import ES
-from foltr.components.partitions.iid import IID
-from foltr.core import Array, ClickModel, require
-from foltr.errors import Mistake
+from foltr.core import Array, ClickModel
+from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.privacy.ledger import Ledger
 from foltr.runs.account import DELTA, ledger_of
@@ -77,7 +75,7 @@ class Audit:
         """Parts of the experiment that are not audited: its searches are made by clients who are
         alike and honest."""
         e = self.experiment
-        parts = (e.partition if e.partition != IID() else None, e.attack, e.unlearning)
+        parts = (None if e.partition.identical_clients else e.partition, e.attack, e.unlearning)
         return [brief(part) for part in parts if part is not None]
 
     def plain(self) -> dict[str, Any]:
@@ -156,12 +154,15 @@ def audit(
     rows = tuple(infer_labels(e, params, made, tuple(views), delta, tell))
     found, exact, furthest = [], None, None
     members: tuple[Membership, ...] = ()
-    if isinstance(learner, ES):
+    if learner.reward_levels > 0:
+        learner = cast(RewardLearner, learner)
         tell("which of two queries", 0, 1)
         queries = np.array([search.query for search in made])
         args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
         found.append(two_queries(*args))
-        exact = worst_pair(learner, users, data.grades, chance_of_truth(e.privacy))
+        exact = worst_pair(
+            learner, users, data.grades, chance_of_truth(e.privacy, learner.reward_levels)
+        )
     else:
         pool = max(LEAST_POOL, min(POOL, SESSIONS // e.sessions))
         updates = real_round(e, params, users, train, pool, effort.threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,10 +25,9 @@ from foltr.audits.intervals import Estimate, area, mean_of
 from foltr.audits.noise import View, message, promise, sent, variance
 from foltr.audits.pdgd_model import LONGEST, Model, click_sets
 from foltr.audits.rewards import chance_of_truth, promised
-from foltr.audits.searches import Search, single
+from foltr.audits.searches import RewardLearner, Search, UpdateLearner, single
 from foltr.audits.sums import Client, Sum, client, rounding
-from foltr.components.learners.es import ES, read_messages
-from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.es import read_messages
 from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import Bound
@@ -90,10 +89,10 @@ def infer_labels(
     """Every attack on every view; of learners that send rewards there are only messages to look
     at."""
     learner = single(e)
-    if isinstance(learner, ES):
-        yield from _from_rewards(e, learner, made, delta, tell)
+    if learner.reward_levels > 0:
+        yield from _from_rewards(e, cast(RewardLearner, learner), made, delta, tell)
         return
-    inference = Inference(e, learner, params, made, delta, tell)
+    inference = Inference(e, cast(UpdateLearner, learner), params, made, delta, tell)
     for view in views:
         yield from inference.of(view)
 
@@ -103,7 +102,7 @@ class Inference:
     """Attacks on the updates of PDGD."""
 
     e: Experiment
-    learner: PDGD
+    learner: UpdateLearner
     params: Array
     made: list[Search]
     delta: float
@@ -220,7 +219,7 @@ class Inference:
 
 
 def _from_rewards(
-    e: Experiment, learner: ES, made: list[Search], delta: float, tell: Tell
+    e: Experiment, learner: RewardLearner, made: list[Search], delta: float, tell: Tell
 ) -> Iterator[Row]:
     """A told reward says which sets of clicks there may have been; before, documents were clicked
     with chance PRIOR."""
@@ -245,7 +244,7 @@ def _from_rewards(
     )
 
 
-def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
+def _told(e: Experiment, learner: RewardLearner, search: Search, client: int) -> int:
     """Which value the message holds, after the privatizer."""
     values, _ = learner.reward_values()
     _, means = read_messages(search.payload[None])
@@ -260,8 +259,8 @@ def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
 def _posterior(
     told: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None
 ) -> Guess:
-    p = chance_of_truth(privacy)
-    chance = np.where(which == told, p, (1.0 - p) / (learner.rewards - 1))
+    p = chance_of_truth(privacy, learner.reward_levels)
+    chance = np.where(which == told, p, (1.0 - p) / (learner.reward_levels - 1))
     chance = chance * PRIOR ** sets.sum(axis=1) * (1.0 - PRIOR) ** (~sets).sum(axis=1)
     belief = chance @ sets / chance.sum()
     return Guess(belief > 0.5, belief)

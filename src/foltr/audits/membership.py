@@ -24,7 +24,7 @@ from foltr.audits.noise import (
     summed,
     variance,
 )
-from foltr.core import Array, ClickModel, Privatizer
+from foltr.core import Array, Ask, ClickModel, Privatizer
 from foltr.engines.local import Local
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import Bound
@@ -54,7 +54,7 @@ def real_round(
     memory = np.tile(e.device_learner.remembered(e.ranker, params), (clients, 1))
     engine = Local(e.device_learner, e.ranker, population, e.seed, memory, Threads(threads), None)
     with engine.threads.running():
-        cohort, _ = engine.collect(params, e.rounds, np.arange(clients))
+        cohort = engine.collect(Ask(params, e.rounds, clients), np.arange(clients)).arrived
     return cohort.updates
 
 

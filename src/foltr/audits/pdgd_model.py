@@ -9,8 +9,8 @@ import numpy as np
 
 from foltr.audits.guesses import Guess
 from foltr.audits.noise import View, events_in, kept, log_density
-from foltr.audits.searches import Search
-from foltr.components.learners.pdgd import PDGD, document_weights
+from foltr.audits.searches import Search, UpdateLearner
+from foltr.components.learners.pdgd import document_weights
 from foltr.core import Array, Privatizer
 
 LONGEST = 12  # 2^k sets of clicks are looked at
@@ -20,7 +20,7 @@ LONGEST = 12  # 2^k sets of clicks are looked at
 class Model:
     """`learner` makes one session at the broadcast weights `params`, in round t."""
 
-    learner: PDGD
+    learner: UpdateLearner
     privacy: Privatizer | None
     params: Array
     t: int

@@ -19,14 +19,14 @@ from foltr.audits.games import Game, judged, worst_updates
 from foltr.audits.noise import View, events_in, kept, log_density, message
 from foltr.compatibility import setting_of
 from foltr.components.optimizers.sgd import SGD
-from foltr.core import Array, Cohort, Privatizer
+from foltr.core import Array, Ask, Cohort, Privatizer
 from foltr.engines.local import privatize
 from foltr.experiment import Experiment
 from foltr.federation import Server
 from foltr.privacy.accounting import Bound
 from foltr.privacy.ledger import Unit, Who
 from foltr.runs.account import exposure_of, ledger_of
-from foltr.runs.preflight import people_of
+from foltr.runs.preflight import checked_population
 from foltr.seeds import stream
 from foltr.simulation.malicious import Attacked
 from foltr.spec import click_models
@@ -88,8 +88,12 @@ class Table:
         return np.zeros(len(self.e.ranker.init(self.features, stream(0))), np.float32)
 
     @cached_property
+    def ask(self) -> Ask:
+        return Ask(self.params, 0, self.e.cohort)
+
+    @cached_property
     def weights(self) -> Array:
-        people = people_of(self.e, self.e.data.load("train"), self.e.data.load("test"))
+        people = checked_population(self.e, self.e.data.load("train"), self.e.data.load("test"))
         return people.sessions[: self.e.cohort].astype(float)
 
     @cached_property
@@ -121,7 +125,9 @@ class Table:
         for who in ("models", "server"):
             if math.isfinite(promised(self.e, self.features, who, "round", 1e-5).epsilon):
                 hidden: View = (
-                    View("model", n, honest) if self.privacy.by_server else View("sum", n, honest)
+                    View("model", n, honest)
+                    if self.privacy.adds_noise_on_server
+                    else View("sum", n, honest)
                 )
                 found[message(n) if who == "server" and self.e.channel is None else hidden] = who
         return found
@@ -180,7 +186,7 @@ class Table:
             if view.kind == "message":
                 yield start, sent[:, 0].astype(np.float64)
             elif (
-                self.e.channel is None and not self.privacy.by_server
+                self.e.channel is None and not self.privacy.adds_noise_on_server
             ):  # a sum, whatever malicious clients send
                 honest = np.flatnonzero(~self.malicious[: self.arriving])
                 yield (
@@ -206,16 +212,14 @@ class Table:
         )
         if self.e.attack is not None and self.e.attack.rewrites:
             attacked = Attacked(self.e.attack, lambda t, clients: self.malicious[clients])
-            cohort = attacked(cohort, self.params, 0, luck.at(0))
+            cohort = attacked(cohort, self.ask, luck.at(0))
         arrived = cohort.only(np.arange(self.arriving))
         lying = self.malicious[: self.arriving]
         total, known = _summed(arrived), _summed(arrived.only(lying))
         if self.e.channel is not None:
-            carried = self.e.channel.carry(
-                replace(arrived, params=self.params), self.e.cohort, luck.at(1)
-            )
+            carried = self.e.channel.carry(arrived, self.ask, luck.at(1))
             total = carried.updates[0] * carried.weights[0]
-        if self.privacy.by_server:
+        if self.privacy.adds_noise_on_server:
             got = arrived if self.e.channel is None else carried
             state = self.server.init(self.params)
             moved = self.server.step(state, got, luck.at(2), len(arrived)).params
@@ -266,7 +270,8 @@ def _rewards(
     for world, i in np.ndindex(2, games):
         luck = stream(1, "audit", "reward", world, i)
         told[world, i] = [
-            privacy.on_reward(world, e.learner.rewards, luck.at(s)) for s in range(e.sessions)
+            privacy.on_reward(world, e.learner.reward_levels, luck.at(s))
+            for s in range(e.sessions)
         ]
     zeros, ones = (told == 1).astype(float) - (told == 0)
     yield _judged(

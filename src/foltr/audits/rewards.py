@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, cast
 
 import numpy as np
 
-from foltr.components.learners.es import ES
-from foltr.components.privatizers.randomized_reward import RandomizedReward
-from foltr.core import Array, ClickModel, Privatizer, require
-from foltr.events import Setting
+from foltr.audits.searches import RewardLearner
+from foltr.core import Array, ClickModel, Privatizer
+from foltr.errors import require
+from foltr.events import RandomizedResponse, Setting
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import NONE, Bound, bound, described
 from foltr.world.population import checked_tables
@@ -21,18 +22,20 @@ from foltr.world.population import checked_tables
 MOST_LISTS = 300_000  # that are written out
 
 
-def promised(e: Experiment, learner: ES, delta: float) -> Bound:
+def promised(e: Experiment, learner: RewardLearner, delta: float) -> Bound:
     """Of one interaction, against whoever gets its message."""
     if learner.entropy == "shared":
         return NONE
     events = described(
-        e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.rewards)
+        e.privacy, Setting(1, e.cohort, e.cohort, sessions=1, values=learner.reward_levels)
     )
     return bound(tuple((event, 1) for event in events), delta) if events else NONE
 
 
-def chance_of_truth(privacy: Privatizer | None) -> float:
-    return privacy.p if isinstance(privacy, RandomizedReward) else 1.0
+def chance_of_truth(privacy: Privatizer | None, values: int) -> float:
+    """The probability that the reward sent is the true one, of so many values."""
+    events = described(privacy, Setting(1, 1, 1, sessions=1, values=values))
+    return math.prod(event.p for event in events if isinstance(event, RandomizedResponse))
 
 
 def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Array]:
@@ -47,7 +50,7 @@ def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Arr
     return tables
 
 
-def chances(learner: ES, click: Array, stop: Array, lists: Array) -> Array:
+def chances(learner: RewardLearner, click: Array, stop: Array, lists: Array) -> Array:
     """P(which value a reward has) for users who see lists of the grades (n, k): (n, V), exactly.
 
     A user who goes on has seen some clicks, of which the objective needs one code (`ES.code`).
@@ -65,7 +68,7 @@ def chances(learner: ES, click: Array, stop: Array, lists: Array) -> Array:
         np.add.at(moved.T, after, (going * c).T)
         stopped += moved * s
         going = going * (1.0 - c) + moved * (1.0 - s)
-    found = np.zeros((n, learner.rewards))
+    found = np.zeros((n, learner.reward_levels))
     np.add.at(found.T, coded, (going + stopped).T)
     return found
 
@@ -96,19 +99,19 @@ class Enumerated:
     depth: int  # of the lists
 
 
-def worst_pair(learner: ES, users: ClickModel, grades: int, p: float) -> Enumerated:
+def worst_pair(learner: RewardLearner, users: ClickModel, grades: int, p: float) -> Enumerated:
     """Over all pairs of lists, exactly (seed 001, Table 2: lists of five).
 
     The first click's rank depends on each grade only through its click probability, and linearly:
     only the likeliest and the least likely grades need to be looked at. Other objectives take
     shorter lists where all would be too many."""
-    v = learner.rewards
+    v = learner.reward_levels
     require(1.0 / v < p <= 1.0, f"p must be in (1 / {v}, 1], got {p}")
     depth, looks_at_first = learner.k, learner.objective in ("maxrr", "first")
     choices = 2 if looks_at_first else grades
     while choices**depth > MOST_LISTS:
         depth -= 1
-    shorter = replace(learner, k=depth)
+    shorter = replace(cast(Any, learner), k=depth)
     click, stop = click_tables(users, grades, depth)
     if looks_at_first:
         ranks = [sorted({int(click[j].argmin()), int(click[j].argmax())}) for j in range(depth)]
@@ -118,5 +121,5 @@ def worst_pair(learner: ES, users: ClickModel, grades: int, p: float) -> Enumera
     chance = told(chances(shorter, click, stop, lists), p)
     with np.errstate(divide="ignore"):
         epsilon = float((np.log(chance.max(axis=0)) - np.log(chance.min(axis=0))).max())
-    bound = math.inf if p == 1.0 else math.log(p * (shorter.rewards - 1) / (1.0 - p))
+    bound = math.inf if p == 1.0 else math.log(p * (shorter.reward_levels - 1) / (1.0 - p))
     return Enumerated(epsilon, bound, depth)

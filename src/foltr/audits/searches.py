@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, Protocol, cast
 
 import numpy as np
 
-from foltr.components.learners.es import ES
-from foltr.components.learners.pdgd import PDGD
-from foltr.core import Array, ClickModel, Learner, Ranker, Show, User
+from foltr.core import Array, Ask, ClickModel, Learner, Ranker, Show, User
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.federation import client_step
+from foltr.federation import Client
 from foltr.seeds import stream
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population, iid
@@ -32,18 +31,33 @@ class Search:
     payload: Array  # what the device would send if no privatizer were there
 
 
-def single(e: Experiment) -> PDGD | ES:
-    """The experiment's learner for one search on a deterministic list, in the ball that its
-    privatizer sets."""
-    learner: Learner = e.device_learner
-    if isinstance(learner, PDGD):
-        return replace(learner, explore=False, sessions=1)
-    if isinstance(learner, ES):
-        return replace(learner, sessions=1, antithetic=False)
-    raise Mistake(
-        "the audit attacks messages of PDGD and ES, and does not know those of"
-        f" {type(learner).__name__}"
-    )
+class UpdateLearner(Learner, Protocol):
+    """What the attacks on updates know of the learner: PDGD."""
+
+    k: int
+    pairs: Literal["examined", "shown"]
+    max_norm: float | None
+
+    def rate(self, t: int, s: int, sessions: int) -> float: ...
+
+
+class RewardLearner(Learner, Protocol):
+    """What the attacks on rewards know of the learner: ES."""
+
+    sigma: float
+    k: int
+    objective: Literal["maxrr", "dcg", "ctr", "first", "last"]
+    entropy: Literal["independent", "shared"]
+
+    def code(self, clicks: Array) -> int: ...
+    def reward_values(self) -> tuple[Array, Array]: ...
+    def perturbations(self, seeds: Array, d: int) -> Array: ...
+
+
+def single(e: Experiment) -> UpdateLearner | RewardLearner:
+    """The experiment's learner for one search on a list without exploration; refuses a learner
+    whose messages no attack here knows."""
+    return cast(UpdateLearner | RewardLearner, e.device_learner.restricted(single_search=True))
 
 
 class Overheard:
@@ -78,16 +92,15 @@ def searches(
         )
     population, t, found = alone(data, users, long), e.rounds, []
     for i, query in enumerate(map(int, long)):
-        luck = learner.luck(stream(e.seed, "user", i, t), stream(e.seed, "ranking", i, t))
-        user, nothing = Overheard(SimulatedUser(population, i, luck)), np.empty(0, np.float32)
-        update, _ = client_step(learner, e.ranker, None, params, nothing, user, i, 1, t, e.seed)
+        ranking, noise = stream(e.seed, "ranking", i), stream(e.seed, "privacy", i)
+        draws = learner.user_draws(stream(e.seed, "user", i, t), ranking.at(t))
+        user, nothing = Overheard(SimulatedUser(population, i, draws)), np.empty(0, np.float32)
+        client = Client(i, learner, e.ranker, None, ranking, noise)
+        update, _ = client.step(Ask(params, t, 1), nothing, user)
         scores = e.ranker.scores(params, user.docs)
         shown = user.docs[user.ranking]
-        slopes = (
-            gradients(e.ranker, params, shown)
-            if isinstance(learner, PDGD)
-            else np.empty((learner.k, 0))
-        )
+        sends_rewards = learner.reward_levels > 0
+        slopes = np.empty((learner.k, 0)) if sends_rewards else gradients(e.ranker, params, shown)
         found.append(
             Search(query, shown, user.ranking, scores, slopes, user.clicks, update.payload)
         )

@@ -9,10 +9,11 @@ import numpy as np
 
 from foltr.audits.games import Game, judged
 from foltr.audits.rewards import chance_of_truth, chances, click_tables, promised, told
-from foltr.audits.searches import alone
-from foltr.components.learners.es import ES, read_messages
-from foltr.core import Array, ClickModel, Privatizer, require
+from foltr.audits.searches import RewardLearner, alone
+from foltr.components.learners.es import read_messages
+from foltr.core import Array, Ask, ClickModel, Privatizer
 from foltr.engines.local import Local
+from foltr.errors import require
 from foltr.experiment import Experiment
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
@@ -22,7 +23,7 @@ FEW = 1000  # messages whose perturbations take long to draw
 
 def two_queries(
     e: Experiment,
-    learner: ES,
+    learner: RewardLearner,
     params: Array,
     users: ClickModel,
     data: Dataset,
@@ -44,7 +45,7 @@ def two_queries(
         learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy
     )
     with engine.threads.running():
-        cohort, _ = engine.collect(params, e.rounds, clients)
+        cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
     seeds, means = read_messages(cohort.updates)
     values, _ = learner.reward_values()
     which = np.abs(values[:, None] - means[:, 0].astype(np.float64)).argmin(axis=0)  # (2 times,)
@@ -70,11 +71,11 @@ class Lists:
     """What is told of a query's lists, by the labels of the documents shown."""
 
     def __init__(
-        self, learner: ES, users: ClickModel, data: Dataset, privacy: Privatizer | None
+        self, learner: RewardLearner, users: ClickModel, data: Dataset, privacy: Privatizer | None
     ) -> None:
         self.learner, self.data = learner, data
         self.click, self.stop = click_tables(users, data.grades, learner.k)
-        self.p = chance_of_truth(privacy)
+        self.p = chance_of_truth(privacy, learner.reward_levels)
 
     def told(self, labels: Array) -> Array:
         """(n, k) -> (n, V)"""

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from foltr.core import require
 from foltr.data import files, lookup
 from foltr.data.letor import Reading
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.system.paths import data_folders
 from foltr.world.dataset import Dataset
 

@@ -44,8 +44,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, Privatizer, require
-from foltr.errors import Mistake
+from foltr.core import Array, Privatizer
+from foltr.errors import Mistake, require
 from foltr.events import (
     Event,
     GammaNoise,

@@ -12,7 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from foltr.core import Privatizer, require
+from foltr.core import Privatizer
+from foltr.errors import require
 from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled

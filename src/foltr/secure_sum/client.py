@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from foltr.core import Array, Withheld, require
+from foltr.core import Array, Withheld
+from foltr.errors import require
 from foltr.secure_sum.keys import (
     PUBLIC,
     SIGNATURE,

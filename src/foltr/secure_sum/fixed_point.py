@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 
 PIECE = 1 << 16  # numbers encoded at a time: half a megabyte, which stays in the cache
 

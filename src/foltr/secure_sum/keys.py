@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.secure_sum.messages import Refused
 from foltr.secure_sum.terms import Terms
 

@@ -8,7 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from foltr.core import Array, Withheld, require
+from foltr.core import Array, Withheld
+from foltr.errors import require
 from foltr.secure_sum.client import CARD, OF_KEY, OF_SEED, SEALED
 from foltr.secure_sum.keys import (
     PUBLIC,

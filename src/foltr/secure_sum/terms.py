@@ -10,8 +10,8 @@ from hashlib import sha256
 from math import ceil
 from typing import Self
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 from foltr.secure_sum.graph import Graph, degree_and_quorum
 
 LAYOUT = struct.Struct("<16sI32sIIIIIQB?")

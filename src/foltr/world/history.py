@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
-from foltr.errors import Mistake
+from foltr.core import Array, Cohort
+from foltr.errors import Mistake, require
 from foltr.system.files import regular, told
 
 CLIENTS, UPDATES = "history-clients.npy", "history-updates.npy"

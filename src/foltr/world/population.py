@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, ClickModel, require
+from foltr.core import Array, ClickModel
+from foltr.errors import require
 from foltr.metrics import ideal_dcg
 from foltr.world.dataset import Dataset
 
@@ -129,6 +130,11 @@ class Population:
         models = self.models.copy()
         models[malicious] = self.deceit
         return models
+
+
+def nobody(t: int, clients: Array) -> Array:
+    """No client is malicious in round t."""
+    return np.zeros(len(clients), bool)
 
 
 def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, Array] | None:

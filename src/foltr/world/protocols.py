@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-from foltr.core import Array, ClickModel, Cohort
-
-if TYPE_CHECKING:
-    from foltr.seeds import Stream
-    from foltr.world.dataset import Dataset
-    from foltr.world.history import History
-    from foltr.world.population import Population
+from foltr.core import Array, Ask, ClickModel, Cohort
+from foltr.seeds import Stream
+from foltr.world.dataset import Dataset
+from foltr.world.history import History
+from foltr.world.population import Population
 
 
 class Source(Protocol):
@@ -27,12 +25,17 @@ class Source(Protocol):
 
 class Partition(Protocol):
     """Who holds which documents, judges and clicks how, and searches how often. A partition is
-    tables, see `simulation.Population`; it copies no data."""
+    tables, see `population.py`; it copies no data."""
 
     def population(
         self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
     ) -> Population: ...
-    def most(self, sessions: int) -> int:
+    @property
+    def identical_clients(self) -> bool:
+        """Whether all clients hold, judge and click alike."""
+        ...
+
+    def most_sessions(self, sessions: int) -> int:
         """The most searches of a client in a round, where the learner asks for `sessions`."""
         ...
 
@@ -54,7 +57,7 @@ class Attack(Protocol):
     @property
     def overhears(self) -> bool:
         """Whether what malicious clients send depends on what honest clients send: then noise on a
-        sum promises nothing (`privacy/ledger.py`)."""
+        sum guarantees nothing (`privacy/ledger.py`)."""
         ...
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
@@ -62,12 +65,13 @@ class Attack(Protocol):
         should know of it."""
         ...
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         """What the malicious rows (n,) bool, at least one, send instead of their honest updates:
         (m, d) float32.
 
-        `cohort` holds what all clients would send honestly, `params` (d,) float32 is what they
-        got. Who knows only their own updates looks at no other row."""
+        `cohort` holds what all clients would send honestly, `ask` is what they were sent: the
+        parameters `ask.params` (d,) float32 and the round `ask.t`. An attack whose clients know
+        only their own updates looks at no other row."""
         ...
 
 

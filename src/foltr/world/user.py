@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, Show, require
+from foltr.core import Array, Show
+from foltr.errors import require
 from foltr.metrics import DEPTH, dcg, max_rr
 from foltr.seeds import Stream
 from foltr.world.population import Population

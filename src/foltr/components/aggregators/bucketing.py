@@ -8,8 +8,8 @@ import numpy as np
 
 from foltr.cohorts import in_order
 from foltr.components.aggregators.median import Median
-from foltr.core import Aggregator, Array, Cohort, Memory, require
-from foltr.errors import Mistake
+from foltr.core import Aggregator, Array, Cohort, Memory
+from foltr.errors import Mistake, require
 from foltr.kinds import InFront
 from foltr.seeds import Stream
 from foltr.spec import aggregator

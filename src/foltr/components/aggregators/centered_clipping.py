@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import in_order
-from foltr.core import Array, Cohort, Memory, require
+from foltr.core import Array, Cohort, Memory
+from foltr.errors import require
 from foltr.kinds import Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import outlier_scores, ranked, weighted_mean
-from foltr.core import Array, Cohort, Memory, Withheld, require
+from foltr.core import Array, Cohort, Memory, Withheld
+from foltr.errors import require
 from foltr.kinds import Assumes, NeedsMany, Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import in_order
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
@@ -32,7 +33,7 @@ class FLTrust(Memoryless):
         require(self.queries >= 1, f"queries must be >= 1, got {self.queries}")
 
     @property
-    def trusted(self) -> int:
+    def trusted_queries(self) -> int:
         return self.queries
 
     def combine(self, cohort: Cohort) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 from foltr.cohorts import in_order
 from foltr.components.aggregators import _gating as gating
 from foltr.components.aggregators.mean import Mean
-from foltr.core import Aggregator, Array, Cohort, Memory, Withheld, require
-from foltr.errors import Mistake
+from foltr.core import Aggregator, Array, Cohort, Memory, Withheld
+from foltr.errors import Mistake, require
 from foltr.kinds import Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator
@@ -69,8 +69,8 @@ class Gated(Remembering):
         require(self.longest >= 1.0, f"longest must be >= 1 median lengths, got {self.longest}")
 
     @property
-    def trusted(self) -> int:
-        return self.fallback.trusted
+    def trusted_queries(self) -> int:
+        return self.fallback.trusted_queries
 
     @property
     def knows_clients(self) -> bool:

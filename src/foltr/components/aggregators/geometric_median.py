@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.cohorts import in_order, weiszfeld
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 

@@ -19,6 +19,7 @@ class Mean(Memoryless):
     product promises none)."""
 
     looks_at = "mean"
+    is_mean = True
 
     def combine(self, cohort: Cohort) -> Array:
         return weighted_mean(cohort.updates, cohort.weights)

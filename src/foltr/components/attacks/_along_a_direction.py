@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.components.attacks._crafting import alike, away, known, mean
-from foltr.core import Array, Cohort
+from foltr.core import Array, Ask, Cohort
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 
@@ -32,7 +32,7 @@ class AlongADirection(ChangesMessages):
             else ()
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         updates = known(cohort, malicious, self.knowledge)
         mu = mean(updates)
         p = away(updates, mu, self.direction)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.components.attacks._crafting import against_krum, alike
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 
@@ -42,7 +43,7 @@ class AgainstKrum(ChangesMessages):
             () if note is None else (f"{type(self).__name__} {note}: it sends the start as it is",)
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         signs, scale = against_krum(
             cohort, malicious, self.knowledge, self.multi, self.squared, self.start
         )

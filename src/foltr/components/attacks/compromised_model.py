@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -28,8 +29,8 @@ class CompromisedModel(ChangesMessages):
     def __post_init__(self) -> None:
         require(self.z > 0.0, f"z must be > 0, got {self.z}")
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         sent = -self.z * cohort.updates[malicious].astype(np.float64) - (
             self.z + 1.0
-        ) * params.astype(np.float64)
+        ) * ask.params.astype(np.float64)
         return sent.astype(np.float32)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from foltr.core import Array, ClickModel, Cohort
+from foltr.core import Array, Ask, ClickModel, Cohort
 from foltr.seeds import Stream
 from foltr.spec import attack, click_models
 
@@ -35,5 +35,5 @@ class DataPoisoning:
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         return ()
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         return cohort.updates[malicious]

@@ -8,7 +8,8 @@ import numpy as np
 
 from foltr.components.attacks._crafting import mean
 from foltr.components.attacks.little_is_enough import LittleIsEnough
-from foltr.core import Array, ClickModel, Cohort, require
+from foltr.core import Array, Ask, ClickModel, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -49,7 +50,7 @@ class Disguised(ChangesMessages):
         )
         return (*self.attack.fits(n, m), *(alone if m == 1 else ()))
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious].astype(np.float64)
-        crafted = self.attack.craft(cohort, malicious, params, rng)
+        crafted = self.attack.craft(cohort, malicious, ask, rng)
         return (crafted + self.share * (own - mean(own))).astype(np.float32)

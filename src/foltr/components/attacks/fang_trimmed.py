@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from foltr.components.attacks._crafting import mean, others, spread
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -48,8 +49,8 @@ class FangTrimmed(ChangesMessages):
         )
         return (void,) if alone else ()
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        own, theta = cohort.updates[malicious], params.astype(np.float64)
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
+        own, theta = cohort.updates[malicious], ask.params.astype(np.float64)
         mu = mean(own if self.knowledge == "own" else cohort.updates)
         near, far = (
             self._of_own(own, mu)

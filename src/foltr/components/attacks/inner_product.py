@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.components.attacks._crafting import alike, known, mean
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -29,7 +30,7 @@ class InnerProduct(ChangesMessages):
     def __post_init__(self) -> None:
         require(self.scale > 0.0, f"scale must be > 0, got {self.scale}")
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         return alike(
             -self.scale * mean(known(cohort, malicious, self.knowledge)), int(malicious.sum())
         )

@@ -8,7 +8,8 @@ from statistics import NormalDist
 from typing import Literal
 
 from foltr.components.attacks._crafting import alike, mean, spread
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -58,7 +59,7 @@ class LittleIsEnough(ChangesMessages):
             else ()
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         z = self.coefficient(len(cohort), len(own))
         if z is None:

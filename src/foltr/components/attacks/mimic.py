@@ -9,7 +9,7 @@ import numpy as np
 
 from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, mean
-from foltr.core import Array, Cohort
+from foltr.core import Array, Ask, Cohort
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -34,7 +34,7 @@ class Mimic(ChangesMessages):
 
     overhears = True
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         if len(own) == len(cohort):
             return own

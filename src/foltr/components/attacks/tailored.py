@@ -11,7 +11,8 @@ import numpy as np
 
 from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, away, known, mean, spread
-from foltr.core import Aggregator, Array, Cohort, Withheld, require
+from foltr.core import Aggregator, Array, Ask, Cohort, Withheld
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -61,7 +62,7 @@ class Tailored(ChangesMessages):
             else "Tailored takes all clients for equal to the one that it knows",
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         updates = known(cohort, malicious, self.knowledge)
         mu = mean(updates)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 from foltr.metrics import gains
 from foltr.spec import baseline
 from foltr.world.dataset import Dataset

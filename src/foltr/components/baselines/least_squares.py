@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import require
+from foltr.errors import require
 from foltr.spec import baseline
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Ranked

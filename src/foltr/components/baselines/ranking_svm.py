@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.spec import baseline
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Ranked

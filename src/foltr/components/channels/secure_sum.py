@@ -18,7 +18,8 @@ from math import ceil
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Withheld, require
+from foltr.core import Array, Ask, Cohort, Withheld
+from foltr.errors import require
 from foltr.secure_sum.fixed_point import mean, weighted, weighted_sum
 from foltr.secure_sum.graph import COLLUDING, COMPLETE, Graph, degree_and_quorum
 from foltr.secure_sum.terms import LEAST, Terms
@@ -87,7 +88,8 @@ class SecureSum:
         )
         return max(asked // 2 + 1, ceil(self.threshold * asked - 1e-9))
 
-    def carry(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
+    def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        asked = ask.n
         fewest = self.fewest(asked)
         if len(cohort) < fewest:
             raise Withheld(f"{len(cohort)} of {asked} clients arrived: {fewest} are needed")
@@ -103,15 +105,14 @@ class SecureSum:
         require(
             len(cohort) <= asked, f"{len(cohort)} clients answered, but only {asked} were asked"
         )
-        total = (self._masked if self.masks else self._plain)(cohort, asked, rng)
+        total = (self._masked if self.masks else self._plain)(cohort, ask, rng)
         update, weight = mean(total, self.fraction_bits)
         return Cohort(np.array([-1]), update[None], np.array([weight]))
 
-    def _plain(self, cohort: Cohort, asked: int, rng: Stream) -> Array:
+    def _plain(self, cohort: Cohort, ask: Ask, rng: Stream) -> Array:
+        asked = ask.n
         degree, quorum = degree_and_quorum(asked, self.fewest(asked), self.consistency)
-        if (
-            len(cohort) < asked and degree < asked - 1
-        ):  # on the complete graph the threshold says it all
+        if len(cohort) < asked and degree < asked - 1:  # else the threshold is all that matters
             seed, seats = _seated(cohort, asked, rng)
             alive, graph = np.zeros(asked, bool), Graph(asked, degree, quorum, seed)
             alive[seats] = True
@@ -122,13 +123,12 @@ class SecureSum:
                 )
         return weighted_sum(cohort.updates, cohort.weights, self.fraction_bits, asked)
 
-    def _masked(self, cohort: Cohort, asked: int, rng: Stream) -> Array:
-        """The protocol itself: those who did not arrive dropped out after sharing their keys. All
-        were sent `cohort.params`; a cohort carried by hand may know of none, and is then bound to
-        an empty model."""
+    def _masked(self, cohort: Cohort, ask: Ask, rng: Stream) -> Array:
+        """The protocol itself: those who did not arrive dropped out after sharing their keys. The
+        terms name the model that all were sent."""
         from foltr.secure_sum.in_process import secure_sum
 
-        model = np.empty(0, np.float32) if cohort.params is None else cohort.params
+        asked, model = ask.n, ask.params
         seed, seats = _seated(cohort, asked, rng)
         terms = Terms.of(
             asked, 1 + cohort.updates.shape[1], self.fewest(asked), model, seed=seed,

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
 
-from foltr.components.learners._published_draws import MersenneTwister
-from foltr.core import Array, Ranker, Tell, User, require
-from foltr.errors import Mistake
+from foltr.components.learners._published_draws import PublishedDraws
+from foltr.core import Array, Optimizer, Ranker, SendReward, User
+from foltr.errors import require
+from foltr.kinds import LearnerDefaults
 from foltr.metrics import discounts
 from foltr.ranking import best_first, scored
 from foltr.seeds import Stream, key
@@ -23,7 +24,7 @@ PERTURBATION = key(
 
 @learner
 @dataclass(frozen=True)
-class ES:
+class ES(LearnerDefaults):
     """Rank by weights that are perturbed, tell how users liked it, and let the server follow what
     they liked.
 
@@ -74,23 +75,24 @@ class ES:
         require(not self.antithetic or sessions % 2 == 0, odd)
 
     @property
-    def rewards(self) -> int:
+    def reward_levels(self) -> int:
         return len(self.reward_values()[0])
 
-    def personal(self, params: Array, memory: Array) -> Array:
-        return params
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Self:
+        none = "ES sends a seed and rewards, not weights that could be kept in a ball"
+        require(ball is None, f"{none}: use RandomizedReward")
+        return replace(self, sessions=1, antithetic=False) if single_search else self
 
-    def remembered(self, ranker: Ranker, params: Array) -> Array:
-        return np.empty(0, np.float32)
+    def user_draws(self, users: Stream, own: Stream) -> Stream:
+        return PublishedDraws(seed_of(own)) if self.entropy == "shared" else users
 
-    def in_ball(self, radius: float) -> Self:
-        raise Mistake(
-            "ES sends a seed and rewards, not weights that could be kept in a ball: use"
-            " RandomizedReward"
-        )
-
-    def luck(self, users: Stream, own: Stream) -> Stream:
-        return MersenneTwister(seed_of(own)) if self.entropy == "shared" else users  # type: ignore[return-value]
+    def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
+        if optimizer.step_size is None:
+            return ()
+        adam = f"ES is published with Adam(lr=0.001) on the server, this is {optimizer}"
+        return (f"{adam}: add --optimizer 'Adam(lr=0.001)'",)
 
     def learn(
         self,
@@ -100,7 +102,7 @@ class ES:
         user: User,
         rng: Stream,
         t: int,
-        tell: Tell,
+        send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
         self.check_halves(user.sessions)
         seed, half = seed_of(rng), user.sessions // 2 if self.antithetic else user.sessions
@@ -114,7 +116,8 @@ class ES:
                 return best_first(scored(ranker, perturbed, docs), min(self.k, len(docs)), draws)
 
             _, _, clicks = user.session(show)
-            sums[int(s >= half)] += values[tell(int(coded[self.code(clicks)]), len(values), s)]
+            which = send_reward(int(coded[self.code(clicks)]), len(values), s)
+            sums[int(s >= half)] += values[which]
         return message(seed, sums[: 1 + self.antithetic] / half), float(user.sessions), memory
 
     def code(self, clicks: Array) -> int:
@@ -155,8 +158,7 @@ class ES:
 
     def _perturbation(self, seed: int, d: int) -> Array:
         if self.entropy == "shared":
-            twister = MersenneTwister(seed)
-            return np.array([twister.normal() for _ in range(d)], np.float32)
+            return PublishedDraws(seed).gaussians(d).astype(np.float32)
         return Stream(PERTURBATION).at(seed).gaussians(d).astype(np.float32)
 
     def directions(self, perturbations: Array, means: Array) -> Array:

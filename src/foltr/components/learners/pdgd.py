@@ -8,7 +8,8 @@ from typing import Literal, Self
 
 import numpy as np
 
-from foltr.core import Array, Ranker, Tell, User, require
+from foltr.core import Array, Ranker, SendReward, User
+from foltr.errors import require
 from foltr.kinds import SendsUpdates
 from foltr.ranking import best_first, plackett_luce, scored
 from foltr.seeds import Stream
@@ -56,13 +57,13 @@ class PDGD(SendsUpdates):
             "mu pulls later steps back: update='round' makes only one",
         )
 
-    def in_ball(self, radius: float) -> Self:
-        other = (
-            f"max_norm={self.max_norm} is not the ball of {radius} that the privatizer sets: leave"
-            " max_norm out"
-        )
-        require(self.max_norm in (None, radius), other)
-        return replace(self, max_norm=radius)
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Self:
+        other = f"max_norm={self.max_norm} is not the ball of {ball} that the privatizer sets"
+        require(ball is None or self.max_norm in (None, ball), f"{other}: leave max_norm out")
+        made = self if ball is None else replace(self, max_norm=ball)
+        return replace(made, explore=False, sessions=1) if single_search else made
 
     def learn(
         self,
@@ -72,7 +73,7 @@ class PDGD(SendsUpdates):
         user: User,
         rng: Stream,
         t: int,
-        tell: Tell,
+        send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
         local = params.copy()
         for s in range(user.sessions):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from foltr.components.learners._personal import Residual
 from foltr.components.learners.pdgd import PDGD
-from foltr.core import Learner, Ranker, require
+from foltr.core import Learner, Ranker
+from foltr.errors import require
 from foltr.spec import learner
 
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Memory, require
+from foltr.core import Array, Memory
+from foltr.errors import require
+from foltr.kinds import OptimizerDefaults
 from foltr.spec import optimizer
 
 
 @optimizer
 @dataclass(frozen=True)
-class Adam:
+class Adam(OptimizerDefaults):
     """Ascent by bias-corrected moments of the direction g.
 
     m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2

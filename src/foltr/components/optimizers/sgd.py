@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.core import Array, Memory, require
+from foltr.core import Array, Memory
+from foltr.errors import require
 from foltr.spec import optimizer
 
 
@@ -18,6 +19,10 @@ class SGD:
 
     def __post_init__(self) -> None:
         require(self.lr > 0.0, f"lr must be > 0, got {self.lr}")
+
+    @property
+    def step_size(self) -> float:
+        return self.lr
 
     def init(self, dim: int) -> Memory:
         return ()

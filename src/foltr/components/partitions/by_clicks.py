@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import ClickModel, require
-from foltr.errors import did_you_mean
+from foltr.core import ClickModel
+from foltr.errors import did_you_mean, require
+from foltr.kinds import PartitionDefaults
 from foltr.spec import click_models, partition
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population, checked_tables, iid
@@ -22,7 +23,7 @@ NAMED = {
 
 @partition
 @dataclass(frozen=True)
-class ByClicks:
+class ByClicks(PartitionDefaults):
     """All clients hold everything and click differently: client c by model c (modulo their
     number).
 
@@ -60,6 +61,3 @@ class ByClicks:
         everyone, choices = np.arange(clients), np.arange(len(models))
         drawn = np.tile(choices, (clients, 1)) if self.iid else everyone[:, None] % len(models)
         return replace(iid(data, models[0], clients, sessions), click_models=models, models=drawn)
-
-    def most(self, sessions: int) -> int:
-        return sessions

@@ -7,7 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import ClickModel, require
+from foltr.core import ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.metrics import ideal_dcg
 from foltr.seeds import stream
 from foltr.spec import partition
@@ -17,7 +19,7 @@ from foltr.world.population import Population, iid
 
 @partition
 @dataclass(frozen=True)
-class ByIntent:
+class ByIntent(PartitionDefaults):
     """The same queries and documents, judged by each client for an intent of its own: one client
     per labelling.
 
@@ -68,6 +70,3 @@ class ByIntent:
             first=np.arange(clients) * data.queries,
             last=np.arange(1, clients + 1) * data.queries,
         )
-
-    def most(self, sessions: int) -> int:
-        return sessions

@@ -8,7 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, ClickModel, require
+from foltr.core import Array, ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.seeds import stream
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
@@ -17,7 +19,7 @@ from foltr.world.population import Population, holding, iid
 
 @partition
 @dataclass(frozen=True)
-class ByLabel:
+class ByLabel(PartitionDefaults):
     """Each client holds documents of some grades only: all combinations of `labels` grades become
     clients.
 
@@ -77,6 +79,3 @@ class ByLabel:
                     documents if self.deal == "copies" else shuffled[i :: len(owners)]
                 )
         return [np.concatenate(hand) for hand in hands]
-
-    def most(self, sessions: int) -> int:
-        return sessions

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import ClickModel, require
-from foltr.errors import Mistake
+from foltr.core import ClickModel
+from foltr.errors import Mistake, require
+from foltr.kinds import PartitionDefaults
 from foltr.seeds import stream
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
@@ -16,7 +17,7 @@ from foltr.world.population import Population, iid
 
 @partition
 @dataclass(frozen=True)
-class ByUser:
+class ByUser(PartitionDefaults):
     """Each client is one of the users of the data, and searches what that user searched.
 
     The data must say whose query it was (`Dataset.users`). With fewer clients than users, those
@@ -51,6 +52,3 @@ class ByUser:
             if self.iid
             else np.searchsorted(whose, drawn, side="right"),
         )
-
-    def most(self, sessions: int) -> int:
-        return sessions

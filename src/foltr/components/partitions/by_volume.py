@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foltr.components.partitions.iid import IID
-from foltr.core import ClickModel, require
+from foltr.core import ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
@@ -16,7 +18,7 @@ from foltr.world.protocols import Partition
 
 @partition
 @dataclass(frozen=True)
-class ByVolume:
+class ByVolume(PartitionDefaults):
     """Some clients search more than others: client c searches sessions[c] times a round (c modulo
     their number).
 
@@ -51,7 +53,7 @@ class ByVolume:
     ) -> Population:
         p = self.of.population(data, users, clients, sessions, seed)
         own = (
-            np.full(clients, self.most(sessions))
+            np.full(clients, self.most_sessions(sessions))
             if self.iid
             else np.resize(np.array(self.sessions), clients)
         )
@@ -59,5 +61,5 @@ class ByVolume:
             p, sessions=np.append(own, p.sessions[clients:])
         )  # the server's own clients search as before
 
-    def most(self, sessions: int) -> int:
+    def most_sessions(self, sessions: int) -> int:
         return sum(self.sessions) // len(self.sessions) if self.iid else max(self.sessions)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foltr.components.partitions.by_label import ByLabel
-from foltr.core import ClickModel, require
+from foltr.core import ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.seeds import stream
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
@@ -17,7 +19,7 @@ from foltr.world.protocols import Partition
 
 @partition
 @dataclass(frozen=True)
-class Sharing:
+class Sharing(PartitionDefaults):
     """Data sharing: some queries go to every client, with all their documents; the rest is held as
     `of` says.
 
@@ -79,5 +81,5 @@ class Sharing:
             last=ends,
         )
 
-    def most(self, sessions: int) -> int:
-        return self.of.most(sessions)
+    def most_sessions(self, sessions: int) -> int:
+        return self.of.most_sessions(sessions)

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.events import Event, GammaNoise, Setting
 from foltr.kinds import Untouched
 from foltr.noise import polya_shares
@@ -59,7 +60,7 @@ class GammaShares(Untouched):
         )
 
     @property
-    def even(self) -> bool:
+    def needs_equal_weights(self) -> bool:
         return True
 
     @property

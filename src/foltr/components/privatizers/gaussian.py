@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.events import Event, GaussianNoise, Setting
 from foltr.kinds import Untouched
 from foltr.noise import normals
@@ -63,11 +64,11 @@ class Gaussian(Untouched):
         return self.noise * self.clip
 
     @property
-    def even(self) -> bool:
+    def needs_equal_weights(self) -> bool:
         return self.where != "client"
 
     @property
-    def by_server(self) -> bool:
+    def adds_noise_on_server(self) -> bool:
         return self.where == "server"
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.events import Event, LaplaceNoise, Setting
 from foltr.kinds import Untouched
 from foltr.noise import laplaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.core import require
+from foltr.errors import require
 from foltr.events import Event, RandomizedResponse, Setting
 from foltr.kinds import Untouched
 from foltr.seeds import Stream

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from foltr.core import require
 from foltr.data import files, lookup
 from foltr.data.collection import SPLITS, known_split
 from foltr.data.letor import MOST_FEATURES, MOST_GRADES, Reading
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.spec import source
 from foltr.world.dataset import Dataset
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from foltr.components.sources.synthetic import Synthetic
-from foltr.core import require
 from foltr.data import cache
+from foltr.errors import require
 from foltr.seeds import stream
 from foltr.spec import source
 from foltr.world.dataset import Dataset, padded

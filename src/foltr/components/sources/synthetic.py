@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
 from foltr.data import cache
 from foltr.data.collection import SPLITS, known_split
+from foltr.errors import require
 from foltr.seeds import Stream, stream
 from foltr.spec import source
 from foltr.world.dataset import Dataset, padded

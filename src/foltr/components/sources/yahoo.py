@@ -4,8 +4,8 @@ renamed by number"""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.core import require
 from foltr.data.collection import SPLITS, Collection
+from foltr.errors import require
 from foltr.spec import source
 from foltr.world.dataset import Dataset
 

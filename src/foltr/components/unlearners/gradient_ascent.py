@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from foltr.cohorts import lengths
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase

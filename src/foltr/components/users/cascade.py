@@ -9,7 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Tabled
 from foltr.spec import click_model
 

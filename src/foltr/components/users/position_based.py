@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.components.users.cascade import TABLES
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Tabled
 from foltr.spec import click_model
 
