@@ -8,6 +8,7 @@ An update that is no number (NaN or infinite) is infinitely far from every other
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -20,11 +21,9 @@ STEPS = 1000  # at most, from a random direction to the top singular one
 
 
 @cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when a rule first needs it, not with the package."""
-    from foltr.kernels import cohorts
-
-    return cohorts
+def compiled(name: str = "cohorts") -> ModuleType:
+    """The kernels of that name: numba is loaded when one is first needed, not with the package."""
+    return import_module(f"foltr.kernels.{name}")
 
 
 def rows(updates: Array) -> Array:
@@ -148,11 +147,9 @@ def weighted_middle(updates: Array, weights: Array) -> Array:
 def outlier_scores(updates: Array, rng: Stream) -> Array:
     """<u_i - c, v>^2 with the mean c and the direction v in which the updates vary most: (n,). No
     LAPACK: its bits may depend on the number of threads."""
-    from foltr.kernels.outliers import outlier_scores as compiled_scores
-
     centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
     start = rng.uniforms(updates.shape[1]) - 0.5
-    compiled_scores(rows(centred), start, STEPS, scores)
+    compiled("outliers").outlier_scores(rows(centred), start, STEPS, scores)
     return scores
 
 

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from foltr.errors import Mistake
 
-READING = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")
-)  # where known
+# of an integer: more does not fit a float, and Python writes no integer of thousands of digits
+MOST_BITS = 1000
+DEEPEST = 50  # tables or lists inside each other
+FLAGS = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")  # not every system has each
+READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in FLAGS)
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -80,3 +82,16 @@ def told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise Mistake(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def check_extent(value: Any, depth: int = 0) -> None:
+    """Refuses what a file may hold and nobody means, and no message could show: endless integers,
+    lists in lists."""
+    if depth > DEEPEST:
+        raise ValueError(f"its tables or lists are nested more than {DEEPEST} deep")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise ValueError(f"it holds an integer of more than {MOST_BITS} bits")
+    for part in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        check_extent(part, depth + 1)

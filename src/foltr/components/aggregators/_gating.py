@@ -4,12 +4,11 @@ two."""
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 
-from foltr.cohorts import middle, rows
+from foltr.cohorts import compiled, middle, rows
 from foltr.core import Array
 
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
@@ -18,14 +17,6 @@ WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
 FLOOR = 0.01
 
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
-
-
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when a rule first needs it, not with the package."""
-    from foltr.kernels import gated
-
-    return gated
 
 
 def copies(updates: Array) -> Array:
@@ -52,7 +43,7 @@ def look(
     the same clients, 0 for newcomers; scale (d + 2,) are the decayed sums of mean squares, of 1,
     and of median energies."""
     left_out = np.empty(len(updates), bool)
-    compiled().look(rows(updates), single, bounds, sums, tallies, scale, left_out)
+    compiled("gated").look(rows(updates), single, bounds, sums, tallies, scale, left_out)
     return left_out
 
 

@@ -4,26 +4,17 @@ search is compiled; its plain definition stands beside it (`by_definition`), and
 
 from __future__ import annotations
 
-from functools import cache
 from math import sqrt
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 
 from foltr import cohorts
-from foltr.cohorts import lengths
+from foltr.cohorts import compiled, lengths
 from foltr.core import Array, Cohort
 
 LEAST = 1e-5  # the smallest lambda that is tried (Fang et al.)
-
-
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when an attack first needs it, not with the package."""
-    from foltr.kernels import attacks
-
-    return attacks
 
 
 def others(cohort: Cohort, malicious: Array) -> Array:
@@ -91,7 +82,7 @@ def picked(
     `start=None` is the bound beyond which Krum (kept = 1) picks none of `fewest` copies, (r +
     max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r is the smallest score among `updates`
     alone, or with squares (nearest + 1 - fewest) r^2."""
-    found: tuple[float, int] = compiled().picked(
+    found: tuple[float, int] = compiled("attacks").picked(
         cohorts.rows(updates),
         signs,
         fewest,
