@@ -42,7 +42,9 @@ def use(path: str | Path) -> None:
     except Mistake:
         raise
     except ImportError as error:
-        raise Mistake(f"{path} could not be loaded: {error}{_new_import(source, error)}") from error
+        raise Mistake(
+            f"{path} could not be loaded: {error}{_new_import(source, error)}"
+        ) from error
     except (Exception, SystemExit) as error:
         raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
     _contents[name] = content
