@@ -20,7 +20,19 @@ FAMILIES = {registry.folder for registry in spec.FAMILIES}
 # Imports inside functions and for types count as well.
 LAYERS = (
     {"errors", "seeds", "system"},
-    {"core", "spec", "events", "world", "metrics", "ranking", "cohorts", "noise", "guards", "web", "kernels"},
+    {
+        "core",
+        "spec",
+        "events",
+        "world",
+        "metrics",
+        "ranking",
+        "cohorts",
+        "noise",
+        "guards",
+        "web",
+        "kernels",
+    },
     {"kinds", "data", "privacy", "secure_sum"},
     {"components"},
     {"federation", "simulation", "engines"},
@@ -31,7 +43,7 @@ LAYERS = (
     {"comparison"},
     {"cli"},
     {"__main__"},
-)  # fmt: skip
+)
 # An experiment runs itself: the one import upwards (the registry also finds components by name).
 SANCTIONED = {("experiment", "runs")}
 
