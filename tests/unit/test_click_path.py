@@ -45,9 +45,11 @@ def followed(data, rounds):
     )
     server = Server(learner, Mean(), SGD())
     start = server.init(np.zeros(data.width))
+    parts = server, engine, start, rounds, lambda t: np.array([0]), 1, lambda *_: None
+    federate(*parts)  # loads what must be loaded
     sys.setprofile(watch)
     try:
-        federate(server, engine, start, rounds, lambda t: np.array([0]), 1, lambda *_: None)
+        federate(*parts)
     finally:
         sys.setprofile(None)
     return seen
