@@ -1,6 +1,7 @@
-"""Who stands out over many rounds: the arithmetic behind `Gated`. It is compiled; its plain
-definition stands beside it (`by_definition`), and `tests/unit/aggregators_gated` compares the
-two."""
+"""The arithmetic of `Gated`: which clients deviate from the others over many rounds.
+
+It is compiled. The plain definition is `by_definition`; `tests/unit/aggregators_gated` compares
+the two."""
 
 from __future__ import annotations
 
@@ -22,15 +23,16 @@ Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
 
 @cache
 def compiled() -> ModuleType:
-    """The kernels: numba is loaded when a rule first needs it, not with the package."""
+    """The compiled module; importing it on first use keeps numba out of `import foltr`."""
     from foltr.kernels import gated
 
     return gated
 
 
 def copies(updates: Array) -> Array:
-    """Rows that are sent more than once, other than 0: (n,) bool. None, where more than half of
-    the rows are one and the same: then it is the majority that agrees."""
+    """Mark the rows that equal another row and are not 0: (n,) bool.
+
+    No row is marked if more than half of the rows are equal: that is a majority that agrees."""
     sent: dict[bytes, list[int]] = {}
     for i, row in enumerate(updates):
         sent.setdefault(row.tobytes(), []).append(i)
@@ -45,12 +47,13 @@ def copies(updates: Array) -> Array:
 def look(
     updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array
 ) -> Array:
-    """One round: who is to be left out, (n,) bool. `sums`, `tallies` and `scale` are brought up to
-    date.
+    """Process one round and return which clients are left out, (n,) bool.
 
-    updates (n, d), `single` (n,) bool those that are no copies; sums (n, d) and tallies (n, 4) of
-    the same clients, 0 for newcomers; scale (d + 2,) are the decayed sums of mean squares, of 1,
-    and of median energies."""
+    `updates` (n, d) are the messages; `single` (n,) bool marks those that are not copies. `sums`
+    (n, d), `tallies` (n, 4) and `scale` (d + 2,) are the memory and are updated in place. `sums`
+    and `tallies` belong to the same clients as the rows and are 0 for new ones. `scale` holds
+    decayed sums: the mean square of each coordinate, 1, and the median energy (squared length) of
+    a round."""
     left_out = np.empty(len(updates), bool)
     compiled().look(rows(updates), single, bounds, sums, tallies, scale, left_out)
     return left_out
