@@ -14,8 +14,8 @@ from foltr.cohorts import middle, rows
 from foltr.core import Array
 
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
-# Of the mean square of all coordinates, added to that of each: a coordinate hardly ever used
-# weighs little.
+# Share of the overall mean square that is added to that of each coordinate, so that a coordinate
+# that is almost always 0 has little influence.
 FLOOR = 0.01
 
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
@@ -72,9 +72,7 @@ def _look(
     trusted = single & (tallies[:, SCORE] <= 1.0)
     away = y - y[trusted if trusted.any() else single].mean(axis=0)
 
-    said = energy[
-        single & (energy > 0.0)
-    ]  # who had nothing to send says nothing of how long updates are
+    said = energy[single & (energy > 0.0)]  # updates of 0 do not count in the median length
     level = float(np.median(said)) if len(said) else 0.0
     top = longest**2 * max(level, scale[d + 1] / scale[d] if scale[d] > 0.0 else level)
     long = (energy > top) & (top > 0.0)
@@ -109,7 +107,7 @@ def _scores(
 
     from_median = apart(middle((sums / weights[:, None])[single]))
     group = single & (from_median <= np.sort(from_median[single])[single.sum() // 2])
-    for _ in range(2):  # first around the nearest half, then around all who are not suspected
+    for _ in range(2):  # around the nearest half, then around all that are not suspected
         distances = apart(sums[group].sum(axis=0) / weights[group].sum())
         allowed = max(limit, uneven * np.median(distances[single]))
         group = single & (distances <= allowed)

@@ -52,7 +52,7 @@ class CenteredClipping(Remembering):
             away = updates - v
             lengths = np.sqrt(np.einsum("nd,nd->n", away, away))
             finite = np.isfinite(lengths)
-            if not finite.all():  # who sends no numbers moves nothing
+            if not finite.all():  # an update with NaN or infinity has no effect
                 away, lengths = (
                     np.where(finite[:, None], away, 0.0),
                     np.where(finite, lengths, 0.0),

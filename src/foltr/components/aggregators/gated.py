@@ -16,9 +16,9 @@ from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 MEAN = Mean()
-OWN = 4  # arrays of memory, before those of the fallback
-FEW = 0.05  # of a cohort can be left out without calling it an attack
-SMALL = 5  # clients: of fewer, the majority is two or three
+OWN = 4  # arrays of memory that are its own; the fallback's follow
+FEW = 0.05  # largest share of a cohort that is left out without using the fallback
+SMALL = 5  # clients; a smaller cohort gives a note
 
 
 @aggregator
