@@ -15,7 +15,8 @@ from foltr.seeds import Stream
 
 @dataclass(frozen=True)
 class AlongADirection(ChangesMessages):
-    """Every malicious client sends mu + gamma p. A subclass writes `reach`, which computes gamma."""
+    """Every malicious client sends mu + gamma p. Subclasses write `reach`, which computes
+    gamma."""
 
     direction: Literal["std", "unit", "sign"] = "std"
     knowledge: Literal["own", "all"] = "all"

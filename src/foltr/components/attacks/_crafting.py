@@ -51,7 +51,7 @@ def spread(updates: Array, centre: Array) -> Array:
 
 
 def length(signs: Array) -> float:
-    """The L2 norm of a vector of signs: the square root of how many are not 0, and 1 if all are."""
+    """The L2 norm of a vector of signs: the root of how many are not 0, or 1 if all are 0."""
     return sqrt(int(np.count_nonzero(signs)) or 1)
 
 

@@ -27,12 +27,12 @@ class AgainstKrum(ChangesMessages):
     @property
     @abstractmethod
     def multi(self) -> bool:
-        """True if Multi-Krum must select all crafted models, False if Krum must select one of
-        them."""
+        """True: Multi-Krum must select all crafted models. False: Krum must select one of them."""
 
     @abstractmethod
     def unsure(self, n: int, m: int) -> str | None:
-        """Why own knowledge is too little to search lambda, or None: the note given with `fits`."""
+        """Why own knowledge is too little to search lambda, or None: the note given with
+        `fits`."""
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         require(

@@ -18,7 +18,7 @@ class FangKrum(AgainstKrum):
     theta is the server's model and mu the mean of the clients' models before the attack. All
     malicious clients send the same. lambda starts large and is halved until Krum, with the true
     number of attackers m, selects a crafted model even if it loses ties. If lambda falls below
-    1e-5, it is sent without that.
+    1e-5, it is sent, although Krum does not select it.
 
     knowledge='all': mu is the mean of all n models, and Krum is simulated on n - m honest and m
     crafted models. The start is the bound (r + max_i |theta_i - theta|) / |s| over honest i,

@@ -17,9 +17,10 @@ from foltr.spec import attack
 class MinSum(AlongADirection):
     """Send mu + gamma p, in sum no farther from the known updates than the outermost of them.
 
-        gamma = max { g : sum_i |mu + g p - u_i|^2 <= max_i sum_j |u_i - u_j|^2 } = max_i |u_i - mu| / |p|
+        gamma = max { g : sum_i |mu + g p - u_i|^2 <= max_i sum_j |u_i - u_j|^2 }
+              = max_i |u_i - mu| / |p|
 
-    over the known updates u_i with mean mu. The right side holds because sum_i |x - u_i|^2 = sum_i
+    over the known updates u_i with mean mu. The second line follows from sum_i |x - u_i|^2 = sum_i
     |mu - u_i|^2 + k |x - mu|^2 for every x and k updates; the paper searches by bisection. It
     needs no knowledge of the aggregation rule. If only one update is known, it is sent unchanged.
 
