@@ -1,8 +1,9 @@
-"""The random stream that the published FOLtR-ES code draws from: Mersenne Twister as NumPy's
-RandomState uses it.
+"""The Mersenne Twister of NumPy's RandomState, from which the published FOLtR-ES code draws.
 
-Only for `ES(entropy='shared')`, which repeats published figures. Unlike everything else here it
-has an order, not an address. (Matsumoto & Nishimura, ACM TOMACS 1998.)"""
+It is used only by `ES(entropy='shared')`, to reproduce published figures. Its draws depend on
+their order; all other randomness of this project is addressed (see `seeds.py`).
+
+Reference: Matsumoto & Nishimura, ACM TOMACS 1998."""
 
 from __future__ import annotations
 
@@ -15,8 +16,7 @@ TWIST, UPPER, LOWER = 0x9908B0DF, 0x80000000, 0x7FFFFFFF
 
 
 class MersenneTwister:
-    """The draws of `RandomState(seed)`, one after the other, through the same methods as
-    `seeds.Stream`."""
+    """The draws of `RandomState(seed)` in sequence, through the methods of `seeds.Stream`."""
 
     def __init__(self, seed: int) -> None:
         state = np.empty(WORDS, np.uint64)
@@ -27,10 +27,10 @@ class MersenneTwister:
         self.state, self.used, self.spare = state.astype(np.uint32), WORDS, math.nan
 
     def at(self, part: int) -> MersenneTwister:
-        return self  # no addresses: every session goes on where the last one ended
+        return self  # one sequence: every session continues where the last one ended
 
     def skip(self) -> None:
-        """A draw that is not needed is not made."""
+        """Does nothing: unlike an addressed stream, the sequence holds no unused draws."""
 
     def word(self) -> int:
         if self.used == WORDS:
@@ -50,12 +50,13 @@ class MersenneTwister:
         self.state, self.used = np.array(s, np.uint32), 0
 
     def uniform(self) -> float:
-        """53 bits of two words."""
+        """A uniform number in [0, 1) with 53 random bits, from two words."""
         high, low = self.word() >> 5, self.word() >> 6
         return (high * 67108864.0 + low) / 9007199254740992.0
 
     def integer(self, n: int) -> int:
-        """By masking a word and rejecting what is too large; one possible value needs no draw."""
+        """A uniform integer in 0 .. n - 1: masked words, rejected while >= n. n = 1 draws
+        nothing."""
         if n == 1:
             return 0
         mask = (1 << (n - 1).bit_length()) - 1
@@ -64,7 +65,7 @@ class MersenneTwister:
         return value
 
     def normal(self) -> float:
-        """The polar method, whose draws come in pairs."""
+        """A standard normal number by the polar method, which yields two at a time."""
         if not math.isnan(self.spare):
             value, self.spare = self.spare, math.nan
             return value
