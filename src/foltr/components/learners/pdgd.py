@@ -20,8 +20,7 @@ FARTHEST_OUT = 1e-30
 @learner
 @dataclass(frozen=True)
 class PDGD(SendsUpdates):
-    """Learn by pairwise differentiable gradient descent (PDGD) on each client; FPDGD in a
-    federation.
+    """Learn from clicks by pairwise differentiable gradient descent (PDGD; federated: FPDGD).
 
     Each session shows k documents sampled without replacement from the Plackett-Luce model of all
     candidates, P(d) ~ exp(score of d). Every clicked document is then preferred to unclicked ones
