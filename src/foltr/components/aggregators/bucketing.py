@@ -18,7 +18,7 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class Bucketing(InFront):
-    """Average random groups of clients, then apply `rule` to the group means.
+    """Average random groups of clients, then apply another rule to the group means.
 
     The n clients are shuffled and cut into ceil(n / size) buckets. A bucket's update is the
     weighted mean of its clients' updates; its weight is the sum of theirs. Where clients hold

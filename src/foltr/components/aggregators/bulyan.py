@@ -13,13 +13,13 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class Bulyan(Assumes, NeedsMany, Memoryless):
-    """Select n - 2m updates by repeated Krum, then average each coordinate around its median.
+    """Select updates by repeated Krum, then average each coordinate around its median.
 
-    Selection takes one update at a time. Each time it is the one with the lowest Krum score among
-    the r updates left: the sum of its squared distances to the r - m - 2 nearest others (to the
-    nearest one, where r - m - 2 < 1). Ties go to the lower client id. Then each coordinate is the
-    mean of the n - 4m selected values nearest to their median; of two equally near values the
-    lower one is used. Client weights are ignored.
+    With m assumed attackers, n - 2m updates are selected, one at a time. Each time it is the one
+    with the lowest Krum score among the r updates left: the sum of its squared distances to the r
+    - m - 2 nearest others (to the nearest one, where r - m - 2 < 1). Ties go to the lower client
+    id. Then each coordinate is the mean of the n - 4m selected values nearest to their median; of
+    two equally near values the lower one is used. Client weights are ignored.
 
     Fields
         malicious: assumed number of malicious clients, m (0 <= 4m <= n - 3)

@@ -19,8 +19,8 @@ class Mean(Memoryless):
 
     Sums are float64 in a fixed order, so the result has the same bits for any number of threads.
 
-    Reference: McMahan, Moore, Ramage, Hampson & Agüera y Arcas, AISTATS 2017 (arXiv:1602.05629).
-    """
+    Reference: McMahan, Moore, Ramage, Hampson & Agüera y Arcas, AISTATS 2017
+    (arXiv:1602.05629)."""
 
     looks_at = "mean"
 

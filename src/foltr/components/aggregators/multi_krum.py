@@ -13,7 +13,7 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class MultiKrum(Assumes, NeedsMany, Memoryless):
-    """Return the weighted mean of the n - m updates with the lowest Krum scores.
+    """Return the weighted mean of the updates with the lowest Krum scores.
 
         sum_{i in S} w_i u_i / sum_{i in S} w_i,   S = the n - m updates with the lowest s(i)
 

@@ -15,7 +15,7 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class NNM(Assumes, NeedsMany, InFront):
-    """Replace each update by the mean of its nearest neighbours, then apply `rule`.
+    """Replace each update by the mean of its nearest neighbours, then apply another rule.
 
     Update i becomes the weighted mean of the n - m updates nearest to it, itself included. Ties go
     to the lower client id. Clients keep their weights. Where honest clients hold different data,

@@ -15,7 +15,7 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class TrimmedMean(Assumes, NeedsMany, Memoryless):
-    """Return the mean of each coordinate without its m largest and m smallest values.
+    """Return the mean of each coordinate without its largest and smallest values.
 
         sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m),   u_(i)j = i-th smallest value of coordinate j
 

@@ -15,7 +15,7 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class CompromisedModel(ChangesMessages):
-    """Send -z times the local model.
+    """Send the negated local model, enlarged: a visible attack, to test unlearning.
 
         update = -z u - (z + 1) theta,   so that theta + update = -z (theta + u)
 

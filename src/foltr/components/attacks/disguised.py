@@ -18,7 +18,7 @@ from foltr.world.protocols import Attack
 @attack
 @dataclass(frozen=True)
 class Disguised(ChangesMessages):
-    """Add each malicious client's own deviation to the message of another attack.
+    """Make the equal messages of another attack differ, as those of honest clients do.
 
         client i sends a_i + share (u_i - mean_j u_j)
 

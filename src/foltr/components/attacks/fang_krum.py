@@ -11,7 +11,7 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class FangKrum(AgainstKrum):
-    """Send a model against the learning direction, as far from the server's as Krum selects it.
+    """Send a model against the learning direction, as far out as Krum still selects it.
 
         theta + lambda s,   s = -sign(mu - theta),   sign(0) = 0
 

@@ -11,7 +11,7 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class FangMultiKrum(AgainstKrum):
-    """Send a model against the learning direction, as far as Multi-Krum averages all copies of it.
+    """Send a model against the learning direction, as far out as Multi-Krum still averages it.
 
     As `FangKrum`, theta + lambda s with s = -sign(mu - theta), but lambda is halved until all
     crafted models are among the n - m models that Multi-Krum averages. With knowledge='own' it

@@ -20,7 +20,7 @@ STEPS = 20  # of the power iteration; enough to order the clients
 @attack
 @dataclass(frozen=True)
 class Mimic(ChangesMessages):
-    """Send a copy of one honest client's update, so that it counts m + 1 times.
+    """Send copies of one honest client's update, so that this client counts several times.
 
     It does harm where clients hold different data: the rule over-represents the copied client, and
     no message is an outlier. With target='outermost' the copied client i has the largest |v . (u_i

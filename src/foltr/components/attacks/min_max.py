@@ -15,8 +15,9 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class MinMax(AlongADirection):
-    """Send mu + gamma p, no farther from any known update than two known updates are apart.
+    """Shift the mean update, within the largest distance between two known updates.
 
+    Every malicious client sends mu + gamma p with
         gamma = max { g : max_i |mu + g p - u_i| <= max_ij |u_i - u_j| = R }
 
     over the known updates u_i with mean mu. The paper searches by bisection; the exact answer is

@@ -15,8 +15,9 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class MinSum(AlongADirection):
-    """Send mu + gamma p, in sum no farther from the known updates than the outermost of them.
+    """Shift the mean update, within the largest sum of squared distances of a known update.
 
+    Every malicious client sends mu + gamma p with
         gamma = max { g : sum_i |mu + g p - u_i|^2 <= max_i sum_j |u_i - u_j|^2 }
               = max_i |u_i - mu| / |p|
 

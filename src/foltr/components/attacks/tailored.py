@@ -22,8 +22,9 @@ STAND_INS, RULE = 0, 1  # parts of the round's random stream
 @attack
 @dataclass(frozen=True)
 class Tailored(ChangesMessages):
-    """Send mu + gamma p, with the gamma that moves a known aggregation rule farthest along p.
+    """Shift the mean update by the amount that moves a known aggregation rule farthest.
 
+    Every malicious client sends mu + gamma p with
         gamma = argmax_g <rule(m copies of mu + g p, and the n - m honest updates) - mu, p>
 
     mu is the mean of the known updates. p has the direction given below and the length of the

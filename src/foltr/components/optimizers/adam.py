@@ -13,8 +13,9 @@ from foltr.spec import optimizer
 @optimizer
 @dataclass(frozen=True)
 class Adam:
-    """Step along bias-corrected moments of the direction g (ascent), as FOLtR-ES does.
+    """Step along the direction with Adam's bias-corrected moments, as FOLtR-ES does.
 
+    With g the direction (ascent),
         m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2
         params <- params + lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 

@@ -27,7 +27,7 @@ class Sharing:
 
     Where clients hold one label each, sharing closes most of the gap to IID data. A ranker trained
     on the shared queries alone does so too, because a client with one label has no preferences to
-    learn from. The number of shared queries matters; the number of warm-up rounds hardly does.
+    learn from. The number of shared queries matters; how often they are learned from hardly does.
 
     Fields
         of: the partition that says which client holds the rest
