@@ -45,7 +45,8 @@ class LittleIsEnough(ChangesMessages):
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         z = self.coefficient(n, m)
         hidden = (
-            f"no z hides {m} malicious clients of {n}: at most {n // 2} of at least 3, or give z"
+            f"LittleIsEnough has no z for {m} malicious clients of {n}: take at most {n // 2}"
+            " malicious of at least 3, or give z"
         )
         require(z is not None, hidden)
         if self.knowledge == "own" and m == 1:

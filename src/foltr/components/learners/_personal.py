@@ -88,12 +88,11 @@ class Residual(ABC):
 
     def in_ball(self, radius: float) -> Self:
         own = (
-            f"{type(self).__name__} starts from weights of the client's own, which lie in no ball"
-            " of a privatizer"
+            f"{type(self).__name__} starts from weights of the client's own, which may lie outside"
+            " of the privatizer's ball"
         )
         raise Mistake(
-            f"{own}: updates could be larger than it counts on. Use one that clips (Laplace,"
-            " Gaussian)"
+            f"{own}: updates could exceed its sensitivity. Use one that clips (Laplace, Gaussian)"
         )
 
     def luck(self, users: Stream, own: Stream) -> Stream:

@@ -70,7 +70,7 @@ class PDGD(SendsUpdates):
         require(self.mu >= 0.0, f"mu must be >= 0, got {self.mu}")
         require(
             self.mu == 0.0 or self.update == "session",
-            "mu pulls later steps back: update='round' makes only one",
+            "mu has no effect on the single step of update='round': take update='session'",
         )
 
     def in_ball(self, radius: float) -> Self:

@@ -43,12 +43,12 @@ class ByVolume:
         )
         total, number = sum(self.sessions), len(self.sessions)
         uneven = (
-            f"the mean of sessions={self.sessions} is {total / number:.4g}, which nobody can"
-            " search"
+            f"the mean of sessions={self.sessions} is {total / number:.4g}, not a number of"
+            " searches"
         )
         require(
             not self.iid or total % number == 0,
-            f"{uneven}: the twin (iid=True) needs a whole number",
+            f"{uneven}: the IID counterpart (iid=True) needs a whole number",
         )
 
     def population(

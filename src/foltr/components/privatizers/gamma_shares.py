@@ -57,7 +57,7 @@ class GammaShares(Untouched):
     def __post_init__(self) -> None:
         require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
         require(self.sensitivity > 0.0, f"sensitivity must be > 0, got {self.sensitivity}")
-        held = "sensitivity and noise must be in 1e-30 .. 1e30 to be held by a device"
+        held = "sensitivity and noise must be in 1e-30 .. 1e30 to fit into float32"
         require(
             all(1e-30 <= size <= 1e30 for size in (self.sensitivity, self.scale)),
             f"{held}, got {self!r}",

@@ -54,7 +54,7 @@ class Gaussian(Untouched):
     def __post_init__(self) -> None:
         require(self.noise > 0.0, f"noise must be > 0, got {self.noise}")
         require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
-        held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
+        held = "clip and noise must be in 1e-30 .. 1e30 to fit into float32"
         require(
             all(1e-30 <= size <= 1e30 for size in (self.clip, self.sd)), f"{held}, got {self!r}"
         )

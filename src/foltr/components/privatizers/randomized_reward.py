@@ -41,11 +41,8 @@ class RandomizedReward(Untouched):
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
         values = setting.values
-        least = (
-            f"p must be above 1 / {values}, one of the {values} values that a reward can take, got"
-            f" {self.p}"
-        )
-        require(self.p * values > 1.0, f"{least}: rewards would be told upside down")
+        least = f"p must be above 1 / {values}, as rewards take {values} values, got {self.p}"
+        require(self.p * values > 1.0, f"{least}: the true value would not be the likeliest")
         return (RandomizedResponse(p=self.p, values=setting.values, times=setting.sessions),)
 
     def nominal(self) -> str:

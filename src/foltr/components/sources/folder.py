@@ -42,7 +42,7 @@ class Letor:
     def __post_init__(self) -> None:
         require(
             self.features is None or 1 <= self.features <= MOST_FEATURES,
-            f"Letor: features={self.features}",
+            f"Letor: features={self.features} is not between 1 and {MOST_FEATURES}",
         )
         require(
             self.grades is None or 2 <= self.grades <= MOST_GRADES,

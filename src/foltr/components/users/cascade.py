@@ -61,7 +61,7 @@ class Cascade(Tabled):
         if self.kind != "custom":
             require(
                 self.click is None and self.stop is None,
-                f"{self.kind!r} has its own tables: say kind='custom'",
+                f"{self.kind!r} has published tables: give click and stop with kind='custom' only",
             )
             return
         require(
