@@ -46,6 +46,7 @@ def _word(text: str) -> int:
 
 
 def stream(seed: int, *address: str | int) -> Stream:
+    """The stream at an address."""
     return Stream(key(seed, *address))
 
 

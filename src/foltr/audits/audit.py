@@ -40,6 +40,8 @@ POOL, LEAST_POOL, SESSIONS = (
 
 @dataclass(frozen=True)
 class Effort:
+    """How much work an audit does."""
+
     queries: int = 500  # at most
     games: int = 20_000  # most games for each of two inputs
     trials: int = 1000  # most trials of membership, with and without the client
@@ -51,6 +53,8 @@ NORMAL = Effort()
 
 @dataclass(frozen=True)
 class Audit:
+    """The results of an audit."""
+
     experiment: Experiment
     users: ClickModel
     split: str

@@ -48,6 +48,8 @@ class Test:
 
 @dataclass(frozen=True)
 class Game:
+    """The result of one distinguishing game."""
+
     name: str
     view: str
     unit: str

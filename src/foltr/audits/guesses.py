@@ -42,6 +42,8 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Guess:
+    """A guess of the clicked documents."""
+
     clicked: Array  # (k,) bool
     belief: Array  # (k,) higher is likelier
 
@@ -50,6 +52,8 @@ Attack = Callable[[Seen], Guess]
 
 
 def at_random(count: int) -> Attack:
+    """Guess `count` random documents."""
+
     def attack(seen: Seen) -> Guess:
         belief = seen.luck.uniforms(len(seen.docs))
         return Guess(belief >= np.sort(belief)[-min(count, len(belief))], belief)
@@ -65,6 +69,7 @@ def _scores(seen: Seen) -> tuple[Array, Array]:
 
 
 def higher_score(seen: Seen) -> Guess:
+    """Guess the documents whose score rose."""
     before, after = _scores(seen)
     return Guess(after > before, after - before)
 
@@ -108,6 +113,7 @@ def with_weights(regressors: Array, params: Array) -> Array:
 
 
 def least_squares_with_weights(seen: Seen) -> Guess:
+    """Least squares with the broadcast weights as one more regressor."""
     found = solved(with_weights(seen.regressors, seen.params), seen.update)
     return positive(found[: len(seen.docs)])
 

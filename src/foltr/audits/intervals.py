@@ -64,6 +64,7 @@ def lower(hits: Array, n: int, miss: float) -> Array:
 
 
 def upper(hits: Array, n: int, miss: float) -> Array:
+    """The upper bound of a probability after `hits` of n, by Clopper and Pearson."""
     return 1.0 - lower(n - np.asarray(hits, float), n, miss)
 
 

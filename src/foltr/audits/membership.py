@@ -39,6 +39,8 @@ DRAWN = 10**7  # most numbers in the messages of all trials of a size
 
 @dataclass(frozen=True)
 class Membership:
+    """The result of membership inference in one view."""
+
     view: View
     auc: Estimate
     game: Game

@@ -34,6 +34,7 @@ def promised(e: Experiment, learner: ES, delta: float) -> Bound:
 
 
 def chance_of_truth(privacy: Privatizer | None) -> float:
+    """The probability that a reward is reported as it is."""
     return privacy.p if isinstance(privacy, RandomizedReward) else 1.0
 
 

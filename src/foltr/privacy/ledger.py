@@ -35,6 +35,8 @@ NOBODY, CLIENTS, FOR_THE_SUM, THE_SERVER = (
 
 @dataclass(frozen=True)
 class Guarantee:
+    """The guarantee for one unit of data."""
+
     unit: Unit  # what is replaced
     title: str  # the same in words
     bound: Bound
@@ -51,6 +53,8 @@ class View:
 
 @dataclass(frozen=True)
 class Ledger:
+    """The guarantees of a run against every adversary, with remarks."""
+
     mechanism: str  # "none" if there is none
     nominal: str
     delta: float

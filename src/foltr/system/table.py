@@ -14,6 +14,8 @@ from foltr.errors import Mistake, did_you_mean
 
 @dataclass(frozen=True, repr=False)
 class Tidy:
+    """A table: column name -> values, all columns of equal length."""
+
     columns: dict[str, list[Any]]
 
     @classmethod

@@ -76,6 +76,7 @@ class History:
         return told.hexdigest()
 
     def keep(self, t: int, sent: Cohort) -> None:
+        """Store the messages of round t, if it is one of the stored rounds."""
         if t % self.every == 0:
             row, n = t // self.every, len(sent)
             self.clients[row, :n], self.clients[row, n:] = sent.clients, NOBODY

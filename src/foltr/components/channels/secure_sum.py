@@ -29,13 +29,14 @@ class SecureSum:
     every client's neighbourhood (`secure_sum/graph.py`).
 
     Adversary: a server that follows the protocol and keeps all that it sees, together with fewer
-    than the threshold of the clients (a fifth of them beyond 128 clients), cannot separate the
-    update of an honest client from the sum. With `consistency` and node keys that all clients
-    know, this also holds against a server that lies about who dropped out. Where the protocol
-    runs, a server that sends different models to different clients gets no sum over them. Not
-    hidden: who took part, and what the sum itself reveals, which noise must limit. Not prevented:
-    a server that invents clients where node keys are unknown, that sends one crafted model to all,
-    or that chooses the documents a client ranks. `foltr/secure_sum/__init__.py` has the details.
+    than the threshold of the clients (beyond 128 clients, unless `consistency`: with a fifth of
+    them), cannot separate the update of an honest client from the sum. With `consistency` and node
+    keys that all clients know, this also holds for a server that lies about who dropped out,
+    together with less than a share 2 threshold - 1 of the clients. Where the protocol runs, a
+    server that sends different models to different clients gets no sum over them. Not hidden: who
+    took part, and what the sum itself reveals, which noise must limit. Not prevented: a server
+    that invents clients where node keys are unknown, that sends one crafted model to all, or that
+    chooses the documents a client ranks. `foltr/secure_sum/__init__.py` has the details.
 
     Fields
         threshold: share of the clients asked that must answer (1/2 < threshold <= 1; devices by

@@ -26,6 +26,8 @@ IN_MEMORY = 4_000_000  # numbers; larger data sets are written to the cache and 
 
 @dataclass(frozen=True)
 class Shape:
+    """The shape of a collection."""
+
     features: int
     documents: int  # mean per query
     shares: tuple[float, ...]  # of the grades
