@@ -280,7 +280,7 @@ def test_a_step_that_would_round_the_noise_away_is_refused():
     ],
 )
 def test_noise_that_no_device_can_hold(privacy):
-    with pytest.raises(Mistake, match="to be held by a device"):
+    with pytest.raises(Mistake, match="to fit into float32"):
         Experiment(**SMALL, privacy=privacy)
 
 

@@ -1,5 +1,5 @@
-"""The audit of one experiment with its trained weights: attacks on what its server sees, beside
-what is promised."""
+"""The audit of one experiment with its trained weights: attacks on what its server sees, compared
+with the guarantees."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ from foltr.seeds import stream
 from foltr.spec import brief
 from foltr.world.dataset import Dataset
 
-SUMS = (2, 5, 10, 100)  # clients behind one sum
-ROUNDS = (2, 10, 100)  # clients among whom one is sought
-LARGEST = 2000  # sum whose members' clicks are sought
+SUMS = (2, 5, 10, 100)  # clients in a sum
+ROUNDS = (2, 10, 100)  # clients per round in membership inference
+LARGEST = 2000  # largest sum that label inference attacks
 POOL, LEAST_POOL, SESSIONS = (
     2000,
     200,
     10**5,
-)  # clients whose real rounds are looked at, and their searches, about
+)  # clients whose real rounds are used, the fewest of them, and about how many searches
 
 
 @dataclass(frozen=True)
 class Effort:
+    """How much work an audit does."""
+
     queries: int = 500  # at most
-    games: int = 20_000  # for each of two inputs, at most
-    trials: int = 1000  # of membership, with and without the client, at most
+    games: int = 20_000  # most games for each of two inputs
+    trials: int = 1000  # most trials of membership, with and without the client
     threads: int = 1
 
 
@@ -49,13 +51,15 @@ NORMAL = Effort()
 
 @dataclass(frozen=True)
 class Audit:
+    """The results of an audit."""
+
     experiment: Experiment
     users: ClickModel
     split: str
-    view: View  # what this experiment's server sees
+    view: View  # what the server of this experiment sees
     ledger: Ledger
     made: int  # searches
-    clicked: int  # of those, the ones with a click
+    clicked: int  # searches with a click
     labels: tuple[Row, ...]
     reach: Reach | None
     enumerated: Enumerated | None
@@ -64,7 +68,7 @@ class Audit:
 
     @property
     def broken(self) -> bool:
-        """Whether something was shown to be worse than promised."""
+        """Whether an attack achieved more than a guarantee allows."""
         found = self.reach is not None and self.reach.broken
         return found or any(
             game.broken for game in (*self.games, *(each.game for each in self.members))
@@ -72,8 +76,8 @@ class Audit:
 
     @property
     def left_out(self) -> list[str]:
-        """Parts of the experiment that are not audited: its searches are made by clients who are
-        alike and honest."""
+        """Parts of the experiment that are not audited: the audited searches are made by equal,
+        honest clients."""
         e = self.experiment
         parts = (None if e.partition.identical_clients else e.partition, e.attack, e.unlearning)
         return [brief(part) for part in parts if part is not None]
@@ -112,7 +116,7 @@ def _finite(x: float) -> float | None:
 
 
 def _promises(rows: tuple[Row, ...]) -> dict[str, Any]:
-    """What holds for one client in one round against who sees a view."""
+    """The guarantee for one client and round, by view."""
     return {
         str(row.view): {
             "epsilon": _finite(row.promised.epsilon),
@@ -131,8 +135,10 @@ def audit(
     delta: float = DELTA,
     tell: Tell = lambda what, done, of: None,
 ) -> Audit:
-    """Attack the round after the last, made with the weights `params` (d,). `users` click instead
-    of the experiment's own, on its validation queries (on test queries where it has none)."""
+    """Attack the round after the last, with the weights `params` (d,).
+
+    `users` click instead of the experiment's own, on its validation queries (on test queries, if
+    it has none)."""
     require(
         e.baseline is None,
         "a baseline learns from labels and sends nothing: there is nothing to attack",
@@ -187,7 +193,7 @@ def audit(
 
 
 def _held_out(e: Experiment) -> tuple[str, Dataset]:
-    """Validation queries, which nothing was chosen or measured by; test queries where there are
+    """The validation queries, which no choice or measurement used; test queries if there are
     none."""
     try:
         return "vali", e.data.load("vali")

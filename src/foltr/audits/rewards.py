@@ -1,6 +1,8 @@
-"""What a reward tells of a search: FOLtR-ES against the adversary of seed 001, section 4, who
-knows both queries, their documents and labels, the click model and, by the seed in the message,
-both lists."""
+"""What a reward reveals about a search, for FOLtR-ES against the adversary of Kharitonov (WSDM
+2019, section 4).
+
+The adversary knows both queries, their documents and labels, the click model and, by the seed in
+the message, both lists."""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from foltr.experiment import Experiment
 from foltr.privacy.accounting import NONE, Bound, bound, described
 from foltr.world.population import checked_tables
 
-MOST_LISTS = 300_000  # that are written out
+MOST_LISTS = 300_000  # most lists that are enumerated
 
 
 def promised(e: Experiment, learner: RewardLearner, delta: float) -> Bound:
-    """Of one interaction, against whoever gets its message."""
+    """The guarantee for one interaction, against everybody that gets its message."""
     if learner.entropy == "shared":
         return NONE
     events = described(
@@ -51,11 +53,11 @@ def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Arr
 
 
 def chances(learner: RewardLearner, click: Array, stop: Array, lists: Array) -> Array:
-    """P(which value a reward has) for users who see lists of the grades (n, k): (n, V), exactly.
+    """The exact distribution of the reward's value for lists of the grades (n, k): (n, V).
 
-    A user who goes on has seen some clicks, of which the objective needs one code (`ES.code`).
-    Rank by rank, every code passes its probability on: without a click to itself; with one to the
-    next code, and there stops or goes on."""
+    A user that goes on has made some clicks, of which the objective needs one code (`ES.code`).
+    Rank by rank, every code passes on its probability: without a click to itself; with a click to
+    the next code, where the user stops or goes on."""
     n, k = lists.shape
     _, coded = learner.reward_values()
     codes = np.arange(len(coded))
@@ -85,26 +87,26 @@ def _after_click(objective: str, codes: Array, j: int) -> Array:
 
 
 def told(chance: Array, p: float) -> Array:
-    """P(which value is told): the true one with probability p, else any other."""
+    """The distribution of the reported value: the true one with probability p, else any other."""
     return chance * p + (1.0 - chance) * (1.0 - p) / (chance.shape[-1] - 1)
 
 
 @dataclass(frozen=True)
 class Enumerated:
-    """The most that a told reward can say about two lists: max over lists and values of ln(P1 /
-    P2), beside eq. 10."""
+    """The most that a reported reward can reveal about two lists: the largest ln(P1 / P2) over
+    lists and values, and the bound of Kharitonov (2019), equation 10."""
 
     epsilon: float
     bound: float
-    depth: int  # of the lists
+    depth: int  # length of the lists
 
 
 def worst_pair(learner: RewardLearner, users: ClickModel, grades: int, p: float) -> Enumerated:
-    """Over all pairs of lists, exactly (seed 001, Table 2: lists of five).
+    """The worst case over all pairs of lists, exactly (Kharitonov 2019, Table 2: lists of five).
 
-    The first click's rank depends on each grade only through its click probability, and linearly:
-    only the likeliest and the least likely grades need to be looked at. Other objectives take
-    shorter lists where all would be too many."""
+    The probability of the first click's rank is linear in each grade's click probability, so only
+    the grades with the highest and the lowest one matter. Other objectives use shorter lists where
+    there would be too many."""
     v = learner.reward_levels
     require(1.0 / v < p <= 1.0, f"p must be in (1 / {v}, 1], got {p}")
     depth, looks_at_first = learner.k, learner.objective in ("maxrr", "first")

@@ -1,4 +1,4 @@
-"""One search of one client, as its device makes it and as the server knows it."""
+"""One search of one client: what its device does, and what the server knows of it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from foltr.world.user import SimulatedUser
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The server knows the query, the list and the weights that it sent out. Only the clicks are
-    secret."""
+    """A search as an attacker sees it. The server knows the query, the list and the weights that
+    it sent; only the clicks are secret."""
 
     query: int
     docs: Array  # (k, f) as shown, best first
-    ranking: Array  # (k,) which of the candidates they are
+    ranking: Array  # (k,) their indices among the candidates
     scores: Array  # (m,) of all candidates
-    gradients: Array  # (k, d) float32, of the scores of those shown
+    gradients: Array  # (k, d) float32, of the scores of shown documents
     clicks: Array  # (k,) bool
-    payload: Array  # what the device would send if no privatizer were there
+    payload: Array  # the message without a privatizer
 
 
 class UpdateLearner(Learner, Protocol):
@@ -61,7 +61,8 @@ def single(e: Experiment) -> UpdateLearner | RewardLearner:
 
 
 class Overheard:
-    """A user, and what only this user's device should know."""
+    """A user whose documents, ranking and clicks are recorded; on a device only the user's own
+    device has them."""
 
     def __init__(self, user: User) -> None:
         self.user, self.sessions = user, user.sessions
@@ -72,15 +73,15 @@ class Overheard:
 
 
 def alone(data: Dataset, users: ClickModel, queries: Array) -> Population:
-    """Client i searches once, for queries[i]."""
+    """A population in which client i searches once, for queries[i]."""
     return replace(iid(data, users, len(queries), 1), first=queries, last=queries + 1)
 
 
 def searches(
     e: Experiment, params: Array, users: ClickModel, data: Dataset, most: int
 ) -> list[Search]:
-    """One search for each query with a full list, in the round after the last: of `most` queries,
-    drawn at random."""
+    """One search for each of at most `most` random queries with a full list, in the round after
+    the last."""
     learner = single(e)
     long = np.flatnonzero(np.diff(data.offsets) >= learner.k)
     if len(long) > most:
@@ -108,7 +109,7 @@ def searches(
 
 
 def gradients(ranker: Ranker, params: Array, docs: Array) -> Array:
-    """Of the score of each document with respect to the weights."""  # (k, f) -> (k, d)
+    """The gradient of each document's score with respect to the weights."""  # (k, f) -> (k, d)
     return np.stack(
         [ranker.pullback(params, docs, one) for one in np.eye(len(docs), dtype=np.float32)]
     )

@@ -1,5 +1,4 @@
-"""Files that are whole or absent: written aside, flushed to the disk, then renamed; read only if
-they are files."""
+"""Atomic writes of files, and safe reads of files in folders of others."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in FLAGS)
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content`, or leave it as it was: a kill, a full disk or a rival cannot
-    halve it."""
+    """Replace `path` by `content` atomically: a kill, a full disk or another process cannot leave
+    half a file."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
     with told(path):
         try:
@@ -38,14 +37,13 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def regular(path: Path) -> BinaryIO:
-    """Open a file that lies at `path` itself. The folder may be somebody else's: a link could lead
-    anywhere, and a pipe or a device could be read for ever."""
-    _check_regular(
-        path, os.lstat(path)
-    )  # before it is opened: that alone can do something to a device
+    """Open the regular file at `path`; raises for links, pipes and devices. The folder may come
+    from somebody else: a link could lead anywhere, and reading a pipe or a device could block for
+    ever."""
+    _check_regular(path, os.lstat(path))  # before opening, which alone can affect a device
     found = os.open(path, READING)
     try:
-        _check_regular(path, os.fstat(found))  # and after: another may have taken its place
+        _check_regular(path, os.fstat(found))  # and after, since the path may have been replaced
         return open(found, "rb")
     except BaseException:
         os.close(found)
@@ -71,13 +69,14 @@ def text_of(path: Path) -> str:
 
 
 def is_plain_name(name: object) -> bool:
-    """Whether it names something in a folder itself, neither below nor beside it."""
+    """Whether a name is a file directly in a folder, without a path."""
     return isinstance(name, str) and Path(name).name == name and name not in ("", ".", "..")
 
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """What the system says of a path (full, read-only, missing) as a message to the user."""
+    """Turn an OSError of the system (disk full, read-only, missing) into an error message for the
+    user."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
-"""What Min-Max and Min-Sum share: a step from the mean of known updates, as long as it goes
-unnoticed."""
+"""The base of `MinMax` and `MinSum`: a step from the mean of known updates, within a distance
+limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from foltr.seeds import Stream
 
 @dataclass(frozen=True)
 class AlongADirection(ChangesMessages):
-    """Every malicious client sends mu + gamma p: write `reach`."""
+    """Every malicious client sends mu + gamma p. Subclasses write `reach`, which computes
+    gamma."""
 
     direction: Literal["std", "unit", "sign"] = "std"
     knowledge: Literal["own", "all"] = "all"
 
     @abstractmethod
     def reach(self, known: Array, mu: Array, p: Array) -> float:
-        """gamma, from the known updates (k, d), their mean mu and the direction p (d,)."""
+        """gamma, from the known updates (k, d), their mean mu (d,) and the direction p (d,)."""
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         alone, name = self.knowledge == "own" and m == 1, type(self).__name__

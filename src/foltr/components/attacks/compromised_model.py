@@ -1,5 +1,4 @@
-"""A compromised local model (Wang, Liu & Zuccon, ECIR 2024), made to show whether a client is
-unlearned."""
+"""A compromised local model, used to make the effect of unlearning visible."""
 
 from __future__ import annotations
 
@@ -17,10 +16,18 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class CompromisedModel(ChangesMessages):
-    """A malicious client sends -z times its local model: the update -z u - (z + 1) theta.
+    """Send the negated local model, enlarged: a visible attack, to test unlearning.
 
-    theta is the server's model and u the honest update, so that theta + (-z u - (z + 1) theta) =
-    -z (theta + u). It does not hide, and needs no knowledge of other clients."""
+        update = -z u - (z + 1) theta,   so that theta + update = -z (theta + u)
+
+    theta is the server's model and u the honest update. The attack needs no knowledge of other
+    clients and does not hide: its effect must be visible, so that one can see whether it is
+    unlearned.
+
+    Fields
+        z: factor of the negated model (> 0; 2 in the paper)
+
+    Reference: Wang, Liu & Zuccon, ECIR 2024."""
 
     z: float = 2.0
 

@@ -1,5 +1,4 @@
-"""Learners around another one whose clients keep some numbers of their own, added to the last of
-the parameters."""
+"""The base of learners whose clients keep numbers of their own beside the shared parameters."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ NOTHING = np.empty(0, np.float32)
 
 
 class Residual(SendsUpdates, ABC):
-    """Client c keeps r_c (p,), which belongs to the last p parameters, and begins with 0.
+    """Client c keeps a residual r_c (p,), which is added to the last p parameters and starts at 0.
 
-    In a round it starts from the server's parameters with r_c added to the last p, learns an
-    update u from there, sends u with its last p numbers times `send`, and goes on with `keep` x
-    (r_c + the last p of u). The inner learner knows nothing of this: the parameters that it is
-    given are where the client starts, and FedProx (`mu`) pulls back to there, the client's own
-    part included."""
+    In a round the client starts from the server's parameters with r_c added, and `learner`
+    computes an update u from there. The client sends u with its last p numbers multiplied by
+    `send`, and keeps keep x (r_c + the last p numbers of u). The inner learner does not know of
+    the residual: it gets the client's starting point as its parameters, and FedProx (`mu`) pulls
+    back to that point."""
 
     learner: Learner
 
@@ -36,8 +35,7 @@ class Residual(SendsUpdates, ABC):
 
     @abstractmethod
     def kept(self, ranker: Ranker, d: int) -> int:
-        """How many of d parameters have a part of the client's own; refuses rankers where that
-        cannot be."""
+        """How many of the d parameters have a residual; raises for rankers that allow none."""
 
     def check(self) -> None:
         name, inner = type(self).__name__, type(self.learner).__name__

@@ -24,7 +24,7 @@ class PublishedDraws(Stream):
         return self  # every session goes on where the last one ended
 
     def skip(self) -> None:
-        """A draw that is not needed is not made."""
+        """Does nothing: unlike an addressed stream, the sequence holds no unused draws."""
 
     def words(self, n: int) -> np.ndarray:
         raise NotImplementedError("published code draws no 64-bit words")

@@ -1,4 +1,4 @@
-"""Everybody alike."""
+"""The IID partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from foltr.world.population import Population, iid
 @partition
 @dataclass(frozen=True)
 class IID(PartitionDefaults):
-    """Every client draws its searches from all queries, and all users click alike."""
+    """Let every client draw its searches from all queries, with one click model for all."""
 
     identical_clients = True
 
