@@ -92,7 +92,7 @@ def test_trusted_queries_become_the_servers_own_client():
     e = replace(SMALL, aggregator="FLTrust(queries=4)")
     data = e.data.load("train")
     p = population_of(e, data)
-    assert p.clients == 6 and p.hosted == 1 and delivery_of(e, p).host == 6
+    assert p.clients == 6 and p.server_clients == 1 and delivery_of(e, p).host == 6
     rows, _, offsets = p.held(6)
     assert len(offsets) == 5 and set(offsets[:-1].tolist()) <= set(range(len(rows)))
     with pytest.raises(Mistake, match="FLTrust wants 500 trusted queries, and there are 30"):
@@ -123,7 +123,7 @@ def test_equal_weights_are_those_of_clients_not_of_the_server():
         population_of(uneven, uneven.data.load("train"))
     even = replace(uneven, partition="ByVolume(sessions=(5, 5), of=Sharing(of=ByLabel()))")
     assert (
-        population_of(even, even.data.load("train")).hosted == 1
+        population_of(even, even.data.load("train")).server_clients == 1
     )  # it searches 3 times, as the learner says
 
 

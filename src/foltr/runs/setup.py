@@ -17,7 +17,7 @@ from foltr.seeds import stream
 from foltr.simulation.malicious import Attacked
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
-from foltr.world.population import Population, nobody, with_deceit, with_host
+from foltr.world.population import Population, nobody, with_malicious_model, with_server_client
 
 
 def population_of(e: Experiment, data: Dataset) -> Population:
@@ -40,8 +40,12 @@ def population_of(e: Experiment, data: Dataset) -> Population:
         many = f"{rule} wants {count} trusted queries, and there are {data.queries}: take fewer"
         require(count < data.queries, many)
         queries = stream(e.seed, "trusted").sample(data.queries, count)
-        p = with_host(p, queries, e.users, e.learner.sessions)
-    return p if e.attack is None or e.attack.users is None else with_deceit(p, e.attack.users)
+        p = with_server_client(p, queries, e.users, e.learner.sessions)
+    return (
+        p
+        if e.attack is None or e.attack.users is None
+        else with_malicious_model(p, e.attack.users)
+    )
 
 
 def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
