@@ -212,7 +212,11 @@ def _fitting(e: Experiment, params: Array, train: Dataset) -> Array:
 
 
 def _seen_here(e: Experiment, d: int) -> View:
-    return message(e.cohort) if e.channel is None else summed(e.cohort, setting_of(e, d).arriving)
+    return (
+        message(e.cohort)
+        if e.channel is None
+        else summed(e.cohort, setting_of(e, d).least_arriving)
+    )
 
 
 def _games(
@@ -221,7 +225,7 @@ def _games(
     pairs = {"two real updates": furthest.pair, **worst_updates(e.privacy, params, e.cohort)}
     views, found = [message(e.cohort)], list[Game]()
     if e.cohort > 1:
-        views.append(summed(e.cohort, setting_of(e, len(params)).arriving))
+        views.append(summed(e.cohort, setting_of(e, len(params)).least_arriving))
     model = View("model", e.cohort, e.cohort)
     if any(event.seen == "model" for event in events_in(e.privacy, model, len(params))):
         views.append(model)

@@ -106,7 +106,7 @@ class Table:
     def arriving(self) -> int:
         """The number of rows that arrive: the fewest that may make a round, all malicious ones
         included."""
-        return setting_of(self.e, len(self.params)).arriving
+        return setting_of(self.e, len(self.params)).least_arriving
 
     def play(self, games: int, delta: float) -> Iterator[Game]:
         pairs, whos = worst_updates(self.privacy, self.params, self.e.cohort), self._who()

@@ -128,7 +128,7 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
     adds, because the server knows who takes part, and only if no malicious client reveals its
     participation. The observer of models may be one client that was not drawn."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    cohort, counted_on, alone = given.setting.cohort, given.setting.arriving, False
+    cohort, counted_on, alone = given.setting.cohort, given.setting.least_arriving, False
     made = described(privacy, given.setting)
     if given.missing and any(event.seen == "sum" for event in made):
         nobody = (
@@ -139,7 +139,7 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
         alone = given.missing >= counted_on
         if not alone:
             counted_on -= given.missing
-            made = described(privacy, replace(given.setting, arriving=counted_on))
+            made = described(privacy, replace(given.setting, least_arriving=counted_on))
     voids = {
         "shared seed": given.seed_is_shared,
         "no grid": any(event.grid is None for event in made),
@@ -248,8 +248,8 @@ def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
         event for event in events if isinstance(event, GaussianNoise) and event.seen == "model"
     ]
     moved = math.hypot(*(event.l2 / event.sd for event in noises))
-    off = sum(event.off for event in noises)
-    one = GaussianNoise(sd=1.0, l2=moved, seen="model", grid=1.0, off=off)
+    log_error = sum(event.log_error for event in noises)
+    one = GaussianNoise(sd=1.0, l2=moved, seen="model", grid=1.0, log_error=log_error)
     return one if moved and len(noises) == len(events) else None
 
 

@@ -88,8 +88,8 @@ def remarks(case: Case) -> Iterator[str]:
     elif case.void == "alone":
         yield (
             "Malicious clients add no noise, or know what they added. There may be"
-            f" {case.given.malicious:,} of them among the {case.given.setting.arriving:,} messages"
-            " that are sure to make a round: nothing is promised."
+            f" {case.given.malicious:,} of them among the {case.given.setting.least_arriving:,}"
+            " messages that are sure to make a round: nothing is promised."
         )
     elif case.void:
         yield VOID[case.void]
