@@ -12,7 +12,7 @@ from foltr.federation import Delivery, Observed
 from foltr.kinds import ChangesMessages
 from foltr.runs.setup import delivery_of, population_of, warmed_up
 from foltr.seeds import stream
-from foltr.simulation.malicious import Attacked, Malicious
+from foltr.simulation.malicious import Malicious, MaliciousRewrite
 from foltr.system.threads import Threads
 
 SMALL = foltr.Experiment(
@@ -56,10 +56,10 @@ SECOND = lambda t, clients: clients == 1  # noqa: E731
 
 def test_an_attack_changes_the_messages_of_the_malicious_alone():
     before = COHORT.updates.copy()
-    sent = Attacked(Sends(np.full((1, 2), 9, np.float32)), SECOND)(COHORT, ASK, stream(1))
+    sent = MaliciousRewrite(Sends(np.full((1, 2), 9, np.float32)), SECOND)(COHORT, ASK, stream(1))
     np.testing.assert_array_equal(sent.updates, [[0, 1], [9, 9], [4, 5]])
     np.testing.assert_array_equal(COHORT.updates, before)
-    nobody = Attacked(Sends(np.zeros((0, 2))), lambda t, clients: clients == 7)
+    nobody = MaliciousRewrite(Sends(np.zeros((0, 2))), lambda t, clients: clients == 7)
     assert nobody(COHORT, ASK, stream(1)) is COHORT
 
 
@@ -67,10 +67,12 @@ def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(
         Mistake, match=r"Sends.craft gave \(2, 2\) of kind 'f' for 1 malicious clients"
     ):
-        Attacked(Sends(np.zeros((2, 2))), SECOND)(COHORT, ASK, stream(1))
+        MaliciousRewrite(Sends(np.zeros((2, 2))), SECOND)(COHORT, ASK, stream(1))
     with pytest.raises(Mistake, match="round 5: Sends sends numbers that are not finite"):
-        Attacked(Sends(np.array([[np.inf, 0]])), SECOND)(COHORT, replace(ASK, t=5), stream(1))
-    huge = Attacked(
+        MaliciousRewrite(Sends(np.array([[np.inf, 0]])), SECOND)(
+            COHORT, replace(ASK, t=5), stream(1)
+        )
+    huge = MaliciousRewrite(
         Sends(np.full((1, 2), 3e38, np.float32)), SECOND
     )  # its square overflows, it does not
     assert np.isfinite(huge(COHORT, ASK, stream(1)).updates).all()

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.status import Status
 
 from foltr.audits.audit import Effort, audit
-from foltr.audits.telling import lines
+from foltr.audits.text import lines
 from foltr.cli.progress import Watcher
 from foltr.core import Array, ClickModel
 from foltr.errors import Mistake, require
@@ -46,8 +46,8 @@ def audit_command(
     params = (
         _learned(path, experiment) if finished else _run(experiment, out, effort.threads, quiet)
     )
-    with Teller(quiet) as tell:
-        found = audit(experiment, params, clicking, effort, delta, tell)
+    with Teller(quiet) as report:
+        found = audit(experiment, params, clicking, effort, delta, report)
     print(json.dumps(found.plain(), allow_nan=False) if as_json else "\n".join(lines(found)))
     return not found.broken
 

@@ -17,7 +17,7 @@ from foltr.errors import require
 from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
-from foltr.privacy.text import Case, block, counted, epsilon_told, remarks
+from foltr.privacy.text import Case, block, counted, epsilon_text, remarks
 from foltr.spec import brief
 
 Who = Literal["server", "models"]
@@ -44,7 +44,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class View:
+class AdversaryGuarantees:
     """The guarantees against one adversary."""
 
     who: Who
@@ -59,10 +59,10 @@ class Ledger:
     mechanism: str  # "none" if there is none
     nominal: str
     delta: float
-    views: tuple[View, ...]
+    views: tuple[AdversaryGuarantees, ...]
     remarks: tuple[str, ...]  # why the guarantee differs from the published one
 
-    def promised(self, who: Who, unit: Unit) -> Bound:
+    def guarantee(self, who: Who, unit: Unit) -> Bound:
         """The guarantee against `who` for a unit. For an interaction without a guarantee of its
         own it is that of the client's round."""
         found = {
@@ -95,7 +95,7 @@ class Ledger:
         }
 
 
-def _plain(view: View) -> dict[str, Any]:
+def _plain(view: AdversaryGuarantees) -> dict[str, Any]:
     told = []
     for each in view.guarantees:
         epsilon, finite = each.bound.epsilon, math.isfinite(each.bound.epsilon)
@@ -108,7 +108,7 @@ def _plain(view: View) -> dict[str, Any]:
         told.append(
             {
                 **about,
-                "told": epsilon_told(epsilon),
+                "told": epsilon_text(epsilon),
                 "delta": each.bound.delta,
                 "how": each.bound.how,
             }
@@ -168,7 +168,11 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
         if who == "models" and secretly:
             found = _amplified(found, secretly, given, delta)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
-        views.append(View(who, _trusted(events, who, secure) if holds else None, tuple(found)))
+        views.append(
+            AdversaryGuarantees(
+                who, _trusted(events, who, secure) if holds else None, tuple(found)
+            )
+        )
     of_round, total = (each.bound for each in views[-1].guarantees[-2:])
     case = Case(
         privacy is not None, bool(rewards), made, given, counted_on, void, of_round, total, delta

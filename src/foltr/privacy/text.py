@@ -63,7 +63,7 @@ class Case:
     delta: float
 
 
-def epsilon_told(epsilon: float) -> str:
+def epsilon_text(epsilon: float) -> str:
     """An epsilon as text, rounded up, so that a guarantee never appears better than it is."""
     if math.isinf(epsilon):
         return "no limit"
@@ -120,7 +120,7 @@ def _composed(case: Case) -> str:
     if case.total.delta == 0.0 or math.isinf(added):
         return f"{told}."
     return (
-        f"{told}, which is tighter than adding up their epsilons ({epsilon_told(added)}, without a"
+        f"{told}, which is tighter than adding up their epsilons ({epsilon_text(added)}, without a"
         " delta)."
     )
 
@@ -135,7 +135,7 @@ def _opened(case: Case) -> str:
         return told
     return (
         f"{told} If none of them helps it, epsilon against it is"
-        f" {epsilon_told(case.round.epsilon)} a round."
+        f" {epsilon_text(case.round.epsilon)} a round."
     )
 
 
@@ -168,7 +168,7 @@ def _of(event: Event, case: Case) -> Iterator[str]:
 
 
 def _answers(event: RandomizedResponse, rewards: bool) -> Iterator[str]:
-    one = epsilon_told(pure_epsilon(event) / event.times)
+    one = epsilon_text(pure_epsilon(event) / event.times)
     if event.p == 1.0:
         yield "p = 1 tells everything as it is: no epsilon holds there."
     elif event.times > 1:
@@ -184,7 +184,7 @@ def _norms(event: GammaNoise) -> str:
         f" together changed by at most {event.l2:.3g} (L1 norm). But it is their Euclidean length"
         f" that is kept below that (L2 norm): spread over {event.d:,} numbers, they change by"
         f" sqrt({event.d}) = {math.sqrt(event.d):.1f} times as much. So with all shares of the"
-        f" noise, epsilon is {epsilon_told(pure_epsilon(whole))} a round without a delta."
+        f" noise, epsilon is {epsilon_text(pure_epsilon(whole))} a round without a delta."
     )
 
 
@@ -204,8 +204,8 @@ def _dropped(event: Event, case: Case) -> str:
     if math.isinf(now):
         return f"{left}. With half of the shares or fewer the ledger has no finite bound."
     return (
-        f"{left}. So epsilon is at most {epsilon_told(now)} a round, instead of"
-        f" {epsilon_told(was)}."
+        f"{left}. So epsilon is at most {epsilon_text(now)} a round, instead of"
+        f" {epsilon_text(was)}."
     )
 
 
@@ -287,4 +287,4 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def _cell(each: Bound) -> str:
-    return epsilon_told(each.epsilon) + ("*" if each.delta else " ")
+    return epsilon_text(each.epsilon) + ("*" if each.delta else " ")

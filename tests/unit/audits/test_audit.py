@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import foltr
 from foltr.audits.audit import Effort, audit
-from foltr.audits.telling import lines
+from foltr.audits.text import lines
 from foltr.cli.audit import audit as command
 from foltr.cli.tools import told
 from foltr.errors import Mistake

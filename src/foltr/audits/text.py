@@ -11,7 +11,7 @@ from foltr.audits.intervals import Estimate
 from foltr.audits.labels import MEASURES
 from foltr.audits.noise import View
 from foltr.privacy.accounting import Bound
-from foltr.privacy.text import epsilon_told
+from foltr.privacy.text import epsilon_text
 from foltr.spec import brief
 
 
@@ -49,7 +49,7 @@ def _labels(audit: Audit) -> Iterator[str]:
     for row in audit.labels:
         if row.view != view:
             view = row.view
-            yield f"{view}{_here(audit, view)}: {promised(row.promised)}"
+            yield f"{view}{_here(audit, view)}: {promised(row.guarantee)}"
         yield f"  {row.attack:<34}" + "".join(
             f"{interval(row.measures[name]):>20}" for name in MEASURES
         )
@@ -69,7 +69,7 @@ def promised(bound: Bound) -> str:
         if not bound.delta
         else ""
     )
-    return f"promised is epsilon {epsilon_told(bound.epsilon)}{but}{sure}"
+    return f"promised is epsilon {epsilon_text(bound.epsilon)}{but}{sure}"
 
 
 def interval(each: Estimate) -> str:
@@ -90,8 +90,8 @@ def _games(audit: Audit) -> Iterator[str]:
             view = game.view
             yield f"{view} ({game.unit})"
         yield _game(game, interval(game.right))
-    if audit.reach is not None and math.isfinite(audit.reach.allowed):
-        r = audit.reach
+    if audit.distance is not None and math.isfinite(audit.distance.allowed):
+        r = audit.distance
         kept = "BROKEN" if r.broken else "kept"
         yield (
             f"  real updates are up to {r.found:.3g} apart ({r.norm}); the noise is made for"
@@ -100,14 +100,14 @@ def _games(audit: Audit) -> Iterator[str]:
     if audit.enumerated is not None:
         exact = audit.enumerated
         yield (
-            f"  over all lists of {exact.depth}, exactly: epsilon {epsilon_told(exact.epsilon)}"
+            f"  over all lists of {exact.depth}, exactly: epsilon {epsilon_text(exact.epsilon)}"
             " for one interaction of these users; of any users (Kharitonov 2019, eq. 10):"
-            f" {epsilon_told(exact.bound)}"
+            f" {epsilon_text(exact.bound)}"
         )
 
 
 def _game(game: Game, measure: str) -> str:
-    limit = epsilon_told(game.promised.epsilon) + ("*" if game.promised.delta else "")
+    limit = epsilon_text(game.guarantee.epsilon) + ("*" if game.guarantee.delta else "")
     return f"  {game.name:<34}{measure:>20}{game.at_least:>18.2f}{limit:>12}" + (
         "  BROKEN" if game.broken else ""
     )
@@ -123,8 +123,8 @@ def _members(audit: Audit) -> Iterator[str]:
         where = (
             f"{each.view.arriving:,} messages" if each.view.kind == "message" else str(each.view)
         )
-        limit = epsilon_told(each.game.promised.epsilon) + (
-            "*" if each.game.promised.delta else ""
+        limit = epsilon_text(each.game.guarantee.epsilon) + (
+            "*" if each.game.guarantee.delta else ""
         )
         broken = "  BROKEN" if each.game.broken else ""
         yield (
@@ -143,9 +143,11 @@ def _verdict(audit: Audit) -> Iterator[str]:
         yield (
             f"What this server sees tells clicks with an AUC of {best.measures['AUC'].mean:.2f}"
             f" ({best.attack}); 0.5 is chance, 1 is every click."
-            f" {promised(best.promised)[0].upper()}{promised(best.promised)[1:]}."
+            f" {promised(best.guarantee)[0].upper()}{promised(best.guarantee)[1:]}."
         )
-    if any(game.promised.delta for game in (*audit.games, *(each.game for each in audit.members))):
+    if any(
+        game.guarantee.delta for game in (*audit.games, *(each.game for each in audit.members))
+    ):
         yield f"* with delta = {audit.ledger.delta:g}"
     if audit.broken:
         yield (
