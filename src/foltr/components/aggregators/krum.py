@@ -12,9 +12,24 @@ from foltr.kinds import Assumes, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
+class KrumBounds(Assumes, NeedsMany):
+    """How many clients Krum and Multi-Krum need to compute, and for their proof."""
+
+    published_name = "Krum"
+
+    @property
+    def fewest(self) -> tuple[int, str]:
+        return self.malicious + 3, "n > m + 2"
+
+    def notes(self, n: int) -> tuple[str, ...]:
+        m = self.malicious
+        needs = f"{self.published_name}'s proof needs n > 2m + 2 = {2 * m + 2}"
+        return (f"{needs}: here n = {n}, m = {m}",) if n <= 2 * m + 2 else ()
+
+
 @aggregator
 @dataclass(frozen=True)
-class Krum(Assumes, NeedsMany, Memoryless):
+class Krum(KrumBounds, Memoryless):
     """Return the single update with the smallest distances to its nearest neighbours.
 
         argmin_i s(i),   s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i
@@ -32,15 +47,6 @@ class Krum(Assumes, NeedsMany, Memoryless):
 
     malicious: int = 1
     squared: bool = False
-
-    @property
-    def fewest(self) -> tuple[int, str]:
-        return self.malicious + 3, "n > m + 2"
-
-    def notes(self, n: int) -> tuple[str, ...]:
-        m = self.malicious
-        proof = f"Krum's proof needs n > 2m + 2 = {2 * m + 2}: here n = {n}, m = {m}"
-        return (proof,) if n <= 2 * m + 2 else ()
 
     def combine(self, cohort: Cohort) -> Array:
         cohort = self.arrived(cohort)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.cohorts import krum_scores_of, ranked, weighted_mean
+from foltr.components.aggregators.krum import KrumBounds
 from foltr.core import Array, Cohort
-from foltr.kinds import Assumes, Memoryless, NeedsMany
+from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class MultiKrum(Assumes, NeedsMany, Memoryless):
+class MultiKrum(KrumBounds, Memoryless):
     """Return the weighted mean of the updates with the lowest Krum scores.
 
         sum_{i in S} w_i u_i / sum_{i in S} w_i,   S = the n - m updates with the lowest s(i)
@@ -31,14 +32,7 @@ class MultiKrum(Assumes, NeedsMany, Memoryless):
     malicious: int = 1
     squared: bool = False
 
-    @property
-    def fewest(self) -> tuple[int, str]:
-        return self.malicious + 3, "n > m + 2"
-
-    def notes(self, n: int) -> tuple[str, ...]:
-        m = self.malicious
-        proof = f"Multi-Krum's proof needs n > 2m + 2 = {2 * m + 2}: here n = {n}, m = {m}"
-        return (proof,) if n <= 2 * m + 2 else ()
+    published_name = "Multi-Krum"
 
     def combine(self, cohort: Cohort) -> Array:
         cohort, m = self.arrived(cohort), self.malicious

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import Collection, InFolds, five_folds
+from foltr.components.sources._microsoft import letor4
+from foltr.data.collection import Collection, InFolds
 from foltr.spec import source
-
-FILES, PUBLISHED = five_folds(1_692, 69_623)
 
 
 @source
@@ -26,17 +25,4 @@ class MQ2007(InFolds):
     fold: int = 1
     normalize: bool = False
 
-    collection: ClassVar[Collection] = Collection(
-        name="MQ2007",
-        about="LETOR 4.0 MQ2007: the Million Query track of TREC 2007 on the .gov2 pages",
-        home=(
-            "Microsoft Research's LETOR 4.0 page"
-            " (https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/)"
-        ),
-        terms="free for research under Microsoft's LETOR agreement, no redistribution",
-        features=46,
-        grades=3,
-        files=FILES,
-        published=PUBLISHED,
-        folders=("MQ2007", "LETOR-4.0/MQ2007"),
-    )
+    collection: ClassVar[Collection] = letor4(2007, 1_692, 69_623)

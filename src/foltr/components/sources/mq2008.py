@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import Collection, InFolds, five_folds
+from foltr.components.sources._microsoft import letor4
+from foltr.data.collection import Collection, InFolds
 from foltr.spec import source
-
-FILES, PUBLISHED = five_folds(784, 15_211)
 
 
 @source
@@ -26,17 +25,4 @@ class MQ2008(InFolds):
     fold: int = 1
     normalize: bool = False
 
-    collection: ClassVar[Collection] = Collection(
-        name="MQ2008",
-        about="LETOR 4.0 MQ2008: the Million Query track of TREC 2008 on the .gov2 pages",
-        home=(
-            "Microsoft Research's LETOR 4.0 page"
-            " (https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/)"
-        ),
-        terms="free for research under Microsoft's LETOR agreement, no redistribution",
-        features=46,
-        grades=3,
-        files=FILES,
-        published=PUBLISHED,
-        folders=("MQ2008", "LETOR-4.0/MQ2008"),
-    )
+    collection: ClassVar[Collection] = letor4(2008, 784, 15_211)

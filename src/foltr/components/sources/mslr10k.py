@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import Collection, InFolds, five_folds
+from foltr.components.sources._microsoft import mslr
+from foltr.data.collection import Collection, InFolds
 from foltr.spec import source
-
-FILES, PUBLISHED = five_folds(10_000, 1_200_192)
 
 
 @source
@@ -28,17 +27,4 @@ class MSLR10K(InFolds):
     fold: int = 1
     normalize: bool = True
 
-    collection: ClassVar[Collection] = Collection(
-        name="MSLR10K",
-        about="MSLR-WEB10K: queries of a web search engine with raw features",
-        home=(
-            "Microsoft Research's MSLR page"
-            " (https://www.microsoft.com/en-us/research/project/mslr/)"
-        ),
-        terms="free for research under Microsoft's MSLR terms, no redistribution",
-        features=136,
-        grades=5,
-        files=FILES,
-        published=PUBLISHED,
-        folders=("MSLR-WEB10K", "MSLR10K", "MSLR-10K"),
-    )
+    collection: ClassVar[Collection] = mslr(10, 10_000, 1_200_192)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import Collection, InFolds, five_folds
+from foltr.components.sources._microsoft import mslr
+from foltr.data.collection import Collection, InFolds
 from foltr.spec import source
-
-FILES, PUBLISHED = five_folds(31_531, 3_771_125)
 
 
 @source
@@ -27,17 +26,4 @@ class MSLR30K(InFolds):
     fold: int = 1
     normalize: bool = True
 
-    collection: ClassVar[Collection] = Collection(
-        name="MSLR30K",
-        about="MSLR-WEB30K: queries of a web search engine with raw features",
-        home=(
-            "Microsoft Research's MSLR page"
-            " (https://www.microsoft.com/en-us/research/project/mslr/)"
-        ),
-        terms="free for research under Microsoft's MSLR terms, no redistribution",
-        features=136,
-        grades=5,
-        files=FILES,
-        published=PUBLISHED,
-        folders=("MSLR-WEB30K", "MSLR30K", "MSLR-30K"),
-    )
+    collection: ClassVar[Collection] = mslr(30, 31_531, 3_771_125)
