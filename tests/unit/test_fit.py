@@ -325,7 +325,7 @@ def test_more_colluding_clients_than_a_channel_withstands_are_promised_nothing(
     }
     e = Experiment(**fields, channel=channel)
     assert ledger_of(e, 46, colluding=most).guarantee("server", "round").epsilon < 10.0
-    with pytest.raises(Mistake, match=f"it withstands {most}"):
+    with pytest.raises(Mistake, match=f"which withstands {most}"):
         ledger_of(e, 46, colluding=most + 1)
 
 

@@ -70,7 +70,7 @@ FARTHEST_NORMAL, FARTHEST = (
 # smaller sensitivities the missing tail has a probability below 1e-18
 LARGEST_LOG_ERROR = 100.0  # largest `log_error` in total; beyond, no guarantee is given
 
-WORST = "exactly, as the worst mechanism of that epsilon"
+WORST = "exactly, as the worst mechanism with that epsilon"
 
 Parts = tuple[tuple[Event, int], ...]  # events, and how often each occurs
 
@@ -138,7 +138,7 @@ def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]
     found = () if privacy is None else privacy.events(setting)
     require(
         isinstance(found, tuple),
-        f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events",
+        f"{type(privacy).__name__}.events returned {found!r}, not a tuple of events",
     )
     return tuple(known(event) for event in found)
 
@@ -161,13 +161,13 @@ def known(event: Event) -> Event:
         ok = event.sd > 0.0 and 0.0 <= event.l2 < math.inf
     else:
         raise Mistake(
-            f"the ledger does not know events of type {name}: a privatizer describes itself by"
-            " those of foltr.events, and what they cannot say is not accounted for"
+            f"the ledger cannot account for events of type {name}: a privatizer must describe its"
+            " noise by the events of foltr.events"
         )
     ok = ok and event.log_error >= 0.0 and (event.grid is None or event.grid > 0.0)
     require(
         ok and event.seen in ("message", "sum", "model"),
-        f"the ledger cannot make sense of {event}",
+        f"a field of this event is out of range: {event}",
     )
     return event
 
@@ -322,13 +322,13 @@ def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta:
         from dp_accounting.rdp import RdpAccountant
     except ImportError:
         raise Mistake(
-            "accounting for a part of the clients that is drawn in secret needs dp-accounting: "
-            "pip install 'foltr[privacy]', or take participation = 1.0"
+            "accounting for clients that are drawn in secret needs dp-accounting: "
+            "pip install 'foltr[privacy]', or set participation = 1.0"
         ) from None
     accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
     noise = GaussianDpEvent(event.sd / event.l2)
     accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
-    how = "by Renyi divergences, with who took part kept secret"
+    how = "by Renyi divergences, with secret participation"
     log_error = rounds * event.log_error
     return Bound(
         float(accountant.get_epsilon(delta * math.exp(-log_error))) + log_error,

@@ -22,7 +22,7 @@ from foltr.spec import brief
 
 Who = Literal["server", "models"]
 Unit = Literal["interaction", "round", "client"]
-TITLES: dict[Who, str] = {"server": "the server", "models": "who sees only models"}
+TITLES: dict[Who, str] = {"server": "the server", "models": "observers of models"}
 # version of the guarantees: version 1 ignored device memory and malicious clients, and its
 # epsilons were too small
 VERSION = 2
@@ -96,7 +96,7 @@ class Ledger:
 
 
 def _plain(view: AdversaryGuarantees) -> dict[str, Any]:
-    told = []
+    guarantees = []
     for each in view.guarantees:
         epsilon, finite = each.bound.epsilon, math.isfinite(each.bound.epsilon)
         about = {
@@ -105,7 +105,7 @@ def _plain(view: AdversaryGuarantees) -> dict[str, Any]:
             "finite": finite,
             "epsilon": epsilon if finite else None,
         }
-        told.append(
+        guarantees.append(
             {
                 **about,
                 "told": epsilon_text(epsilon),
@@ -117,7 +117,7 @@ def _plain(view: AdversaryGuarantees) -> dict[str, Any]:
         "against": view.who,
         "title": TITLES[view.who],
         "trusted": view.trusted,
-        "guarantees": told,
+        "guarantees": guarantees,
     }
 
 
@@ -131,11 +131,11 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
     cohort, counted_on, alone = given.setting.cohort, given.setting.least_arriving, False
     made = described(privacy, given.setting)
     if given.missing and any(event.seen == "sum" for event in made):
-        nobody = (
-            f"{given.colluding} colluding clients of {counted_on} that may make a round leave"
-            " nobody to hide among"
+        nobody_left = (
+            f"a round may consist of only {counted_on} messages: {given.colluding} colluding"
+            " clients leave no other client to hide among"
         )
-        require(given.colluding < counted_on, nobody)
+        require(given.colluding < counted_on, nobody_left)
         alone = given.missing >= counted_on
         if not alone:
             counted_on -= given.missing
@@ -210,7 +210,7 @@ def share(event: Event, n: int) -> Event:
         return replace(event, shape=event.shape / n)
     if isinstance(event, GaussianNoise):
         return replace(event, sd=event.sd / math.sqrt(n))
-    require(n == 1, f"the ledger does not know how {type(event).__name__} comes in shares")
+    require(n == 1, f"the ledger cannot account for shares of {type(event).__name__}")
     return event
 
 

@@ -151,7 +151,7 @@ def test_copies_of_one_client_s_message_move_the_mean_farther_than_its_noise_is_
     assert (means[0] - means[1])[0] / (privacy.sd / 1000) == pytest.approx(120.4, abs=0.1)
     found = ledger_of(e, 46)
     assert all(found.guarantee(who, "round").epsilon == math.inf for who in ("server", "models"))
-    assert "nothing is promised" in " ".join(found.remarks)
+    assert "There is no privacy guarantee." in " ".join(found.remarks)
     alone = replace(e, attack="CompromisedModel()")  # which looks at nobody else
     assert ledger_of(alone, 46).guarantee("models", "round").epsilon == pytest.approx(
         1.56, abs=0.01
@@ -217,12 +217,14 @@ def test_malicious_clients_count_as_many_as_there_are_in_a_round():
         ledger_of(each, 46) for each in (e, replace(e, roaming=True), replace(e, malicious=99))
     ]
     counted = [
-        [remark for remark in each.remarks if "malicious clients may add none" in remark]
+        [remark for remark in each.remarks if "malicious clients may add no share" in remark]
         for each in ledgers
     ]
     assert all("of 20 shares" in told[0] for told in counted[:2])
     assert ledgers[2].guarantee("models", "round").epsilon == math.inf
-    assert "There may be 20 of them among the 20 messages" in " ".join(ledgers[2].remarks)
+    assert "consist of 20 messages, and 20 malicious clients may be among them" in " ".join(
+        ledgers[2].remarks
+    )
 
 
 # 4. The float lattice

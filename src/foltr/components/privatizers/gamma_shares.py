@@ -114,6 +114,6 @@ class GammaShares(Untouched):
 
     def nominal(self) -> str:
         return (
-            f"Wang et al. (2021): epsilon = {self.epsilon:g} for a round, sensitivity"
+            f"Wang et al. (2021): epsilon = {self.epsilon:g} per round, sensitivity"
             f" {self.sensitivity:g}"
         )

@@ -146,4 +146,8 @@ class Gaussian(Untouched):
         )
 
     def nominal(self) -> str:
-        return f"noise multiplier {self.noise:g} (standard deviation / clip), {self.where} noise"
+        added = {"client": "by each client", "shares": "in shares", "server": "by the server"}
+        return (
+            f"noise multiplier {self.noise:g} (standard deviation / clip), added"
+            f" {added[self.where]}"
+        )

@@ -76,4 +76,4 @@ class Laplace(Untouched):
         )
 
     def nominal(self) -> str:
-        return f"epsilon = {self.epsilon:g} for a round, of each message by itself"
+        return f"epsilon = {self.epsilon:g} per round, for each message by itself"
