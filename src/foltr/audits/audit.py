@@ -146,7 +146,7 @@ def audit(
     learner = single(e)
     train, (split, data), users = e.data.load("train"), _held_out(e), users or e.users
     params = _fitting(e, params.astype(np.float32), train)
-    report("searching", 0, 1)
+    report("simulating searches", 0, 1)
     made = searches(e, params, users, data, effort.queries)
     clicked = sum(bool(search.clicks.any()) for search in made)
     require(
@@ -162,7 +162,7 @@ def audit(
     members: tuple[Membership, ...] = ()
     if learner.reward_levels > 0:
         learner = cast(RewardLearner, learner)
-        report("which of two queries", 0, 1)
+        report("distinguishing two queries", 0, 1)
         queries = np.array([search.query for search in made])
         args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
         found.append(two_queries(*args))
@@ -205,8 +205,8 @@ def _fitting(e: Experiment, params: Array, train: Dataset) -> Array:
     wanted = e.ranker.init(train.width, stream(0)).shape
     if params.shape != wanted:
         raise Mistake(
-            f"{params.shape[0]} weights are not those of a ranker of {wanted[0]}: other data, or"
-            " another run"
+            f"got {params.shape[0]} weights for a ranker of {wanted[0]}: they come from other data"
+            " or another run"
         )
     return params
 
@@ -230,6 +230,6 @@ def _games(
     if any(event.seen == "model" for event in events_in(e.privacy, model, len(params))):
         views.append(model)
     for view in views:
-        report(f"telling updates apart, {view}", 0, 1)
+        report(f"distinguishing two updates, {view}", 0, 1)
         found += play(pairs, e.privacy, view, effort.games, delta, e.seed)
     return found

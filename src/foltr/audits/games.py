@@ -199,10 +199,10 @@ def worst_updates(
     for event in () if privacy is None else privacy.events(Setting(d, n, n, sessions=1, values=0)):
         if isinstance(event, LaplaceNoise | GaussianNoise):
             clip = (event.l1 if isinstance(event, LaplaceNoise) else event.l2) / 2
-            found["worst two updates"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
+            found["worst case"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
         elif isinstance(event, GammaNoise):  # any weights in the ball, minus the broadcast weights
-            for name, way in (("in one number", one), ("in all numbers", alike)):
-                found[f"worst two updates, {name}"] = (
+            for name, way in (("one coordinate", one), ("all coordinates", alike)):
+                found[f"worst case, {name}"] = (
                     event.l2 / 2 * way - start,
                     -event.l2 / 2 * way - start,
                 )

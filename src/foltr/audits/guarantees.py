@@ -118,7 +118,7 @@ class Table:
                 yield from self._units(name, against, ones, zeros, delta)
         if any(view.kind == "sum" for view in whos) and self.e.channel is not None:
             zeros, ones = (self.last_bits(world, min(games, 2 * FEWEST)) for world in (0, 1))
-            yield from self._units("the last bits of the sum", "server", ones, zeros, delta)
+            yield from self._units("last bits of the sum", "server", ones, zeros, delta)
 
     def _who(self) -> dict[View, Who]:
         """The views for which there is a guarantee, and against whom."""
@@ -305,7 +305,7 @@ def _remembered(
             )
             scores[world] += second - first
     yield _game_result(
-        e, data.width, "its first round replaced", "server", "round", scores[1], scores[0], delta
+        e, data.width, "first round replaced", "server", "round", scores[1], scores[0], delta
     )
 
 

@@ -235,7 +235,7 @@ def _from_rewards(
             )
             truths.append(search.clicks)
     yield LabelResult(
-        "what the reward tells",
+        "posterior given the reward",
         message(e.cohort),
         measured(guesses, truths),
         reward_guarantee(e, learner, delta),

@@ -69,7 +69,7 @@ def membership(
     for n in sizes:
         trials = max(100, min(most, DRAWN // (n * updates.shape[1])))
         for view in (message(n), summed(n)):
-            report(f"membership, {view} of a round of {n:,}", 0, 1)
+            report(f"membership inference, {view} of a round of {n:,}", 0, 1)
             ones, zeros = scores(e.privacy, updates, view, trials, e.seed)
 
             def guaranteed(at: float, view: View = view) -> Bound:

@@ -132,8 +132,8 @@ def _density(event: Event, x: Array) -> Array:
         return -np.square(x).sum(axis=-1) / (2.0 * event.sd**2)
     if not isinstance(event, GammaNoise):
         raise Mistake(
-            f"the audit does not know how {type(event).__name__} changes an update: it cannot"
-            " attack that"
+            f"the audit has no density of {type(event).__name__}: it cannot attack updates with"
+            " that noise"
         )
     size = np.maximum(np.abs(x), ROUNDING) / event.scale
     return (np.interp(np.log(size), *_bessel(event.shape)) - size).sum(axis=-1)

@@ -45,8 +45,7 @@ def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Arr
     if tables is None:
         require(
             False,
-            f"{type(users).__name__} has no table of click probabilities, which this attack"
-            " calculates with",
+            f"{type(users).__name__} has no table of click probabilities, which this attack needs",
         )
     assert tables is not None
     return tables

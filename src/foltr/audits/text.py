@@ -18,14 +18,11 @@ from foltr.spec import brief
 def lines(audit: Audit) -> Iterator[str]:
     e = audit.experiment
     yield (
-        f"{brief(e.learner)}  {brief(e.ranker)}, {e.cohort:,} clients in a round; the server sees"
+        f"{brief(e.learner)}  {brief(e.ranker)}, {e.cohort:,} clients per round; the server sees"
         f" {audit.view}"
     )
     if audit.left_out:
-        yield (
-            "audited are searches of clients who are alike and honest:"
-            f" {', '.join(audit.left_out)} left out"
-        )
+        yield (f"The audited clients are honest and alike. Left out: {', '.join(audit.left_out)}.")
     yield ""
     yield from audit.ledger.lines()
     yield ""
@@ -41,15 +38,16 @@ def lines(audit: Audit) -> Iterator[str]:
 
 def _labels(audit: Audit) -> Iterator[str]:
     yield (
-        f"1. Which documents were clicked?  {audit.clicked} searches with a click, of {audit.made}"
-        f" ({audit.split}, {brief(audit.users)}); one search per message; 95 % intervals"
+        f"1. Label inference: which documents were clicked?  {audit.clicked} of {audit.made}"
+        f" searches have a click ({audit.split}, {brief(audit.users)}); one search per message;"
+        " 95 % confidence intervals"
     )
     yield f"{'':36}" + "".join(f"{name:>20}" for name in MEASURES)
     view = None
     for row in audit.labels:
         if row.view != view:
             view = row.view
-            yield f"{view}{_here(audit, view)}: {promised(row.guarantee)}"
+            yield f"{view}{_here(audit, view)}: {guarantee_text(row.guarantee)}"
         yield f"  {row.attack:<34}" + "".join(
             f"{interval(row.measures[name]):>20}" for name in MEASURES
         )
@@ -59,17 +57,16 @@ def _here(audit: Audit, view: View) -> str:
     return " (what this server sees)" if view == audit.view else ""
 
 
-def promised(bound: Bound) -> str:
+def guarantee_text(bound: Bound) -> str:
     if math.isinf(bound.epsilon):
-        return "nothing is promised"
-    but = f" with delta = {bound.delta:g}" if bound.delta else ""
+        return "there is no privacy guarantee"
+    stated = f"the guarantee is epsilon {epsilon_text(bound.epsilon)}"
+    if bound.delta:
+        return f"{stated} with delta = {bound.delta:g}"
     best = 1.0 / (1.0 + math.exp(-bound.epsilon))  # the best possible share of correct guesses
-    sure = (
-        f"; a guess between two is right {100 * best:.4g} % of the time at most"
-        if not bound.delta
-        else ""
+    return (
+        f"{stated}; a guess between two inputs is correct at most {100 * best:.4g} % of the time"
     )
-    return f"promised is epsilon {epsilon_text(bound.epsilon)}{but}{sure}"
 
 
 def interval(each: Estimate) -> str:
@@ -80,10 +77,10 @@ def interval(each: Estimate) -> str:
 
 def _games(audit: Audit) -> Iterator[str]:
     yield (
-        "2. Which of two was it?  Played many times; epsilon is at least that, with 99.9 %"
-        " confidence"
+        "2. Distinguishing games: which of two inputs was sent?  Lower bounds of epsilon, with"
+        " 99.9 % confidence"
     )
-    yield f"{'':36}{'right':>20}{'epsilon at least':>18}{'promised':>12}"
+    yield f"{'':36}{'correct':>20}{'epsilon at least':>18}{'guarantee':>12}"
     view = None
     for game in audit.games:
         if game.view != view:
@@ -92,17 +89,17 @@ def _games(audit: Audit) -> Iterator[str]:
         yield _game(game, interval(game.right))
     if audit.distance is not None and math.isfinite(audit.distance.allowed):
         r = audit.distance
-        kept = "BROKEN" if r.broken else "kept"
+        verdict = "BROKEN" if r.broken else "holds"
         yield (
-            f"  real updates are up to {r.found:.3g} apart ({r.norm}); the noise is made for"
-            f" {r.allowed:.3g}: {kept}"
+            f"  real updates differ by up to {r.found:.3g} ({r.norm} norm); the noise is"
+            f" calibrated for {r.allowed:.3g}: {verdict}"
         )
     if audit.enumerated is not None:
         exact = audit.enumerated
         yield (
-            f"  over all lists of {exact.depth}, exactly: epsilon {epsilon_text(exact.epsilon)}"
-            " for one interaction of these users; of any users (Kharitonov 2019, eq. 10):"
-            f" {epsilon_text(exact.bound)}"
+            f"  exactly, over all lists of {exact.depth}: epsilon {epsilon_text(exact.epsilon)}"
+            f" for one interaction of these users; {epsilon_text(exact.bound)} for any users"
+            " (Kharitonov 2019, eq. 10)"
         )
 
 
@@ -115,10 +112,10 @@ def _game(game: Game, measure: str) -> str:
 
 def _members(audit: Audit) -> Iterator[str]:
     yield (
-        "3. Is a client whose update is known in this round?  (Who takes part is promised to"
-        " nobody.)"
+        "3. Membership inference: did a client with a known update take part in this round?  (No"
+        " guarantee hides participation.)"
     )
-    yield f"{'':36}{'AUC':>20}{'epsilon at least':>18}{'promised':>12}"
+    yield f"{'':36}{'AUC':>20}{'epsilon at least':>18}{'guarantee':>12}"
     for each in audit.members:
         where = (
             f"{each.view.arriving:,} messages" if each.view.kind == "message" else str(each.view)
@@ -140,10 +137,11 @@ def _verdict(audit: Audit) -> Iterator[str]:
     ]
     if here:
         best = max(here, key=lambda row: row.measures["AUC"].mean)
+        stated = guarantee_text(best.guarantee)
         yield (
-            f"What this server sees tells clicks with an AUC of {best.measures['AUC'].mean:.2f}"
+            f"What this server sees reveals clicks with an AUC of {best.measures['AUC'].mean:.2f}"
             f" ({best.attack}); 0.5 is chance, 1 is every click."
-            f" {promised(best.guarantee)[0].upper()}{promised(best.guarantee)[1:]}."
+            f" {stated[0].upper()}{stated[1:]}."
         )
     if any(
         game.guarantee.delta for game in (*audit.games, *(each.game for each in audit.members))
@@ -152,15 +150,15 @@ def _verdict(audit: Audit) -> Iterator[str]:
     if audit.broken:
         yield (
             "FAILED: an attack achieves more than the stated epsilon allows. The mechanism does"
-            " not keep its promise."
+            " not satisfy its guarantee."
         )
     elif audit.experiment.privacy is None:
         yield (
-            "Nothing is promised here, so nothing was broken: what the attacks found is what there"
-            " is to find."
+            "There is no privacy guarantee here that an attack could break. The figures show what"
+            " the attacks found."
         )
     else:
         yield (
-            "No attack achieved more than the ledger allows. That proves no promise: it failed to"
-            " disprove them."
+            "No attack achieved more than the ledger allows. This does not prove the guarantees:"
+            " the attacks failed to disprove them."
         )

@@ -97,7 +97,7 @@ class Lists:
 
     def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
         """The two queries whose unperturbed lists are distinguished best by some value."""
-        require(len(queries) >= 2, "two queries with full lists are needed to tell them apart")
+        require(len(queries) >= 2, "the game needs two queries with full lists")
         chance = np.concatenate(
             [self.of_messages(e, params[None], int(query)) for query in queries]
         )
