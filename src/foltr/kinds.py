@@ -27,7 +27,7 @@ from foltr.world.protocols import Past, Phase
 
 
 class LearnerDefaults:
-    """Of learners that remember nothing and have nothing special to say: write `sessions`,
+    """Of learners that remember nothing and declare nothing else: write `sessions`,
     `reward_levels`, `learn` and `decode`."""
 
     separate_searches = False
@@ -111,7 +111,7 @@ class Untouched:
 
 
 class _Rule:
-    """What most aggregators say of themselves."""
+    """What most aggregators declare."""
 
     @property
     def looks_at(self) -> Literal["mean", "rows"]:
@@ -171,7 +171,7 @@ class Assumes:
 
 
 class InFront(Remembering):
-    """Of aggregators that change the rows before another `rule` looks at them: write `__call__`,
+    """Of aggregators that change the rows before another `rule` gets them: write `__call__`,
     and `fits`."""
 
     rule: Aggregator
@@ -226,11 +226,11 @@ class NeedsMany(_Rule, ABC):
 
 
 class ChangesMessages(ABC):
-    """Of attacks whose users click honestly: write `craft`, and `fits` where there is something to
-    say.
+    """Of attacks whose users click honestly: write `craft`, and `fits` if there is something to
+    check or to note.
 
-    `overhears` is True unless you say otherwise, or unless the class has a field `knowledge` that
-    is not 'all'."""
+    `overhears` is True unless the class sets it otherwise, or has a field `knowledge` that is not
+    'all'."""
 
     rewrites = True
 
@@ -269,7 +269,7 @@ class Tabled(ABC):
 
 
 class Forgets(ABC):
-    """Of unlearners that go on from the final parameters and look at nothing stored: write
+    """Of unlearners that go on from the final parameters and use nothing stored: write
     `phases`."""
 
     luck, subtracts, restarts = 0, False, False

@@ -94,8 +94,9 @@ class Table:
 
     @cached_property
     def weights(self) -> Array:
-        people = checked_population(self.e, self.e.data.load("train"), self.e.data.load("test"))
-        return people.sessions[: self.e.cohort].astype(float)
+        data = self.e.data.load("train"), self.e.data.load("test")
+        population = checked_population(self.e, *data)
+        return population.sessions[: self.e.cohort].astype(float)
 
     @cached_property
     def malicious(self) -> Array:
@@ -218,8 +219,8 @@ class Table:
             attacked = MaliciousRewrite(self.e.attack, lambda t, clients: self.malicious[clients])
             cohort = attacked(cohort, self.ask, rng.at(0))
         arrived = cohort.only(np.arange(self.arriving))
-        lying = self.malicious[: self.arriving]
-        total, known = _summed(arrived), _summed(arrived.only(lying))
+        malicious = self.malicious[: self.arriving]
+        total, known = _summed(arrived), _summed(arrived.only(malicious))
         if self.e.channel is not None:
             carried = self.e.channel.carry(arrived, self.ask, rng.at(1))
             total = carried.updates[0] * carried.weights[0]
@@ -325,9 +326,9 @@ def two_histories(e: Experiment, data: Dataset) -> Array:
     for world in (0, 1):
         memory = learner.remembered(e.ranker, params)
         for t in range(e.rounds):
-            people = other if world == 1 and t == 0 else honest
+            population = other if world == 1 and t == 0 else honest
             user, rng = (
-                SimulatedUser(people, 0, stream(e.seed, "user", 0, t)),
+                SimulatedUser(population, 0, stream(e.seed, "user", 0, t)),
                 stream(e.seed, "ranking", 0, t),
             )
             learned = learner.learn(

@@ -46,8 +46,8 @@ class Twin(NamedTuple):
 def learn_twin(
     learner: Learner, ranker: Ranker, features: int, privacy: Privatizer | None, sessions: Array
 ) -> Twin | None:
-    """The kernel of a round, or None. `sessions` (clients,): what a kernel would not look at is
-    looked at here."""
+    """The kernel of a round, or None. `sessions` (clients,): what a kernel would not check is
+    checked here."""
     if type(ranker) is not Linear and type(ranker) is not MLP:
         return None
     network = (

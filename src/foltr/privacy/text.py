@@ -254,11 +254,11 @@ def _summed(n: int) -> str:
 
 def block(
     mechanism: str, nominal: str, delta: float, units: tuple[str, ...],
-    rows: list[tuple[str, str | None, tuple[Bound, ...]]], said: tuple[str, ...],
+    rows: list[tuple[str, str | None, tuple[Bound, ...]]], notes: tuple[str, ...],
 ) -> list[str]:  # fmt: skip
     """The lines for the terminal."""
     if mechanism == "none":
-        text = f"none. {' '.join(said)} {NO_GUARANTEE}"
+        text = f"none. {' '.join(notes)} {NO_GUARANTEE}"
         return _labelled("privacy", text)
     lines = [*_labelled("privacy", mechanism), *_labelled("published as", nominal)]
     cells = [[_cell(each) for each in bounds] for _, _, bounds in rows]
@@ -281,7 +281,7 @@ def block(
         f" guarantee.{added if starred else ''}"
     )
     lines += wrap(meaning, WIDTH, initial_indent="  ", subsequent_indent="  ")
-    for remark in said:
+    for remark in notes:
         lines += wrap(remark, WIDTH, initial_indent="- ", subsequent_indent="  ")
     return lines
 

@@ -89,7 +89,7 @@ def exposure_of(e: Experiment) -> Exposure:
 def _exposure(
     clients: int, participation: float, seed: int, rounds: int, malicious: int, roaming: bool
 ) -> Exposure:
-    asked, most, lying = (
+    asked, most, malicious_in = (
         np.zeros(clients, np.int64),
         0,
         Malicious(clients, malicious, roaming, seed),
@@ -98,5 +98,5 @@ def _exposure(
         there = participants(clients, participation, seed, t)
         asked[there] += 1
         if malicious:
-            most = max(most, int(np.count_nonzero(lying(t, there))))
+            most = max(most, int(np.count_nonzero(malicious_in(t, there))))
     return Exposure(int(asked.max()), most)

@@ -1,7 +1,7 @@
 """What is left of clients who were unlearned: how near the ranker is to one that never knew them.
 
-Retrainings of different luck say what "as if they had never been there" looks like, and how much
-of any distance from it is luck. No client must have been poisoned for it."""
+Retrainings with different random draws are the reference: they show what a ranker is without these
+clients, and how much of any distance from it is chance. It needs no poisoned clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foltr.runs.result import Result
 from foltr.runs.unlearn import own_ndcg
 from foltr.world.population import Population
 
-FEWEST = 3  # retrainings that tell how far luck goes
+FEWEST = 3  # retrainings from which the variance by chance is estimated
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class Trace:
     """Where an unlearned ranker stands between the one that knew the clients (1) and retrained
     ones (0).
 
-    With b, u and r_1 .. r_k the opinions before, after, and of k retrainings of different luck:
-    left = mean_{i != j} <u - r_i, b - r_j> / mean_{i != j} <b - r_i, b - r_j>. As no luck is in
-    both factors, the numerator is <E u - E r, b - E r> on average, and one more retraining stands
-    at 0. (With the same r in both factors it would stand at 1/2 wherever clients leave no trace,
-    since all distances are luck then.)"""
+    With b, u and r_1 .. r_k the opinions before, after, and of k retrainings with different random
+    draws: left = mean_{i != j} <u - r_i, b - r_j> / mean_{i != j} <b - r_i, b - r_j>. As the two
+    factors share no random draws, the numerator is <E u - E r, b - E r> on average, and one more
+    retraining stands at 0. (With the same r in both factors it would stand at 1/2 wherever clients
+    leave no trace, since all distances are chance then.)"""
 
     # None where the ranker before is no further from retrained ones than they are from each other
     left: float | None
     retrained: tuple[float, ...]  # where each retrained ranker stands, by the others
-    # the part of the squared distance from before to retrained that is more than the luck of one
+    # the part of the squared distance from before to retrained that exceeds the variance of one
     # run
     visible: float
 
@@ -45,14 +45,14 @@ class Trace:
         whole = across(before, before, retrained)
         pairs = [np.square(r - s).sum() for i, r in enumerate(retrained) for s in retrained[:i]]
         # what `whole` would be if `before` were one more retraining
-        luck = float(sum(pairs)) / len(pairs) / 2.0
-        if whole <= luck:
+        chance = float(sum(pairs)) / len(pairs) / 2.0
+        if whole <= chance:
             return cls(None, (), 0.0)
         others = [[*retrained[:i], *retrained[i + 1 :]] for i in range(len(retrained))]
         stand = tuple(
             across(r, before, rest) / whole for r, rest in zip(retrained, others, strict=True)
         )
-        return cls(across(after, before, retrained) / whole, stand, 1.0 - luck / whole)
+        return cls(across(after, before, retrained) / whole, stand, 1.0 - chance / whole)
 
 
 def across(one: Array, other: Array, retrained: Sequence[Array]) -> float:
@@ -132,8 +132,8 @@ class Theirs:
 def compared(
     run: Context, before: Result, after: Result, retrained: Sequence[Result]
 ) -> dict[str, Any]:
-    """All that can be said of an unlearned ranker beside the one before and retrained ones:
-    distances are to the first of those."""
+    """All measures of an unlearned ranker beside the one before and retrained ones: distances are
+    to the first of those."""
     e, clients, goal = run.experiment, run.experiment.departures.last, retrained[0].params
     theirs = Theirs.of(run.population, clients, e.departures.remaining)
     rankers = {
@@ -141,7 +141,7 @@ def compared(
         "after": after,
         **{f"retrained {i}": each for i, each in enumerate(retrained, 1)},
     }
-    told: dict[str, Any] = {
+    measures: dict[str, Any] = {
         "ndcg@10": {name: each.final["ndcg@10"] for name, each in rankers.items()},
         "own_ndcg@10": {
             name: own_ndcg(run, clients, each.params) for name, each in rankers.items()
@@ -160,9 +160,9 @@ def compared(
     if len(retrained) >= FEWEST:
         thoughts = [theirs.opinions(e.ranker, each.params) for each in rankers.values()]
         trace = Trace.of(thoughts[0], thoughts[1], thoughts[2:])
-        told["influence"] = {
+        measures["influence"] = {
             "left": trace.left,
             "retrained": list(trace.retrained),
             "visible": trace.visible,
         }
-    return told
+    return measures

@@ -1,4 +1,4 @@
-"""What a run tells: while it goes on, and in the end."""
+"""What a run reports: while it goes on, and in the end."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Result:
     found: bool = False  # in the folder of an earlier run, finished, and not made again
 
     def __repr__(self) -> str:
-        told = ", ".join(
+        shown = ", ".join(
             f"{name}={self.final[name]!r}"
             for name in ("ndcg@10", "online", "interactions", "seconds")
         )
-        return f"Result({told}, folder={str(self.folder)!r})"
+        return f"Result({shown}, folder={str(self.folder)!r})"
 
     def curve(self, name: str) -> Curve:
         """`rounds, values = result.curve("ndcg@10")`; also mrr@10, expected_maxrr, online_ndcg@10,

@@ -46,7 +46,7 @@ class Run:
         sources = sources_behind(e).items()
         if out is not None and (unknown := [name for name, content in sources if content is None]):
             lost = (
-                "is in no file, so that its runs could not be told from those of another version"
+                "is in no file: its runs could not be distinguished from those of another version"
             )
             way_out = "write it to a file for foltr.use, or run without out"
             raise Mistake(f"{unknown[0]} {lost} of it: {way_out}")
@@ -101,7 +101,7 @@ class Run:
             with self.context.threads.running():
                 self.context.keep_queries(params)
         e, width = self.experiment, self.context.train.width
-        if "privacy" in final:  # the guarantee of today: an earlier ledger may have said too much
+        if "privacy" in final:  # recomputed: an earlier ledger may have stated more than holds
             final["privacy"] = ledger_of(e, width).plain()
         return Result(e, params, metrics, final, self.folder.path, width, found=True)
 

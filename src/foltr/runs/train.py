@@ -148,17 +148,17 @@ def of_clients(
     """Means over clients: the final ranker judged by each client on the queries it holds, and,
     where clients have rankers of their own, each of those by its client and on all held-out
     queries."""
-    e, evaluate, people = run.experiment, run.evaluator(), run.population
+    e, evaluate, population = run.experiment, run.evaluator(), run.population
     shared, personal = params.astype(np.float32), memory.shape[1] > 0
     if e.partition.identical_clients and not personal:
         return {}
-    own = [evaluate.of_client(shared, people, c) for c in clients]
+    own = [evaluate.of_client(shared, population, c) for c in clients]
     measures = {"own_ndcg@10": mean_known(own)}
     if personal:
         rankers = [e.device_learner.personal(shared, memory[c]) for c in clients]
         on_test = [evaluate(ranker)["ndcg@10"] for ranker in rankers]
         pairs = zip(clients, rankers, strict=True)
-        on_own = [evaluate.of_client(ranker, people, c) for c, ranker in pairs]
+        on_own = [evaluate.of_client(ranker, population, c) for c, ranker in pairs]
         measures["personal_ndcg@10"] = mean_known(on_test)
         measures["personal_own_ndcg@10"] = mean_known(on_own)
     return measures

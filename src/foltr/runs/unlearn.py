@@ -183,11 +183,11 @@ def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage
     e, stages, memory = run.experiment, list[Stage](), None
     for phase in phases or (Phase(0, past.sessions),):
         first, name = stages[-1].until if stages else 0, type(e.unlearning).__name__
-        people = with_sessions(run.population, past.sessions, phase.sessions)
-        engine = engine_of(e, people, past.initial, run.threads, run.engine, seed_of(e))
+        population = with_sessions(run.population, past.sessions, phase.sessions)
+        engine = engine_of(e, population, past.initial, run.threads, run.engine, seed_of(e))
         if memory is not None:
             engine.memory = memory  # devices keep theirs from phase to phase
-        memory, delivery = engine.memory, delivery_of(e, people)
+        memory, delivery = engine.memory, delivery_of(e, population)
         if phase.send is not None:
             delivery = replace(
                 delivery, rewrite=Corrected(delivery.rewrite, phase.send, first, name)
@@ -307,6 +307,6 @@ def storage(past: Past, stores: str) -> dict[str, Any]:
     if past.history is None:
         return {"of": stores, "per_device": 0, "in_all": 0}
     each = NUMBER * (len(past.final) if stores == "updates" else 1)
-    people = np.append(past.remaining, past.leaving)
-    rows = np.bincount(past.history.clients[np.isin(past.history.clients, people)], minlength=1)
+    clients = np.append(past.remaining, past.leaving)
+    rows = np.bincount(past.history.clients[np.isin(past.history.clients, clients)], minlength=1)
     return {"of": stores, "per_device": int(rows.max()) * each, "in_all": int(rows.sum()) * each}
