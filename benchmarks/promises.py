@@ -1,10 +1,10 @@
 """Is any stated epsilon beaten by an attack? 153 small experiments, and the best attack that we
 know on each.
 
-    # every experiment; exit code 1 if a promise is broken
+    # every experiment; exit code 1 if a guarantee is broken
     python benchmarks/promises.py
     python benchmarks/promises.py --quick          # the ten that CI plays
-    # as if the ledger said a tenth less: which games would notice?
+    # as if the ledger stated a tenth less: which games would notice?
     python benchmarks/promises.py --ledger 0.9
 
 Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and
@@ -12,8 +12,8 @@ one of these differs from the plainest, or two where the noise is not each messa
 list of others (learners, known weak spots). Each is played as a whole (`foltr.audits.guarantees`):
 two inputs as far apart as the mechanism allows, many rounds with its real noise, malicious
 clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound of
-epsilon that holds with 99.9 % confidence; "of the promise" is how much of the stated epsilon that
-is, at the delta where it is most (of 1e-5, .01, .1, .3)."""
+epsilon that holds with 99.9 % confidence; "of the guarantee" is how much of the stated epsilon
+that is, at the delta where it is most (of 1e-5, .01, .1, .3)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from foltr.runs.preflight import checked_population
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Source
 
-FEATURES = 1  # with one number in a message games come closest to what is promised
+FEATURES = 1  # with one number in a message games come closest to the guarantee
 TIGHT = 0.9
 COMMON = {"data": "Synthetic(queries=20)", "clients": 6, "rounds": 3}
 LAPLACE, NORMAL = "Laplace(epsilon=1.0, clip=0.1)", "Gaussian(noise=1.0, clip=0.1)"
@@ -151,17 +151,18 @@ def _legal(fields: dict[str, Any]) -> Iterator[tuple[str, Experiment]]:
         checked_population(e, *loaded(e.data))
     except Mistake:
         return
-    told = {"privacy", "learner", "channel", "partition", "attack", "aggregator"}  # by themselves
+    # shown without the field name
+    by_value = {"privacy", "learner", "channel", "partition", "attack", "aggregator"}
     yield (
         ", ".join(
-            str(value) if name in told else f"{name}={value}" for name, value in fields.items()
+            str(value) if name in by_value else f"{name}={value}" for name, value in fields.items()
         ),
         e,
     )
 
 
 def closeness(game: Game, part: float) -> float:
-    """The most of a stated epsilon that was shown, over all deltas; above 1 where the promise is
+    """The most of a stated epsilon that was shown, over all deltas; above 1 where the guarantee is
     broken."""
     return max(test.at_least / (part * test.guarantee.epsilon) for test in game.tests)
 
@@ -183,9 +184,9 @@ def main() -> None:
     chosen = [
         each for each in chosen if given.only in each[0] and (each[0] in QUICK or not given.quick)
     ]
-    broken, tight, promising = [], [], 0
+    broken, tight, guaranteed = [], [], 0
     print(f"{len(chosen)} experiments, {given.games:,} rounds for either input\n")
-    print(f"{'at least':>8} {'promised':>9} {'of the promise':>15}")
+    print(f"{'at least':>8} {'guarantee':>9} {'of the guarantee':>16}")
     for name, e in chosen:
         games = given.games // (
             100 if "masks=True" in name else 1
@@ -198,21 +199,21 @@ def main() -> None:
         if best is None:
             stated = ledger_of(e, FEATURES).guarantee("models", "round").epsilon
             assert math.isinf(stated), (name, stated)
-            print(f"{'-':>8} {'nothing':>9} {'':>15}  {name}", flush=True)
+            print(f"{'-':>8} {'none':>9} {'':>16}  {name}", flush=True)
             continue
-        promising += 1
+        guaranteed += 1
         share = closeness(best, given.ledger)
         (broken if share > 1.0 else tight if share > TIGHT else []).append(name)
         test = max(best.tests, key=lambda test: test.at_least / test.guarantee.epsilon)
         stated = given.ledger * test.guarantee.epsilon
         mark = "  BROKEN" if share > 1.0 else ""
         print(
-            f"{test.at_least:8.2f} {stated:9.2f} {share:14.0%}   {name} ({best.name},"
+            f"{test.at_least:8.2f} {stated:9.2f} {share:15.0%}   {name} ({best.name},"
             f" {best.unit}){mark}",
             flush=True,
         )
     print(
-        f"\n{promising} experiments with a promise, {len(chosen) - promising} with none;"
+        f"\n{guaranteed} experiments with a guarantee, {len(chosen) - guaranteed} with none;"
         f" {len(broken)} broken; {len(tight)} more within a tenth;"
         f" {time.perf_counter() - began:.0f} s"
     )
