@@ -60,7 +60,7 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """The page of `foltr report`."""
-        from foltr.report.page import page
+        from foltr.report.page.document import page
 
         write_whole(Path(path), page(self.study))
 

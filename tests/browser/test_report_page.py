@@ -9,7 +9,7 @@ import pytest
 from learning_runs import KINDS, run_of
 from made_runs import made_run, made_runs
 
-from foltr.report.commands import command
+from foltr.report.page.rerun_command import command
 from foltr.report.curves import cell_curve
 from foltr.report.study import study
 

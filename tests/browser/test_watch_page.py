@@ -10,7 +10,7 @@ from learning_runs import run_of
 
 from foltr.report import following as follow
 from foltr.report import watch
-from foltr.report.following import Following
+from foltr.report.page.live_page import Following
 from foltr.results import load_runs
 from foltr.runs.folder import RESULTS, Folder
 

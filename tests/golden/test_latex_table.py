@@ -6,7 +6,7 @@ import pytest
 
 from foltr.report.matrix import matrix
 from foltr.report.study import study
-from foltr.report.tables import latex
+from foltr.report.tables.csv_table import latex
 from foltr.results import Recorded, Runs
 from foltr.runs.folder import Metrics
 

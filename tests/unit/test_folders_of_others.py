@@ -15,7 +15,7 @@ import pytest
 from foltr.cli.housekeeping import status
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.report.forgetting import _beside
+from foltr.report.chapters.unlearning import _beside
 from foltr.results import load_runs
 from foltr.runs.folder import Folder
 from foltr.runs.lock import claimed

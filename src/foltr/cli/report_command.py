@@ -60,7 +60,7 @@ def tell(runs: Runs) -> None:
 
 def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> None:
     if out.suffix == ".html":
-        from foltr.report.page import page
+        from foltr.report.page.document import page
 
         write_whole(out, page(found))
     elif out.suffix in FORMATS:
@@ -85,7 +85,7 @@ def watch_command(
     pairs: tuple[str, ...],
     any_version: bool,
 ) -> None:
-    from foltr.report.watch import serve
+    from foltr.report.page.watch_server import serve
 
     sweeps, loader = Sweeps(path), Loader(path, any_version)
     loader.load()  # a path that is wrong is told before the server starts

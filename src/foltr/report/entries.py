@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from foltr.report.numbers import decimals_of
+from foltr.report.number_format import decimals_of
 from foltr.report.statistics import PairedT
 from foltr.report.study import Study
 

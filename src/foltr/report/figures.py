@@ -15,7 +15,7 @@ from foltr.errors import Mistake
 from foltr.report.curves import CURVES, CellCurve, curves, is_online
 from foltr.report.statistics import half_width
 from foltr.report.study import Study
-from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
+from foltr.report.line_styles import COLOURS, DASHES, MARKERS, styles
 from foltr.system.files import write_whole
 
 Band = Literal["sd", "ci", "none"]

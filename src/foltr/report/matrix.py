@@ -27,7 +27,7 @@ from foltr.report.measures import MEASURES, measured, value
 from foltr.report.pairing import ALONE, in_order, on_equal_data, unlike
 from foltr.report.statistics import PairedT, bonferroni, expanded_interval, mean_and_sd, paired_t
 from foltr.report.study import Pair, Study
-from foltr.report.telling import told
+from foltr.report.captions import told
 from foltr.results import Recorded
 
 __all__ = ["MEASURES", "Entry", "Matrix", "matrix", "measured"]

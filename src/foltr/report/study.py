@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.report.naming import opened
+from foltr.report.spec_text import opened
 from foltr.results import Recorded, Runs
 
 PAIRS = ("data.fold", "data.seed", "seed")

@@ -13,7 +13,7 @@ from foltr.cli.privacy import privacy
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.laplace import Laplace
 from foltr.errors import Mistake
-from foltr.report.blocks import blocks, privacy_ledger, privacy_remarks
+from foltr.report.chapters.blocks import blocks, privacy_ledger, privacy_remarks
 from foltr.results import Runs
 from foltr.runs import config
 

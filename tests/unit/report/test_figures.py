@@ -15,7 +15,7 @@ from foltr.errors import Mistake
 from foltr.report.figures import figure
 from foltr.report.statistics import half_width
 from foltr.report.study import Group, study
-from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
+from foltr.report.line_styles import COLOURS, DASHES, MARKERS, styles
 
 pytest.importorskip("matplotlib")
 

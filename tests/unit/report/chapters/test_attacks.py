@@ -2,8 +2,8 @@
 
 from made_runs import made_run, made_runs
 
-from foltr.report.blocks import Cell
-from foltr.report.robustness import attacks_and_defences
+from foltr.report.chapters.blocks import Cell
+from foltr.report.chapters.attacks import attacks_and_defences
 
 KRUM = "Krum(malicious={}, squared=False)"
 POISON, LIE = "DataPoisoning(clicks='poison')", "LittleIsEnough(z=None, knowledge='own')"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from foltr.report.boxes import KIND, box, results, sign
+from foltr.report.page.html_blocks import KIND, box, results, sign
 from foltr.report.entries import BETTER, BETTER_HERE, SAID, WORSE
-from foltr.report.numbers import MINUS, NONE
+from foltr.report.number_format import MINUS, NONE
 
 Model = dict[str, Any]
 GLANCED = 12  # conditions whose highest mean is told at a glance

@@ -19,7 +19,7 @@ from typing import Any
 
 from foltr.core import require
 from foltr.errors import Mistake
-from foltr.report.following import Following
+from foltr.report.page.live_page import Following
 from foltr.report.study import COLUMNS, PAIRS
 from foltr.results import Runs
 

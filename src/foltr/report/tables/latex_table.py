@@ -7,7 +7,7 @@ import re
 from unicodedata import lookup
 
 from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Matrix
-from foltr.report.telling import heading, reasons, refusals
+from foltr.report.captions import heading, reasons, refusals
 
 SPECIAL = {
     "\\": r"\textbackslash{}",

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from foltr.report.entries import Entry, Matrix
-from foltr.report.latex import latex
+from foltr.report.tables.latex_table import latex
 from foltr.report.measures import LEAVES_OUT
 from foltr.report.provenance import source
-from foltr.report.terminal import text
+from foltr.report.tables.terminal_table import text
 from foltr.system.table import Tidy
 
 __all__ = ["csv", "latex", "text"]

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from foltr.report.matrix import Place
-from foltr.report.naming import in_words, is_component, opened, rewritten, same
+from foltr.report.spec_text import in_words, is_component, opened, rewritten, same
 from foltr.report.study import Study
 
 APART = ("users", "data", "seed", "partition")  # fields that do not make the method

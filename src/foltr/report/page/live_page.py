@@ -11,9 +11,9 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from foltr.errors import Mistake
-from foltr.report.model import model
-from foltr.report.page import divided, filled
-from foltr.report.sections import waiting
+from foltr.report.page.content import model
+from foltr.report.page.document import divided, filled
+from foltr.report.page.html_sections import waiting
 from foltr.report.study import COLUMNS, PAIRS, study
 from foltr.results import Runs
 

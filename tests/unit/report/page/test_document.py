@@ -15,8 +15,8 @@ import pytest
 from made_runs import KINDS, grid, luck, made_run, made_runs
 
 from foltr.errors import Mistake
-from foltr.report.model import model
-from foltr.report.page import PLAIN_PANELS, asset, page
+from foltr.report.page.content import model
+from foltr.report.page.document import PLAIN_PANELS, asset, page
 from foltr.report.study import study
 from foltr.results import Runs, Skipped
 from foltr.system.files import write_whole

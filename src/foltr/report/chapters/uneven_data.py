@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from foltr.report.against import Against, tested
-from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
+from foltr.report.chapters.reference_comparison import Against, tested
+from foltr.report.chapters.blocks import Block, Cell, Entry, a_few_at_a_time, block
 from foltr.report.entries import WORSE, WORSE_HERE
 from foltr.report.matrix import Place
 from foltr.report.measures import value
-from foltr.report.numbers import NONE
+from foltr.report.number_format import NONE
 from foltr.report.study import unnamed
-from foltr.report.twins import Twinned, is_iid
+from foltr.report.chapters.iid_counterparts import Twinned, is_iid
 from foltr.results import Recorded, Runs
 
 CHAPTER = "IID against non-IID"

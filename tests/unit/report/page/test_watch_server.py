@@ -16,7 +16,7 @@ from made_runs import made_run, made_runs
 from foltr.errors import Mistake
 from foltr.report import following as follow
 from foltr.report import watch
-from foltr.report.following import Following
+from foltr.report.page.live_page import Following
 from foltr.results import Runs
 
 
@@ -355,7 +355,7 @@ def test_without_the_extra(package, monkeypatch):
 
 
 SERVER = """
-from foltr.report.watch import serve
+from foltr.report.page.watch_server import serve
 from foltr.results import Runs
 progress = {"planned": 1, "done": 0, "failed": [], "running": [], "left": None}
 serve(lambda: Runs(()), lambda: progress, port=0, tell=lambda text: print(text, flush=True))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from foltr.report.matrix import Place
-from foltr.report.naming import in_words, opened
+from foltr.report.spec_text import in_words, opened
 from foltr.report.study import Study
 
 REPETITION = ("users", "data", "seed")

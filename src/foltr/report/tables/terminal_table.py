@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textwrap import fill, wrap
 
 from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
-from foltr.report.telling import heading, refusals
+from foltr.report.captions import heading, refusals
 
 WIDTH = 80
 HEAD = 16  # a condition's label is broken beyond

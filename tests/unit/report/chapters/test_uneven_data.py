@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from made_runs import made_run, made_runs
 
-from foltr.report.skew import iid_against_skewed
+from foltr.report.chapters.uneven_data import iid_against_skewed
 from foltr.report.statistics import paired_t
 from foltr.report.study import unnamed
-from foltr.report.twins import Twinned, is_iid, twins, unwrapped
+from foltr.report.chapters.iid_counterparts import Twinned, is_iid, twins, unwrapped
 
 LABEL, LABEL_IID = (f"ByLabel(labels=1, deal='disjoint', iid={iid})" for iid in (False, True))
 SHARED = f"Sharing(of={LABEL}, share=0.1, warmup=100)"

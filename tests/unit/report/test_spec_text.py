@@ -2,8 +2,8 @@
 
 import pytest
 
-from foltr.report.naming import Left, fields_within, in_words, rewritten, same, short
-from foltr.report.numbers import shade, signed, told_p
+from foltr.report.spec_text import Left, fields_within, in_words, rewritten, same, short
+from foltr.report.number_format import shade, signed, told_p
 
 NNM = "NNM(rule=Krum(malicious=2, squared=False), malicious=2)"
 

@@ -18,15 +18,15 @@ from made_runs import grid, made_run, made_runs
 
 from foltr.experiment import Experiment
 from foltr.report import blocks as contributed
-from foltr.report.blocks import Block, Cell
-from foltr.report.commands import command, quoted
+from foltr.report.chapters.blocks import Block, Cell
+from foltr.report.page.rerun_command import command, quoted
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
-from foltr.report.model import model
-from foltr.report.sections import sections
+from foltr.report.page.content import model
+from foltr.report.page.html_sections import sections
 from foltr.report.statistics import half_width
 from foltr.report.study import study
-from foltr.report.thinned import UNKNOWN, thinned
+from foltr.report.page.packed_curves import UNKNOWN, thinned
 from foltr.results import Runs, Skipped, load_runs
 
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)

@@ -13,10 +13,10 @@ import numpy as np
 
 from foltr.cohorts import cosine
 from foltr.core import Array
-from foltr.report.against import Against, tested
-from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
-from foltr.report.leavers import RETRAINED, Leavers
-from foltr.report.numbers import NONE
+from foltr.report.chapters.reference_comparison import Against, tested
+from foltr.report.chapters.blocks import Block, Cell, Entry, a_few_at_a_time, block
+from foltr.report.chapters.unlearning_references import RETRAINED, Leavers
+from foltr.report.number_format import NONE
 from foltr.report.study import unnamed
 from foltr.results import Recorded, Runs
 from foltr.runs.folder import UNREADABLE, Folder

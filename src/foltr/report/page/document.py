@@ -16,10 +16,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from foltr.report.model import without_curves
-from foltr.report.sections import panels, sections
+from foltr.report.page.content import without_curves
+from foltr.report.page.html_sections import panels, sections
 from foltr.report.study import Study
-from foltr.report.thinned import BUDGET, thinned
+from foltr.report.page.packed_curves import BUDGET, thinned
 
 SCRIPTS = (
     "uplot.js",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from foltr.report.matrix import known_of
 from foltr.report.measures import value
-from foltr.report.naming import Left, fields_within, is_component, opened, rewritten, same, short
+from foltr.report.spec_text import Left, fields_within, is_component, opened, rewritten, same, short
 from foltr.report.study import PAIRS, Pair, unnamed
 from foltr.results import Recorded, Runs
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_runs import KINDS, luck, made_run, made_runs
 
 from foltr.report import tables
-from foltr.report.latex import SPECIAL, escaped
+from foltr.report.tables.latex_table import SPECIAL, escaped
 from foltr.report.matrix import matrix
 from foltr.report.study import study
 

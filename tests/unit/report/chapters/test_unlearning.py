@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_runs import made_run, made_runs
 
-from foltr.report.forgetting import unlearning
+from foltr.report.chapters.unlearning import unlearning
 from foltr.report.statistics import paired_t
 
 ATTACK = {"attack": "CompromisedModel(z=2.0)", "malicious": 1, "roaming": False}

@@ -11,16 +11,16 @@ from typing import Any
 from foltr.report import (
     tables,
 )  # the first three register blocks
-from foltr.report.blocks import Block, Cell, blocks
-from foltr.report.commands import COMMAND, arguments
+from foltr.report.chapters.blocks import Block, Cell, blocks
+from foltr.report.page.rerun_command import COMMAND, arguments
 from foltr.report.entries import Entry, Matrix
 from foltr.report.matrix import matrix
 from foltr.report.measures import MEASURES, measured, value
 from foltr.report.provenance import counted, provenance
 from foltr.report.statistics import PairedT
 from foltr.report.study import Study
-from foltr.report.styles import COLOURS, styles
-from foltr.report.thinned import BUDGET, thinned
+from foltr.report.line_styles import COLOURS, styles
+from foltr.report.page.packed_curves import BUDGET, thinned
 from foltr.results import Recorded, Runs
 
 HEADLINES = ("ndcg@10", "online")  # measures whose highest mean is told at a glance

@@ -11,9 +11,9 @@ from statistics import median
 
 import numpy as np
 
-from foltr.report.blocks import Block, Cell, Entry, a_few_at_a_time, block
-from foltr.report.grid import Attacked, Grid, Setting, Values, grid
-from foltr.report.numbers import NONE, SHADES, shade, signed
+from foltr.report.chapters.blocks import Block, Cell, Entry, a_few_at_a_time, block
+from foltr.report.chapters.attack_grid import Attacked, Grid, Setting, Values, grid
+from foltr.report.number_format import NONE, SHADES, shade, signed
 from foltr.report.statistics import mean_and_sd
 from foltr.results import Runs
 

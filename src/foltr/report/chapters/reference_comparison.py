@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from foltr.report.blocks import Cell
+from foltr.report.chapters.blocks import Cell
 from foltr.report.entries import Entry
 from foltr.report.matrix import ALPHA, Known, Place, entry_of, known_of
 from foltr.report.measures import value
-from foltr.report.numbers import NONE, decimals_of, shade, signed, told_p
+from foltr.report.number_format import NONE, decimals_of, shade, signed, told_p
 from foltr.report.study import Study
 from foltr.results import Recorded
 
