@@ -1,4 +1,4 @@
-"""One call, one table: experiments side by side over folds and seeds, with corrected significance.
+"""`foltr.compare`: run experiments over seeds and folds, and test each against a baseline.
 
 foltr.compare(
     [foltr.Experiment(aggregator="Mean()"), foltr.Experiment(aggregator="Median()")], baseline=0,
@@ -19,9 +19,12 @@ from foltr.cli.sweep_command import SweepPanel
 from foltr.core import require
 from foltr.errors import Mistake, did_you_mean
 from foltr.experiment import Experiment
-from foltr.report import tables
-from foltr.report.matrix import MEASURES, Matrix, matrix
+from foltr.report.matrix import Matrix, matrix
+from foltr.report.measures import HEADLINES, MEASURES
 from foltr.report.study import Study, study
+from foltr.report.tables.csv_table import csv_table
+from foltr.report.tables.latex_table import latex_tables
+from foltr.report.tables.terminal_table import terminal_table
 from foltr.results import Runs, fields_of, load_runs
 from foltr.runs import config
 from foltr.spec import opened
@@ -35,8 +38,7 @@ NAME = "compare"
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers
-    and colleagues."""
+    """A study and the measures to show. Its repr is a table per measure."""
 
     study: Study
     measures: tuple[str, ...]
@@ -50,16 +52,16 @@ class Comparison:
         return self.study.runs
 
     def __repr__(self) -> str:
-        return "\n".join(tables.text(found) for found in self.matrices)
+        return "\n".join(terminal_table(found) for found in self.matrices)
 
     def latex(self) -> str:
-        return tables.latex(*self.matrices)
+        return latex_tables(*self.matrices)
 
     def csv(self) -> str:
-        return tables.csv(*self.matrices)
+        return csv_table(*self.matrices)
 
     def report(self, path: str | Path) -> None:
-        """The page of `foltr report`."""
+        """Write the page of `foltr report`."""
         from foltr.report.page.document import page
 
         write_whole(Path(path), page(self.study))
@@ -72,15 +74,17 @@ def compare(
     seeds: Iterable[int] = (1, 2, 3, 4, 5),
     folds: Iterable[int] | None = None,
     users: Iterable[Any] | None = None,
-    measures: Sequence[str] = ("ndcg@10", "online"),
+    measures: Sequence[str] = HEADLINES,
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
     quiet: bool = False,
 ) -> Comparison:
-    """Run every experiment with every seed, fold (of a data set that has them) and kind of user,
-    and test each against the baseline. With `out`, runs are kept there, shared and not repeated;
-    `jobs` of them are made at a time."""
+    """Run every experiment with every seed, fold and kind of user, and test each against the
+    baseline.
+
+    `folds` is for data that have folds. With `out`, runs are kept in that folder, and those that
+    it already has are not repeated. `jobs` runs are made at a time."""
     require(
         len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}"
     )
@@ -131,7 +135,7 @@ def _points(
     folds: list[int] | None,
     users: list[Any] | None,
 ) -> list[list[Point]]:
-    """For each experiment its points; the fields in which the experiments differ make the
+    """The points of each experiment. The fields in which the experiments differ make the
     methods."""
     require(bool(seeds), "compare wants at least one seed")
     sets = _differing(experiments, users is not None, folds is not None)
@@ -148,16 +152,14 @@ def _points(
 
 def _with(e: Experiment, seed: int, fold: int | None, user: Any) -> Experiment:
     made = replace(e, seed=seed, **({} if user is None else {"users": user}))
-    return (
-        made
-        if fold is None
-        else replace(made, data=config.with_fields(made.data, {"fold": fold}, "data"))
-    )
+    if fold is None:
+        return made
+    return replace(made, data=config.with_fields(made.data, {"fold": fold}, "data"))
 
 
 def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> tuple[str, ...]:
-    """Dotted names of the fields in which they differ, but for those that are given from
-    outside."""
+    """The dotted names of the fields in which the experiments differ, except the fields that
+    `compare` sets itself."""
     given = {"seed", *(["users"] if users else []), *(["data.fold"] if folds else [])}
     tables = [
         dict(pair for name, value in e.config().items() for pair in fields_of(name, value))

@@ -1,4 +1,4 @@
-"""Which colour and which dashes a method's curve is drawn in."""
+"""The colour and the dashes of each method's curve."""
 
 from __future__ import annotations
 
@@ -7,46 +7,45 @@ from typing import Any
 
 from foltr.report.study import Group
 
-# Okabe & Ito (2008), which colour-blind readers can tell apart, without their yellow, which paper
-# swallows; and wine
+# Okabe & Ito (2008), which colour-blind readers can distinguish, without their yellow, which is
+# too pale on paper; and wine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.2, 1, 1.2)))
-MARKERS = "os^DvPX<"  # one per colour: a copy in grey tells them apart too
+MARKERS = "os^DvPX<"  # one per colour, so that curves differ in a grey copy as well
 
 
-def styles(methods: Sequence[Group]) -> list[tuple[int, int]]:
-    """The number of the colour and of the dashes of each method; beyond all combinations they
-    repeat.
+def line_styles(methods: Sequence[Group]) -> list[tuple[int, int]]:
+    """The number of the colour and of the dashes of each method.
 
-    Where one field tells families of otherwise equal methods apart (the ranker, say), it makes the
-    dashes, and equal methods of each family share a colour. Otherwise colours are used up before
-    dashes."""
+    Where one field (the ranker, say) splits the methods into families that are otherwise equal,
+    that field chooses the dashes, and equal methods of each family share a colour. Otherwise all
+    colours are used before the next dashes. Beyond all combinations they repeat."""
     fields = {
         name: [method.differs.get(name) for method in methods]
         for method in methods
         for name in method.differs
     }
-    cuts = [
-        (_numbered(colours), _numbered(dashes))
-        for name in fields
-        for dashes, colours in [_cut(fields, name)]
-    ]
-    good = [cut for cut in cuts if _is_good(*cut)]
+    splits = []
+    for name in fields:
+        family, rest = _split(fields, name)
+        splits.append((_numbered(rest), _numbered(family)))
+    good = [split for split in splits if _is_good(*split)]
     if not good:
         return [(i % len(COLOURS), i // len(COLOURS) % len(DASHES)) for i in range(len(methods))]
-    colours, dashes = min(
-        good, key=lambda cut: (max(cut[1]), max(cut[0]))
-    )  # colours are easier to see than dashes
+    # few dashes first: colours are easier to see
+    colours, dashes = min(good, key=lambda split: (max(split[1]), max(split[0])))
     return list(zip(colours, dashes, strict=True))
 
 
 def _is_good(colours: list[int], dashes: list[int]) -> bool:
-    """Whether both tell something, there are enough of both, and some methods share a colour."""
+    """Whether both distinguish methods, there are enough of both, and some methods share a
+    colour."""
     return 0 < max(dashes) < len(DASHES) and 0 < max(colours) < min(len(COLOURS), len(colours) - 1)
 
 
-def _cut(fields: dict[str, list[Any]], name: str) -> tuple[list[str], list[str]]:
-    """What a field says of each method, and what those others say that do not follow from it."""
+def _split(fields: dict[str, list[Any]], name: str) -> tuple[list[str], list[str]]:
+    """The value of a field for each method, and the values of all fields that do not follow from
+    it."""
     own = [repr(value) for value in fields[name]]
     free = [
         [repr(value) for value in values]
@@ -57,8 +56,8 @@ def _cut(fields: dict[str, list[Any]], name: str) -> tuple[list[str], list[str]]
 
 
 def _follows(own: list[str], values: list[Any]) -> bool:
-    """Whether `values` are a function of `own`: a ranker's size follows from the ranker if there
-    is one MLP."""
+    """Whether `values` are a function of `own`. (A ranker's size follows from the ranker if there
+    is only one MLP.)"""
     return len({(a, repr(b)) for a, b in zip(own, values, strict=True)}) == len(set(own))
 
 

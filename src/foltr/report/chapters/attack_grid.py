@@ -1,5 +1,5 @@
-"""Runs of attacks and defences as a grid: for each setting, what each rule reaches honestly and
-under each attack."""
+"""Runs of attacks and defences as a grid: for each setting, what each aggregation rule reaches
+without an attack and under each attack."""
 
 from __future__ import annotations
 
@@ -8,108 +8,117 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from foltr.report.matrix import known_of
-from foltr.report.measures import value
-from foltr.report.spec_text import Left, fields_within, is_component, opened, rewritten, same, short
-from foltr.report.study import PAIRS, Pair, unnamed
+from foltr.report.matrix import CellValues, cell_values
+from foltr.report.measures import MAIN, value
+from foltr.report.spec_text import (
+    LeftOut,
+    changed,
+    equal,
+    fields_within,
+    is_component,
+    opened,
+    short_label,
+)
+from foltr.report.study import ATTACK_FIELDS, PAIRS, study_by_fields, trained_runs
 from foltr.results import Recorded, Runs
 
-AXES = ("attack", "malicious", "roaming", "aggregator")  # all other fields make the settings
-ASSUMED = "malicious"  # how many malicious clients a rule is made for
-UNSEEN = ("files", "results")  # what a study tells of runs of equal config that are not the same
-MEASURE = "ndcg@10"
-Values = dict[Pair, float]  # of the repetitions
+PLAIN_RULE = "Mean()"  # the rule that defends against nothing, and the default of an experiment
+AXES = (*ATTACK_FIELDS, "aggregator")  # all other fields make the settings
+ASSUMED = "malicious"  # the field of a rule: how many malicious clients it is made for
+OUTSIDE_CONFIG = ("files", "results")  # what a study adds to runs of equal config that differ
 
 
-class Attacked(NamedTuple):
-    """A column: what so many clients did."""
+class Attack(NamedTuple):
+    """A column of the grid: an attack by a number of malicious clients."""
 
-    attack: str  # spec
-    own: bool  # against the very rule that was used
+    spec: str
+    at_rule: bool  # aimed at the very rule that was used
     roaming: bool
     malicious: int
 
 
 @dataclass
 class Setting:
+    """All runs that differ only in the attack and in the rule."""
+
     label: str
     clients: int
-    honest: dict[str, dict[str, Values]] = field(
-        default_factory=dict
-    )  # rule -> spec with what it assumes -> values
-    attacked: dict[tuple[str, Attacked], Values] = field(
-        default_factory=dict
-    )  # rule, attack -> values
-    specs: dict[tuple[str, int], str] = field(default_factory=dict)  # rule, malicious -> spec
+    # rule -> its full spec, with the number of malicious clients it assumes -> values
+    honest: dict[str, dict[str, CellValues]] = field(default_factory=dict)
+    attacked: dict[tuple[str, Attack], CellValues] = field(default_factory=dict)  # by rule, attack
+    # rule, number of malicious clients -> full spec
+    specs: dict[tuple[str, int], str] = field(default_factory=dict)
 
-    def values(self, rule: str, attack: Attacked) -> Values:
+    def values(self, rule: str, attack: Attack) -> CellValues:
         return self.attacked.get((rule, attack), {})
 
     @cached_property
-    def reference(self) -> Values:
-        """What the plain mean reaches when nobody attacks."""
-        plain = [found for rule, found in self.honest.items() if opened(rule).name == "Mean"]
+    def reference(self) -> CellValues:
+        """What the plain rule reaches without an attack."""
+        plain = [found for rule, found in self.honest.items() if is_plain(rule)]
         return next(iter(plain[0].values())) if plain else {}
 
-    def honest_for(self, rule: str, malicious: int) -> tuple[Values, bool]:
-        """A rule's honest values, and whether it assumed what it does where so many are
-        malicious."""
+    def honest_for(self, rule: str, malicious: int) -> tuple[CellValues, bool]:
+        """A rule's values without an attack; and whether it assumed the same number of malicious
+        clients in these runs as in the runs with so many malicious clients."""
         found = self.honest.get(rule, {})
         same = found.get(self.specs.get((rule, malicious), ""))
         return (same, True) if same else (next(iter(found.values()), {}), False)
 
 
 @dataclass(frozen=True)
-class Grid:
+class AttackGrid:
     settings: tuple[Setting, ...]
-    rules: dict[str, str]  # spec -> label, as they came
-    attacks: dict[Attacked, str]  # -> label, by number of malicious clients
+    rules: dict[str, str]  # spec -> label; the plain rule first, then in the order of the runs
+    attacks: dict[Attack, str]  # -> label; by the number of malicious clients
 
-    def of(self, setting: Setting, malicious: int) -> list[Attacked]:
+    def attacks_in(self, setting: Setting, malicious: int) -> list[Attack]:
+        """The attacks of a setting by so many clients."""
         seen = {attack for _, attack in setting.attacked}
         return [
             attack for attack in self.attacks if attack in seen and attack.malicious == malicious
         ]
 
 
-def grid(runs: Runs) -> Grid | None:
-    """None where the runs are no such grid: one attack by one number of clients on one rule, or
-    none."""
-    chosen = [
-        run for run in runs if "baseline" not in run.config and "unlearning" not in run.config
-    ]
+def attack_grid(runs: Runs) -> AttackGrid | None:
+    """None where no run has an attack, or all attacked runs have the same attack, number of
+    malicious clients and rule."""
+    chosen = trained_runs(runs)
     attacked = [run for run in chosen if "attack" in run.config]
-    cells = {
-        (run.config.get("aggregator"), *(repr(run.config.get(name)) for name in AXES))
-        for run in attacked
-    }
-    if len(cells) < 2:
+    if len({tuple(repr(run.config.get(name)) for name in AXES) for run in attacked}) < 2:
         return None
-    follows = _following(attacked)
+    matching = _rules_with_matching_number(attacked)
     fields = dict.fromkeys(name for run in chosen for name in run.config)
-    found = unnamed(runs, chosen, [name for name in fields if name not in (*AXES, *PAIRS)])
+    columns = [name for name in fields if name not in (*AXES, *PAIRS)]
+    study = study_by_fields(runs, chosen, columns)
     settings: dict[tuple[int, str], Setting] = {}
-    for (method, condition), cell in found.cells.items():
-        config, values = (
-            next(iter(cell.values())).config,
-            known_of(cell, partial(value, measure=MEASURE)),
+    for (method, condition), cell in study.cells.items():
+        values = cell_values(cell, partial(value, measure=MAIN))
+        if not values:
+            continue
+        config = next(iter(cell.values())).config
+        outside = ", ".join(
+            f"{name}={each}" for name, each in study.methods[method].key if name in OUTSIDE_CONFIG
         )
-        unseen = ", ".join(
-            f"{name}={value}" for name, value in found.methods[method].key if name in UNSEEN
-        )
-        if values:
-            labels = [found.conditions[condition].label] if len(found.conditions) > 1 else []
-            label = ", ".join([*labels, *([unseen] if unseen else [])])
-            setting = settings.setdefault(
-                (condition, unseen), Setting(label, int(config.get("clients", 0)))
-            )
-            _place(setting, config, values, follows)
+        labels = [study.conditions[condition].label] if len(study.conditions) > 1 else []
+        label = ", ".join([*labels, *([outside] if outside else [])])
+        new = Setting(label, int(config.get("clients", 0)))
+        _add(settings.setdefault((condition, outside), new), config, values, matching)
     return _labelled([settings[place] for place in sorted(settings)])
 
 
-def _place(setting: Setting, config: dict[str, Any], values: Values, follows: set[str]) -> None:
-    spec, malicious = str(config.get("aggregator", "Mean()")), int(config.get("malicious", 0))
-    rule = _row(spec, follows)
+def is_plain(rule: str) -> bool:
+    return opened(rule).name == opened(PLAIN_RULE).name
+
+
+def _rule_of(config: dict[str, Any]) -> str:
+    return str(config.get("aggregator", PLAIN_RULE))
+
+
+def _add(setting: Setting, config: dict[str, Any], values: CellValues, matching: set[str]) -> None:
+    spec, malicious = _rule_of(config), int(config.get("malicious", 0))
+    bare = _without_number(spec)
+    rule = bare if bare in matching else spec
     if "attack" not in config:
         setting.honest.setdefault(rule, {})[spec] = values
     else:
@@ -118,52 +127,48 @@ def _place(setting: Setting, config: dict[str, Any], values: Values, follows: se
         setting.specs[rule, malicious] = spec
 
 
-def _row(spec: str, follows: set[str]) -> str:
-    """A rule as the rows of tables have it."""
-    bare = _bare(spec)
-    return bare if bare in follows else spec
+def _without_number(spec: str) -> str:
+    """A rule without the number of malicious clients that it assumes."""
+    return changed(spec, lambda name, value: LeftOut if name == ASSUMED else value)
 
 
-def _bare(spec: str) -> str:
-    """A rule without how many malicious clients it assumes."""
-    return rewritten(spec, lambda name, value: Left if name == ASSUMED else value)
-
-
-def _following(attacked: list[Recorded]) -> set[str]:
-    """Bare rules whose assumed number is that of the malicious clients wherever they are attacked;
-    of the others it tells rules apart."""
-    ok: dict[str, bool] = {}
+def _rules_with_matching_number(attacked: list[Recorded]) -> set[str]:
+    """The rules (without their number) that assume the true number of malicious clients in all
+    attacked runs. For the other rules the assumed number is part of the rule."""
+    matches: dict[str, bool] = {}
     for run in attacked:
-        spec = str(run.config.get("aggregator", "Mean()"))
+        spec = _rule_of(run.config)
         right = all(
             value == run.config.get("malicious")
             for name, value in fields_within(spec)
             if name == ASSUMED
         )
-        ok[_bare(spec)] = ok.get(_bare(spec), True) and right
-    return {bare for bare, right in ok.items() if right}
+        bare = _without_number(spec)
+        matches[bare] = matches.get(bare, True) and right
+    return {bare for bare, right in matches.items() if right}
 
 
-def _attack(spec: str, rule: str, malicious: int, roaming: bool) -> Attacked:
+def _attack(spec: str, rule: str, malicious: int, roaming: bool) -> Attack:
+    """The attack without what follows from its column and row: the number of malicious clients,
+    and the rule if it is aimed at the rule that was used."""
+
     def is_rule(value: Any) -> bool:
-        return is_component(value) and same(value, rule)
+        return is_component(value) and equal(value, rule)
 
     def change(name: str, value: Any) -> Any:
-        return Left if is_rule(value) or (name == ASSUMED and value == malicious) else value
+        return LeftOut if is_rule(value) or (name == ASSUMED and value == malicious) else value
 
-    own = any(is_rule(value) for _, value in fields_within(spec))
-    return Attacked(rewritten(spec, change), own, roaming, malicious)
+    at_rule = any(is_rule(value) for _, value in fields_within(spec))
+    return Attack(changed(spec, change), at_rule, roaming, malicious)
 
 
-def _labelled(settings: list[Setting]) -> Grid | None:
+def _labelled(settings: list[Setting]) -> AttackGrid | None:
     rules = dict.fromkeys(
         rule
         for setting in settings
         for rule in [*setting.honest, *(r for r, _ in setting.attacked)]
     )
-    rules = dict.fromkeys(
-        sorted(rules, key=lambda rule: opened(rule).name != "Mean")
-    )  # it is what others differ from
+    rules = dict.fromkeys(sorted(rules, key=lambda rule: not is_plain(rule)))
     attacks = dict.fromkeys(attack for setting in settings for _, attack in setting.attacked)
     if not attacks:
         return None
@@ -171,16 +176,19 @@ def _labelled(settings: list[Setting]) -> Grid | None:
     by_number = sorted(
         attacks, key=lambda each: (each.malicious, order.index(each._replace(malicious=0)))
     )
-    specs = [attack.attack for attack in order]
-    return Grid(
+    specs = [attack.spec for attack in order]
+    return AttackGrid(
         tuple(settings),
-        {rule: short(rule, rules) for rule in rules},
-        {attack: _told(attack, specs) for attack in by_number},
+        {rule: short_label(rule, rules) for rule in rules},
+        {attack: _attack_label(attack, specs) for attack in by_number},
     )
 
 
-def _told(attack: Attacked, specs: Iterable[str]) -> str:
-    """ "Tailored to the rule, roaming" """
-    return (
-        f"{short(attack.attack, specs)}{' to the rule' * attack.own}{', roaming' * attack.roaming}"
-    )
+def _attack_label(attack: Attack, specs: Iterable[str]) -> str:
+    """ "Tailored, aimed at the rule, roaming" """
+    parts = [short_label(attack.spec, specs)]
+    if attack.at_rule:
+        parts.append("aimed at the rule")
+    if attack.roaming:
+        parts.append("roaming")
+    return ", ".join(parts)

@@ -1,11 +1,11 @@
-"""Unlearning on the page: how far rankers that forgot clients are from those that never knew them,
-and at what cost."""
+"""Chapter "Unlearning": how near a ranker that unlearned clients is to one that was trained
+without them, and at what cost."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,168 +13,146 @@ import numpy as np
 
 from foltr.cohorts import cosine
 from foltr.core import Array
-from foltr.report.chapters.reference_comparison import Against, tested
-from foltr.report.chapters.blocks import Block, Cell, Entry, a_few_at_a_time, block
-from foltr.report.chapters.unlearning_references import RETRAINED, Leavers
+from foltr.report.chapters.blocks import Block, Cell, TableCell, side_by_side
+from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
+from foltr.report.chapters.unlearning_references import RETRAINED, UnlearningReferences
+from foltr.report.measures import MAIN, finite
 from foltr.report.number_format import NONE
-from foltr.report.study import unnamed
+from foltr.report.study import study_by_fields
 from foltr.results import Recorded, Runs
 from foltr.runs.folder import UNREADABLE, Folder
 from foltr.system.files import text_of
 
 CHAPTER = "Unlearning"
-COSTS = {  # of result.json -> column
+COSTS = {  # key of result.json -> column
     "local_steps": "local steps",
     "messages": "messages",
     "bytes": "bytes sent",
 }
+TRACES = (
+    "L2 to retrained",
+    "cosine to retrained",
+    "nDCG@10 on their data, before",
+    "nDCG@10 on their data, after",
+    "influence left",
+)
 
 
-@block
 def unlearning(runs: Runs) -> list[Block] | None:
-    """Effectiveness in each condition, then what is left of those who left and what it took."""
+    """nDCG@10 in each condition, then the remaining influence, then the costs."""
     chosen = [run for run in runs if "baseline" not in run.config]
     if not any("unlearning" in run.config for run in chosen):
         return None
-    found = Leavers(unnamed(runs, chosen))
-    return [*_effects(found), *_traces(found), *_costs(found)]
+    methods = UnlearningReferences(study_by_fields(runs, chosen))
+    return [*_accuracy(methods), *_traces(methods), *_costs(methods)]
 
 
-def _effects(found: Leavers) -> Iterator[Block]:
-    study = found.study
-    retrained, before = (
-        Against(study, "ndcg@10", references) for references in (found.retrained, found.before)
-    )
-    everything = Against(study, "ndcg@10", {place: place[0] for place in study.cells})
+def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
+    study = methods.study
+    retrained = ReferenceComparison(study, MAIN, methods.retrained)
+    before = ReferenceComparison(study, MAIN, methods.before)
+    own = ReferenceComparison(study, MAIN, {place: place[0] for place in study.cells})
     text = (
-        "Final nDCG@10; its difference from training again without those who leave (the nearer to"
-        " 0, the better they are forgotten), and from before they left."
-        f" {tested([retrained, before])}"
+        "Final nDCG@10. Its difference from a ranker that was retrained without the clients who"
+        " left: the nearer to 0, the better the unlearning. Its difference from the ranker before"
+        f" they left. {about_tests([retrained, before])}"
     )
-    count = len(study.conditions)
-    for part, conditions in a_few_at_a_time(range(count)):
+    for part, conditions in side_by_side(range(len(study.conditions))):
         heads, rows = [], []
         for c in conditions:
-            name = f"{study.conditions[c].label}: " if count > 1 else ""
-            heads += [f"{name}nDCG@10", "against retraining", "against before"]
-        for method, label in found.rows.items():
-            cells: list[Entry] = []
+            name = f"{study.conditions[c].label}: " if len(study.conditions) > 1 else ""
+            heads += [f"{name}nDCG@10", "difference from retrained", "difference from before"]
+        for method, label in methods.labels.items():
+            cells: list[TableCell] = []
             for c in conditions:
                 place = method, c
-                cells += [
-                    everything.value(place),
-                    retrained.difference(place),
-                    before.difference(place),
-                ]
+                cells.append(own.value(place))
+                cells += [retrained.difference(place), before.difference(place)]
             if any(cell != NONE for cell in cells):
                 rows.append((label, *cells))
-        yield Block(
-            f"What is learned without those who leave{part}",
-            text,
-            (("method", *heads), *rows),
-            CHAPTER,
-        )
+        title = f"nDCG@10 after unlearning{part}"
+        yield Block(title, text, (("method", *heads), *rows), CHAPTER)
 
 
-def _traces(found: Leavers) -> Iterator[Block]:
-    """Where parameters lie beside retrained ones, and how the ranker serves those who left."""
-    labels, numbers = [], []
-    for method, label in found.rows.items():
-        runs = _runs(found, method)
+def _traces(methods: UnlearningReferences) -> Iterator[Block]:
+    """How near parameters are to the retrained ones, and how well the ranker serves the clients
+    who left. Columns without any number are left out."""
+    numbers: list[tuple[str, tuple[float | None, ...]]] = []
+    for method, label in methods.labels.items():
+        runs = _runs(methods, method)
         own = [
-            _mean([_number(run.final, "unlearning", "own", when) for run in runs])
+            _mean(_number(run.final, "unlearning", "own", when) for run in runs)
             for when in ("before", "after")
         ]
-        influence = _mean([_number(_beside(run.path), "influence", "left") for run in runs])
-        labels.append(label)
-        numbers.append((*_distances(found, method), *own, influence))
-    heads = (
-        "L2 to retrained",
-        "cosine to retrained",
-        "their nDCG@10 before",
-        "their nDCG@10 after",
-        "influence left",
-    )
-    columns = [i for i in range(len(heads)) if any(row[i] is not None for row in numbers)]
-    cells = [
-        [NONE if each is None else f"{each:.3f}" for each in (row[i] for i in columns)]
-        for row in numbers
+        left = _mean(_number(_unlearning_report(run.path), "influence", "left") for run in runs)
+        numbers.append((label, (*_distances(methods, method), *own, left)))
+    columns = [i for i in range(len(TRACES)) if any(row[i] is not None for _, row in numbers)]
+    rows = [
+        (label, *(NONE if row[i] is None else f"{row[i]:.3f}" for i in columns))
+        for label, row in numbers
+        if any(each is not None for each in row)
     ]
-    shown = [
-        (label, *row)
-        for label, row in zip(labels, cells, strict=True)
-        if any(cell != NONE for cell in row)
-    ]
-    if shown:
+    if rows:
         text = (
-            "Means over all runs. Distances are between final parameters of runs with equal"
-            " repetitions. Their nDCG@10: on the training queries of those who leave, as they"
-            " judge them. Influence left: 1 before, 0 retrained."
+            "Means over all runs. L2 and cosine: of the final parameters and the retrained ones of"
+            " the same repetition. nDCG@10 on their data: on the training queries of the clients"
+            " who left, by their own judgements. Influence left: 1 for the ranker before they"
+            " left, 0 for a retrained ranker."
         )
-        yield Block(
-            "What is left of those who leave",
-            text,
-            (("method", *(heads[i] for i in columns)), *shown),
-            CHAPTER,
-        )
+        heads = ("method", *(TRACES[i] for i in columns))
+        yield Block("Influence of the clients who left", text, (heads, *rows), CHAPTER)
 
 
-def _costs(found: Leavers) -> Iterator[Block]:
-    rows: list[tuple[Entry, ...]] = []
-    for method, label in found.rows.items():
-        runs = _runs(found, method)
+def _costs(methods: UnlearningReferences) -> Iterator[Block]:
+    rows: list[tuple[TableCell, ...]] = []
+    for method, label in methods.labels.items():
+        runs = _runs(methods, method)
         cells = [_cost(runs, name) for name in COSTS]
-        device, all_of_them = (
-            _mean([_number(run.final, "unlearning", "storage", of) for run in runs])
-            for of in ("per_device", "in_all")
-        )
-        cells += [NONE if each is None else f"{each:,.0f} bytes" for each in (device, all_of_them)]
-        if found.kind(method) >= RETRAINED and any(cell != NONE for cell in cells):
+        for of in ("per_device", "in_all"):
+            stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
+            cells.append(NONE if stored is None else f"{stored:,.0f} bytes")
+        if methods.kind(method) >= RETRAINED and any(cell != NONE for cell in cells):
             rows.append((label, *cells))
     if rows:
-        heads = ("method", *COSTS.values(), "stored on a device", "stored on all")
-        text = "Means over all runs; in brackets how many times fewer than retraining takes."
-        yield Block("What unlearning takes", text, (heads, *rows), CHAPTER)
+        heads = ("method", *COSTS.values(), "stored on a device", "stored on all devices")
+        text = "Means over all runs. In brackets: retraining takes so many times as much."
+        yield Block("Cost of unlearning", text, (heads, *rows), CHAPTER)
 
 
-def _cost(runs: list[Recorded], name: str) -> Entry:
-    made = _mean([_number(run.final, "unlearning", name, "made") for run in runs])
+def _cost(runs: list[Recorded], name: str) -> TableCell:
+    made = _mean(_number(run.final, "unlearning", name, "made") for run in runs)
     if made is None:
         return NONE
-    fewer = _mean([_number(run.final, "unlearning", name, "times_fewer") for run in runs])
+    fewer = _mean(_number(run.final, "unlearning", name, "times_fewer") for run in runs)
     return Cell(f"{made:,.0f}", "" if fewer is None else f"({fewer:,.1f} times)")
 
 
 # ---- numbers
 
 
-def _runs(found: Leavers, method: int) -> list[Recorded]:
-    return [
-        run
-        for (its, _), cell in found.study.cells.items()
-        if its == method
-        for run in cell.values()
-    ]
+def _runs(methods: UnlearningReferences, method: int) -> list[Recorded]:
+    cells = [cell for (its, _), cell in methods.study.cells.items() if its == method]
+    return [run for cell in cells for run in cell.values()]
 
 
-def _distances(found: Leavers, method: int) -> tuple[float | None, float | None]:
-    """L2 and cosine between the parameters of runs and of their retrained ones, means."""
-    apart, angles = [], []
-    for (its, c), other in found.retrained.items():
-        retrained = found.study.cell(other, c)
-        for pair, run in found.study.cell(its, c).items() if its == method else ():
-            ours, theirs = (
-                _params(run.path),
-                _params(retrained[pair].path) if pair in retrained else None,
-            )
+def _distances(methods: UnlearningReferences, method: int) -> tuple[float | None, float | None]:
+    """The mean L2 distance and cosine between the parameters of runs and of the retrained ones."""
+    distances, cosines = [], []
+    for (its, c), other in methods.retrained.items():
+        if its != method:
+            continue
+        retrained = methods.study.cell(other, c)
+        for pair, run in methods.study.cell(its, c).items():
+            ours = _params(run.path)
+            theirs = _params(retrained[pair].path) if pair in retrained else None
             if ours is not None and theirs is not None and ours.shape == theirs.shape:
-                apart.append(float(np.sqrt(np.square(ours - theirs).sum())))
-                angles.append(cosine(ours, theirs))
-    return _mean(apart), _mean(angles)
+                distances.append(float(np.sqrt(np.square(ours - theirs).sum())))
+                cosines.append(cosine(ours, theirs))
+    return _mean(distances), _mean(cosines)
 
 
 def _params(folder: Path) -> Array | None:
-    """A run's final parameters, where its folder is still there."""
+    """A run's final parameters, if its folder still has them."""
     try:
         found = Folder(folder).params()
     except (*UNREADABLE, MemoryError):
@@ -182,8 +160,8 @@ def _params(folder: Path) -> Array | None:
     return found.astype(np.float64) if found.dtype.kind == "f" else None
 
 
-def _beside(folder: Path) -> dict[str, Any]:
-    """What `foltr unlearn` said of a run."""
+def _unlearning_report(folder: Path) -> dict[str, Any]:
+    """What `foltr unlearn` wrote about a run."""
     try:
         found = json.loads(text_of(folder / "unlearning.json"))
     except UNREADABLE:
@@ -191,14 +169,13 @@ def _beside(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _number(told: Any, *names: str) -> float | None:
-    """A number inside tables that may lack it."""
+def _number(tables: Any, *names: str) -> float | None:
+    """A number inside nested tables; None where there is none."""
     for name in names:
-        told = told.get(name) if isinstance(told, dict) else None
-    good = isinstance(told, int | float) and not isinstance(told, bool) and math.isfinite(told)
-    return float(told) if good else None
+        tables = tables.get(name) if isinstance(tables, dict) else None
+    return finite(tables)
 
 
-def _mean(values: list[float] | list[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None

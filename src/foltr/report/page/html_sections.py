@@ -1,284 +1,283 @@
-"""The sections of the page as HTML, from its model: complete without a script, which only adds to
-them.
+"""The sections of the page as HTML, from its content. They are complete without a script.
 
-Every text of a run passes `escape`. Scripts find things by class and data-* attributes, colours by
-class (c0 .. c7 is a hue, d1 .. d3 kinds of dashes): the page allows no style attribute."""
+Every text of a run passes `escape`. Scripts find elements by class and data-* attributes. Colours
+are classes (c0 .. c7 a colour, d1 .. d3 dashes): the page allows no style attribute."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
-from foltr.report.page.html_blocks import KIND, box, results, sign
-from foltr.report.entries import BETTER, BETTER_HERE, SAID, WORSE
-from foltr.report.number_format import MINUS, NONE
-
-Model = dict[str, Any]
-GLANCED = 12  # conditions whose highest mean is told at a glance
-EXPLAINED = 20  # reasons for refused tests that are spelt out below a table
-SPREAD = (
-    "± is one standard deviation over runs: how much runs differ, not how well the mean is known"
+from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
+from foltr.report.number_format import MINUS, NONE, count
+from foltr.report.page.html_blocks import (
+    MARK_CLASS,
+    Content,
+    block_html,
+    chapters_html,
+    mark_html,
 )
-SIGNIFICANT = {
+
+GLANCED = 12  # more conditions than that have no card at the top
+EXPLAINED = 20  # more reasons than that are not shown below a table
+SPREAD = (
+    "± is one standard deviation over runs. It shows how much runs differ, not how precise the"
+    " mean is."
+)
+SIGNIFICANT = {  # of the highest mean, which is never worse than the baseline
     BETTER: "significant ",
-    BETTER_HERE: "significant on these splits, not on other queries ",
+    BETTER_HERE: "significant over runs, but not over data splits ",
     "": "not significant",
-}  # of the highest mean, which is never worse
+}
+NEEDS_SCRIPT = (
+    "<p class='quiet needs-no-js'>A script shows this table: there are too many methods to write"
+    " it out.</p>"
+)
 TIMES = "\u00d7"
+DOT = " <span class=dot>·</span> "
 
 
-def sections(model: Model, spelt: int | None = None) -> dict[str, str]:
-    """The page's sections. `spelt`: so many tables of the comparison are spelt out, the others
-    left to a script."""
+def sections(content: Content, tables: int | None = None) -> dict[str, str]:
+    """The page's sections. `tables`: so many tables of the comparison are written; a script shows
+    the others (default: all are written)."""
+    notes = "".join(block_html(block) for block in content["blocks"] if "chapter" not in block)
     return {
-        "head": _head(model),
-        "glance": _glance(model),
-        "results": results(model["blocks"]),
-        "matrix": _matrices(model, spelt),
-        "notes": (
-            "".join(box(block) for block in model["blocks"] if "chapter" not in block)
-            or _nothing("No run had anything to say.")
-        ),
-        "provenance": _provenance(model["provenance"]),
+        "head": _head(content),
+        "glance": _glance(content),
+        "results": chapters_html(content["blocks"]),
+        "matrix": _comparison(content, tables),
+        "notes": notes or _quiet("The runs recorded no notes."),
+        "provenance": _provenance(content["provenance"]),
     }
 
 
-def waiting(title: str, message: str) -> dict[str, str]:
+def waiting_sections(title: str, message: str) -> dict[str, str]:
     """The sections before there is anything to show."""
-    empty = dict.fromkeys(("glance", "matrix", "notes", "provenance"), _nothing("Nothing yet."))
-    return {
-        "head": f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>",
-        "results": "",
-        **empty,
-    }
+    empty = dict.fromkeys(("glance", "matrix", "notes", "provenance"), _quiet("Nothing yet."))
+    head = f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>"
+    return {"head": head, "results": "", **empty}
 
 
-def _swatch(model: Model, method: int) -> str:
-    hue, dash = model["methods"][method]["style"]
-    return f'<i class="s c{hue} d{dash}" data-m="{method}"></i>'
-
-
-def shown(value: Any, decimals: int) -> str:
-    """A number of the model, which may be absent or infinite."""
-    return (
-        NONE
-        if value is None
-        else f"{value:.{decimals}f}"
-        if isinstance(value, int | float)
-        else str(value)
-    )
-
-
-def _nothing(text: str) -> str:
+def _quiet(text: str) -> str:
     return f"<p class=quiet>{escape(text)}</p>"
 
 
-def _head(model: Model) -> str:
-    facts = [
-        model["glance"]["counted"],
-        *([f"only runs with {model['selection']}"] if model["selection"] else []),
-        f"baseline: {model['methods'][model['baseline']]['label']}",
-        f"{model['made']} UTC",
-    ]
-    told = " <span class=dot>·</span> ".join(escape(fact) for fact in facts)
-    return f"<h1>{escape(model['title'])}</h1><p class=sub>{told}</p>"
+def _number(value: Any, decimals: int) -> str:
+    """A number of the content, which may be absent or infinite."""
+    if value is None:
+        return NONE
+    return f"{value:.{decimals}f}" if isinstance(value, int | float) else str(value)
 
 
-def _glance(model: Model) -> str:
-    glance = model["glance"]
-    speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
-    stats = [
-        (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2]),
-        (
-            f"{glance['methods']} {TIMES} {glance['conditions']}",
-            f"methods {TIMES} conditions",
-            _each(glance),
-        ),
-        (_large(glance["interactions"]), "interactions", "lists shown to simulated users"),
-        (
-            _duration(glance["seconds"]),
-            "compute time",
-            f"{_large(speed)} interactions a second" if speed else "",
-        ),
-    ]
-    tiles = "".join(
-        f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
-        for value, name, more in stats
-    )
-    return f"<dl class=stats>{tiles}</dl>{_bests(model)}"
+def _spread(entry: Content, decimals: int) -> str:
+    return "" if entry.get("sd") is None else f" <small>± {_number(entry['sd'], decimals)}</small>"
 
 
-def _each(glance: Model) -> str:
-    """How many runs a cell has, and that some have none."""
-    (low, high), empty = glance["per_cell"], glance["empty_cells"]
-    runs = f"{_count(low, 'run')}" if low == high else f"{low:,} to {high:,} runs"
-    gaps = (
-        f", {empty:,} of {glance['methods'] * glance['conditions']:,} cells empty" if empty else ""
-    )
-    return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
+def _method(content: Content, method: int) -> str:
+    """A sample of a method's line, and its label."""
+    colour, dash = content["methods"][method]["style"]
+    line = f'<i class="s c{colour} d{dash}" data-m="{method}"></i>'
+    return line + escape(content["methods"][method]["label"])
 
 
-def _bests(model: Model) -> str:
-    """A card per condition: the method of the highest mean, by each headline measure."""
-    cards: dict[int, list[str]] = {}
-    for best in model["glance"]["best"]:
-        for row in best["rows"]:
-            cards.setdefault(row["condition"], []).append(_winner(model, best, row))
-    if not cards:
-        return ""
-    shown = [
-        f"<article><h3>{escape(model['conditions'][c])}</h3>{''.join(rows)}</article>"
-        for c, rows in sorted(cards.items())[:GLANCED]
-    ]
-    left = len(cards) - len(shown)
-    more = (
-        _nothing(f"and {_count(left, 'condition')} more in the comparison below")
-        if left > 0
-        else ""
-    )
-    rows = [row for best in model["glance"]["best"] for row in best["rows"]]
-    about = _nothing(f"{SPREAD}.") if any(row["sd"] is not None for row in rows) else ""
-    cards_of = f"<div class=cards>{''.join(shown)}</div>"
-    return f"<h3 class=over>Highest mean in each condition</h3>{about}{cards_of}{more}"
-
-
-def _winner(model: Model, best: Model, row: Model) -> str:
-    method, d = row["methods"][0], best["decimals"]
-    others = f" and {_count(len(row['methods']) - 1, 'other')}" if len(row["methods"]) > 1 else ""
-    if method == model["baseline"]:
-        against = "the baseline"
-    elif "test" in row:
-        difference, mark = row["test"]["difference"], row.get("mark", "")
-        told = f"{'+' if difference >= 0 else MINUS}{abs(difference):.{d}f} against the baseline"
-        against = f"{told}, {SIGNIFICANT.get(mark, SIGNIFICANT[''])}{sign(row)}"
-    else:
-        against = "not tested against the baseline"
-    return (
-        f"<div class=winner><p class=of>{escape(_brief(best['name']))}</p>"
-        f"<p class=value><b>{shown(row['mean'], d)}</b>{_spread(row, d)}</p>"
-        f"<p class=who>{_swatch(model, method)}"
-        f"{escape(model['methods'][method]['label'])}{others}</p>"
-        f"<p class=against>{against}</p></div>"
-    )
-
-
-def _brief(name: str) -> str:
+def _short_name(name: str) -> str:
     """A measure's name without its explanation in brackets."""
     return name.partition(" (")[0]
 
 
-def _spread(entry: Model, decimals: int) -> str:
-    return "" if entry.get("sd") is None else f" <small>± {shown(entry['sd'], decimals)}</small>"
+# ---- head and key numbers
 
 
-def _matrices(model: Model, spelt: int | None) -> str:
-    if not model["matrices"]:
-        return _nothing("No run has a value of any measure.")
+def _head(content: Content) -> str:
+    facts = [
+        content["glance"]["counted"],
+        *([f"only runs with {content['selection']}"] if content["selection"] else []),
+        f"baseline: {content['methods'][content['baseline']]['label']}",
+        f"{content['made']} UTC",
+    ]
+    text = DOT.join(escape(fact) for fact in facts)
+    return f"<h1>{escape(content['title'])}</h1><p class=sub>{text}</p>"
+
+
+def _glance(content: Content) -> str:
+    glance = content["glance"]
+    speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
+    runs = (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2])
+    methods = (
+        f"{glance['methods']} {TIMES} {glance['conditions']}",
+        f"methods {TIMES} conditions",
+        _runs_per_cell(glance),
+    )
+    interactions = (
+        _large(glance["interactions"]),
+        "interactions",
+        "lists shown to simulated users",
+    )
+    time = (
+        _duration(glance["seconds"]),
+        "compute time",
+        f"{_large(speed)} interactions a second" if speed else "",
+    )
+    tiles = "".join(_tile(*each) for each in (runs, methods, interactions, time))
+    return f"<dl class=stats>{tiles}</dl>{_highest_means(content)}"
+
+
+def _tile(value: str, name: str, more: str) -> str:
+    return (
+        f"<div><dt>{escape(name)}</dt>"
+        f"<dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
+    )
+
+
+def _runs_per_cell(glance: Content) -> str:
+    """How many runs a cell has, and how many cells have none."""
+    (low, high), empty = glance["per_cell"], glance["empty_cells"]
+    runs = count(low, "run") if low == high else f"{low:,} to {high:,} runs"
+    cells = glance["methods"] * glance["conditions"]
+    gaps = f", {empty:,} of {cells:,} cells empty" if empty else ""
+    return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
+
+
+def _highest_means(content: Content) -> str:
+    """A card per condition: the method with the highest mean of each headline measure."""
+    cards: dict[int, list[str]] = {}
+    for best in content["glance"]["best"]:
+        for row in best["rows"]:
+            cards.setdefault(row["condition"], []).append(_highest_mean(content, best, row))
+    if not cards:
+        return ""
+    shown = [
+        f"<article><h3>{escape(content['conditions'][c])}</h3>{''.join(rows)}</article>"
+        for c, rows in sorted(cards.items())[:GLANCED]
+    ]
+    left = len(cards) - len(shown)
+    more = _quiet(f"and {count(left, 'more condition')} in the comparison below") if left else ""
+    rows = [row for best in content["glance"]["best"] for row in best["rows"]]
+    about = _quiet(SPREAD) if any(row["sd"] is not None for row in rows) else ""
+    return (
+        f"<h3 class=over>Highest mean in each condition</h3>{about}"
+        f"<div class=cards>{''.join(shown)}</div>{more}"
+    )
+
+
+def _highest_mean(content: Content, best: Content, row: Content) -> str:
+    method, d = row["methods"][0], best["decimals"]
+    others = len(row["methods"]) - 1
+    equal = f" and {count(others, 'other')}" if others else ""
+    if method == content["baseline"]:
+        against = "the baseline"
+    elif "test" in row:
+        difference, mark = row["test"]["difference"], row.get("mark", "")
+        sign = "+" if difference >= 0 else MINUS
+        significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + mark_html(row)
+        against = f"{sign}{abs(difference):.{d}f} against the baseline, {significant}"
+    else:
+        against = "not tested against the baseline"
+    return (
+        f"<div class=winner><p class=of>{escape(_short_name(best['name']))}</p>"
+        f"<p class=value><b>{_number(row['mean'], d)}</b>{_spread(row, d)}</p>"
+        f"<p class=who>{_method(content, method)}{equal}</p>"
+        f"<p class=against>{against}</p></div>"
+    )
+
+
+# ---- the comparison
+
+
+def _comparison(content: Content, tables: int | None) -> str:
+    """The table of each measure, under tabs."""
+    matrices = content["matrices"]
+    if not matrices:
+        return _quiet("No run has a value of any measure.")
+    written = len(matrices) if tables is None else tables
     tabs = "".join(
         f'<button role=tab id="tab-{i}" aria-controls="panel-{i}"'
-        f' data-measure="{escape(each["measure"])}">'
-        f"{escape(_brief(each['name']))}</button>"
-        for i, each in enumerate(model["matrices"])
+        f' data-measure="{escape(each["measure"])}">{escape(_short_name(each["name"]))}</button>'
+        for i, each in enumerate(matrices)
     )
-    shown = panels(model)
-    if spelt is not None:
-        left = (
-            "<p class='quiet needs-no-js'>This table is shown by a script: there are too many"
-            " methods to repeat.</p>"
-        )
-        shown[spelt:] = [left] * len(shown[spelt:])
-    boxes = "".join(
+    panels = "".join(
         f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
         f"<h3>{escape(each['name'])}</h3>"
-        f"<div class=inner{' data-packed' if spelt is not None and i >= spelt else ''}>"
-        f"{shown[i]}</div></div>"
-        for i, each in enumerate(model["matrices"])
+        + (_inner(_table(content, each)) if i < written else _inner(NEEDS_SCRIPT, " data-packed"))
+        + "</div>"
+        for i, each in enumerate(matrices)
     )
     return (
-        '<div class="tabs needs-js" role=tablist aria-label="Measure of the'
-        f' comparison">{tabs}</div>{boxes}'
+        '<div class="tabs needs-js" role=tablist aria-label="Measure of the comparison">'
+        f"{tabs}</div>{panels}"
     )
 
 
-def panels(model: Model) -> list[str]:
-    """The table of each measure, with what must be said of it."""
-    return [_panel(model, each) for each in model["matrices"]]
+def _inner(html: str, attribute: str = "") -> str:
+    return f"<div class=inner{attribute}>{html}</div>"
 
 
-def _panel(model: Model, each: Model) -> str:
-    names = enumerate(model["conditions"])
+def matrix_tables(content: Content) -> list[str]:
+    """The table of each measure, with its caption and its legend."""
+    return [_table(content, each) for each in content["matrices"]]
+
+
+def _table(content: Content, matrix: Content) -> str:
     heads = "".join(
-        f"<th scope=col data-c={c}><span>{escape(name)}</span></th>" for c, name in names
+        f"<th scope=col data-c={c}><span>{escape(name)}</span></th>"
+        for c, name in enumerate(content["conditions"])
     )
-    rows = "".join(_row(model, each, m) for m in range(len(model["methods"])))
+    rows = "".join(_row(content, matrix, m) for m in range(len(content["methods"])))
     return (
-        f"<p class=told>{escape(each['told'])}</p>"
-        f'<div class=scroll role=region aria-label="{escape(each["name"])}, a table"'
-        " tabindex=0><table class=matrix>"
+        f"<p class=caption>{escape(matrix['caption'])}</p>"
+        f'<div class=scroll role=region aria-label="{escape(matrix["name"])}, a table" tabindex=0>'
+        "<table class=matrix>"
         f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
-        f"{_legend(each)}"
+        f"{_legend(matrix)}"
     )
 
 
-def _row(model: Model, each: Model, m: int) -> str:
-    base = " <em>baseline</em>" if m == model["baseline"] else ""
-    cells = "".join(_cell(each, f"{m}.{c}") for c in range(len(model["conditions"])))
-    return (
-        f"<tr data-m={m}><th scope=row>{_swatch(model, m)}"
-        f"{escape(model['methods'][m]['label'])}{base}</th>{cells}</tr>"
-    )
+def _row(content: Content, matrix: Content, m: int) -> str:
+    base = " <em>baseline</em>" if m == content["baseline"] else ""
+    cells = "".join(_cell(matrix, f"{m}.{c}") for c in range(len(content["conditions"])))
+    return f"<tr data-m={m}><th scope=row>{_method(content, m)}{base}</th>{cells}</tr>"
 
 
-def _cell(each: Model, place: str) -> str:
-    entry = each["entries"].get(place)
+def _cell(matrix: Content, place: str) -> str:
+    entry = matrix["entries"].get(place)
     if entry is None:
         return f"<td class=none>{NONE}</td>"
-    d = each["decimals"]
-    value = (
-        f"<b>{shown(entry['mean'], d)}</b>"
-        if entry.get("best")
-        else f"<span>{shown(entry['mean'], d)}</span>"
-    )
-    odd = f" <small>{entry['odd']}</small>" if "odd" in entry else ""
+    d = matrix["decimals"]
+    tag = "b" if entry.get("best") else "span"
+    mean = f"<{tag}>{_number(entry['mean'], d)}</{tag}>"
+    n = f" <small>{entry['unusual_n']}</small>" if "unusual_n" in entry else ""
     refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
     return (
         f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
-        f"{value}{_spread(entry, d)}{odd}{sign(entry)}{refused}</button></td>"
+        f"{mean}{_spread(entry, d)}{n}{mark_html(entry)}{refused}</button></td>"
     )
 
 
-def _legend(each: Model) -> str:
-    entries = each["entries"].values()
-    hollow = any("over_data" in entry for entry in entries)
-    marks = [mark for mark in KIND if hollow or mark in (BETTER, WORSE)] if each["family"] else []
-    parts = [
-        f"<span class={KIND[mark]}>{mark}</span>"
-        f" {SAID[mark]}{' than the baseline' if mark in (BETTER, WORSE) else ''}"
-        for mark in marks
-    ]
-    parts += (
-        ["<b>bold</b> highest mean of its condition"]
-        if any("best" in entry for entry in entries)
-        else []
-    )
-    parts += (
-        ["n where a cell has another number of runs"]
-        if any("odd" in entry for entry in entries)
-        else []
-    )
-    parts += (
-        ["± one standard deviation over runs"]
-        if any(entry["sd"] is not None for entry in entries)
-        else []
-    )
+def _legend(matrix: Content) -> str:
+    """What the signs of a table mean, and why cells were not tested."""
+    entries = matrix["entries"].values()
+    parts = []
+    if matrix["family"]:
+        hollow = any("over_data" in entry for entry in entries)
+        for mark, kind in MARK_CLASS.items():
+            full = mark in (BETTER, WORSE)
+            if full or hollow:
+                than = " than the baseline" if full else ""
+                parts.append(f"<span class={kind}>{mark}</span> {MARK_MEANING[mark]}{than}")
+    if any("best" in entry for entry in entries):
+        parts.append("<b>bold</b> highest mean of its condition")
+    if any("unusual_n" in entry for entry in entries):
+        parts.append("n the number of runs, where most cells have another")
+    if any(entry["sd"] is not None for entry in entries):
+        parts.append("± one standard deviation over runs")
     refusals = "".join(
         f"<li><sup>{_letter(i)}</sup> not tested: {escape(why)}</li>"
-        for i, why in enumerate(each["refusals"][:EXPLAINED])
+        for i, why in enumerate(matrix["refusals"][:EXPLAINED])
     )
-    left = len(each["refusals"]) - EXPLAINED
-    refusals += f"<li>{left:,} more reasons: open the cell</li>" if left > 0 else ""
-    key = f"<p class=key>{' <span class=dot>·</span> '.join(parts)}</p>" if parts else ""
+    left = len(matrix["refusals"]) - EXPLAINED
+    refusals += f"<li>{left:,} more reasons: select the cell</li>" if left > 0 else ""
+    key = f"<p class=key>{DOT.join(parts)}</p>" if parts else ""
     return key + (f"<ul class=refusals>{refusals}</ul>" if refusals else "")
 
 
@@ -288,16 +287,11 @@ def _letter(number: int) -> str:
 
 
 def _provenance(rows: list[list[Any]]) -> str:
-    told = "".join(
-        f"<div><dt>{escape(label)}</dt>"
-        f"<dd>{''.join(f'<p>{escape(line)}</p>' for line in lines)}</dd></div>"
-        for label, lines in rows
-    )
-    return f"<dl class=facts>{told}</dl>"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    facts = ""
+    for label, lines in rows:
+        text = "".join(f"<p>{escape(line)}</p>" for line in lines)
+        facts += f"<div><dt>{escape(label)}</dt><dd>{text}</dd></div>"
+    return f"<dl class=facts>{facts}</dl>"
 
 
 def _large(n: float) -> str:

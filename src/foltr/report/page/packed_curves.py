@@ -1,10 +1,10 @@
-"""Learning curves as the page holds them: as many points as a budget of bytes allows, 16 bits
-each.
+"""Learning curves as the page holds them: 16 bits per number, and as many points as a budget of
+bytes allows.
 
-Online curves come smoothed by several windows, because the spread of smoothed runs is not the
-smoothed spread: each run is smoothed first, then mean and sd are taken over runs (`cell_curve`).
-Thinning keeps single points, it never averages: every point of the page is exact to 1 / 65,534 of
-the range of its measure."""
+Curves of every round are smoothed by several windows. Each run is smoothed before mean and sd are
+taken over runs (`cell_curve`), because the sd of smoothed runs is not the smoothed sd. Thinning
+keeps single points and never averages: every point on the page is exact to 1 / 65,534 of the range
+of its measure."""
 
 from __future__ import annotations
 
@@ -15,23 +15,15 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.report.curves import CURVES, CellCurve, cell_curve, has, last_of, levelled
+from foltr.report.curves import CellCurve, cell_curve, extended, has_curve, last_round
+from foltr.report.measures import CURVES, DISCOUNTED_SUM, EVERY_ROUND
 from foltr.report.statistics import half_width
-from foltr.report.study import Pair, Study
+from foltr.report.study import Pair, Place, Study
 from foltr.results import Recorded
 
-SHOWN = (
-    "ndcg@10",
-    "merged_ndcg@10",
-    "online_ndcg@10",
-    "mrr@10",
-    "merged_mrr@10",
-    "expected_maxrr",
-    "maxrr",
-)
-SMOOTHED = ("online_ndcg@10", "maxrr")
-WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)  # rounds, for smoothing
 BUDGET = 200_000  # bytes of all curves of a page
+# points and windows of a curve; the first choice that the budget allows is taken
 CHOICES = (
     (500, 6),
     (300, 6),
@@ -43,73 +35,74 @@ CHOICES = (
     (40, 3),
     (30, 2),
     (24, 2),
-)  # points, windows
-UNKNOWN = 65_535
-Place = tuple[int, int]
+)
+UNKNOWN = 65_535  # the code of a missing number
 
 
-def thinned(study: Study, budget: int = BUDGET) -> list[dict[str, Any]]:
-    """One table per measure that any run has a curve of."""
-    measures = [name for name in SHOWN if any(has(run, name) for run in study.runs)]
+def packed_curves(study: Study, budget: int = BUDGET) -> list[dict[str, Any]]:
+    """One table per measure of which any run has a curve."""
+    measures = [
+        name
+        for name in CURVES
+        if name != DISCOUNTED_SUM and any(has_curve(run, name) for run in study.runs)
+    ]
     windows = _windows(max(len(run.metrics.online["interactions"]) for run in study.runs))
-    points, count = _affordable(study, measures, windows, budget)
-    kept = windows if len(windows) <= count else _spread(windows, count)
-    found = [_measure(study, name, kept if name in SMOOTHED else [1], points) for name in measures]
+    points, n_windows = _affordable(study, measures, windows, budget)
+    kept = windows if len(windows) <= n_windows else _spread(windows, n_windows)
+    found = [
+        _measure(study, name, kept if name in EVERY_ROUND else [1], points) for name in measures
+    ]
     return [table for table in found if table["cells"]]
 
 
 def _windows(rounds: int) -> list[int]:
-    """1 is no smoothing; the widest is a quarter of all rounds."""
+    """1 (no smoothing), then windows up to a quarter of all rounds."""
     return [1, *(window for window in WINDOWS if rounds / 100 <= window <= rounds / 4)]
 
 
-def _spread(windows: list[int], count: int) -> list[int]:
-    """No smoothing, and others evenly spread."""
-    return [
-        1,
-        *(
-            windows[1 + int((i + 0.5) / (count - 1) * (len(windows) - 1))]
-            for i in range(count - 1)
-        ),
-    ]
+def _spread(windows: list[int], n: int) -> list[int]:
+    """No smoothing, and n - 1 other windows, evenly spread."""
+    others = windows[1:]
+    return [1, *(others[int((i + 0.5) / (n - 1) * len(others))] for i in range(n - 1))]
 
 
 def _affordable(
     study: Study, measures: list[str], windows: list[int], budget: int
 ) -> tuple[int, int]:
-    """The most points and windows whose curves stay within the budget."""
+    """The most points and windows with which all curves stay within the budget."""
     lengths = Counter(_size(cell, name) for cell in study.cells.values() for name in measures)
-    for points, count in CHOICES:
-        levels = {True: min(count, len(windows)), False: 1}
+    for points, n_windows in CHOICES:
+        levels = {True: min(n_windows, len(windows)), False: 1}
         parts = [
-            n * min(points, length) * levels[online] * each
-            for (length, online, each), n in lengths.items()
+            n * min(points, length) * levels[smoothed] * each
+            for (length, smoothed, each), n in lengths.items()
         ]
-        if sum(parts) * 8 / 3 <= budget:  # base64 of two bytes
-            return points, count
+        if sum(parts) * 8 / 3 <= budget:  # two bytes in base64
+            return points, n_windows
     return CHOICES[-1]
 
 
 def _size(cell: dict[Pair, Recorded], measure: str) -> tuple[int, bool, int]:
-    """Points of a cell's curve, whether it is smoothed, and numbers for each point."""
+    """How many points a cell's curve has, whether it is smoothed, and how many numbers each point
+    has."""
     metrics = next(iter(cell.values())).metrics
     length = len(metrics.online.get(measure) or metrics.offline.get(measure) or ())
-    return length, measure in SMOOTHED, 2 if len(cell) > 1 else 1
+    return length, measure in EVERY_ROUND, 2 if len(cell) > 1 else 1
 
 
 def _measure(study: Study, measure: str, windows: list[int], points: int) -> dict[str, Any]:
     levels: dict[Place, list[CellCurve]] = {}
     lengths: dict[Place, int] = {}
     for place, cell in study.cells.items():
-        runs = [run for run in cell.values() if has(run, measure)]
+        runs = [run for run in cell.values() if has_curve(run, measure)]
         if runs:
             curves = [cell_curve(runs, measure, smooth=window) for window in windows]
             if len(curves[0].rounds):
                 levels[place] = [_picked(curve, points) for curve in curves]
                 lengths[place] = len(curves[0].rounds)
-    end = last_of(curves[0] for curves in levels.values())
+    end = last_round(curves[0] for curves in levels.values())
     levels = {
-        place: [levelled(curve, end) for curve in curves] for place, curves in levels.items()
+        place: [extended(curve, end) for curve in curves] for place, curves in levels.items()
     }
     everything = [curve for curves in levels.values() for curve in curves]
     low = min((float(curve.mean.min()) for curve in everything), default=0.0)
@@ -133,8 +126,8 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
 
 
 def _picked(curve: CellCurve, points: int) -> CellCurve:
-    """At most so many of a curve's points: most evenly spread, some denser at the start, the first
-    and the last."""
+    """At most so many points of a curve, among them the first and the last. Most are evenly
+    spread, a quarter is denser at the start."""
     length = len(curve.rounds)
     if length <= points:
         return curve
@@ -163,36 +156,33 @@ def _cell(
         "at": list(place),
         "grid": grid,
         "n": int(first.n.max()),
-        "half": _halves(first) if known else None,
-        "spent": _spent(first),
-        "data": b64encode(
-            np.concatenate(parts).tobytes()
-        ).decode(),  # mean, sd of each window, each a point per round
+        "half": _half_width_factors(first) if known else None,
+        "spent": _interactions(first),
+        # mean and sd of each window, one number per point
+        "data": b64encode(np.concatenate(parts).tobytes()).decode(),
     }
 
 
-def _halves(curve: CellCurve) -> Any:
-    """x sd: half the 95 % t interval at each point, None where one run is known; one number where
-    all have as many."""
+def _half_width_factors(curve: CellCurve) -> Any:
+    """The factor by which the sd at each point gives half the 95 % t interval; None where only one
+    run has a value. One number where all points have the same number of runs."""
     factor = {n: half_width(1.0, n) if n > 1 else None for n in set(curve.n.tolist())}
-    return (
-        [factor[n] for n in curve.n.tolist()] if len(factor) > 1 else next(iter(factor.values()))
-    )
+    if len(factor) == 1:
+        return next(iter(factor.values()))
+    return [factor[n] for n in curve.n.tolist()]
 
 
 def _coded(values: Array, low: float, high: float) -> Array:
-    known = np.isfinite(values)
-    part = (
-        (np.where(known, values, low) - low) / (high - low)
-        if high > low
-        else np.zeros(len(values))
-    )
+    """Numbers between low and high as 16 bits each."""
+    known, part = np.isfinite(values), np.zeros(len(values))
+    if high > low:
+        part = (np.where(known, values, low) - low) / (high - low)
     return np.where(known, np.rint(part * (UNKNOWN - 1)), UNKNOWN).astype("<u2")
 
 
-def _spent(curve: CellCurve) -> Any:
-    """Interactions up to each round: one number where each round has as many, which is the
-    rule."""
+def _interactions(curve: CellCurve) -> Any:
+    """Interactions up to each round. One number where all rounds have equally many, which is
+    usual."""
     per_round = curve.interactions[-1] / curve.rounds[-1] if curve.rounds[-1] else 0.0
     if np.allclose(curve.interactions, per_round * curve.rounds, rtol=1e-9, atol=0.5):
         return per_round

@@ -1,25 +1,21 @@
-"""A matrix as CSV for everything, as LaTeX for a paper, as text for a terminal."""
+"""Matrices as one CSV table with all numbers."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from foltr.report.entries import Entry, Matrix
-from foltr.report.tables.latex_table import latex
-from foltr.report.measures import LEAVES_OUT
-from foltr.report.provenance import source
-from foltr.report.tables.terminal_table import text
+from foltr.report.matrix import Entry, Matrix
+from foltr.report.measures import SKIP_EMPTY
+from foltr.report.provenance import data_source
 from foltr.system.table import Tidy
 
-__all__ = ["csv", "latex", "text"]
 
+def csv_table(*matrices: Matrix) -> str:
+    """A row per measure, method and condition. A number that does not exist is empty.
 
-def csv(*matrices: Matrix) -> str:
-    """A row per measure, method and condition, with all numbers; empty where there is none.
-
-    Columns that end in _data, or have it inside, are of the test over means of runs on equal data;
-    `empty` is how queries without a relevant document count."""
+    Columns with `data` in their name are of the test over the means of runs on equal data. The
+    column `empty` is how queries without a relevant document count."""
     rows = [
         _row(m, i, j)
         for m in matrices
@@ -30,11 +26,11 @@ def csv(*matrices: Matrix) -> str:
 
 
 def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
-    study, entry = matrix.study, matrix.entries.get((i, j))
+    study, runs = matrix.study, list(matrix.study.cell(i, j).values())
     nothing = Entry(0, math.nan, math.nan, (math.nan, math.nan), refused="no run has a value")
-    e = entry or nothing
-    test, again, runs = e.test, e.over_data, list(study.cell(i, j).values())
-    rules = [str(run.final.get("empty")) for run in runs] if matrix.measure in LEAVES_OUT else []
+    e = matrix.entries.get((i, j), nothing)
+    test, over_data = e.test, e.over_data
+    rules = [str(run.final.get("empty")) for run in runs] if matrix.measure in SKIP_EMPTY else []
     row = {
         "measure": matrix.measure,
         "method": study.methods[i].label,
@@ -57,17 +53,17 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
         "p": test.p if test else None,
         "family": matrix.family,
         "p_bonferroni": e.corrected,
-        "pairs_data": again.n if again else None,
-        "difference_data": again.difference if again else None,
-        "difference_data_low": again.interval[0] if again else None,
-        "difference_data_high": again.interval[1] if again else None,
-        "t_data": again.t if again else None,
-        "p_data": again.p if again else None,
+        "pairs_data": over_data.n if over_data else None,
+        "difference_data": over_data.difference if over_data else None,
+        "difference_data_low": over_data.interval[0] if over_data else None,
+        "difference_data_high": over_data.interval[1] if over_data else None,
+        "t_data": over_data.t if over_data else None,
+        "p_data": over_data.p if over_data else None,
         "p_data_bonferroni": e.corrected_data,
         "alpha": matrix.alpha,
         "mark": e.mark,
         "refused": e.refused,
-        "data": "; ".join(dict.fromkeys(source(run, study.pairs) for run in runs)),
+        "data": "; ".join(dict.fromkeys(data_source(run, study.pairs) for run in runs)),
         "empty": "; ".join(dict.fromkeys(rules)),
         "selection": study.runs.selection,
     }

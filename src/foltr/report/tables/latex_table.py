@@ -1,4 +1,6 @@
-"""A matrix as a booktabs table. Labels of runs may hold anything, and are shown as they stand."""
+"""Matrices as booktabs tables for LaTeX.
+
+Labels of runs may hold any character, and are shown as they are."""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import math
 import re
 from unicodedata import lookup
 
-from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Matrix
-from foltr.report.captions import heading, reasons, refusals
+from foltr.report.captions import caption, heading, mark_legend, refusal_reasons, refusals
+from foltr.report.matrix import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Matrix
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -25,7 +27,7 @@ SPECIAL = {
     "|": r"\textbar{}",
     "`": r"\textasciigrave{}",
     '"': r"''",
-    "[": "{[}",  # after \\ it would open that command's argument, as a star would be one
+    "[": "{[}",  # after \\ a bracket or a star would be an argument of that command
     "]": "{]}",
     "*": "{*}",
     "\u2013": r"\textendash{}",
@@ -60,15 +62,13 @@ SMALL = (
 )
 CAPITAL = "Gamma Delta Theta Xi Pi Sigma Upsilon Phi Psi Omega"
 for letter in (*SMALL.split(), *CAPITAL.split()):
-    MATHS[
-        lookup(f"GREEK {'SMALL' if letter.islower() else 'CAPITAL'} LETTER {letter.upper()}")
-    ] = letter
+    size = "SMALL" if letter.islower() else "CAPITAL"
+    MATHS[lookup(f"GREEK {size} LETTER {letter.upper()}")] = letter
 MATHS |= {"\u00d7": "times", "µ": "mu", "λ": "lambda", "Λ": "Lambda"}
 
 
 def escaped(text: str) -> str:
-    """Any text, to be read as it stands: no character of it is a command, and no two of them a
-    ligature."""
+    """A text in LaTeX: no character of it is a command, and no two of them make a ligature."""
     return re.sub("-(?=-)", "-{}", "".join(_character(c) for c in " ".join(text.split())))
 
 
@@ -78,8 +78,8 @@ def _character(c: str) -> str:
     return SPECIAL.get(c, c if c.isprintable() else "?")
 
 
-def latex(*matrices: Matrix) -> str:
-    """A booktabs table per matrix, each complete with caption and label."""
+def latex_tables(*matrices: Matrix) -> str:
+    """A booktabs table per matrix, with caption and label."""
     runs = sorted({len(matrix.study.runs) for matrix in matrices})
     made = rf"% Made by `foltr report` from {', '.join(map(str, runs))} runs."
     needs = r"% Needs \usepackage{booktabs} and \usepackage{amssymb}."
@@ -113,30 +113,13 @@ def _table(matrix: Matrix) -> str:
 
 
 def _caption(matrix: Matrix) -> str:
-    entries, shown = (
-        matrix.entries.values(),
-        {name: SUPERSCRIPT[name] for name in SUPERSCRIPT if name},
-    )
-    marks = {entry.mark for entry in entries}
+    entries = matrix.entries.values()
     signs = ["Highest mean in bold"] if any(entry.best for entry in entries) else []
-    if marks & {BETTER, WORSE}:
-        signs.append(
-            f"{shown[BETTER]} significantly better, {shown[WORSE]} worse than the baseline (b)"
-        )
-    if marks & {BETTER_HERE, WORSE_HERE}:
-        here = f"{shown[BETTER_HERE]} better, {shown[WORSE_HERE]} worse"
-        signs.append(
-            f"{here} than the baseline (b) on these splits, not significantly on other queries"
-        )
-    if marks == {""} and matrix.family:
-        tested = any(entry.test for entry in entries)
-        signs.append(
-            "none differs significantly from the baseline (b)" if tested else "(b) is the baseline"
-        )
-    if why := reasons(entries):
+    signs += mark_legend(matrix, SUPERSCRIPT)
+    if why := refusal_reasons(entries):
         signs.append(f"{NOT_TESTED} not tested, as {why}")
-    told = [f"{escaped(heading(matrix))}.", escaped(matrix.told)]
-    return " ".join([*told, *([f"{'; '.join(signs)}."] if signs else [])])
+    text = [f"{escaped(heading(matrix))}.", escaped(caption(matrix))]
+    return " ".join([*text, *([f"{'; '.join(signs)}."] if signs else [])])
 
 
 def _row(matrix: Matrix, i: int) -> str:
@@ -147,14 +130,17 @@ def _row(matrix: Matrix, i: int) -> str:
 
 
 def _cell(matrix: Matrix, i: int, j: int) -> str:
-    """Two columns, so that the numbers of a column stand below each other: the mean; its spread,
-    the number of runs where that is not the usual one, and its mark."""
+    """Two columns, so that means are aligned: the mean; then its sd, an unusual number of runs,
+    and its mark."""
     entry, digits = matrix.entries.get((i, j)), matrix.decimals
     if entry is None:
         return r"\multicolumn{2}{c}{--}"
     mean = f"{entry.mean:.{digits}f}".replace("-", "$-$")
     bold = rf"\textbf{{{mean}}}" if entry.best else mean
-    parts = ["" if math.isnan(entry.sd) else rf"$\pm${entry.sd:.{digits}f}", matrix.odd(entry)]
+    parts = [
+        "" if math.isnan(entry.sd) else rf"$\pm${entry.sd:.{digits}f}",
+        matrix.unusual_n(entry),
+    ]
     more = " ".join(part for part in parts if part)
     small = rf"{{\scriptsize{'' if more.startswith('$') else ' '}{more}}}" if more else ""
     return f"{bold} & {small}{NOT_TESTED if entry.refused else SUPERSCRIPT[entry.mark]}"

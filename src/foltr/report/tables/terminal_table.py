@@ -1,4 +1,4 @@
-"""A matrix as text for a terminal."""
+"""A matrix as a table for a terminal."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ import math
 from collections.abc import Sequence
 from textwrap import fill, wrap
 
-from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
-from foltr.report.captions import heading, refusals
+from foltr.report.captions import caption, heading, mark_legend, refusals
+from foltr.report.matrix import MARK_MEANING, Entry, Matrix
 
 WIDTH = 80
-HEAD = 16  # a condition's label is broken beyond
-REASONS = 6  # that are told
-LABEL = 12  # a method's label gets at least so much
+HEAD = 16  # a longer label of a condition is broken
+REASONS = 6  # more reasons than that are counted, not shown
+LABEL = 12  # the least width of the column of methods
 
 
-def text(matrix: Matrix, width: int = WIDTH) -> str:
+def terminal_table(matrix: Matrix, width: int = WIDTH) -> str:
     """As many conditions side by side as fit, then what was tested and what could not be."""
     study = matrix.study
     cells = {place: _cell(matrix, entry) for place, entry in matrix.entries.items()}
-    labels, heads = (
-        [_label(matrix, i) for i in range(len(study.methods))],
-        [c.label for c in study.conditions],
-    )
-    column = (
-        max([len(cell) for cell in cells.values()] + [min(len(head), HEAD) for head in heads]) + 1
-    )
+    labels = [_label(matrix, i) for i in range(len(study.methods))]
+    heads = [condition.label for condition in study.conditions]
+    widths = [*map(len, cells.values()), *(min(len(head), HEAD) for head in heads)]
+    column = max(widths) + 1
     room = max(LABEL, width - min(len(heads), 3) * column)
     label = min(max(map(len, labels)), room)
     fit = max(1, (width - label) // column)
@@ -40,21 +37,20 @@ def text(matrix: Matrix, width: int = WIDTH) -> str:
 
 
 def _label(matrix: Matrix, i: int) -> str:
-    return matrix.study.methods[i].label + (
-        " (b)" if matrix.family and i == matrix.study.baseline else ""
-    )
+    is_baseline = matrix.family and i == matrix.study.baseline
+    return matrix.study.methods[i].label + (" (b)" if is_baseline else "")
 
 
 def _cell(matrix: Matrix, entry: Entry) -> str:
     digits = matrix.decimals
     best = "*" if entry.best else ""
     sd = "" if math.isnan(entry.sd) else f" ±{entry.sd:.{digits}f}"
-    odd = f" {matrix.odd(entry)}" if matrix.odd(entry) else ""
-    return f"{best}{entry.mean:.{digits}f}{sd}{odd}{entry.mark or ('?' if entry.refused else ' ')}"
+    n = f" {matrix.unusual_n(entry)}" if matrix.unusual_n(entry) else ""
+    return f"{best}{entry.mean:.{digits}f}{sd}{n}{entry.mark or ('?' if entry.refused else ' ')}"
 
 
 def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> list[str]:
-    """A row of a table, in as many lines as its longest part needs."""
+    """A row of a table, in as many lines as its longest cell needs."""
     broken = [
         wrap(label, label_width),
         *([cell] if len(cell) < column else wrap(cell, column - 1) for cell in cells),
@@ -62,30 +58,19 @@ def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> lis
     lines = []
     for k in range(max(1, *map(len, broken))):
         first, *rest = [part[k] if k < len(part) else "" for part in broken]
-        lines.append(
-            (f"{first:<{label_width}}" + "".join(f"{cell:>{column}}" for cell in rest)).rstrip()
-        )
+        line = f"{first:<{label_width}}" + "".join(f"{cell:>{column}}" for cell in rest)
+        lines.append(line.rstrip())
     return lines
 
 
 def _notes(matrix: Matrix, width: int) -> list[str]:
-    marks = {entry.mark for entry in matrix.entries.values()}
-    signs = (
-        ["* highest mean of its condition"]
-        if any(entry.best for entry in matrix.entries.values())
-        else []
-    )
-    if marks & {BETTER, WORSE}:
-        signs.append(f"{BETTER} significantly better, {WORSE} worse than the baseline (b)")
-    if marks & {BETTER_HERE, WORSE_HERE}:
-        here = f"{BETTER_HERE} better, {WORSE_HERE} worse than the baseline (b)"
-        signs.append(f"{here} on these splits, not significantly on other queries")
-    if marks == {""} and any(entry.test for entry in matrix.entries.values()):
-        signs.append("none differs significantly from the baseline (b)")
+    best = any(entry.best for entry in matrix.entries.values())
+    signs = ["* highest mean of its condition"] if best else []
+    signs += mark_legend(matrix, {mark: mark for mark in MARK_MEANING})
     reasons = refusals(matrix)
     if reasons:
         signs.append("? not tested")
-    notes = ["   ".join(signs), matrix.told, *(f"? {reason}" for reason in reasons[:REASONS])]
+    notes = ["   ".join(signs), caption(matrix), *(f"? {reason}" for reason in reasons[:REASONS])]
     if len(reasons) > REASONS:
         notes.append(f"? and {len(reasons) - REASONS} more: the CSV has every reason")
     return [

@@ -2,8 +2,8 @@
 
 from made_runs import made_run, made_runs
 
-from foltr.report.chapters.blocks import Cell
 from foltr.report.chapters.attacks import attacks_and_defences
+from foltr.report.chapters.blocks import Cell
 
 KRUM = "Krum(malicious={}, squared=False)"
 POISON, LIE = "DataPoisoning(clicks='poison')", "LittleIsEnough(z=None, knowledge='own')"
@@ -51,12 +51,15 @@ def told(cell):
 def test_a_table_for_each_number_of_malicious_clients():
     blocks = found(small())
     assert list(blocks) == [
-        "What rules cost and withstand",
+        "Rules without an attack and under their worst attack",
         "The best rule against each attack",
-        "1 of 10 malicious",
-        "2 of 10 malicious",
+        "1 of 10 clients malicious",
+        "2 of 10 clients malicious",
     ]
-    one, two = table(blocks["1 of 10 malicious"]), table(blocks["2 of 10 malicious"])
+    one, two = (
+        table(blocks["1 of 10 clients malicious"]),
+        table(blocks["2 of 10 clients malicious"]),
+    )
     assert list(one) == list(two) == ["Mean", "Krum"]  # its assumed number follows the attackers
     assert {name: told(cell) for name, cell in one["Mean"].items()} == {
         "no attack": "0.510 (0.000)",
@@ -75,18 +78,18 @@ def test_a_table_for_each_number_of_malicious_clients():
         1,
         4,
     ]  # losses of 0, 0.3, 0.015, 0.3
-    text = blocks["1 of 10 malicious"].text
+    text = blocks["1 of 10 clients malicious"].text
     assert "mean over 2 runs" in text and "standard deviation of 0.0141" in text  # 0.02 / sqrt(2)
 
 
 def test_summaries():
     blocks = found(small())
-    withstand = table(blocks["What rules cost and withstand"])
+    withstand = table(blocks["Rules without an attack and under their worst attack"])
     assert {rule: [told(cell) for cell in row.values()] for rule, row in withstand.items()} == {
-        "Mean": ["0.510 (0.000)", "0.210 (\u22120.300) DataPoisoning, m=2"],
+        "Mean": ["0.510 (0.000)", "0.210 (\u22120.300) DataPoisoning, 2 malicious"],
         "Krum": [
             "0.470 (\u22120.040)",
-            "0.310 (\u22120.200) LittleIsEnough, m=2",
+            "0.310 (\u22120.200) LittleIsEnough, 2 malicious",
         ],  # of the number that costs most
     }
     _, *rows = blocks["The best rule against each attack"].rows
@@ -101,7 +104,7 @@ def test_summaries():
 def test_another_assumed_number_than_that_of_attackers_tells_rules_apart():
     runs = [run(0.5, "Mean()"), run(0.4, "Mean()", POISON, 2)]
     runs += [run(0.45, KRUM.format(m), POISON, 2) for m in (1, 4)] + [run(0.48, KRUM.format(1))]
-    rows = table(found(runs)["2 of 10 malicious"])
+    rows = table(found(runs)["2 of 10 clients malicious"])
     assert list(rows) == ["Mean", "Krum(malicious=1)", "Krum(malicious=4)"]
     assert [told(rows[rule]["no attack"]) for rule in rows] == [
         "0.500 (0.000)",
@@ -114,9 +117,15 @@ def test_an_honest_run_that_assumes_another_number_is_marked():
     runs = [run(0.5, "Mean()"), run(0.48, KRUM.format(1))]
     runs += [run(0.4, KRUM.format(m), POISON, m) for m in (1, 2)]
     blocks = found(runs)
-    assert told(table(blocks["1 of 10 malicious"])["Krum"]["no attack"]) == "0.480 (\u22120.020)"
-    assert told(table(blocks["2 of 10 malicious"])["Krum"]["no attack"]) == "≈ 0.480 (\u22120.020)"
-    assert "assumed another number" in blocks["2 of 10 malicious"].text
+    assert (
+        told(table(blocks["1 of 10 clients malicious"])["Krum"]["no attack"])
+        == "0.480 (\u22120.020)"
+    )
+    assert (
+        told(table(blocks["2 of 10 clients malicious"])["Krum"]["no attack"])
+        == "≈ 0.480 (\u22120.020)"
+    )
+    assert "assumed another number" in blocks["2 of 10 clients malicious"].text
 
 
 def test_rules_inside_rules_and_attacks_on_the_rule_itself():
@@ -125,21 +134,21 @@ def test_rules_inside_rules_and_attacks_on_the_rule_itself():
     for rule in ("Mean()", inside):
         runs.append(run(0.4, rule, f"Tailored(rule={rule}, reach=16.0)", 2))
     runs.append(run(0.45, "Mean()", f"Tailored(rule={inside}, reach=16.0)", 2))
-    rows = table(found(runs)["2 of 10 malicious"])
+    rows = table(found(runs)["2 of 10 clients malicious"])
     assert {
         rule: {name: told(cell) for name, cell in row.items()} for rule, row in rows.items()
     } == {
         "Mean": {
             "no attack": "0.500 (0.000)",
-            "Tailored to the rule": "0.400 (\u22120.100)",
+            "Tailored, aimed at the rule": "0.400 (\u22120.100)",
             "Tailored(NNM(Krum))": "0.450 (\u22120.050)",
-            "worst": "0.400 (\u22120.100) Tailored to the rule",
+            "worst": "0.400 (\u22120.100) Tailored, aimed at the rule",
         },
         "NNM(Krum)": {
             "no attack": "0.500 (0.000)",
-            "Tailored to the rule": "0.400 (\u22120.100)",
+            "Tailored, aimed at the rule": "0.400 (\u22120.100)",
             "Tailored(NNM(Krum))": NONE,
-            "worst": "0.400 (\u22120.100) Tailored to the rule",
+            "worst": "0.400 (\u22120.100) Tailored, aimed at the rule",
         },
     }
 
@@ -154,11 +163,11 @@ def test_settings_are_users_data_and_whatever_else_differs():
     runs += [made_run(0.5, aggregator="Mean()", clients=1000, attack=POISON, malicious=10)]
     blocks = found(runs)
     assert list(blocks)[1:] == [
-        "perfect, clients=10, 1 of 10 malicious",
-        "informational, clients=10, 1 of 10 malicious",
-        "perfect, clients=1000, 10 of 1000 malicious",
+        "perfect, clients=10, 1 of 10 clients malicious",
+        "informational, clients=10, 1 of 10 clients malicious",
+        "perfect, clients=1000, 10 of 1000 clients malicious",
     ]  # and one rule has no rival to be best against
-    row = table(blocks["perfect, clients=1000, 10 of 1000 malicious"])["Mean"]
+    row = table(blocks["perfect, clients=1000, 10 of 1000 clients malicious"])["Mean"]
     assert told(row["DataPoisoning"]) == "0.500 (\u22120.100)" and "LittleIsEnough" not in row
 
 
@@ -169,7 +178,7 @@ def test_many_tables_are_folded_and_many_settings_stand_in_parts():
         runs.append(run(0.4, "Median()", POISON, 1, rounds=rounds))
     blocks = list(found(runs).values())
     assert [block.title for block in blocks[:2]] == [
-        f"What rules cost and withstand ({i} of 2)" for i in (1, 2)
+        f"Rules without an attack and under their worst attack ({i} of 2)" for i in (1, 2)
     ]
     assert [len(block.rows[0]) for block in blocks[:2]] == [1 + 6, 1 + 2]
     assert [block.folded for block in blocks[4:]] == [True] * 4 and not any(
@@ -191,11 +200,13 @@ def test_fewer_runs_or_attacks_are_told():
     ]
     blocks = found(runs)
     assert (
-        told(table(blocks["2 of 10 malicious"])["Krum"]["LittleIsEnough"])
+        told(table(blocks["2 of 10 clients malicious"])["Krum"]["LittleIsEnough"])
         == "0.300 (\u22120.200) n=1"
     )  # seed 1 of both
-    withstand = table(blocks["What rules cost and withstand"])
-    assert told(withstand["Mean"]["worst attack"]).endswith("DataPoisoning, m=2, of 2 attacks")
+    withstand = table(blocks["Rules without an attack and under their worst attack"])
+    assert told(withstand["Mean"]["worst attack"]).endswith(
+        "DataPoisoning, 2 malicious, worst of 2 attacks"
+    )
     assert "of" not in withstand["Krum"]["worst attack"].below
 
 
@@ -204,7 +215,7 @@ def test_a_mean_over_other_repetitions_is_not_the_best():
         run(0.9, "Median()", POISON, 2, 1)
     ]
     runs.append(run(0.4, "Krum()", POISON, 2, 1))
-    rows = table(found(runs)["2 of 10 malicious"])
+    rows = table(found(runs)["2 of 10 clients malicious"])
     assert not any(
         isinstance(cell, Cell) and cell.best for row in rows.values() for cell in row.values()
     )
@@ -212,10 +223,10 @@ def test_a_mean_over_other_repetitions_is_not_the_best():
 
 def test_without_an_honest_mean_there_is_no_loss():
     runs = [run(0.5, "Median()", POISON, m) for m in (1, 2)]
-    block = found(runs)["1 of 10 malicious"]
+    block = found(runs)["1 of 10 clients malicious"]
     assert (
         told(table(block)["Median"]["DataPoisoning"]) == "0.500"
-        and "nothing to compare with" in block.text
+        and "No change is shown" in block.text
     )
     assert told(table(block)["Median"]["no attack"]) == NONE
 
@@ -226,7 +237,7 @@ def test_roaming_attackers_are_another_attack():
         run(0.4, "Mean()", POISON, 1),
         run(0.45, "Mean()", POISON, 1, roaming=True),
     ]
-    row = table(found(runs)["1 of 10 malicious"])["Mean"]
+    row = table(found(runs)["1 of 10 clients malicious"])["Mean"]
     assert list(row) == ["no attack", "DataPoisoning", "DataPoisoning, roaming", "worst"]
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from made_runs import made_run, made_runs
 
+from foltr.report.chapters.iid_counterparts import IidCounterparts, iid_versions, is_iid, unwrapped
 from foltr.report.chapters.uneven_data import iid_against_skewed
 from foltr.report.statistics import paired_t
-from foltr.report.study import unnamed
-from foltr.report.chapters.iid_counterparts import Twinned, is_iid, twins, unwrapped
+from foltr.report.study import study_by_fields
 
 LABEL, LABEL_IID = (f"ByLabel(labels=1, deal='disjoint', iid={iid})" for iid in (False, True))
 SHARED = f"Sharing(of={LABEL}, share=0.1, warmup=100)"
@@ -66,22 +66,24 @@ def test_what_is_iid(partition, answer):
 
 
 def test_twins_the_nearest_first():
-    assert twins(LABEL) == [LABEL_IID, LABEL_IID, "IID()"]
-    assert twins(SHARED) == [SHARED.replace("False", "True"), LABEL_IID, "IID()"]
+    assert iid_versions(LABEL) == [LABEL_IID, LABEL_IID, "IID()"]
+    assert iid_versions(SHARED) == [SHARED.replace("False", "True"), LABEL_IID, "IID()"]
     volume = "ByVolume(sessions=(1, 3), of=ByIntent(iid=False), iid=False)"
-    assert twins(volume)[0] == volume.replace("False", "True") and unwrapped(volume) == volume
+    assert (
+        iid_versions(volume)[0] == volume.replace("False", "True") and unwrapped(volume) == volume
+    )
     assert unwrapped(SHARED) == LABEL
 
 
 def references(runs):
     """Partition and learner of each skewed method -> those of its twin."""
     runs = made_runs(runs)
-    twinned = Twinned(unnamed(runs, list(runs)))
+    methods = IidCounterparts(study_by_fields(runs, list(runs)))
 
     def named(method):
-        return twinned.partition(method), twinned.configs[method]["learner"]
+        return methods.partition(method), methods.configs[method]["learner"]
 
-    return {named(method): named(twin) for (method, _), twin in twinned.references.items()}
+    return {named(method): named(twin) for (method, _), twin in methods.references.items()}
 
 
 def test_a_run_is_compared_with_its_own_twin():
@@ -148,14 +150,14 @@ def test_p_is_corrected_for_all_comparisons_of_a_measure():
         runs += [*several(0.45, LABEL.replace("1", "2"), 0.01, **users)]
         runs += [*several(0.5, LABEL_IID.replace("1", "2"), **users)]
     blocks = found(runs)
-    assert list(blocks) == ["What skew costs", "perfect", "informational"]
+    assert list(blocks) == ["Loss by skewed data", "perfect", "informational"]
     p = (
         4 * paired_t(np.array([0.41, 0.43, 0.42]), np.array([0.5, 0.51, 0.49])).p
     )  # two methods in two conditions
-    costs = table(blocks["What skew costs"])
+    costs = table(blocks["Loss by skewed data"])
     assert list(costs) == ["ByLabel(labels=1)", "ByLabel(labels=2)"]
     assert p < 0.05 and costs["ByLabel(labels=1)"][0] == f"{MINUS}0.080▼ p = {p:.2g}"
-    assert blocks["What skew costs"].rows[0][1:3] == ("perfect: nDCG@10", "perfect: online")
+    assert blocks["Loss by skewed data"].rows[0][1:3] == ("perfect: nDCG@10", "perfect: online")
 
 
 def test_remedies_are_compared_with_doing_nothing():
@@ -169,8 +171,8 @@ def test_remedies_are_compared_with_doing_nothing():
         *several(0.41, LABEL, learner=FEDPER, own=0.6, personal=0.8),
     ]
     blocks = found(runs)
-    assert list(blocks) == ["What remedies bring back", "IID and skewed", "clients' own"]
-    rows = table(blocks["What remedies bring back"])
+    assert list(blocks) == ["Gains by remedies", "IID and skewed data", "clients' own data"]
+    rows = table(blocks["Gains by remedies"])
     assert list(rows) == [
         "ByLabel, PDGD(mu=0.1)",
         "Sharing(ByLabel), PDGD(mu=0.0)",
@@ -189,7 +191,7 @@ def test_remedies_are_compared_with_doing_nothing():
     ]  # who shares holds more; of personal rankers where there are any
     prox = paired_t(np.array([0.421, 0.422, 0.423]), np.array([0.4, 0.4, 0.4]))
     assert rows["ByLabel, PDGD(mu=0.1)"][0] == f"+0.022▲ p = {3 * prox.p:.2g}"  # three remedies
-    shown = table(blocks["IID and skewed"])  # and whose twin is not their own
+    shown = table(blocks["IID and skewed data"])  # and whose twin is not their own
     assert (
         shown["ByLabel, PDGD(mu=0.1)"][0] == "0.500 PDGD(mu=0.0)"
         and shown["ByLabel, FedPer(PDGD)"][0] == "0.500 PDGD"
@@ -197,7 +199,12 @@ def test_remedies_are_compared_with_doing_nothing():
     assert (
         shown["ByLabel, PDGD(mu=0.0)"][0] == shown["Sharing(ByLabel), PDGD(mu=0.0)"][0] == "0.500"
     )
-    assert table(blocks["clients' own"])["ByLabel, FedPer(PDGD)"] == [NONE, "0.600", NONE, "0.800"]
+    assert table(blocks["clients' own data"])["ByLabel, FedPer(PDGD)"] == [
+        NONE,
+        "0.600",
+        NONE,
+        "0.800",
+    ]
 
 
 def test_a_cost_that_is_not_significant_cannot_be_brought_back():
@@ -206,7 +213,7 @@ def test_a_cost_that_is_not_significant_cannot_be_brought_back():
         *several(0.4999, LABEL, 0.0002),
         *several(0.51, LABEL, learner=PROX),
     ]
-    ((_, closed, *_),) = table(found(runs)["What remedies bring back"]).values()
+    ((_, closed, *_),) = table(found(runs)["Gains by remedies"]).values()
     assert closed == NONE
 
 

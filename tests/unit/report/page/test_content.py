@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 from made_runs import grid, made_run, made_runs
 
 from foltr.experiment import Experiment
-from foltr.report import blocks as contributed
+from foltr.report.captions import caption
+from foltr.report.chapters import contents
 from foltr.report.chapters.blocks import Block, Cell
-from foltr.report.page.rerun_command import command, quoted
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
-from foltr.report.page.content import model
+from foltr.report.page.content import page_content
 from foltr.report.page.html_sections import sections
+from foltr.report.page.packed_curves import UNKNOWN, packed_curves
+from foltr.report.page.rerun_command import command, quoted
 from foltr.report.statistics import half_width
 from foltr.report.study import study
-from foltr.report.page.packed_curves import UNKNOWN, thinned
 from foltr.results import Runs, Skipped, load_runs
 
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -75,7 +76,7 @@ def test_a_script_can_put_every_command_together():
             [*grid(), made_run(clients=100, seed=9, users="Cascade(kind='perfect')", extra="it's")]
         )
     )
-    told = model(found, MADE)["runs"]
+    told = page_content(found, MADE)["runs"]
     for i, run in enumerate(found.runs):
         given = {
             name: o["values"][o["of"][i] if isinstance(o["of"], list) else o["of"]]
@@ -98,8 +99,8 @@ def close(number):
 
 def test_the_numbers_are_those_of_the_matrix():
     found = study(made_runs(grid()))
-    exact, told = matrix(found, "ndcg@10"), model(found, MADE)["matrices"][0]
-    assert told["told"] == exact.told and told["family"] == exact.family == 3
+    exact, told = matrix(found, "ndcg@10"), page_content(found, MADE)["matrices"][0]
+    assert told["caption"] == caption(exact) and told["family"] == exact.family == 3
     for (m, c), entry in exact.entries.items():
         shown = told["entries"][f"{m}.{c}"]
         assert (shown["mean"], shown["sd"], shown["n"]) == (
@@ -128,7 +129,7 @@ def test_whatever_the_values_it_is_json(values):
     runs = [
         made_run(value, clients=10 * (1 + i % 2), seed=i // 2) for i, value in enumerate(values)
     ]
-    text = json.dumps(model(study(made_runs(runs)), MADE), allow_nan=False)
+    text = json.dumps(page_content(study(made_runs(runs)), MADE), allow_nan=False)
     assert json.loads(text)["glance"]["runs"] == len(values)
 
 
@@ -137,7 +138,7 @@ def test_differences_that_cannot_be_finite_are_told():
     runs = [
         made_run(0.5 + 0.25 * (c == 10), clients=c, seed=s) for c in (100, 10) for s in (1, 2, 3)
     ]
-    entry = model(study(made_runs(runs)), MADE)["matrices"][0]["entries"]["1.0"]
+    entry = page_content(study(made_runs(runs)), MADE)["matrices"][0]["entries"]["1.0"]
     assert entry["test"]["t"] == "∞" and entry["test"]["p"] == 0.0 and entry["mark"] == "▲"
 
 
@@ -155,7 +156,7 @@ def test_the_second_test_is_told_too():
     ]
     found = study(made_runs(runs))
     entry, exact = (
-        model(found, MADE)["matrices"][0]["entries"]["1.0"],
+        page_content(found, MADE)["matrices"][0]["entries"]["1.0"],
         matrix(found, "ndcg@10").entries[1, 0],
     )
     assert (entry["mark"], entry["over_data"]["n"], entry["over_data"]["p"]) == (
@@ -169,12 +170,12 @@ def test_the_second_test_is_told_too():
 def test_numbers_are_rounded_once():
     """0.41249996 has six digits 0.412500, which would be shown as 0.413 instead of 0.412."""
     found = study(made_runs([made_run(0.41249996)]))
-    assert "<span>0.412</span>" in sections(model(found, MADE))["matrix"]
+    assert "<span>0.412</span>" in sections(page_content(found, MADE))["matrix"]
 
 
 def test_key_numbers_do_not_hide_gaps():
     whole = grid()
-    assert "3 runs in each cell" in sections(model(study(made_runs(whole)), MADE))["glance"]
+    assert "3 runs in each cell" in sections(page_content(study(made_runs(whole)), MADE))["glance"]
     gone = [
         run
         for run in whole
@@ -182,20 +183,20 @@ def test_key_numbers_do_not_hide_gaps():
     ]
     assert (
         "3 runs in a cell, 1 of 6 cells empty"
-        in sections(model(study(made_runs(gone)), MADE))["glance"]
+        in sections(page_content(study(made_runs(gone)), MADE))["glance"]
     )
 
 
 def test_what_was_chosen_is_in_the_head():
     runs = made_runs(grid()).where(seed=1)
-    assert "only runs with seed = 1" in sections(model(study(runs), MADE))["head"]
+    assert "only runs with seed = 1" in sections(page_content(study(runs), MADE))["head"]
 
 
 def test_refusals_are_kept_with_their_reason():
     runs = [made_run(0.5, seed=s) for s in (1, 2)] + [
         made_run(0.6, seed=s, clients=10) for s in (1, 3)
     ]
-    told = model(study(made_runs(runs)), MADE)["matrices"][0]
+    told = page_content(study(made_runs(runs)), MADE)["matrices"][0]
     assert "lacks seed=3" in told["refusals"][told["entries"]["1.0"]["refused"]]
 
 
@@ -205,7 +206,7 @@ def test_what_differs_from_the_baseline():
         for s in (1, 2)
         for r, c in (("Linear()", 100), ("MLP(hidden=8)", 10))
     ]
-    told = model(study(made_runs(runs)), MADE)["methods"]
+    told = page_content(study(made_runs(runs)), MADE)["methods"]
     assert told[0]["differs"] == []
     expected = [
         ["ranker", "Linear", "MLP"],
@@ -217,7 +218,9 @@ def test_what_differs_from_the_baseline():
 
 def test_methods_look_different():
     for n in (3, 8, 12, 30):
-        found = model(study(made_runs([made_run(clients=c) for c in range(1, n + 1)])), MADE)
+        found = page_content(
+            study(made_runs([made_run(clients=c) for c in range(1, n + 1)])), MADE
+        )
         assert len({tuple(method["style"]) for method in found["methods"]}) == n
 
 
@@ -254,7 +257,7 @@ def curved(rounds=200, seeds=(1, 2, 3), clients=(100, 10), kinds=("perfect",)):
 @pytest.mark.parametrize("budget", [10**9, 3000, 0])
 def test_every_point_of_the_page_is_one_of_the_curve(budget):
     found = curved()
-    for table in thinned(found, budget):
+    for table in packed_curves(found, budget):
         for cell in table["cells"]:
             runs = list(found.cell(*cell["at"]).values())
             rounds = table["grids"][cell["grid"]]
@@ -280,14 +283,14 @@ def test_every_point_of_the_page_is_one_of_the_curve(budget):
 def test_thinner_where_there_is_less_room():
     sizes = {}
     for budget in (10**9, 40_000, 10_000):
-        tables = thinned(curved(rounds=1000, clients=range(1, 9)), budget)
+        tables = packed_curves(curved(rounds=1000, clients=range(1, 9)), budget)
         sizes[budget] = sum(len(cell["data"]) for table in tables for cell in table["cells"])
         assert all(table["windows"][0] == 1 for table in tables)
     assert sizes[10**9] > 40_000 >= sizes[40_000] > 10_000 >= sizes[10_000] / 2
 
 
 def test_one_run_has_no_band_and_none_costs_room():
-    table, *_ = thinned(curved(seeds=(1,)))
+    table, *_ = packed_curves(curved(seeds=(1,)))
     means, sds = decoded(table, table["cells"][0])
     assert sds is None and len(means) == 1 and table["cells"][0]["half"] is None
 
@@ -297,7 +300,7 @@ def test_a_point_of_one_run_takes_no_band_away_from_others():
     for run, unknown in zip(runs, ([], [1, 2], [1]), strict=True):
         for t in unknown:
             run.metrics.offline["ndcg@10"][t] = math.nan
-    table, *_ = thinned(study(made_runs(runs)))
+    table, *_ = packed_curves(study(made_runs(runs)))
     _, (sd,) = decoded(table, table["cells"][0])
     assert np.isnan(sd).tolist() == [False, True, False, False, False]
     halves = [half_width(1.0, n) if n > 1 else None for n in (3, 1, 2, 3, 3)]
@@ -305,14 +308,14 @@ def test_a_point_of_one_run_takes_no_band_away_from_others():
 
 
 def test_a_thinned_curve_tells_of_how_many_rounds():
-    table, *_ = thinned(curved(rounds=1000), 3000)
+    table, *_ = packed_curves(curved(rounds=1000), 3000)
     assert table["cells"][0]["of"] == 101 > len(table["grids"][0])
-    table, *_ = thinned(curved(rounds=100))
+    table, *_ = packed_curves(curved(rounds=100))
     assert table["cells"][0]["of"] == 11 == len(table["grids"][0])
 
 
 def test_evaluated_curves_are_not_smoothed_online_ones_are():
-    windows = {table["id"]: table["windows"] for table in thinned(curved(rounds=1000))}
+    windows = {table["id"]: table["windows"] for table in packed_curves(curved(rounds=1000))}
     assert windows["ndcg@10"] == [1] and windows["online_ndcg@10"] == [1, 10, 25, 50, 100, 250]
 
 
@@ -321,13 +324,13 @@ def test_unknown_rounds_stay_unknown():
     run = made_run(rounds=8)
     run.metrics.online["online_ndcg@10"] = [math.nan] * 8
     run.metrics.online["maxrr"] = [math.nan, *[0.5] * 7]
-    tables = {table["id"]: table for table in thinned(study(made_runs([run])))}
+    tables = {table["id"]: table for table in packed_curves(study(made_runs([run])))}
     assert "online_ndcg@10" not in tables and tables["maxrr"]["grids"] == [[2, 3, 4, 5, 6, 7, 8]]
 
 
 def test_methods_of_other_lengths_have_their_own_rounds():
     runs = [made_run(clients=c, rounds=r, seed=s) for c, r in ((10, 40), (100, 8)) for s in (1, 2)]
-    table, *_ = thinned(study(made_runs(runs)))
+    table, *_ = packed_curves(study(made_runs(runs)))
     assert table["grids"] == [[0, 10, 20, 30, 40], [0, 8]] and [
         cell["grid"] for cell in table["cells"]
     ] == [0, 1]
@@ -336,7 +339,7 @@ def test_methods_of_other_lengths_have_their_own_rounds():
 def test_interactions_that_grow_unevenly_are_told_one_by_one():
     run = made_run(rounds=20, every=10)
     run.metrics.online["interactions"] = [float(t) for t in range(1, 21)]
-    table, *_ = thinned(study(made_runs([run])))
+    table, *_ = packed_curves(study(made_runs([run])))
     assert table["cells"][0]["spent"] == [0, 55, 210]
 
 
@@ -344,7 +347,7 @@ def test_interactions_that_grow_unevenly_are_told_one_by_one():
 
 
 def told_of(runs):
-    return {label: lines for label, lines in model(study(runs), MADE)["provenance"]}
+    return {label: lines for label, lines in page_content(study(runs), MADE)["provenance"]}
 
 
 def test_provenance_counts_what_differs():
@@ -368,7 +371,7 @@ def test_provenance_counts_what_differs():
             skipped=(Skipped(Path("s"), "it is damaged"),),
         )
     )
-    assert told["made by"] == [
+    assert told["runs made by"] == [
         "foltr 0.1.0, commit abc, with changes (2 runs)",
         "foltr 0.0.9, commit abc, with changes (1 run)",
     ]
@@ -381,7 +384,7 @@ def test_provenance_counts_what_differs():
 
 def test_provenance_of_almost_nothing():
     told = told_of(made_runs([made_run(environment={})]))
-    assert told["made by"] == ["foltr of an unknown version"] and "machine" not in told
+    assert told["runs made by"] == ["foltr of an unknown version"] and "machine" not in told
 
 
 def test_notes_are_grouped_and_counted():
@@ -390,7 +393,7 @@ def test_notes_are_grouped_and_counted():
         replace(run, final={**run.final, "notes": ["a", "b"][: 1 + (i == 0)]})
         for i, run in enumerate(runs)
     ]
-    (block,) = model(study(made_runs(runs)), MADE)["blocks"]
+    (block,) = page_content(study(made_runs(runs)), MADE)["blocks"]
     assert block["rows"] == [["note", "runs"], ["a", "3 of 3"], ["b", "1 of 3"]]
 
 
@@ -400,29 +403,27 @@ def test_what_does_not_count_is_named():
         skipped=(Skipped(Path("runs/x"), "broken"),),
         unfinished=tuple(Path(f"u{i}") for i in range(60)),
     )
-    (block,) = model(study(runs), MADE)["blocks"]
+    (block,) = page_content(study(runs), MADE)["blocks"]
     assert block["rows"][1] == ["x", "broken"] and len(block["rows"]) == 52
     assert (
         block["text"]
-        == "1 skipped and 60 unfinished: no number on this page includes them. 10 more are not"
-        " named here."
+        == "1 skipped and 60 unfinished. No number on this page includes them. 10 more are not"
+        " listed here."
     )
 
 
 def test_a_component_can_contribute_a_block(monkeypatch):
-    monkeypatch.setattr(contributed, "_contributions", [])
-
-    @contributed.block
     def ledger(runs):
         return Block(
             "Privacy", f"of {len(runs)} runs", (("mechanism", "epsilon"), ("none", "inf"))
         )
 
-    @contributed.block
     def silent(runs):
         return None
 
-    assert model(study(made_runs([made_run()])), MADE)["blocks"] == [
+    monkeypatch.setattr(contents, "CONTRIBUTIONS", (ledger, silent))
+
+    assert page_content(study(made_runs([made_run()])), MADE)["blocks"] == [
         {
             "title": "Privacy",
             "text": "of 1 runs",
@@ -432,9 +433,6 @@ def test_a_component_can_contribute_a_block(monkeypatch):
 
 
 def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
-    monkeypatch.setattr(contributed, "_contributions", [])
-
-    @contributed.block
     def results(runs):
         cell = Cell("0.5", "(<b>)", "m & m", mark="▼", best=True, shade=3)
         one = Block(
@@ -442,15 +440,15 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
         )
         return [one, replace(one, title="Two", folded=True)]
 
-    @contributed.block
     def note(runs):
         return Block("Three", "a note", (("a", "b"), ("c", "d")))
 
-    @contributed.block
     def nothing(runs):
         return []
 
-    told = model(study(made_runs([made_run()])), MADE)
+    monkeypatch.setattr(contents, "CONTRIBUTIONS", (results, note, nothing))
+
+    told = page_content(study(made_runs([made_run()])), MADE)
     assert [
         (each["title"], each.get("chapter"), each.get("folded")) for each in told["blocks"]
     ] == [
@@ -475,4 +473,4 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
 
 
 def test_no_chapter_no_heading():
-    assert sections(model(study(made_runs(grid())), MADE))["results"] == ""
+    assert sections(page_content(study(made_runs(grid())), MADE))["results"] == ""

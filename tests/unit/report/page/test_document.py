@@ -15,8 +15,8 @@ import pytest
 from made_runs import KINDS, grid, luck, made_run, made_runs
 
 from foltr.errors import Mistake
-from foltr.report.page.content import model
-from foltr.report.page.document import PLAIN_PANELS, asset, page
+from foltr.report.page.content import page_content
+from foltr.report.page.document import PLAIN_TABLES, asset, page
 from foltr.report.study import study
 from foltr.results import Runs, Skipped
 from foltr.system.files import write_whole
@@ -95,10 +95,10 @@ def test_licences_stay_inside():
 
 def test_the_comparison_is_there_without_a_script():
     found = study(made_runs(grid(), title="Of clients"))
-    text, told = page(found, MADE), model(found, MADE)
+    text, told = page(found, MADE), page_content(found, MADE)
     words = "".join(Read(text).within["main"])
     for each in told["matrices"]:
-        assert each["told"] in words
+        assert each["caption"] in words
         for entry in each["entries"].values():
             assert (
                 f"{entry['mean']:.{each['decimals']}f}" in words
@@ -167,17 +167,17 @@ def test_cards_say_in_words_whether_a_difference_is_significant():
     ) and "± is one standard deviation" in cards(0.1, 0.001)
     assert "against the baseline, significant <span class=up" in cards(0.1, 0.001)
     assert "against the baseline, not significant</p>" in cards(0.1, 0.05)
-    assert "against the baseline, significant on these splits, not on other queries" in cards(
+    assert "against the baseline, significant over runs, but not over data splits" in cards(
         0.01, 0.0001, (1, 2, 3)
     )
-    assert ">△</span> better on these splits" in cards(0.01, 0.0001, (1, 2, 3))
+    assert ">△</span> significantly better over runs" in cards(0.01, 0.0001, (1, 2, 3))
 
 
 def test_an_odd_number_of_runs_is_shown_in_its_cell():
     text = page(study(made_runs(grid()[:-1])), MADE)
     assert (
         text.count("<small>n=2</small>") == 2
-        and "n where a cell has another number of runs" in text
+        and "n the number of runs, where most cells have another" in text
     )  # measures
 
 
@@ -245,7 +245,7 @@ def test_of_very_many_methods_one_table_is_spelt_out():
     assert len(text.encode()) < 500_000
     assert text.count("<button class=cell") == 500 and text.count("data-packed>") == 1
     assert [panel.count("<button class=cell") for panel in data_of(text)["panels"]] == [500, 500]
-    assert sum(map(len, data_of(text)["panels"])) > PLAIN_PANELS
+    assert sum(map(len, data_of(text)["panels"])) > PLAIN_TABLES
 
 
 def test_a_report_of_no_run_or_of_an_unknown_baseline():

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import KINDS, luck, made_run, made_runs
 
-from foltr.report import tables
-from foltr.report.tables.latex_table import SPECIAL, escaped
+from foltr.report.captions import caption
 from foltr.report.matrix import matrix
 from foltr.report.study import study
+from foltr.report.tables.csv_table import csv_table
+from foltr.report.tables.latex_table import SPECIAL, escaped, latex_tables
+from foltr.report.tables.terminal_table import terminal_table
 
 NASTY = (
     """\\\\ a_b & 50% $x$ #1 {a ~^ <b> "q" |x| [x] *y* a--b---c `k` \u03b1 ε λ Ω µ ± ≤ … ▲ é ü"""
@@ -48,7 +50,7 @@ def rows(text):
 
 def test_csv_has_every_number():
     both = [of(["A", "B", "C"], seeds=range(5), measure=each) for each in ("ndcg@10", "online")]
-    found = rows(tables.csv(*both))
+    found = rows(csv_table(*both))
     assert (
         len(found) == 18 and [row["measure"] for row in found] == ["ndcg@10"] * 9 + ["online"] * 9
     )
@@ -96,7 +98,7 @@ def test_csv_of_what_is_not_there():
     runs = [made_run(0.5, clients=1, users=cascade(k), seed=1) for k in KINDS] + [
         made_run(0.4, clients=2, users=cascade("perfect"))
     ]
-    found = rows(tables.csv(matrix(study(made_runs(runs)), "ndcg@10")))
+    found = rows(csv_table(matrix(study(made_runs(runs)), "ndcg@10")))
     assert len(found) == 6
     absent = [row for row in found if row["n"] == "0"]
     assert len(absent) == 2 and {row["refused"] for row in absent} == {"no run has a value"}
@@ -106,7 +108,7 @@ def test_csv_of_what_is_not_there():
 
 
 def test_csv_of_labels_with_commas_and_quotes():
-    found = rows(tables.csv(of(['a, "b"\nc', "d"])))
+    found = rows(csv_table(of(['a, "b"\nc', "d"])))
     assert found[0]["method"] == 'a, "b"\nc'
 
 
@@ -118,21 +120,25 @@ def test_csv_of_labels_with_commas_and_quotes():
 )
 def test_text_fits_a_terminal(methods, conditions):
     m = of(methods, conditions)
-    text = tables.text(m)
+    text = terminal_table(m)
     assert max(map(len, text.splitlines())) <= 80
     squeezed = "".join(text.split())
     for entry in m.entries.values():
         assert f"{entry.mean:.3f}±{entry.sd:.3f}{entry.mark}" in squeezed
-    for name in [*methods, *(c.label for c in m.study.conditions if len(conditions) > 1), m.told]:
+    for name in [
+        *methods,
+        *(c.label for c in m.study.conditions if len(conditions) > 1),
+        caption(m),
+    ]:
         assert all(word in text or "C" * 60 in word for word in name.split())
 
 
 def test_text_marks_what_matters():
-    text = tables.text(of(["A", "B"], ["perfect"]))
+    text = terminal_table(of(["A", "B"], ["perfect"]))
     first, second = (line for line in text.splitlines() if line.startswith(("A (b)", "B ")))
     assert "▲" in second and "*" in second and "*" not in first
     assert "▲ significantly better" in text and "? not tested" not in text
-    single = tables.text(of(["A"], ["perfect"]))
+    single = terminal_table(of(["A"], ["perfect"]))
     assert "*" not in single and "(b)" not in single
 
 
@@ -141,14 +147,14 @@ def test_no_significant_difference_is_said():
         made_run(0.5 + 0.01 * luck(c, s), clients=c, seed=s) for c in (1, 2) for s in (1, 2, 3)
     ]
     m = matrix(study(made_runs(runs)), "ndcg@10")
-    for told in (tables.text(m), tables.latex(m)):
+    for told in (terminal_table(m), latex_tables(m)):
         assert "none differs significantly from the baseline (b)" in " ".join(told.split())
         assert "significantly better" not in told
 
 
 def test_text_says_why_something_was_not_tested():
     runs = [made_run(0.5, clients=c, seed=s) for c in (1, 2) for s in (1, 2, 3)][:-1]
-    text = tables.text(matrix(study(made_runs(runs)), "ndcg@10"))
+    text = terminal_table(matrix(study(made_runs(runs)), "ndcg@10"))
     assert (
         "? clients=2, all runs: not paired: clients=2 lacks seed=3" in text
         and "0.500 ±0.000 n=2?" in text
@@ -160,9 +166,9 @@ def test_text_of_much_that_was_not_tested():
         made_run(0.5, clients=c, seed=s) for c in range(12) for s in (1, 2, 3) if c == 0 or s < 3
     ]
     m = matrix(study(made_runs(runs)), "ndcg@10")
-    text = tables.text(m)
+    text = terminal_table(m)
     assert text.count("lacks seed=3") == 6 and "? and 5 more: the CSV has every reason" in text
-    assert tables.csv(m).count("lacks seed=3") == tables.latex(m).count("% not tested: ") == 11
+    assert csv_table(m).count("lacks seed=3") == latex_tables(m).count("% not tested: ") == 11
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,9 @@ def test_decimals(level, shown):
     runs = [made_run(level, seed=s) for s in (1, 2)]
     m = matrix(study(made_runs(runs)), "ndcg@10")
     assert (
-        f"{level:.{m.decimals}f}" == shown and shown in tables.text(m) and shown in tables.latex(m)
+        f"{level:.{m.decimals}f}" == shown
+        and shown in terminal_table(m)
+        and shown in latex_tables(m)
     )
 
 
@@ -215,11 +223,11 @@ def test_labels_are_shown_as_they_stand(label):
 
 def test_latex_of_odd_studies():
     """One method; a cell without a run; what was not tested; several measures in one file."""
-    assert r"\textbf" not in tables.latex(of(["A"]))
+    assert r"\textbf" not in latex_tables(of(["A"]))
     runs = [made_run(0.5, clients=1, users=cascade(k), seed=s) for k in KINDS for s in (1, 2)]
     runs += [made_run(0.4, clients=2, users=cascade("perfect"), seed=s) for s in (1,)]
     m = matrix(study(made_runs(runs)), "ndcg@10")
-    text = tables.latex(m, matrix(m.study, "online"))
+    text = latex_tables(m, matrix(m.study, "online"))
     assert (
         text.count(r"\multicolumn{2}{c}{--}") == 4
         and r"0.400 & {\scriptsize n=1}$^{\circ}$ &" in text
@@ -237,7 +245,7 @@ def test_latex_of_odd_studies():
 
 
 def test_latex_names_its_title_and_caption():
-    text = tables.latex(of(["A", "B"], title="Clients & batches"))
+    text = latex_tables(of(["A", "B"], title="Clients & batches"))
     assert (
         r"\caption{Clients \& batches: offline nDCG@10. Mean and standard deviation over 3 runs"
         in text
@@ -272,18 +280,15 @@ def hollow():
 
 def test_a_mark_that_folds_do_not_bear_out_is_hollow():
     m = hollow()
-    assert r"$^{\vartriangle}$ \\" in tables.latex(m) and r"\blacktriangle" not in tables.latex(m)
-    assert (
-        r"worse than the baseline (b) on these splits, not significantly on other queries"
-        in tables.latex(m)
-    )
-    text = tables.text(m)
+    assert r"$^{\vartriangle}$ \\" in latex_tables(m) and r"\blacktriangle" not in latex_tables(m)
+    assert r"worse than the baseline (b) over runs, but not over data splits" in latex_tables(m)
+    text = terminal_table(m)
     assert (
         "0.520 ±0.009△" in text
-        and "△ better, ▽ worse than the baseline (b)" in text
+        and "△ significantly better, ▽ worse than the baseline (b)" in " ".join(text.split())
         and "▲" not in text
     )
-    row = rows(tables.csv(m))[1]
+    row = rows(csv_table(m))[1]
     test, again = m.entries[1, 0].test, m.entries[1, 0].over_data
     assert (row["mark"], row["pairs"], row["pairs_data"]) == ("△", "12", "3")
     assert [
@@ -297,20 +302,20 @@ def test_a_mark_that_folds_do_not_bear_out_is_hollow():
 
 def test_why_not_tested_in_a_caption():
     alone = matrix(study(made_runs(made_run(0.5, clients=c) for c in (1, 2))), "ndcg@10")
-    assert r"$^{\circ}$ not tested, as there is one pair only." in tables.latex(alone)
+    assert r"$^{\circ}$ not tested, as there is one pair only." in latex_tables(alone)
     odd = [
         made_run(0.5, clients=c, seed=s, empty="skip" if c == 1 else "one")
         for c in (1, 2)
         for s in (1, 2)
     ]
-    assert "not tested, as the runs were not measured alike." in tables.latex(
+    assert "not tested, as the runs were not measured alike." in latex_tables(
         matrix(study(made_runs(odd)), "ndcg@10")
     )
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(tmp_path):
-    body = tables.latex(
+    body = latex_tables(
         hollow(),
         of([NASTY, "[1] starts with a bracket", "*starred"], [*KINDS, NASTY], title=NASTY),
     )
@@ -329,6 +334,6 @@ def test_infinite_and_undefined_numbers_of_a_test():
     """All differences equal: t is infinite, which CSV can hold."""
     runs = [made_run(v, clients=c, seed=s) for c, v in ((1, 0.5), (2, 0.75)) for s in (1, 2)]
     m = matrix(study(made_runs(runs)), "ndcg@10")
-    row = rows(tables.csv(m))[1]
+    row = rows(csv_table(m))[1]
     assert math.isinf(float(row["t"])) and row["p"] == "0.0" and row["mark"] == "▲"
-    assert "nan" not in tables.csv(m) and "inf" not in tables.latex(m)
+    assert "nan" not in csv_table(m) and "inf" not in latex_tables(m)

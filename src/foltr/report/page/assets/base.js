@@ -1,22 +1,22 @@
 "use strict";
-// foltr's page. Plain scripts, put together in the order of page.py; all text becomes text nodes, never markup.
+// The page of foltr. Plain scripts, joined in the order of page/document.py. All text becomes text nodes, never markup.
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-/** What the page shows (see report/model.py); null until there is something to show. */
+/** What the page shows (see page/content.py); null until there is something to show. */
 let data = null;
 
-/** What the reader has chosen. Methods and conditions go by label: a page that lives may number them anew. */
+/** What the reader has chosen. Methods and conditions are kept by label: a live page may change their numbers. */
 const chosen = {
   measure: null, matrix: null, window: null, band: null, values: "close", scale: "linear", by: "rounds",
   methods: new Map(), conditions: new Map(), sort: null,
 };
 
 const HUES = 8, DASHES = [[], [9, 5], [2, 4], [9, 4, 2, 4]];
-const looks = new Map(); // method label -> [hue, dash], kept while the page lives
+const looks = new Map(); // method label -> [hue, dash], kept while the page is open
 
-/** A method keeps the look that it had first. Where not all can look different, those shown at first come first. */
+/** Give each method a look. A method keeps its first look. If there are too few looks, methods that are shown at first choose first. */
 function giveLooks() {
   const labels = data.methods.map((method) => method.label), enough = labels.length <= HUES * DASHES.length;
   const wanted = new Map(data.methods.map((method) => [method.label, enough ? method.style : null]));
@@ -29,7 +29,7 @@ function giveLooks() {
   }
 }
 
-/** The first that nobody has; once all are taken, they repeat. */
+/** The first look that no method has; once all are taken, they repeat. */
 function freeLook(taken) {
   const all = DASHES.flatMap((_, dash) => Array.from({ length: HUES }, (_, hue) => [hue, dash]));
   return all.find((look) => !taken.has(String(look))) ?? all[looks.size % all.length];
@@ -60,7 +60,7 @@ function lineDash(method) {
   return DASHES[looks.get(labelOf(method))[1]];
 }
 
-/** element("p", {class: "told"}, "text", child) */
+/** element("p", {class: "caption"}, "text", child) */
 function element(tag, attributes = {}, ...children) {
   return furnished(document.createElement(tag), attributes, children);
 }
@@ -87,7 +87,7 @@ function swatch(method) {
   return element("i", { class: `s ${lineClass(method)}`, "data-m": method });
 }
 
-/** Sections come with colours by number; the reader knows a method by the colour it had first. */
+/** Sections come with colours by the number of the method. Replace them by the colour that the method had first. */
 function recolour(root = document) {
   for (const each of $$("i.s[data-m]", root)) each.className = `s ${lineClass(Number(each.dataset.m))}`;
 }
@@ -131,7 +131,7 @@ function plural(n, word) {
   return `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 }
 
-// ---- tabs, by the pattern of WAI-ARIA: arrows move, the chosen one is in the order of Tab
+// ---- tabs, by the pattern of WAI-ARIA: arrow keys move; the Tab key reaches the chosen tab
 
 function tabs(list, choose) {
   const all = $$("[role=tab]", list);
@@ -162,7 +162,7 @@ function isDark() {
 }
 
 function remembered(name, value) {
-  try { // storage may be forbidden, as in some browsers for files
+  try { // some browsers forbid storage to files
     if (value !== undefined) localStorage.setItem(name, value);
     return localStorage.getItem(name);
   } catch {

@@ -1,8 +1,8 @@
-// Charts: one per condition, the same axes in each, one cursor for all.
+// Charts: one per condition, with the same axes, and one cursor for all.
 
-const NAMED = 16; // lines that a tip names
-const FAINT = 0.3; // lines that are not pointed at
-let charts = []; // what is on the page: {figure, plot, panel, tip}
+const NAMED = 16; // more lines than that are counted in a tip, not named
+const FAINT = 0.3; // the opacity of lines that the reader does not point at
+let charts = []; // the charts on the page: {figure, plot, panel, tip}
 let pointed = null; // the chart under the pointer, or the one with the focus
 let focused = null; // the label of the method that the reader points at
 const resized = new ResizeObserver((entries) => {
@@ -20,7 +20,7 @@ function isShown(group, label) {
   return group.get(label) ?? false;
 }
 
-/** What to draw: a panel per condition that is shown, with the lines of the methods that are. */
+/** What to draw: a panel per shown condition, with a line per shown method. */
 function panels() {
   const measure = measureNow(), level = levelOf(measure), curves = curvesOf(measure);
   return data.conditions.map((label, condition) => ({
@@ -39,7 +39,7 @@ function draw() {
     charts[i] ??= frame();
     fill(charts[i], panel, range);
   });
-  tellCurves();
+  describeCurves();
 }
 
 function discard(chart) {
@@ -167,7 +167,7 @@ function noteFocus(chart, i) {
   }
 }
 
-/** Points at a method in all charts, or at none. */
+/** Highlight a method in all charts, or none. */
 function pointAt(label) {
   focused = label;
   for (const { plot, panel } of charts) {
@@ -223,7 +223,7 @@ function tipRow({ line, i, value }, near, withRound) {
     element("td", {}, value.toFixed(4), element("small", {}, spread + round)));
 }
 
-/** Beside the pointer, on the side of the window that has room; below the chart where none has. */
+/** Place the tip beside the pointer, on the side that has room; below the chart if neither side has. */
 function place(chart, plot, left) {
   const { figure, tip, room } = chart, x = room.offsetLeft + plot.over.offsetLeft + left;
   const width = tip.offsetWidth, edge = figure.getBoundingClientRect().left, whole = document.documentElement.clientWidth;

@@ -1,4 +1,4 @@
-// Curves as numbers: decoded from 16 bits, aligned to one axis, with the band that the reader wants.
+// Curves as numbers: decoded from 16 bits, aligned to one axis, with the chosen band.
 
 const UNKNOWN = 65535;
 let decoded = new Map(); // measure -> its curves
@@ -29,20 +29,20 @@ function decode(measure, cell) {
   return { method: cell.at[0], condition: cell.at[1], rounds, spent, n: cell.n, half: cell.half, levels };
 }
 
-/** The window nearest to the one that was chosen: curves that are evaluated have only one. */
+/** The number of the window nearest to the chosen one. (Offline curves have only one.) */
 function levelOf(measure) {
   const sizes = measure.windows.map((size) => Math.abs(size - chosen.window));
   return sizes.indexOf(Math.min(...sizes));
 }
 
-/** One curve as it is to be drawn: x, y and the band's low and high, without what the axis cannot show. */
+/** One curve as it is drawn: x, y and half the width of the band, without points that the axis cannot show. */
 function drawn(curve, level) {
   const { mean, sd } = curve.levels[level];
   const factors = { sd: 1, ci: curve.half, none: null }[chosen.band];
   const factor = (i) => (Array.isArray(factors) ? factors[i] : factors);
   const xs = chosen.by === "rounds" ? curve.rounds : curve.spent;
   const kept = xs.map((_, i) => i).filter((i) => mean[i] !== null && (chosen.scale === "linear" || xs[i] > 0));
-  const half = kept.map((i) => (sd && factor(i) && sd[i] !== null ? factor(i) * sd[i] : null)); // one run has no band
+  const half = kept.map((i) => (sd && factor(i) && sd[i] !== null ? factor(i) * sd[i] : null)); // a single run has no band
   return {
     curve,
     banded: half.some((each) => each !== null),
@@ -53,7 +53,7 @@ function drawn(curve, level) {
   };
 }
 
-/** All curves over one axis, as uPlot wants them: straight lines between points stay what they are. */
+/** All curves over one axis, as uPlot needs them. Lines between points stay straight. */
 function aligned(lines) {
   const xs = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
   return [xs, ...lines.map((line) => (line.x.length === xs.length ? line.y : interpolated(line, xs)))];
@@ -80,7 +80,7 @@ function nearest(line, x) {
   return high >= 0 && Math.abs(line.x[high] - x) < Math.abs(line.x[low] - x) ? high : low;
 }
 
-const START = 0.1; // part of the axis that a close-up does not make room for
+const START = 0.1; // the part of the axis whose low values a close-up may cut off
 
 /** One range for all charts, so that conditions can be compared by eye. A close-up leaves out the steep start. */
 function rangeOf(panels) {

@@ -1,10 +1,10 @@
-// What leaves the page: the clipboard, and files that are made here.
+// Copying to the clipboard, and files to download.
 
 async function copy(text, by) {
   const done = (await toClipboard(text)) || copyBySelection(text, by.closest("dialog") ?? document.body);
   const before = by.textContent;
   by.textContent = done ? "Copied" : "Select and copy it";
-  say(done ? "Copied" : "Copying is not allowed here: select the text");
+  say(done ? "Copied" : "Copying is not allowed here: select the text and copy it");
   by.focus();
   setTimeout(() => { by.textContent = before; }, 1600);
 }
@@ -18,7 +18,7 @@ async function toClipboard(text) {
   }
 }
 
-/** The old way, inside the dialog: what is outside cannot be selected while it is open. */
+/** The old way to copy. It works inside the dialog: text outside cannot be selected while the dialog is open. */
 function copyBySelection(text, inside) {
   const field = element("textarea", { class: "sr", readonly: true, "aria-hidden": "true" });
   field.value = text;

@@ -1,4 +1,4 @@
-// A cell opened: its numbers, the test, its runs one by one, their commands, what differs from the baseline.
+// The dialog of a cell: its numbers, its test, each of its runs, their commands, and how its method differs from the baseline.
 
 let opened = null; // {measure, method, condition}, by label
 
@@ -17,7 +17,7 @@ function startEvidence() {
   dialog.addEventListener("close", () => { opened = null; });
 }
 
-/** Anew when a page that lives has changed; what is open stays open, where it was. */
+/** Fill the dialog, also when a live page has changed. It stays open and keeps its position. */
 function fillEvidence() {
   const dialog = $("#evidence"), found = data.matrices.find((each) => each.measure === opened.measure);
   const method = data.methods.findIndex((each) => each.label === opened.method), condition = data.conditions.indexOf(opened.condition);
@@ -59,7 +59,7 @@ function ownNumbers(found, entry, runs) {
     ["runs", `${entry.n}${lacking ? ` of ${runs.length}: ${lacking} without a value` : ""}`],
     ["mean", fixed(entry.mean, d)],
     ["standard deviation", fixed(entry.sd, d)],
-    ["95 % interval over runs", entry.interval ? span(entry.interval, d) : "of fewer than 5 runs none"],
+    ["95 % interval over runs", entry.interval ? span(entry.interval, d) : "none: fewer than 5 runs"],
   ]);
 }
 
@@ -71,19 +71,15 @@ function againstBaseline(found, entry, method, condition) {
   if (!test) return listed(title, [], element("p", {}, "Not tested."));
   const parts = [listed(title, tested(test, entry.corrected, found.family, d))];
   if (entry.over_data) {
-    const shares = "Runs on the same data share their queries. Over the mean of each such group, which speaks of other queries too:";
-    parts.push(listed("Over data", tested(entry.over_data, entry.corrected_data, found.family, d)));
+    const shares = "Runs on one data split share its queries. This test is over the mean of each split. It is about other queries too.";
+    parts.push(listed("Over data splits", tested(entry.over_data, entry.corrected_data, found.family, d)));
     parts[1].firstChild.after(element("p", { class: "quiet" }, shares));
   }
-  const verdict = VERDICTS[entry.mark] ?? "no significant difference", kind = { "▲": "up", "△": "up", "▼": "down", "▽": "down" }[entry.mark];
-  parts.push(element("p", { class: "verdict" }, verdict[0].toUpperCase() + verdict.slice(1), kind ? element("span", { class: kind }, entry.mark) : ""));
+  const mark = data.marks[entry.mark], verdict = mark?.text ?? "no significant difference";
+  const sign = mark ? element("span", { class: mark.class }, entry.mark) : "";
+  parts.push(element("p", { class: "verdict" }, verdict[0].toUpperCase() + verdict.slice(1), sign));
   return element("div", { class: "tests" }, ...parts);
 }
-
-const VERDICTS = {
-  "▲": "significantly better", "▼": "significantly worse",
-  "△": "significantly better on these splits, but not over data", "▽": "significantly worse on these splits, but not over data",
-};
 
 function tested(test, corrected, family, d) {
   return [
@@ -96,7 +92,7 @@ function tested(test, corrected, family, d) {
   ];
 }
 
-// ---- every run as a point, joined to its pair
+// ---- each run as a point, joined to its pair by a line
 
 function strip(found, method, condition) {
   const rows = [...new Set([method, data.baseline])].map((m) => ({
@@ -133,7 +129,7 @@ function stripRow({ m, entry, points }, i, x, y, wide) {
   ];
 }
 
-// ---- what differs, and how to make it again
+// ---- what differs from the baseline, and the commands of the runs
 
 function difference(method) {
   const rows = data.methods[method].differs;
@@ -155,13 +151,13 @@ function commandOf(run) {
 function commands(found, runs) {
   const all = runs.map(commandOf).join("\n");
   const items = runs.map((run) => {
-    const text = commandOf(run), told = data.runs.paired_by.map((name, i) => `${name} ${data.runs.pairs[run][i]}`).join(", ");
+    const text = commandOf(run), pair = data.runs.paired_by.map((name, i) => `${name} ${data.runs.pairs[run][i]}`).join(", ");
     return element("li", {},
-      element("span", { title: data.runs.names[run] }, told || data.runs.names[run]),
+      element("span", { title: data.runs.names[run] }, pair || data.runs.names[run]),
       element("span", {}, fixed(data.runs.values[found.measure][run], found.decimals + 1)),
-      button({ class: "button", "aria-label": `Copy the command of ${told || "this run"}` }, (event) => copy(text, event.currentTarget), "Copy"),
+      button({ class: "button", "aria-label": `Copy the command of ${pair || "this run"}` }, (event) => copy(text, event.currentTarget), "Copy"),
       element("code", { tabindex: 0 }, text));
   });
   const copyAll = button({ class: "text" }, (event) => copy(all, event.currentTarget), `copy all ${runs.length}`);
-  return [element("div", { class: "d-row" }, element("h3", {}, "Commands of its runs"), runs.length > 1 ? copyAll : ""), element("ul", { class: "commands" }, ...items)];
+  return [element("div", { class: "d-row" }, element("h3", {}, "Commands of the runs"), runs.length > 1 ? copyAll : ""), element("ul", { class: "commands" }, ...items)];
 }

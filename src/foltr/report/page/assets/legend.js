@@ -1,9 +1,9 @@
-// What is shown of the curves: measure, band, axis, smoothing; and the methods and conditions, as chips.
+// The controls of the curves: measure, band, axis, smoothing; methods and conditions as chips.
 
-const MANY = 14; // methods; where there are more, some are shown at first
+const MANY = 14; // if there are more methods, only some are shown at first
 const CONDITIONS = 6; // shown at first
 
-/** Keeps what was chosen before; new methods and conditions are shown if there is room. */
+/** Keep what was chosen before. Show new methods and conditions if there is room. */
 function chooseAtFirst() {
   const ranked = rankedMethods();
   ranked.forEach((method, i) => {
@@ -21,7 +21,7 @@ function chooseAtFirst() {
   }
 }
 
-/** The best first, by their mean over conditions of the first measure. */
+/** Methods by their mean of the first measure over conditions, the highest first. */
 function rankedMethods() {
   const entries = data.matrices[0]?.entries ?? {};
   const mean = data.methods.map((_, m) => {
@@ -35,7 +35,7 @@ function buildControls() {
   const list = $("#curve-tabs");
   list.replaceChildren(...data.curves.map((each) =>
     element("button", { type: "button", role: "tab", id: `curve-${each.id}`, "data-id": each.id, "aria-controls": "charts" }, each.name)));
-  const fresh = list.cloneNode(true); // without the listeners of the tabs before
+  const fresh = list.cloneNode(true); // without the old listeners
   list.replaceWith(fresh);
   const select = tabs(fresh, (tab) => {
     chosen.measure = tab.dataset.id;
@@ -50,7 +50,7 @@ function buildControls() {
   }
 }
 
-/** Once: listeners of what stays on the page. */
+/** Called once: listeners of the controls that stay on the page. */
 function startControls() {
   for (const field of $$("[data-choice]")) {
     field.addEventListener("change", (event) => {
@@ -67,28 +67,28 @@ function startControls() {
 
 function showSmoothing() {
   const measure = measureNow(), field = $("#smoothing"), input = $("input", field), only = measure.windows.length === 1;
-  field.hidden = only; // curves that are evaluated are smooth enough
+  field.hidden = only; // offline curves are not smoothed
   input.max = measure.windows.length - 1;
   input.value = levelOf(measure);
   const size = measure.windows[levelOf(measure)];
-  const told = size === 1 ? "none" : `${size.toLocaleString("en")} rounds`;
-  $("output", field).textContent = told;
-  input.setAttribute("aria-valuetext", told);
+  const text = size === 1 ? "none" : `${size.toLocaleString("en")} rounds`;
+  $("output", field).textContent = text;
+  input.setAttribute("aria-valuetext", text);
 }
 
-function tellCurves() {
+function describeCurves() {
   const measure = measureNow(), size = measure.windows[levelOf(measure)];
   const sizes = [...new Set(measure.cells.map((cell) => cell.n))].sort((a, b) => a - b);
   const runs = sizes.length > 1 ? `${sizes[0]} to ${sizes.at(-1)} runs` : plural(sizes[0] ?? 0, "run");
   const thinnest = measure.cells.filter((cell) => measure.grids[cell.grid].length < cell.of).reduce((a, b) => (a && a.of >= b.of ? a : b), null);
-  const bands = { sd: "the band is one standard deviation over runs each way", ci: "the band is the 95 % t interval of the mean", none: "" };
+  const bands = { sd: "the band is ± one standard deviation over runs", ci: "the band is the 95 % t interval of the mean", none: "" };
   const parts = [
     `Mean over ${runs} of each method`,
-    sizes.at(-1) > 1 ? bands[chosen.band] : "one run has no band",
-    size > 1 ? `each run is smoothed over ${size.toLocaleString("en")} rounds first` : "",
+    sizes.at(-1) > 1 ? bands[chosen.band] : "a single run has no band",
+    size > 1 ? `each run is smoothed over ${size.toLocaleString("en")} rounds before averaging` : "",
     thinnest ? `drawn at ${measure.grids[thinnest.grid].length.toLocaleString("en")} of ${thinnest.of.toLocaleString("en")} rounds` : "",
-    chosen.values === "close" ? "a close-up leaves out the steep start" : "",
-    chosen.scale === "log" ? "round 0 has no place on a logarithmic axis" : "",
+    chosen.values === "close" ? "the close-up leaves out the steep start" : "",
+    chosen.scale === "log" ? "a logarithmic axis cannot show round 0" : "",
   ];
   $("#curve-note").textContent = `${parts.filter(Boolean).join("; ")}.`;
 }

@@ -1,55 +1,54 @@
-// The page that lives (`foltr watch`): hears what has changed, fetches it, keeps all that the reader has chosen.
+// The live page (`foltr watch`): receives events, fetches new content, and keeps what the reader has chosen.
 
 let version = null;
 let fetching = false;
-let latest = null; // what was last told of the progress
+let latest = null; // the last progress received
 
 function startLive() {
   $("#live").hidden = false;
   const events = new EventSource("events");
   events.addEventListener("progress", (event) => {
-    const told = JSON.parse(event.data);
-    latest = told;
-    showProgress(told);
-    if (told.version !== version) refetch();
+    latest = JSON.parse(event.data);
+    showProgress(latest);
+    if (latest.version !== version) refetch();
   });
-  events.addEventListener("error", () => tellLive("gone", "The server has gone. This page keeps what it has, and looks for it again."));
+  events.addEventListener("error", () => showLive("gone", "The server does not answer. This page keeps its content and tries again."));
 }
 
 async function refetch() {
   if (fetching) return;
   fetching = true;
   try {
-    const answer = await fetch("model", { cache: "no-store" });
+    const answer = await fetch("content", { cache: "no-store" });
     if (!answer.ok) return;
-    const told = await answer.json();
-    version = told.version;
-    renew(told);
+    const content = await answer.json();
+    version = content.version;
+    renew(content);
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // the server went away: the stream of events tells
+    if (!(error instanceof TypeError)) throw error; // the server does not answer: the stream of events reports that
   } finally {
     fetching = false;
   }
 }
 
-/** New sections and data in place of the old; scroll, focus, choices and an open cell stay. */
-function renew(told) {
+/** Replace sections and data. Scroll position, focus, choices and an open dialog stay. */
+function renew(content) {
   const at = scrollY, focus = keyOfFocus();
   const open = new Set($$("details.block[open]").map((fold) => fold.id));
-  for (const [name, html] of Object.entries(told.sections)) {
+  for (const [name, html] of Object.entries(content.sections)) {
     const place = $(`[data-section="${name}"]`);
-    if (place.dataset.html !== html) place.innerHTML = place.dataset.html = html; // made by the server, all text escaped
+    if (place.dataset.html !== html) place.innerHTML = place.dataset.html = html; // made by the server: all text is escaped
   }
   for (const fold of $$("details.block")) fold.open = open.has(fold.id);
-  document.title = told.title;
-  if (told.data) show(told.data);
+  document.title = content.title;
+  if (content.data) show(content.data);
   if (latest) showProgress(latest);
   if (opened) fillEvidence();
   if (focus) $(focus)?.focus({ preventScroll: true });
   if (scrollY !== at) scrollTo({ top: at, behavior: "instant" });
 }
 
-/** How to find again what has the focus, if it is about to be replaced. */
+/** A selector of the element that has the focus, if that element is about to be replaced. */
 function keyOfFocus() {
   const now = document.activeElement;
   if (!now?.closest("[data-section], .picker, #curve-tabs")) return null;
@@ -60,20 +59,20 @@ function keyOfFocus() {
   return null;
 }
 
-function tellLive(state, text) {
-  if ($("#live").dataset.state !== state) say(text); // not every round
+function showLive(state, text) {
+  if ($("#live").dataset.state !== state) say(text); // not for every round
   $("#live").dataset.state = state;
   if ($("#live-text").textContent !== text) $("#live-text").textContent = text;
 }
 
 function showProgress({ planned, done, failed, running, left, over, trouble }) {
-  const planless = `Watching for runs: no sweep is planned here, ${plural(data?.runs.names.length ?? 0, "run")} so far`;
+  const planless = `No sweep is planned here; ${plural(data?.runs.names.length ?? 0, "run")} so far`;
   const parts = [planned ? `${done.toLocaleString("en")} of ${planned.toLocaleString("en")} runs done` : planless];
   if (running.length) parts.push(`${running.length} running`);
   if (failed.length) parts.push(`${failed.length} failed`);
   if (left !== null && !over) parts.push(`about ${duration(left)} left`);
   const text = parts.join(" · ");
-  tellLive(trouble ? "trouble" : over ? "over" : "live", trouble ? `${text}. ${trouble}` : over ? `The sweep is over: ${text}` : text);
+  showLive(trouble ? "trouble" : over ? "over" : "live", trouble ? `${text}. ${trouble}` : over ? `The sweep is over: ${text}` : text);
   $("#live-bar").hidden = !planned;
   $("#live-bar").max = Math.max(planned, 1);
   $("#live-bar").value = done + failed.length;
@@ -81,10 +80,10 @@ function showProgress({ planned, done, failed, running, left, over, trouble }) {
   listRuns($("#live-failed"), failed, "failed", (each) => `${each.run}: ${each.error}`);
 }
 
-function listRuns(details, runs, word, told) {
+function listRuns(details, runs, word, text) {
   details.hidden = !runs.length;
   $("summary", details).textContent = `${plural(runs.length, "run")} ${word}`;
-  $("ul", details).replaceChildren(...runs.slice(0, 100).map((each) => element("li", {}, told(each))));
+  $("ul", details).replaceChildren(...runs.slice(0, 100).map((each) => element("li", {}, text(each))));
 }
 
 function duration(seconds) {

@@ -1,4 +1,4 @@
-// The start: what the page holds is shown; one that lives listens.
+// The start: show the content of the page; a live page then waits for events.
 
 function show(found) {
   data = found;
@@ -19,7 +19,7 @@ async function start() {
   startEvidence();
   startDownloads();
   const found = await unpacked($("#data").textContent);
-  $("#curves-body").hidden = true; // until there is a curve
+  $("#curves-body").hidden = true; // until there are curves
   if (found) show(found);
   if (document.documentElement.dataset.source === "live") startLive();
 }

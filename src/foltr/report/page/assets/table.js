@@ -1,4 +1,4 @@
-// The comparison: tabs over its measures, sorting by a column.
+// The comparison: a tab per measure, and sorting by a column.
 
 function buildMatrix() {
   const root = $("#matrix"), list = $("[role=tablist]", root);
@@ -16,11 +16,11 @@ function buildMatrix() {
   makeSortable(root);
 }
 
-/** A table that the page did not spell out, for there are many: shown when it is asked for. */
+/** Show a table that the page holds only as data, because there are many methods. */
 function spell(panel) {
   const inner = $(".inner[data-packed]", panel);
   if (!inner) return;
-  inner.innerHTML = data.panels[Number(panel.id.split("-")[1])]; // made as the page was, all text escaped
+  inner.innerHTML = data.panels[Number(panel.id.split("-")[1])]; // made like the page: all text is escaped
   delete inner.dataset.packed;
   recolour(inner);
   makeSortable(panel);
@@ -34,7 +34,7 @@ function makeSortable(root) {
   sortAll();
 }
 
-/** The highest first, then the lowest first, then as it was. */
+/** The first click sorts the highest first, the second the lowest first, the third restores the order. */
 function sortBy(head) {
   const column = data.conditions[Number(head.dataset.c)], before = chosen.sort;
   const next = { descending: "ascending", ascending: null }[before?.column === column ? before.order : ""];
