@@ -15,8 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from foltr.core import require
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 
 HOST = "127.0.0.1"  # only this machine can connect
 NO_SERVER = "a page needs a web server: pip install starlette uvicorn"

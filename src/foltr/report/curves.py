@@ -8,7 +8,8 @@ from functools import reduce
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.metrics import GAMMA
 from foltr.report.measures import DISCOUNTED_SUM
 from foltr.report.study import Place, Study

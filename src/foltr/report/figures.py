@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 from foltr.report.curves import CellCurve, curves, is_online
 from foltr.report.line_styles import COLOURS, DASHES, MARKERS, line_styles
 from foltr.report.measures import CURVES, DISCOUNTED_SUM

@@ -1,5 +1,4 @@
-"""Multi-Krum: the mean of the updates that lie closest to their neighbours (Blanchard et al.,
-NeurIPS 2017)."""
+"""Multi-Krum: the mean of the updates with the nearest neighbours."""
 
 from __future__ import annotations
 
@@ -14,13 +13,20 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class MultiKrum(Assumes, NeedsMany, Memoryless):
-    """Average the n - m clients whose updates lie closest to their neighbours.
+    """Return the weighted mean of the updates with the lowest Krum scores.
 
-    sum_{i in S} n_i u_i / sum_{i in S} n_i, where S are the n - m updates with the lowest Krum
-    scores and n_i their weights; `malicious` = m is how many attackers are assumed. Scores as in
-    Krum: sums of the n - m - 2 shortest distances, or of their squares (`squared`, the original
-    paper). |S| = n - m as in the thesis (5.3.1), which averages them without weights: the same
-    where these are equal. Equal scores go to the lower client id."""
+        sum_{i in S} w_i u_i / sum_{i in S} w_i,   S = the n - m updates with the lowest s(i)
+
+    s(i) is the sum of the n - m - 2 smallest distances of u_i to other updates, as in `Krum`. Ties
+    go to the lower client id. |S| = n - m as in Wang (PhD thesis 2024, 5.3.1), which averages
+    without weights: the same where all clients have equal weights. The proof needs n > 2m + 2;
+    fewer clients give a note.
+
+    Fields
+        malicious: assumed number of malicious clients, m (0 <= m < n - 2)
+        squared: sum squared distances, as in the original paper
+
+    Reference: Blanchard, El Mhamdi, Guerraoui & Stainer, NeurIPS 2017."""
 
     malicious: int = 1
     squared: bool = False

@@ -1,4 +1,4 @@
-"""LETOR 4.0 MQ2007: the Million Query track of TREC 2007 on the .gov2 pages"""
+"""The MQ2007 collection of LETOR 4.0."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,11 +12,16 @@ FILES, PUBLISHED = five_folds(1_692, 69_623)
 @source
 @dataclass(frozen=True)
 class MQ2007(InFolds):
-    """LETOR 4.0 MQ2007: 1,692 queries, 69,623 documents, 46 features, grades 0-2; its makers
-    normalised it per query.
+    """LETOR 4.0 MQ2007: 1,692 queries, 69,623 documents, 46 features, grades 0-2.
 
-    T. Qin & T.-Y. Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013.
-    """
+    Queries of the TREC Million Query track 2007 on the .gov2 pages. The features are published
+    normalised per query.
+
+    Fields
+        fold: cross-validation fold (1 .. 5)
+        normalize: scale each feature to [0, 1] within each query once more (min-max)
+
+    Reference: Qin & Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013."""
 
     fold: int = 1
     normalize: bool = False
