@@ -1,4 +1,4 @@
-"""`foltr.compare`: run experiments over seeds and folds, and test each against a baseline.
+"""One call, one table: experiments side by side over folds and seeds, with corrected significance.
 
 foltr.compare(
     [foltr.Experiment(aggregator="Mean()"), foltr.Experiment(aggregator="Median()")], baseline=0,
@@ -37,7 +37,8 @@ NAME = "compare"
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A study and the measures to show. Its repr is a table per measure."""
+    """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers
+    and colleagues."""
 
     study: Study
     measures: tuple[str, ...]
@@ -60,7 +61,7 @@ class Comparison:
         return csv_table(*self.matrices)
 
     def report(self, path: str | Path) -> None:
-        """Write the page of `foltr report`."""
+        """The page of `foltr report`."""
         from foltr.report.page.document import page
 
         write_whole(Path(path), page(self.study))
@@ -79,11 +80,9 @@ def compare(
     threads: int = 1,
     quiet: bool = False,
 ) -> Comparison:
-    """Run every experiment with every seed, fold and kind of user, and test each against the
-    baseline.
-
-    `folds` is for data that have folds. With `out`, runs are kept in that folder, and those that
-    it already has are not repeated. `jobs` runs are made at a time."""
+    """Run every experiment with every seed, fold (of a data set that has them) and kind of user,
+    and test each against the baseline. With `out`, runs are kept there, shared and not repeated;
+    `jobs` of them are made at a time."""
     require(
         len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}"
     )
@@ -134,7 +133,7 @@ def _points(
     folds: list[int] | None,
     users: list[Any] | None,
 ) -> list[list[Point]]:
-    """The points of each experiment. The fields in which the experiments differ make the
+    """For each experiment its points; the fields in which the experiments differ make the
     methods."""
     require(bool(seeds), "compare wants at least one seed")
     sets = _differing(experiments, users is not None, folds is not None)
@@ -151,14 +150,16 @@ def _points(
 
 def _with(e: Experiment, seed: int, fold: int | None, user: Any) -> Experiment:
     made = replace(e, seed=seed, **({} if user is None else {"users": user}))
-    if fold is None:
-        return made
-    return replace(made, data=config.with_fields(made.data, {"fold": fold}, "data"))
+    return (
+        made
+        if fold is None
+        else replace(made, data=config.with_fields(made.data, {"fold": fold}, "data"))
+    )
 
 
 def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> tuple[str, ...]:
-    """The dotted names of the fields in which the experiments differ, except the fields that
-    `compare` sets itself."""
+    """Dotted names of the fields in which they differ, but for those that are given from
+    outside."""
     given = {"seed", *(["users"] if users else []), *(["data.fold"] if folds else [])}
     tables = [
         dict(pair for name, value in e.config().items() for pair in fields_of(name, value))

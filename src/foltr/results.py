@@ -1,5 +1,5 @@
-"""Finished runs as data: a table with a row per run, from a folder of runs or from a sweep's
-record.
+"""Finished runs as data: one tidy table, a row per run, from a folder of run folders or from a
+sweep's record.
 
     runs = foltr.load_runs("runs")
     runs["ndcg@10"]                       # a column, in the order of the rows
@@ -7,8 +7,8 @@ record.
     runs.to_csv("runs.csv"); runs.to_pandas(); runs.to_parquet("runs.parquet")
 
 Columns are the fields of the experiment (`data`, `clients`, ...), those of its components
-(`data.fold`, `learner.sessions`), and the final measures. Runs that cannot be read are in
-`skipped`, runs that are not finished in `unfinished`. Neither is ever part of a result."""
+(`data.fold`, `learner.sessions`), and the final measures. What cannot be read is named in
+`skipped`, what is not finished in `unfinished`; neither is ever counted as a result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
 
-MARKS = ("config.toml", "result.json")  # a folder with either file is a run's
+MARKS = ("config.toml", "result.json")  # either says that a folder is a run's
 
 
 class Skipped(NamedTuple):
@@ -38,17 +38,17 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """One finished run, as its folder records it. A spec is only text here: the run's components
-    need not be known."""
+    """One finished run, as its folder tells it. Its components need not be known here: a spec is
+    only text."""
 
     path: Path
     config: dict[str, Any]  # as in config.toml
     final: dict[str, Any]  # as in result.json
     environment: dict[str, Any]
-    given: Metrics | None = None  # if None, the metrics are read when they are first needed
-    method: str | None = None  # the name of its method in the sweep
-    use: tuple[str, ...] = ()  # the user's own files that it was made with
-    sets: tuple[str, ...] = ()  # the fields that the sweep's method sets
+    given: Metrics | None = None  # else they are read when they are first asked for
+    method: str | None = None  # what its sweep calls it
+    use: tuple[str, ...] = ()  # files of a user's own that it was made with
+    sets: tuple[str, ...] = ()  # fields that the sweep's method sets
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -76,21 +76,20 @@ class Recorded:
     @property
     def row(self) -> dict[str, Any]:
         about = {"run": self.name, "method": self.method, **self.fields}
-        # of components whose results once had other bits
-        if revisions := self.environment.get("revisions"):
+        if revisions := self.environment.get(
+            "revisions"
+        ):  # of components that had other bits before
             about["revisions"] = ", ".join(
                 f"{name} {number}" for name, number in revisions.items()
             )
-        final = {
-            name: value
-            for name, value in self.final.items()
-            if name not in about and not isinstance(value, list | dict)
+        told = {
+            name: value for name, value in self.final.items() if not isinstance(value, list | dict)
         }
-        return {**about, **final}
+        return {**about, **{name: value for name, value in told.items() if name not in about}}
 
 
 def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A value of a config and, if it is a component, the component's fields by dotted names."""
+    """A value of a config, and the fields of the component that it is, by dotted names."""
     yield name, value
     for inner, part in opened(value).fields.items():
         yield from fields_of(f"{name}.{inner}", part)
@@ -98,14 +97,14 @@ def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True, repr=False)
 class Runs:
-    """Finished runs, and the runs that were left out."""
+    """Finished runs, and what was not counted among them."""
 
     recorded: tuple[Recorded, ...]
     skipped: tuple[Skipped, ...] = ()
     unfinished: tuple[Path, ...] = ()
     title: str = ""
-    planned: int | None = None  # the number of runs that the sweep plans
-    selection: str = ""  # the conditions of `where`
+    planned: int | None = None  # runs that the sweep asks for
+    selection: str = ""  # what `where` chose
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -135,8 +134,8 @@ class Runs:
         write_whole(Path(path), self.table.parquet())
 
     def where(self, test: Callable[[Recorded], bool] | None = None, **fields: Any) -> Runs:
-        """Some of the runs: `where(clients=100)`, `where(**{"data.fold": 1})`, or a function that
-        tests a run."""
+        """Those runs only: `where(clients=100)`, `where(**{"data.fold": 1})`, or any test of a
+        run."""
         known = {"run", "method", *(name for run in self for name in run.fields)}
         for name in fields:
             if name not in known:
@@ -148,16 +147,16 @@ class Runs:
                 not test or test(run)
             )
 
-        parts = [self.selection] if self.selection else []
-        parts += [f"{name} = {value!r}" for name, value in fields.items()]
-        parts += ["a test of its own"] if test else []
+        told = [f"{name} = {value!r}" for name, value in fields.items()] + (
+            ["a test of its own"] if test else []
+        )
         chosen = tuple(run for run in self if kept(run))
-        selection = ", ".join(parts)
+        selection = ", ".join([*([self.selection] if self.selection else []), *told])
         return replace(self, recorded=chosen, planned=None, selection=selection)
 
     def rounds(self, *measures: str) -> Tidy:
-        """A row per run and round of some curves (default: nDCG@10). A round that was not
-        evaluated has an empty value."""
+        """A row per run and round of the curves that are asked for; empty where a round was not
+        evaluated."""
         rows = []
         for run in self:
             curves = {
@@ -180,13 +179,13 @@ class Runs:
 def load_runs(path: str | Path, any_version: bool = False) -> Runs:
     """All finished runs below a folder, or those of a sweep's record (runs/NAME.sweep.json).
 
-    Runs of a foltr version whose results have other bits are skipped, unless `any_version`."""
+    Runs of a foltr whose results have other bits are skipped, and named, unless `any_version`."""
     return Loader(Path(path), any_version).load()
 
 
 @dataclass
 class Loader:
-    """Loads runs repeatedly, and reads each finished run once."""
+    """Loads again and again without reading twice what is finished."""
 
     path: Path
     any_version: bool = False
@@ -250,7 +249,8 @@ class Loader:
         return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
 
     def _finished(self, path: Path) -> Recorded | None:
-        """A finished run, or None if it is not finished. Raises a Mistake if it cannot be read."""
+        """A finished run, None if it is not finished, or a Mistake that says what is wrong with
+        it."""
         try:
             written = (path / "result.json").stat().st_mtime_ns
         except OSError:
@@ -285,8 +285,7 @@ def _recorded(path: Path, any_version: bool) -> Recorded:
 
 
 def _named(runs: Sequence[Planned]) -> dict[str, Planned]:
-    """Planned runs by folder name. A run that has different method names in two sweeps gets both
-    names."""
+    """By folder name. A run that two sweeps name differently has both names."""
     found: dict[str, Planned] = {}
     for run in runs:
         known = found.get(run.run, run)
@@ -297,8 +296,8 @@ def _named(runs: Sequence[Planned]) -> dict[str, Planned]:
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
-    """Sorts numbers by size, then kinds of users from the least to the most noisy, then everything
-    else as text."""
+    """Sorts numbers by size, then the kinds of users from clear to noisy, then everything else as
+    text."""
     if isinstance(value, int | float):
         return 0, float(value), ""
     text = str(value)
