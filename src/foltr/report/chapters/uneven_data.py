@@ -73,7 +73,7 @@ def _losses(methods: IidCounterparts, tests: Tests) -> Iterator[Block]:
         return
     text = (
         "The ranker trained on skewed data minus the ranker of the same method trained on IID"
-        " data, with corrected p. A negative difference is a loss by skew."
+        " data, with corrected p. A negative difference is a loss from skew."
         f" {about_tests(list(tests.values()))}"
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
@@ -87,7 +87,7 @@ def _losses(methods: IidCounterparts, tests: Tests) -> Iterator[Block]:
             cells = [test.difference((method, c)) for c in conditions for test in tests.values()]
             if any(cell != NONE for cell in cells):
                 rows.append((label, *cells))
-        yield Block(f"Loss by skewed data{part}", text, (("skewed", *heads), *rows), CHAPTER)
+        yield Block(f"Loss from skewed data{part}", text, (("skewed", *heads), *rows), CHAPTER)
 
 
 def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> Iterator[Block]:
@@ -102,10 +102,10 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
     own = ReferenceComparison(methods.study, OWN, same_data, _on_own_queries)
     text = (
         "Gain: offline nDCG@10 with the remedy minus offline nDCG@10 without it, on the same"
-        " skewed data. Share of the loss: the gain divided by the loss by skew, where that loss is"
-        " significant. Own queries: the gain on the clients' own queries, by their own judgements,"
-        " where clients hold the same data with and without the remedy; personal rankers are used"
-        f" where there are any. {about_tests([gains, own])}"
+        " skewed data. Share of the loss: the gain divided by the loss from skew, where that loss"
+        " is significant. Own queries: the gain on the clients' own queries, by their own"
+        " judgements, where clients hold the same data with and without the remedy; personal"
+        f" rankers are used where there are any. {about_tests([gains, own])}"
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
         columns = [
@@ -129,7 +129,7 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
             for c, what in columns
         ]
         if rows:
-            title = f"Gains by remedies{part}"
+            title = f"Gains from remedies{part}"
             yield Block(title, text, (("remedy", *heads), *rows), CHAPTER)
 
 

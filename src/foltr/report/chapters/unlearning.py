@@ -53,9 +53,9 @@ def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
     before = ReferenceComparison(study, MAIN, methods.before)
     own = ReferenceComparison(study, MAIN, {place: place[0] for place in study.cells})
     text = (
-        "Final nDCG@10. Its difference from a ranker that was retrained without the clients who"
-        " left: the nearer to 0, the better the unlearning. Its difference from the ranker before"
-        f" they left. {about_tests([retrained, before])}"
+        "Final nDCG@10, and two differences: from a ranker that was retrained without the clients"
+        " who left (the nearer to 0, the better the unlearning), and from the ranker before they"
+        f" left. {about_tests([retrained, before])}"
     )
     for part, conditions in side_by_side(range(len(study.conditions))):
         heads, rows = [], []

@@ -150,14 +150,14 @@ def test_p_is_corrected_for_all_comparisons_of_a_measure():
         runs += [*several(0.45, LABEL.replace("1", "2"), 0.01, **users)]
         runs += [*several(0.5, LABEL_IID.replace("1", "2"), **users)]
     blocks = found(runs)
-    assert list(blocks) == ["Loss by skewed data", "perfect", "informational"]
+    assert list(blocks) == ["Loss from skewed data", "perfect", "informational"]
     p = (
         4 * paired_t(np.array([0.41, 0.43, 0.42]), np.array([0.5, 0.51, 0.49])).p
     )  # two methods in two conditions
-    costs = table(blocks["Loss by skewed data"])
+    costs = table(blocks["Loss from skewed data"])
     assert list(costs) == ["ByLabel(labels=1)", "ByLabel(labels=2)"]
     assert p < 0.05 and costs["ByLabel(labels=1)"][0] == f"{MINUS}0.080▼ p = {p:.2g}"
-    assert blocks["Loss by skewed data"].rows[0][1:3] == ("perfect: nDCG@10", "perfect: online")
+    assert blocks["Loss from skewed data"].rows[0][1:3] == ("perfect: nDCG@10", "perfect: online")
 
 
 def test_remedies_are_compared_with_doing_nothing():
@@ -171,8 +171,8 @@ def test_remedies_are_compared_with_doing_nothing():
         *several(0.41, LABEL, learner=FEDPER, own=0.6, personal=0.8),
     ]
     blocks = found(runs)
-    assert list(blocks) == ["Gains by remedies", "IID and skewed data", "clients' own data"]
-    rows = table(blocks["Gains by remedies"])
+    assert list(blocks) == ["Gains from remedies", "IID and skewed data", "clients' own data"]
+    rows = table(blocks["Gains from remedies"])
     assert list(rows) == [
         "ByLabel, PDGD(mu=0.1)",
         "Sharing(ByLabel), PDGD(mu=0.0)",
@@ -213,7 +213,7 @@ def test_a_cost_that_is_not_significant_cannot_be_brought_back():
         *several(0.4999, LABEL, 0.0002),
         *several(0.51, LABEL, learner=PROX),
     ]
-    ((_, closed, *_),) = table(found(runs)["Gains by remedies"]).values()
+    ((_, closed, *_),) = table(found(runs)["Gains from remedies"]).values()
     assert closed == NONE
 
 
