@@ -26,6 +26,7 @@ from foltr.spec import (
     aggregator, attack, baseline, channel, click_model, learner, optimizer, partition, privatizer,
     ranker, source, unlearner
 )
+from foltr.components.optimizers.sgd import SGD
 from foltr.components.partitions.iid import IID
 from foltr.components.rankers.linear import Linear
 from foltr.components.channels.secure_sum import SecureSum
@@ -80,13 +81,8 @@ class PlantedFirst(Memoryless):
 
 @optimizer
 @dataclass(frozen=True)
-class PlantedDown:
+class PlantedDown(SGD):
     """Goes downhill."""
-
-    lr: float
-
-    def init(self, dim):
-        return ()
 
     def __call__(self, params, direction, memory):
         return params - self.lr * direction, memory
