@@ -38,7 +38,7 @@ class Comparison:
     """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers
     and colleagues."""
 
-    study: Study
+    study: Study  # the runs, sorted by what they differ in
     measures: tuple[str, ...]
 
     @cached_property
@@ -47,15 +47,18 @@ class Comparison:
 
     @property
     def runs(self) -> Runs:
+        """All of them, as `foltr.load_runs` gives them."""
         return self.study.runs
 
     def __repr__(self) -> str:
         return "\n".join(tables.text(found) for found in self.matrices)
 
     def latex(self) -> str:
+        """The tables for a paper."""
         return tables.latex(*self.matrices)
 
     def csv(self) -> str:
+        """The same numbers, a row per cell."""
         return tables.csv(*self.matrices)
 
     def report(self, path: str | Path) -> None:

@@ -14,7 +14,9 @@ from foltr.errors import Mistake, did_you_mean
 
 @dataclass(frozen=True, repr=False)
 class Tidy:
-    columns: dict[str, list[Any]]
+    """A table: `table["clients"]` is a column, `table.rows()` are its rows."""
+
+    columns: dict[str, list[Any]]  # all of one length
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]]) -> Tidy:

@@ -27,7 +27,7 @@ class Source(Protocol):
 
 class Partition(Protocol):
     """Who holds which documents, judges and clicks how, and searches how often. A partition is
-    tables, see `simulation.Population`; it copies no data."""
+    tables, see `foltr.world.population`; it copies no data."""
 
     def population(
         self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
