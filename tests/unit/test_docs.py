@@ -349,6 +349,16 @@ def is_own_class(each, module):
     )
 
 
+def test_who_contributes_is_told_of_every_family():
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    row = r"^\| [\w ]+ \| `(\w+)` \| \[\w+\]\(docs/howto/(\w+\.md)\) \|$"
+    rows = dict(re.findall(row, told, re.M))
+    assert set(rows) == {family.folder for family in FAMILIES}
+    assert set(rows.values()) == {page.name for page in (DOCS / "howto").glob("*.md")}
+    for path in re.findall(r"`((?:src|docs|tests|benchmarks)/[\w./]+)`", told):
+        assert (ROOT / path).exists(), path
+
+
 def every_command():
     """Every command by its words, such as "data list", as the program has them."""
     group = typer.main.get_command(app)
