@@ -40,7 +40,7 @@ class Comparison:
     """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers
     and colleagues."""
 
-    study: Study
+    study: Study  # the runs, sorted by what they differ in
     measures: tuple[str, ...]
 
     @cached_property
@@ -49,15 +49,18 @@ class Comparison:
 
     @property
     def runs(self) -> Runs:
+        """All of them, as `foltr.load_runs` gives them."""
         return self.study.runs
 
     def __repr__(self) -> str:
         return "\n".join(terminal_table(found) for found in self.matrices)
 
     def latex(self) -> str:
+        """The tables for a paper."""
         return latex_tables(*self.matrices)
 
     def csv(self) -> str:
+        """The same numbers, a row per cell."""
         return csv_table(*self.matrices)
 
     def report(self, path: str | Path) -> None:
