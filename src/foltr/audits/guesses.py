@@ -1,5 +1,5 @@
-"""Which of the shown documents were clicked, guessed from an update (seed 004, section 4.1, and
-beyond).
+"""Which of the shown documents were clicked, guessed from an update (Pham 2022, section 4.1,
+and beyond).
 
 One session of PDGD moves the weights by lr x sum of c_i x (gradient of the score of shown document
 i), with c_i > 0 for clicked documents and c_i <= 0 for others. A ball that the weights are scaled
@@ -142,7 +142,7 @@ def positive(coefficients: Array, tolerance: float = TOLERANCE) -> Guess:
     return Guess(coefficients > tolerance * np.abs(coefficients).max(), coefficients)
 
 
-OF_THE_SEED: dict[str, Attack] = {
+OF_THE_REPORT: dict[str, Attack] = {
     "random 3": at_random(3),
     "random 4": at_random(4),
     "higher score": higher_score,

@@ -1,6 +1,6 @@
-"""What a reward tells of a search: FOLtR-ES against the adversary of seed 001, section 4, who
-knows both queries, their documents and labels, the click model and, by the seed in the message,
-both lists."""
+"""What a reward tells of a search: FOLtR-ES against the adversary of Kharitonov (WSDM 2019),
+section 4, who knows both queries, their documents and labels, the click model and, by the seed in
+the message, both lists."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Enumerated:
 
 
 def worst_pair(learner: ES, users: ClickModel, grades: int, p: float) -> Enumerated:
-    """Over all pairs of lists, exactly (seed 001, Table 2: lists of five).
+    """Over all pairs of lists, exactly (Kharitonov, WSDM 2019, Table 2: lists of five).
 
     The first click's rank depends on each grade only through its click probability, and linearly:
     only the likeliest and the least likely grades need to be looked at. Other objectives take

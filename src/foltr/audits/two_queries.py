@@ -1,5 +1,5 @@
-"""Which of two queries was searched? The adversary of seed 001, section 4, against messages of
-FOLtR-ES."""
+"""Which of two queries was searched? The adversary of Kharitonov (WSDM 2019), section 4,
+against messages of FOLtR-ES."""
 
 from __future__ import annotations
 

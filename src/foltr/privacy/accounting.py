@@ -13,7 +13,7 @@ Write P and Q for what is seen with one client's data and with any other in its 
   D_a + ln(1 - 1/a) - ln(a delta) / (a - 1) (Canonne, Kamath & Steinke, NeurIPS 2020), at the best
   a.
 
-Two facts on noise that is drawn for each coordinate by itself, which the seeds do not state:
+Two facts on noise that is drawn for each coordinate by itself, which the papers do not state:
 
 - Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the worst
   case. (The tests between P and Q of a log-concave location family are thresholds, so moving by c1

@@ -1,5 +1,5 @@
 """FOLtR-ES: evolution strategies whose message is a seed and one or two numbers (Kharitonov, WSDM
-2019; seed 001)."""
+2019)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class ES:
     can be told at random (RandomizedReward): k + 1 of them, but 2^k for `dcg`, unless `levels`
     rounds rewards to so many evenly spaced ones.
 
-    `entropy='shared'` repeats published figures: the published client draws v, and then queries
-    and clicks, from one generator with one seed, so that luck and perturbation go together. A
-    message then tells the user's luck."""
+    `entropy='shared'` repeats published figures. The published client has two generators, one for
+    v and one for queries and clicks, and starts both from the seed of the message: luck and
+    perturbation go together, and a message tells the user's luck."""
 
     sigma: float = 0.01
     sessions: int = 4

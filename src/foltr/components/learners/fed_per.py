@@ -1,5 +1,5 @@
 """Federated learning with personalisation layers (Arivazhagan, Aggarwal, Singh & Choudhary 2019,
-arXiv:1912.00818; in federated ranking: thesis 4.5)."""
+arXiv:1912.00818; in federated ranking: thesis 4.3.3 and 4.4.3)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class GammaShares(Untouched):
 
     The learner keeps its weights in an L2 ball: of radius sensitivity / 2 (clip='half', the
     thesis: two clients then differ by at most the sensitivity) or of radius sensitivity
-    (clip='full', seed 004 and the published code).
+    (clip='full', Pham 2022 and the published code).
 
     What that guarantees is less than epsilon says. A single message is nearly bare, so the server
     must see only the sum: use it with SecureSum. The scale fits an L1 distance, which is up to
