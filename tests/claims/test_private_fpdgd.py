@@ -57,7 +57,8 @@ def test_fpdgd_beside_foltr_es_at_equal_interactions(runs, kind):
     assert abs(fpdgd - es["independent"]) < 0.015
 
     def online(**fields):
-        return np.mean([run.final["online"] for run in runs.where(**{"users.kind": kind, **fields})])
+        chosen = runs.where(**{"users.kind": kind, **fields})
+        return np.mean([run.final["online"] for run in chosen])
 
     ahead = online(**{"learner.entropy": "independent", "privacy.p": 0.9}) / online(
         clients=1000, **{"privacy.epsilon": 1.2}
