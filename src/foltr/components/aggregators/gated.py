@@ -1,5 +1,5 @@
-"""An answer to the question that the thesis leaves open (5.7): a defence that costs next to nothing
-while nobody attacks and clients are alike."""
+"""An answer to the question that the thesis leaves open (5.7): a defence that costs next to
+nothing while nobody attacks and clients are alike."""
 
 from __future__ import annotations
 
