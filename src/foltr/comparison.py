@@ -16,8 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from foltr.cli.sweep_command import SweepPanel
-from foltr.core import require
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.report import tables
 from foltr.report.matrix import MEASURES, Matrix, matrix

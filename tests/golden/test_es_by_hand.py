@@ -109,7 +109,7 @@ def test_rewards(objective, clicks, reward):
     es = ES(k=5, objective=objective)
     values, coded = es.reward_values()
     assert values[coded[es.code(np.array(clicks, bool))]] == pytest.approx(reward)
-    assert es.rewards == (32 if objective == "dcg" else 6)
+    assert es.reward_levels == (32 if objective == "dcg" else 6)
 
 
 def test_levels_are_evenly_spaced_and_the_nearest_is_taken():

@@ -4,11 +4,11 @@ papers' steps written out plainly."""
 import numpy as np
 import pytest
 
+from asking import client_step
 from foltr.components.unlearners.fed_eraser import FedEraser, calibrated
 from foltr.components.unlearners.fed_remove import FedRemove
 from foltr.components.unlearners.gradient_ascent import GradientAscent, in_ball, reference
 from foltr.experiment import Experiment
-from foltr.federation import client_step
 from foltr.runs.run import Run
 from foltr.runs.unlearn import costs, luck_of, with_sessions
 from foltr.seeds import stream

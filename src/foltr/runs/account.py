@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 
-from foltr.core import require
+from foltr.compatibility import setting_of
+from foltr.errors import require
+from foltr.events import Conditions
 from foltr.experiment import Experiment
 from foltr.federation import participants
-from foltr.compatibility import setting_of
 from foltr.privacy.accounting import described
-from foltr.events import Conditions
 from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
 from foltr.simulation.malicious import Malicious
@@ -46,10 +46,11 @@ def ledger_of(
     the malicious ones. `exposure` stands for experiments that differ in their draws."""
     params, users = e.ranker.init(features, stream(0)), stream(0, "users")
     d, found = len(params), exposure or exposure_of(e)
-    shared = e.learner.luck(users, stream(0, "own")) is not users
+    shared = e.learner.user_draws(users, stream(0, "own")) is not users
     withstands, setting = (
-        None if e.channel is None else e.channel.withstands(e.cohort)
-    ), setting_of(e, d)
+        (None if e.channel is None else e.channel.withstands(e.cohort)),
+        setting_of(e, d),
+    )
     if withstands is not None and any(
         event.seen != "message" for event in described(e.privacy, setting)
     ):
@@ -70,7 +71,7 @@ def ledger_of(
         withstands=withstands,
         seed_is_shared=shared,
         remembers=len(e.device_learner.remembered(e.ranker, params)) > 0,
-        separate=getattr(e.learner, "separate_searches", False),
+        separate=e.learner.separate_searches,
         colluding=colluding,
         malicious=found.malicious,
         overheard=e.attack is not None and e.attack.overhears,

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Ranker
-from foltr.runs.unlearn import own_ndcg
-from foltr.simulation.departures import groups_of, remaining_of
-from foltr.runs.result import Result
-from foltr.ranking import scored
-from foltr.world.population import Population
 from foltr.cohorts import cosine
-
-if TYPE_CHECKING:
-    from foltr.runs.run import Run
+from foltr.core import Array, Ranker
+from foltr.ranking import scored
+from foltr.runs.context import Context
+from foltr.runs.result import Result
+from foltr.runs.unlearn import own_ndcg
+from foltr.world.population import Population
 
 FEWEST = 3  # retrainings that tell how far luck goes
 
@@ -111,8 +108,9 @@ class Theirs:
             return None
         without = self.docs.copy()
         without[:, self.own] = 0.0
-        scores, less = self._scores(ranker, params, self.docs), self._scores(
-            ranker, params, without
+        scores, less = (
+            self._scores(ranker, params, self.docs),
+            self._scores(ranker, params, without),
         )
         spread = float(np.sqrt(np.square(self._centred(scores)[0]).mean()))
         return float((scores - less)[marked].mean()) / spread if spread > 0.0 else 0.0
@@ -132,12 +130,12 @@ class Theirs:
 
 
 def compared(
-    run: Run, before: Result, after: Result, retrained: Sequence[Result]
+    run: Context, before: Result, after: Result, retrained: Sequence[Result]
 ) -> dict[str, Any]:
     """All that can be said of an unlearned ranker beside the one before and retrained ones:
     distances are to the first of those."""
-    e, clients, goal = run.experiment, np.array(groups_of(run.experiment)[-1]), retrained[0].params
-    theirs = Theirs.of(run.population, clients, remaining_of(e))
+    e, clients, goal = run.experiment, run.experiment.departures.last, retrained[0].params
+    theirs = Theirs.of(run.population, clients, e.departures.remaining)
     rankers = {
         "before": before,
         "after": after,

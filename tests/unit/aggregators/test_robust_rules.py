@@ -309,7 +309,7 @@ def test_a_rule_inside_a_rule_is_a_spec():
     )
     rule = aggregators.build(spec)
     assert rule.rule.rule == CenteredClipping(radius=2.0) and aggregators.build(repr(rule)) == rule
-    assert not rule.keeps_agreement and rule.trusted == 0 and rule.looks_at == "rows"
+    assert not rule.keeps_agreement and rule.trusted_queries == 0 and rule.looks_at == "rows"
     c = cohort(normals(9, 4))
     _, memory = rule(c, rule.init(4), stream(0))
     assert memory[0].shape == (4,) and memory[0].any()

@@ -19,7 +19,6 @@ from foltr.runs.forgetting import Theirs
 from foltr.runs.lock import Busy, Claim
 from foltr.runs.run import Run
 from foltr.runs.unlearn import history_of, interval, luck_of, with_sessions
-from foltr.simulation.departures import base_of
 from foltr.sweeps.file import read_sweep
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
@@ -324,7 +323,7 @@ def test_killed_for_good_and_resumed(tmp_path):
             process.kill()
             process.wait()
     assert bits(e.run(tmp_path)) == bits(e.run())
-    left = Run(base_of(e), tmp_path, 1)
+    left = Run(e.base, tmp_path, 1)
     kept = history_of(left, left.result())
     assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(
         axis=2
