@@ -196,7 +196,7 @@ def test_a_learner_knows_how_often_it_learns(thing):
     kept = thing.remembered(ranker, params)
     assert kept.ndim == 1 and thing.personal(params, kept).shape == params.shape
     users, own = stream(1, "users"), stream(1, "own")
-    assert thing.luck(users, own) is users  # what is published otherwise must be asked for
+    assert thing.user_draws(users, own) is users  # what is published otherwise must be asked for
 
 
 @each(privatizers)

@@ -87,7 +87,7 @@ def test_little_is_enough_says_where_it_is_void():
         and own.fits(10, 3) == ()
     )
     assert "-0.14" in both.fits(10, 1)[0]
-    with pytest.raises(ValueError, match="6 malicious clients of 10: at most 5"):
+    with pytest.raises(ValueError, match="6 malicious clients of 10: take at most 5"):
         own.fits(10, 6)
     assert LittleIsEnough(z=1.0).fits(10, 6) == ()
     np.testing.assert_array_equal(

@@ -8,7 +8,7 @@ import pytest
 
 import foltr
 from foltr.errors import Mistake
-from foltr.kinds import ChangesMessages, Forgets, Memoryless, Remembering
+from foltr.kinds import ChangesMessages, Forgets, Memoryless, PartitionDefaults, Remembering
 from foltr.runs.setup import population_of
 from foltr.spec import FAMILIES, aggregators, attacks, partitions, unlearners
 from foltr.world.population import iid
@@ -154,13 +154,10 @@ def test_tables_that_a_kernel_could_not_trust(which):
     (change, says), data = TABLES[which], SMALL.data.load("train")
 
     @dataclass(frozen=True)
-    class Wrong:
+    class Wrong(PartitionDefaults):
         def population(self, data, users, clients, sessions, seed):
             p = iid(data, users, clients, sessions)
             return replace(p, **{name: of(p) for name, of in change.items()})
-
-        def most_sessions(self, sessions):
-            return sessions
 
     with pytest.raises(Mistake, match=says):
         population_of(replace(SMALL, partition=made(partitions, Wrong)), data)

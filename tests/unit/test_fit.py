@@ -253,7 +253,7 @@ def test_events_that_nobody_knows_are_refused(wrong_ones, how):
 
 @pytest.mark.parametrize(
     "how, why",
-    [("often", "twice"), ("many", "one of 1000 rewards, and declared 3"), ("range", "reward 7")],
+    [("often", "twice"), ("many", "one of 1000 rewards, declared 3"), ("range", "reward 7")],
 )
 def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
     e = Experiment(**SMALL, learner=f"Twice(how={how!r})", privacy="RandomizedReward(p=0.6)")

@@ -45,7 +45,8 @@ class Corrected:
         given = f"{self.name} sends {updates.shape} instead of {sent.updates.shape}"
         require(updates.shape == sent.updates.shape, given)
         require(
-            bool(np.isfinite(updates).all()), f"round {t}: {self.name} sends what is not finite"
+            bool(np.isfinite(updates).all()),
+            f"round {t}: {self.name} sends numbers that are not finite",
         )
         return sent.sending(updates.astype(np.float32, copy=False))
 

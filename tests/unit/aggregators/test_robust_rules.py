@@ -152,7 +152,10 @@ def test_fltrust_is_no_longer_than_the_servers_own_update(loud):
 
 
 def test_fltrust_needs_somebody_to_trust():
-    assert FLTrust(queries=7).trusted == 7 and NNM(rule=FLTrust(queries=3)).trusted == 3
+    assert (
+        FLTrust(queries=7).trusted_queries == 7
+        and NNM(rule=FLTrust(queries=3)).trusted_queries == 3
+    )
     with pytest.raises(Mistake, match="server trusts"):
         direction_of(FLTrust(), cohort(normals(4, 3)))
 

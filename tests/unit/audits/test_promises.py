@@ -491,5 +491,6 @@ def test_an_epsilon_is_never_told_smaller(epsilon, told):
 
 
 def test_every_privatizer_that_acts_on_the_server_is_called_with_the_mean():
-    assert Gaussian(1.0, 1.0, "server").by_server and not Gaussian(1.0, 1.0).by_server
-    assert not any(cls.by_server is True for cls in privatizers.members().values())
+    assert Gaussian(1.0, 1.0, "server").adds_noise_on_server
+    assert not Gaussian(1.0, 1.0).adds_noise_on_server
+    assert not any(cls.adds_noise_on_server is True for cls in privatizers.members().values())
