@@ -1,7 +1,7 @@
-"""Seed 004, Table 4 in kind, on real data: what one message of FPDGD gives away, and what noise
+"""Pham (2022), Table 4 in kind, on real data: what one message of FPDGD gives away, and what noise
 that holds, or a secure sum, leaves of it. Heavy: `pytest -m claims -s`, with FOLTR_DATA set.
 
-The seed has MQ2007 and MSLR-WEB10K; here are MQ2008 (five folds) and a sample of MSLR. Its rows
+The report has MQ2007 and MSLR-WEB10K; here are MQ2008 (five folds) and a sample of MSLR. Its rows
 between "random" and least squares compare documents in different orders, and cannot be met."""
 
 import numpy as np
@@ -26,10 +26,10 @@ KINDS = ("perfect", "navigational", "informational")
 PUBLISHED = {
     "MQ2008": (0.88, 0.80, 0.93),
     "MSLR": (0.88, 0.75, 0.94),
-}  # least squares, perfect clicks, the seed's data
+}  # least squares, perfect clicks, on MQ2007 and on MSLR-WEB10K
 GAMMA = "GammaShares(epsilon=1.2, sensitivity=3.0, clip='full')"
 LAPLACE = "Laplace(epsilon=1.2, clip=1.0)"
-OF_THE_SEED = (
+OF_THE_REPORT = (
     "random 3",
     "random 4",
     "higher score",
@@ -40,7 +40,7 @@ SUMS = tuple(map(summed, (2, 5, 10, 100)))
 
 
 def experiments(name, pairs, privacy):
-    """The seed's Table 2; trained under perfect clicks with the same privatizer."""
+    """Pham's Table 2; trained under perfect clicks with the same privatizer."""
     common = {
         "users": "Cascade(kind='perfect')",
         "clients": 1000,
@@ -105,7 +105,7 @@ def attacked(means, kind, attack, view=None):
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_least_squares_is_near_print_and_far_above_the_seeds_other_attacks(tables, name):
+def test_least_squares_is_near_print_and_far_above_the_reports_other_attacks(tables, name):
     means = tables(name, "shown", GAMMA)
     for value, published in zip(
         attacked(means, "perfect", "least squares"), PUBLISHED[name], strict=False
@@ -114,7 +114,7 @@ def test_least_squares_is_near_print_and_far_above_the_seeds_other_attacks(table
     for kind in KINDS:
         ours = attacked(means, kind, "least squares")[0]
         assert ours > 0.8
-        assert all(ours > attacked(means, kind, other)[0] + 0.08 for other in OF_THE_SEED)
+        assert all(ours > attacked(means, kind, other)[0] + 0.08 for other in OF_THE_REPORT)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

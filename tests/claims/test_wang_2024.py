@@ -1,5 +1,5 @@
-"""Table 3 of seed 003 (Wang, Liu & Zuccon, ECIR 2024; thesis, Table 6.2) in kind, on MQ2008, from
-the file in reproduce/: one of ten clients sends -2 times its local model, and is unlearned."""
+"""Table 3 of Wang, Liu & Zuccon (ECIR 2024; thesis, Table 6.2) in kind, on MQ2008, from the file
+in reproduce/: one of ten clients sends -2 times its local model, and is unlearned."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SESSIONS, STORED = (4, 3, 2, 1), (5, 10, 20)
 
 @pytest.fixture(scope="module")
 def runs(made):
-    return made("seed003-table3")
+    return made("wang-2024-table3")
 
 
 @pytest.fixture(scope="module")
