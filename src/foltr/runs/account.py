@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 
+from foltr.compatibility import setting_of
 from foltr.core import require
+from foltr.events import Conditions
 from foltr.experiment import Experiment
 from foltr.federation import participants
-from foltr.compatibility import setting_of
 from foltr.privacy.accounting import described
-from foltr.events import Conditions
 from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
 from foltr.simulation.malicious import Malicious
@@ -48,8 +48,9 @@ def ledger_of(
     d, found = len(params), exposure or exposure_of(e)
     shared = e.learner.luck(users, stream(0, "own")) is not users
     withstands, setting = (
-        None if e.channel is None else e.channel.withstands(e.cohort)
-    ), setting_of(e, d)
+        (None if e.channel is None else e.channel.withstands(e.cohort)),
+        setting_of(e, d),
+    )
     if withstands is not None and any(
         event.seen != "message" for event in described(e.privacy, setting)
     ):

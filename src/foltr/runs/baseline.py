@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foltr.core import Array, require
-from foltr.world.dataset import Dataset
-from foltr.runs.result import Result, known
 from foltr.runs.folder import Metrics
+from foltr.runs.result import Result, known
+from foltr.world.dataset import Dataset
 from foltr.world.protocols import Baseline, Ranked
 
 if TYPE_CHECKING:

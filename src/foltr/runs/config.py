@@ -12,9 +12,8 @@ from typing import Any
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
-from foltr.spec import coerce, hints_of
 from foltr.runs.user_files import files_behind, use_given
-from foltr.spec import check_extent
+from foltr.spec import check_extent, coerce, hints_of
 
 
 def written(experiment: Experiment) -> str:
@@ -98,8 +97,9 @@ def experiment(values: dict[str, Any]) -> Experiment:
                         " keep one"
                     )
             here[last] = value
-    defaults, hints = {field.name: field.default for field in fields(Experiment)}, hints_of(
-        Experiment
+    defaults, hints = (
+        {field.name: field.default for field in fields(Experiment)},
+        hints_of(Experiment),
     )
     for name, table in inner.items():
         if name not in defaults:

@@ -30,9 +30,9 @@ import numpy as np
 from foltr.core import Array, Cohort, Observed
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.federation import State
+from foltr.spec import check_extent
 from foltr.system.files import content_of, is_plain_name, regular, text_of, told, write_whole
 from foltr.system.table import Tidy
-from foltr.spec import check_extent
 
 # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 RESULTS = 1

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from foltr.cohorts import cosine
 from foltr.core import Array, Ranker
+from foltr.ranking import scored
+from foltr.runs.result import Result
 from foltr.runs.unlearn import own_ndcg
 from foltr.simulation.departures import groups_of, remaining_of
-from foltr.runs.result import Result
-from foltr.ranking import scored
 from foltr.world.population import Population
-from foltr.cohorts import cosine
 
 if TYPE_CHECKING:
     from foltr.runs.run import Run
@@ -111,8 +111,9 @@ class Theirs:
             return None
         without = self.docs.copy()
         without[:, self.own] = 0.0
-        scores, less = self._scores(ranker, params, self.docs), self._scores(
-            ranker, params, without
+        scores, less = (
+            self._scores(ranker, params, self.docs),
+            self._scores(ranker, params, without),
         )
         spread = float(np.sqrt(np.square(self._centred(scores)[0]).mean()))
         return float((scores - less)[marked].mean()) / spread if spread > 0.0 else 0.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 
-from foltr.world.dataset import Dataset
 from foltr.experiment import Experiment
 from foltr.runs.folder import RESULTS
 from foltr.runs.user_files import classes_behind, sources_behind
+from foltr.world.dataset import Dataset
 
 
 def identity(e: Experiment, train: Dataset, test: Dataset) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import require
-from foltr.world.dataset import Dataset
-from foltr.experiment import Experiment
 from foltr.compatibility import remarks
 from foltr.components.learners.es import ES
 from foltr.components.optimizers.sgd import SGD
-from foltr.world.population import Population
+from foltr.core import require
+from foltr.experiment import Experiment
 from foltr.runs.setup import population_of
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population
 
 
 def people_of(e: Experiment, train: Dataset, test: Dataset) -> Population:

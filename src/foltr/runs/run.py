@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from foltr.runs.lock import Claim
 from foltr.core import Array
-from foltr.world.dataset import Dataset
-from foltr.system.environment import environment
 from foltr.errors import Mistake
-from foltr.simulation.evaluation import Evaluator
 from foltr.experiment import Experiment
-from foltr.runs.unlearn import forget, took_part
-from foltr.world.history import History
+from foltr.metrics import DEPTH, online_performance
+from foltr.runs.account import ledger_of
+from foltr.runs.baseline import level
+from foltr.runs.config import written
+from foltr.runs.folder import RESULTS, Folder, Metrics
 from foltr.runs.identity import folder_name, identity, revisions
 from foltr.runs.interruptions import Interruptions
-from foltr.runs.train import learn
-from foltr.simulation.departures import base_of
-from foltr.runs.baseline import level
+from foltr.runs.lock import Claim
 from foltr.runs.preflight import notes_of, people_of
-from foltr.metrics import DEPTH, online_performance
 from foltr.runs.result import Progress, Result, known
-from foltr.runs.account import ledger_of
-from foltr.runs.folder import RESULTS, Folder, Metrics
-from foltr.system.threads import Threads
-from foltr.runs.config import written
+from foltr.runs.train import learn
+from foltr.runs.unlearn import forget, took_part
 from foltr.runs.user_files import sources_behind
+from foltr.simulation.departures import base_of
+from foltr.simulation.evaluation import Evaluator
+from foltr.system.environment import environment
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.history import History
 
 
 class Run:

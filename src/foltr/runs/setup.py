@@ -4,24 +4,22 @@ of messages."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from foltr.components.aggregators.mean import Mean
-from foltr.core import Array, Cohort, require
-from foltr.world.dataset import Dataset
+from foltr.components.learners._personal import Residual
+from foltr.core import Array, require
 from foltr.engines.debug import Debug
-from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate, nobody
-from foltr.components.learners._personal import Residual
-from foltr.seeds import Stream, stream
-from foltr.world.population import HOSTS, Population, with_deceit, with_host
-from foltr.system.threads import Threads
+from foltr.seeds import stream
 from foltr.simulation.malicious import Attacked, Malicious
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population, with_deceit, with_host
 
 
 def population_of(e: Experiment, data: Dataset) -> Population:
@@ -82,12 +80,15 @@ def engine_of(
     """`seed` is that of the rounds' luck, if not the experiment's own."""
     kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
     memory = np.tile(kept, (len(p.first), 1))  # (clients, numbers kept on each device)
-    malicious, parts = malicious_of(e), (
-        e.device_learner,
-        e.ranker,
-        p,
-        e.seed if seed is None else seed,
-        memory,
+    malicious, parts = (
+        malicious_of(e),
+        (
+            e.device_learner,
+            e.ranker,
+            p,
+            e.seed if seed is None else seed,
+            memory,
+        ),
     )
     if kind == "debug":
         return Debug(*parts, privacy=e.privacy, malicious=malicious)

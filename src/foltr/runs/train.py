@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foltr.runs.lock import Claim
+from foltr.components.partitions.iid import IID
 from foltr.core import Array, Cohort, Observed
 from foltr.federation import Delivery, Server, State, federate, participants
-from foltr.world.history import History
-from foltr.runs.interruptions import Interruptions
-from foltr.runs.result import Progress, Result, known
-from foltr.components.partitions.iid import IID
 from foltr.runs.account import ledger_of
 from foltr.runs.folder import Metrics
-from foltr.seeds import stream
+from foltr.runs.interruptions import Interruptions
+from foltr.runs.lock import Claim
+from foltr.runs.result import Progress, Result, known
 from foltr.runs.setup import delivery_of, engine_of, warmed
+from foltr.seeds import stream
+from foltr.world.history import History
 
 if TYPE_CHECKING:
     from foltr.runs.run import Run

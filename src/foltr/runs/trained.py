@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from foltr.core import Array, Ranker, require
-from foltr.world.dataset import Dataset
 from foltr.errors import Mistake
-from foltr.system.files import write_whole
 from foltr.ranking import best_first
 from foltr.seeds import stream
 from foltr.spec import coerce, rankers
+from foltr.system.files import write_whole
+from foltr.world.dataset import Dataset
 
 FORMAT = 1
 

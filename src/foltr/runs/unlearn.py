@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foltr.runs.lock import Claim
 from foltr.core import Array, Cohort, Memory, Optimizer, require
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Rewrite, Server, cohort_size, participants
-from foltr.world.history import History
-from foltr.runs.interruptions import Interruptions
-from foltr.runs.train import Stage, concluded, follow, mean_known
-from foltr.simulation.departures import groups_of, remaining_of
-from foltr.runs.result import Result
 from foltr.runs.account import ledger_of
-from foltr.seeds import Stream, key, stream
-from foltr.world.population import Population
+from foltr.runs.interruptions import Interruptions
+from foltr.runs.lock import Claim
+from foltr.runs.result import Result
 from foltr.runs.setup import delivery_of, engine_of, warmed
+from foltr.runs.train import Stage, concluded, follow, mean_known
+from foltr.seeds import Stream, key, stream
+from foltr.simulation.departures import groups_of, remaining_of
+from foltr.world.history import History
+from foltr.world.population import Population
 from foltr.world.protocols import Past, Phase, Unlearner
 
 if TYPE_CHECKING:
