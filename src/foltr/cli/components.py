@@ -23,13 +23,14 @@ def list_components(
     """List all components by family."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     trusted_code(use).load(None, [])
     table = Table.grid(padding=(0, 2))
     for registry in families() if family is None else [family_of(family)]:
         table.add_row(f"[bold]{registry.folder}[/bold]", f"[dim]--{families()[registry]}[/dim]")
         for name, cls in registry.members().items():
-            table.add_row(f"  {name}", (cls.__doc__ or "").strip().split("\n")[0])
+            table.add_row(f"  {name}", Text(first_sentence(cls)))
     Console().print(table)
 
 
@@ -48,6 +49,13 @@ def show(
     print("\n".join(["fields:", *lines]) if lines else "no fields")
     about = inspect.getdoc(inspect.getmodule(cls))
     print(f"\n{about}" if about else "")
+
+
+def first_sentence(cls: type) -> str:
+    import re
+
+    text = " ".join((cls.__doc__ or "").split())
+    return re.split(r"(?<=\S\.) ", text, maxsplit=1)[0]  # not at the dot of a product
 
 
 def families() -> dict[Registry, str]:
