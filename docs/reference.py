@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -95,7 +97,14 @@ def components() -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Prose as prose, what is set in columns as it stands."""
-    for part in text.split("\n\n"):
-        columns = any("   " in line.strip() for line in part.splitlines())
-        yield f"```text\n{part}\n```\n" if columns else f"{_escaped(part)}\n"
+    """A docstring as Markdown: prose, indented lines as text blocks, `Fields` as a list."""
+    for part in filter(None, text.split("\n\n")):
+        lines = part.splitlines()
+        if lines[0] == "Fields":
+            fields = textwrap.dedent("\n".join(lines[1:]))
+            items = re.findall(r"^(\w+): (.*(?:\n .*)*)", fields, re.M)
+            yield "\n".join(f"- `{name}`: {_escaped(meaning)}" for name, meaning in items) + "\n"
+            continue
+        for indented, group in groupby(lines, key=lambda line: line.startswith("    ")):
+            block = "\n".join(group)
+            yield f"```text\n{block}\n```\n" if indented else f"{_escaped(block)}\n"

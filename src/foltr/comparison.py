@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foltr.core import require
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.report import tables
 from foltr.report.matrix import MEASURES, Matrix, matrix

@@ -23,9 +23,9 @@ from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
 from foltr.runs.folder import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
 from foltr.runs.identity import folders_with_runs, holds_run
-from foltr.spec import Ambiguous, check_extent, opened
+from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
-from foltr.system.files import text_of, write_whole
+from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
 
 

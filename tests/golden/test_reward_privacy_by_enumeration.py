@@ -64,7 +64,7 @@ def test_the_chances_of_a_reward_are_those_of_the_click_patterns(objective, kind
     gives it."""
     learner, lists = ES(k=4, objective=objective), np.array(list(product(range(3), repeat=4)))
     click, stop = click_tables(Cascade(kind), 3, 4)
-    expected = np.zeros((len(lists), learner.rewards))
+    expected = np.zeros((len(lists), learner.reward_levels))
     _, coded = learner.reward_values()
     for pattern in product((False, True), repeat=4):
         last = max((j for j in range(4) if pattern[j]), default=-1)

@@ -1,4 +1,4 @@
-"""An audit in a terminal."""
+"""The text of an audit for a terminal."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def promised(bound: Bound) -> str:
     if math.isinf(bound.epsilon):
         return "nothing is promised"
     but = f" with delta = {bound.delta:g}" if bound.delta else ""
-    best = 1.0 / (1.0 + math.exp(-bound.epsilon))  # of one client-round, whatever the attack
+    best = 1.0 / (1.0 + math.exp(-bound.epsilon))  # the best possible share of correct guesses
     sure = (
         f"; a guess between two is right {100 * best:.4g} % of the time at most"
         if not bound.delta

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.tools import Delta, Json, Out, Quiet, Threads, UseOnly, given_code
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 
 if TYPE_CHECKING:
     from foltr.audits.audit import Effort
@@ -69,7 +69,6 @@ def audit(
 
 
 def _check(delta: float, effort: Effort) -> None:
-    from foltr.core import require
     from foltr.runs.execution import checked_threads
 
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.tools import Delta, UseOnly, given_code
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
@@ -42,7 +42,6 @@ def privacy(
     loaded.
 
     Each run prints the same guarantee in its summary, and keeps it in result.json."""
-    from foltr.core import require
     from foltr.runs import config
     from foltr.sweeps.file import sweep_of
 
@@ -64,9 +63,9 @@ def splits(data: Source) -> tuple[Dataset, Dataset]:
 
 def checked_width(experiment: Experiment, data: tuple[Dataset, Dataset]) -> int:
     """The number of features, if the experiment can be run."""
-    from foltr.runs.preflight import people_of
+    from foltr.runs.preflight import checked_population
 
-    people_of(experiment, *data)
+    checked_population(experiment, *data)
     return data[0].width
 
 

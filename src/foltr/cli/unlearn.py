@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from foltr.cli.tools import Engine, Json, Quiet, Threads, UseOnly, given_code
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
@@ -76,12 +76,10 @@ def unlearn(
     from json import dumps
 
     from foltr.cli.progress import RunProgress
-    from foltr.core import require
     from foltr.runs import config
     from foltr.runs.execution import check_engine, checked_threads
     from foltr.runs.forgetting import compared
     from foltr.runs.run import Run
-    from foltr.simulation.departures import base_of
     from foltr.spec import brief, unlearners
     from foltr.system.files import write_whole
 
@@ -99,7 +97,7 @@ def unlearn(
             run = Run(e, place, threads, engine, watch, known=path.parent)
             return run, run.result()
 
-    first = Run(base_of(target), path.parent, threads)
+    first = Run(target.base, path.parent, threads)
     changed = (
         f"{path} is not the run that its config describes: its data, its components or foltr have"
         " changed. Run it again"
@@ -113,7 +111,7 @@ def unlearn(
     }
     retrained = [made(e, "retraining")[1] for e in retrainings_of(target, retrainings)]
     if retrained:
-        results |= compared(new, first.result(), after, retrained)
+        results |= compared(new.context, first.result(), after, retrained)
         assert after.folder is not None  # it was made in one
         write_whole(after.folder / REPORT, dumps(results, indent=1, allow_nan=False) + "\n")
     print(dumps(results, allow_nan=False) if json else "\n".join(summary(results, after)))
@@ -131,7 +129,6 @@ def leaving_clients(text: str) -> Leaving:
 def without(e: Experiment, group: Leaving, method: Any, path: Path) -> Experiment:
     """The experiment after one more group has left."""
     from foltr.components.unlearners.fed_eraser import FedEraser
-    from foltr.core import require
     from foltr.spec import brief
 
     if e.baseline is not None:
@@ -156,9 +153,8 @@ def retrainings_of(e: Experiment, count: int) -> list[Experiment]:
     """Retrainings without all clients that have left. Their random draws differ from those of the
     run and from each other."""
     from foltr.components.unlearners.retrain import Retrain
-    from foltr.simulation.departures import left_of
 
-    leaving = e.leaving if isinstance(e.leaving, str) else (tuple(left_of(e).tolist()),)
+    leaving = e.leaving if isinstance(e.leaving, str) else (tuple(e.departures.left.tolist()),)
     assert e.unlearning is not None
     draws = [draw for draw in range(count + 1) if draw != e.unlearning.luck][:count]
     return [replace(e, unlearning=Retrain(draw), leaving=leaving) for draw in draws]

@@ -8,7 +8,8 @@ from functools import reduce
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.metrics import GAMMA
 from foltr.report.study import Study
 from foltr.results import Recorded

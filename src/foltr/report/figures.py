@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 from foltr.report.curves import CURVES, CellCurve, curves, is_online
 from foltr.report.statistics import half_width
 from foltr.report.study import Study

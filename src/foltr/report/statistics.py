@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.seeds import stream
 
 LEVEL = 0.95  # of every interval

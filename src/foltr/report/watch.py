@@ -17,8 +17,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from foltr.core import require
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.report.following import Following
 from foltr.report.study import COLUMNS, PAIRS
 from foltr.results import Runs

@@ -14,7 +14,8 @@ from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
 from foltr.runs.identity import RUN_FILES, holds_run
 from foltr.runs.user_files import Code, files_behind
-from foltr.spec import check_extent, coerce, hints_of
+from foltr.spec import coerce, hints_of
+from foltr.system.files import check_extent
 
 
 def written(experiment: Experiment) -> str:

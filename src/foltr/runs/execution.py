@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foltr.core import require
+from foltr.errors import require
 from foltr.spec import coerce
 
 ENGINES = ("local", "debug")  # compiled kernels; plain definitions
