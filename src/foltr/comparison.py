@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foltr.cli.sweep_command import SweepPanel
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.report.matrix import Matrix, matrix
@@ -28,6 +27,7 @@ from foltr.results import Runs, fields_of, load_runs
 from foltr.runs import config
 from foltr.spec import opened
 from foltr.sweeps.file import Point
+from foltr.sweeps.panel import SweepPanel
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
 from foltr.system.files import write_whole

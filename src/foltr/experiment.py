@@ -21,7 +21,7 @@ from foltr.federation import cohort_size
 from foltr.metrics import Empty
 from foltr.simulation.departures import Departures, Groups
 from foltr.simulation.malicious import Malicious
-from foltr.spec import checked, coerce
+from foltr.spec import checked
 from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
@@ -171,9 +171,10 @@ class Experiment:
         that is named by the run's identity; a finished run is not repeated. `watch` is called
         after every round. `per_query` keeps the final ranker's measures on each held-out query in
         the folder."""
-        threads = coerce(threads, int, "threads")
-        require(threads >= 1, f"threads must be >= 1, got {threads}")
-        require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
+        from foltr.runs.execution import check_engine, checked_threads
+
+        threads = checked_threads(threads)
+        check_engine(engine)
         from foltr.runs.run import Run
 
         require(

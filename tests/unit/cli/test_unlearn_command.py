@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from foltr.cli.app import app
-from foltr.cli.unlearn_command import REPORT
+from foltr.cli.unlearn import REPORT
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
 
@@ -41,17 +41,20 @@ def test_a_new_ranker_and_a_report(trained):
     done = foltr("unlearn", trained, "--clients", "3", "--quiet")
     assert done.exit_code == 0, done.output
     for said in (
-        "client 3 unlearned by FedEraser(sessions=3), 4 of 5 remain",
+        "client 3 unlearned by FedEraser(sessions=3) (in ",
+        "); 4 of 5 clients remain",
         "retrained 3",
         "offline nDCG@10",
         "influence left",
-        "features of theirs alone",
-        "L2 to retrained 1",
+        "randomness explains ",
+        "% of the squared distance from before to retrained",
+        "effect of unique features",
+        "L2 distance to retrained 1",
         "cosine to retrained 1",
         "local steps",
         "messages to server",
         "bytes to server",
-        "norms: 20 bytes on a device, 100 in all",
+        "norms: 20 bytes per client, 100 in total",
     ):
         assert said in done.output
     assert contents(trained) == before
@@ -100,7 +103,7 @@ def test_others_leave_an_unlearned_run_in_turn(trained):
         second["runs"]["retrained 1"] == one.run(trained.parent).folder.name
     )  # without both, at once
     other = foltr("unlearn", told["run"], "--clients", 0, "--method", "FineTune()")
-    assert other.exit_code == 2 and "all groups leave in one way" in other.output
+    assert other.exit_code == 2 and "all groups must leave by one method" in other.output
     twice = foltr("unlearn", told["run"], "--clients", 3)
     assert twice.exit_code == 2 and "client 3 leaves twice" in twice.output
 
@@ -155,8 +158,8 @@ def test_a_training_of_fewer_sessions_than_usual(tmp_path):
         (("--clients", "5"), "there is no client 5: they are 0 .. 4"),
         (("--clients", "3,3"), "client 3 leaves twice"),
         (("--clients", "0,1,2,3,4"), "all 5 clients leave"),
-        (("--clients", "three"), "--clients wants numbers"),
-        (("--clients", ""), "--clients wants numbers"),
+        (("--clients", "three"), "--clients needs numbers"),
+        (("--clients", ""), "--clients needs numbers"),
         (("--clients", "malicious"), "needs an attack"),
         (("--clients", "3", "--method", "FedEraser(sessions=9)"), "more than training's 4"),
         (("--clients", "3", "--method", "FedErazer()"), "did you mean 'FedEraser'"),
@@ -208,7 +211,7 @@ def test_what_is_no_finished_run(trained, tmp_path):
 def test_a_run_of_another_name_is_not_taken_for_the_one_that_it_was(trained):
     moved = trained.rename(trained.with_name("mine"))
     done = foltr("unlearn", moved, "--clients", 3)
-    assert done.exit_code == 2 and "is not the run that its config says" in done.output
+    assert done.exit_code == 2 and "is not the run that its config describes" in done.output
     assert [path.name for path in moved.parent.iterdir()] == ["mine"]
 
 

@@ -1,33 +1,21 @@
-"""`foltr privacy`: the ledger of a file before anything is run; and the block of it on a report's
-page."""
+"""`foltr privacy`: the guarantee of a file before anything is run."""
 
 import re
 
 import pytest
-import typer
-from made_ledgers import recorded
 from typer.testing import CliRunner
 
-from foltr.cli import tools as cli_tools
-from foltr.cli.privacy import privacy
-from foltr.components.privatizers.gamma_shares import GammaShares
-from foltr.components.privatizers.laplace import Laplace
+from foltr.cli.app import app
 from foltr.errors import Mistake
-from foltr.report.chapters.contents import blocks
-from foltr.report.chapters.privacy import privacy_guarantees, privacy_remarks
-from foltr.results import Runs
 from foltr.runs import config
 
 SMALL = 'data = "Synthetic(queries=20)"\nrounds = 50\n'
-
-app = typer.Typer()
-app.command()(cli_tools.told(privacy))
 
 
 def told(tmp_path, text, *options):
     file = tmp_path / "e.toml"
     file.write_text(text)
-    done = CliRunner().invoke(app, [str(file), *options])
+    done = CliRunner().invoke(app, ["privacy", str(file), *options])
     return done.exit_code, done.output
 
 
@@ -141,57 +129,5 @@ def test_what_is_illegal_is_refused(tmp_path, text, why):
 
 
 def test_a_missing_file_is_told(tmp_path):
-    done = CliRunner().invoke(app, [str(tmp_path / "not.toml")])
+    done = CliRunner().invoke(app, ["privacy", str(tmp_path / "not.toml")])
     assert done.exit_code == 2 and "cannot read" in done.output
-
-
-# ---- the block of a page
-
-
-def test_a_page_tells_what_its_runs_guarantee():
-    runs = [
-        recorded(GammaShares(1.2, 3.0)),
-        recorded(GammaShares(1.2, 3.0)),
-        recorded(Laplace(1.0, 0.1)),
-        recorded(None),
-    ]
-    found = privacy_guarantees(Runs(tuple(runs)))
-    assert found.rows[0] == (
-        "privatizer",
-        "observer",
-        "epsilon of each protected unit",
-        "assumes",
-        "runs",
-    )
-    shares = "GammaShares(epsilon=1.2, sensitivity=3.0)"
-    nothing = "one client-round: no limit; one client, 100 rounds: no limit"
-    assert (shares, "the server", nothing, "-", "2 of 4") in found.rows
-    told = "one client-round: 5.84 (delta 1e-05); one client, 100 rounds: 128 (delta 1e-05)"
-    assert (
-        shares,
-        "who sees only models",
-        told,
-        "the server, for the sum",
-        "2 of 4",
-    ) in found.rows
-    assert ("none", "the server", nothing, "-", "1 of 4") in found.rows
-    said = privacy_remarks(Runs(tuple(runs)))
-    assert any("nearly bare" in remark for _, remark in said.rows) and len(set(said.rows)) == len(
-        said.rows
-    )
-
-
-def test_a_page_of_runs_without_privatizers_says_that_in_a_sentence():
-    found = privacy_guarantees(Runs((recorded(None),)))
-    assert "nothing is guaranteed" in found.text and not found.rows
-    assert privacy_remarks(Runs((recorded(None),))) is None
-
-
-@pytest.mark.parametrize(
-    "damaged", [None, "text", {}, {"views": None}, {"views": [{}]}, {"views": [3]}, []]
-)
-def test_runs_that_recorded_no_ledger_or_another_are_passed_over(damaged):
-    run = recorded(None)
-    run.final["privacy"] = damaged
-    assert privacy_guarantees(Runs((run,))) is None
-    blocks(Runs((run,)))

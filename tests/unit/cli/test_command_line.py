@@ -8,11 +8,16 @@ import subprocess
 import sys
 import time
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from foltr import cli
+from foltr.cli.app import COMMANDS, app
+from foltr.cli.components import families, family_of
 from foltr.experiment import Experiment
-from foltr.spec import brief
+from foltr.spec import FAMILIES, brief
 
 SMALL = [
     "--data",
@@ -45,16 +50,25 @@ def refused(*words, cwd, env=None):
     return done.stderr
 
 
+HEAVY = ("numba", "scipy", "numpy", "sklearn", "rich.table", "foltr.core", "foltr.experiment")
+
+
 def test_help_is_instant(tmp_path):
-    code = (
-        "import sys, foltr.cli.app\nprint([m for m in ('numba', 'scipy', 'numpy', 'sklearn') if m"
-        " in sys.modules])"
-    )
+    code = f"import sys, foltr.cli.app\nprint([m for m in {HEAVY} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert "learning to rank" in foltr("--help", cwd=tmp_path).stdout
-    for command in ("run", "demo", "list", "show", "data"):
-        assert foltr(command, "--help", cwd=tmp_path).returncode == 0
+    for command in (*COMMANDS, "data"):
+        assert "Usage" in CliRunner().invoke(app, [command, "--help"]).stdout
+
+
+def test_each_command_is_a_module_of_its_own():
+    modules = {file.stem for file in Path(cli.__file__).parent.glob("*.py")}
+    shared = {"__init__", "app", "tools", "progress", "chart"}
+    homes = {"list": "components", "show": "components", "watch": "report"}
+    assert modules - shared == {homes.get(name, name) for name in (*COMMANDS, "data")}
+    for name, command in COMMANDS.items():
+        assert command.__module__ == f"foltr.cli.{homes.get(name, name)}"
 
 
 def test_help_tells_the_defaults(tmp_path):
@@ -118,7 +132,8 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
         '  """A rule from elsewhere."""\n\n    def combine(self, cohort):\n        return'
         " cohort.updates.mean(axis=0, dtype=float)\n"
     )
-    installed = {"PYTHONPATH": str(package)}
+    before = os.environ.get("PYTHONPATH", "")
+    installed = {"PYTHONPATH": os.pathsep.join(filter(None, [str(package), before]))}
     assert (
         "A rule from elsewhere."
         in foltr("list", "aggregators", cwd=tmp_path, env=installed).stdout
@@ -157,7 +172,8 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
             "steps are too large",
         ),
         (["show", "Maen"], "did you mean 'Mean'"),
-        (["list", "ranker"], "did you mean 'rankers'"),
+        (["list", "rnkers"], "did you mean 'rankers'"),
+        (["list", "optimiser"], "did you mean 'optimizer'"),
         (["data", "info", "MQ208"], "did you mean 'MQ2008'"),
         (["data", "add", "MQ2008", "nowhere"], "nowhere"),
     ],
@@ -194,17 +210,56 @@ def test_a_sweep_with_values_of_any_kind_is_told(tmp_path):
     (tmp_path / "e.toml").write_text("[sweep]\nclients = [1, 2]\n")
     for given, message in (
         ("learner.lr=b'1'", "PDGD.lr: expected float, got b'1'"),
-        ("learner.lr={1: 2}", "learner.lr: fields have names, got {1: 2}"),
+        ("learner.lr={1: 2}", "learner.lr: names of fields must be text, got {1: 2}"),
         (
             f"clients=0x{'f' * 5000}",
-            "clients has one value (an int that is too long to show) and a list",
+            "clients has both one value (an int that is too long to show) and a list of values",
         ),
     ):
         assert message in refused("sweep", "e.toml", "--dry-run", "--set", given, cwd=tmp_path)
     twice = ["--set", "learner.lr=1", "--set", "learner.lr.x=2"]
-    assert "lr is given as a whole (1) and by a field" in refused(
+    assert "lr is given both as a whole (1) and field by field" in refused(
         "sweep", "e.toml", "--dry-run", *twice, cwd=tmp_path
     )
+
+
+def test_a_truth_value_is_written_alike_everywhere(tmp_path):
+    file, out = tmp_path / "e.toml", tmp_path / "runs"
+    file.write_text("attack = 'LittleIsEnough()'\n[sweep]\nmalicious = [1, 2]\n")
+
+    def call(*words):
+        return CliRunner().invoke(app, [*map(str, words)])
+
+    for value in ("true", "True", "false"):
+        done = call("sweep", file, "--dry-run", "--set", f"roaming={value}")
+        assert done.exit_code == 0 and "2 experiments" in done.stdout, done.output
+    wrong = call("sweep", file, "--dry-run", "--set", "roaming=ture")
+    assert wrong.exit_code == 2 and "roaming: expected bool, got 'ture'" in wrong.output
+    words = [*SMALL, "--attack", "LittleIsEnough()", "--malicious", "1", "--quiet", "--json"]
+    made = [
+        json.loads(call("run", *words, "--roaming", value, "--out", out).stdout)
+        for value in ("true", "True")
+    ]
+    assert made[0] == made[1]
+    assert "roaming = true" in (Path(made[0]["run"]) / "config.toml").read_text()
+
+
+EARLIER = ["data", "privacy", "unlearning"]  # names of families before their folders were renamed
+FIELDS = ["data", "partition", "users", "ranker", "learner", "attack", "aggregator", "optimizer",
+          "privacy", "channel", "unlearning", "baseline"]  # fmt: skip
+
+
+def test_a_family_is_listed_by_its_name_and_by_its_field():
+    known = families()
+    assert list(known.values()) == FIELDS and set(EARLIER) <= set(FIELDS)
+    for registry, field in known.items():
+        assert family_of(registry.folder) is family_of(field) is registry
+        listed = [CliRunner().invoke(app, ["list", name]) for name in (field, registry.folder)]
+        assert listed[0].exit_code == 0 and listed[0].stdout == listed[1].stdout
+        assert all(name in listed[0].stdout for name in registry.members())
+        assert f"--{field}" in listed[0].stdout
+    everything = CliRunner().invoke(app, ["list"]).stdout
+    assert all(registry.folder in everything for registry in FAMILIES)
 
 
 def test_a_user_file_that_fails_is_told(tmp_path):
@@ -226,7 +281,7 @@ def test_ctrl_c_in_the_middle(tmp_path):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on from there" in told and "Traceback" not in told
+    assert "the same command continues from there" in told and "Traceback" not in told
     assert list(tmp_path.glob("runs/*/checkpoint.npz"))
 
 

@@ -6,11 +6,14 @@ import sys
 
 import pytest
 
-from foltr.cli.housekeeping import removals, remove, status
+from foltr.cli.clean import delete, deletions
+from foltr.cli.status import states_of
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
+from foltr.runs.identity import folder_name, identity_in
 from foltr.runs.lock import Claim
 from foltr.sweeps.file import Point
+from foltr.sweeps.panel import failure_lines
 from foltr.sweeps.run import sweep
 
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_every": 3}
@@ -50,7 +53,7 @@ def runs(tmp_path):
 
 
 def test_status_tells_them_apart(runs):
-    now = status(runs)
+    now = states_of(runs)
     assert len(now.runs) == 2 and [path.name for path in now.running] == [
         "Running-PDGD-Linear-dddddddddddddddd"
     ]
@@ -70,7 +73,7 @@ def test_status_tells_them_apart(runs):
 
 
 def names(runs, **asked):
-    return {removal.path.name for removal in removals(runs, **asked)}
+    return {deletion.path.name for deletion in deletions(runs, **asked)}
 
 
 def test_clean_removes_no_result_unless_told(runs):
@@ -87,14 +90,14 @@ def test_clean_removes_no_result_unless_told(runs):
     before = sorted(runs.rglob("*"))
     assert "add --yes" in foltr("clean", runs).stdout and sorted(runs.rglob("*")) == before
     done = foltr("clean", runs, "--yes", "--interrupted")
-    assert "4 in all" in done.stdout
+    assert "4 deleted" in done.stdout
     assert {path.name for path in runs.iterdir()} == finished | {
         "s.sweep.json",
         ".cargo",
         "mine",
         "Running-PDGD-Linear-dddddddddddddddd",
     }
-    assert "nothing to remove" in foltr("clean", runs).stdout
+    assert "nothing to delete" in foltr("clean", runs).stdout
     foltr("clean", runs, "--yes", "--finished")
     assert {path.name for path in runs.iterdir()} == {
         ".cargo",
@@ -104,9 +107,9 @@ def test_clean_removes_no_result_unless_told(runs):
 
 
 def test_clean_leaves_what_somebody_began_meanwhile(runs):
-    found = list(removals(runs, interrupted=True, finished=False))
+    found = list(deletions(runs, interrupted=True, finished=False))
     with Claim(runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").held(wait=False):
-        assert list(remove(runs, found))
+        assert list(delete(runs, found))
     assert (runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").exists() and not (
         runs / "Stopped-PDGD-Linear-cccccccccccccccc"
     ).exists()
@@ -156,17 +159,17 @@ def there(tmp_path_factory):
     "words, told",
     [
         (["report", "nowhere"], "no runs at nowhere"),
-        (["report", "runs", "-o", "x.doc"], "cannot tell from 'x.doc' what to write"),
-        (["report", "runs", "--where", "clients=5"], "no run of 2 has clients = 5"),
+        (["report", "runs", "-o", "x.doc"], "'x.doc' has no known suffix"),
+        (["report", "runs", "--where", "clients=5"], "none of 2 runs has clients = 5"),
         (["report", "runs", "--where", "client=5"], "did you mean 'clients'"),
-        (["report", "runs", "--where", "clients"], "--where wants FIELD=VALUE"),
+        (["report", "runs", "--where", "clients"], "--where needs FIELD=VALUE"),
         (["report", "runs", "--baseline", "x"], "no method is called 'x'"),
         (["report", "runs", "--measure", "ndcg", "-o", "x.tex"], "did you mean 'ndcg@10'"),
         (["report", "runs", "--columns", "usrs"], "did you mean 'users'"),
         (["report", "empty"], "there is no finished run to report"),
         (["sweep", "nowhere.toml"], "cannot read nowhere.toml"),
         (["sweep", "grid.toml", "--jobs", "0"], "jobs must be >= 1"),
-        (["sweep", "grid.toml", "--set", "rounds"], "--set wants FIELD=VALUE"),
+        (["sweep", "grid.toml", "--set", "rounds"], "--set needs FIELD=VALUE"),
         (["sweep", "grid.toml", "--engine", "fast"], "engine must be"),
         (["run", "grid.toml"], "`foltr sweep grid.toml` runs it"),
         (["watch", "nowhere"], "no runs at nowhere"),
@@ -210,9 +213,7 @@ def test_damaged_runs_go_when_told(runs):
 
 
 def test_equal_failures_are_told_once():
-    from foltr.cli.sweep_command import grouped
-
-    assert grouped([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
+    assert failure_lines([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
         "failed: a; 0; 1 and 2 more: x", "failed: b: y",
     ]  # fmt: skip
 
@@ -220,9 +221,9 @@ def test_equal_failures_are_told_once():
 def test_a_run_that_is_finished_meanwhile_stays(runs):
     """Failed when `clean` looked, made again before it removes."""
     (folder,) = (path for path in runs.iterdir() if path.name.startswith("Failed"))
-    found = list(removals(runs))
+    found = list(deletions(runs))
     (folder / "result.json").write_text("{}")
-    gone = {removal.path for removal in remove(runs, found)}
+    gone = {deletion.path for deletion in delete(runs, found)}
     assert folder.exists() and folder not in gone and gone
 
 
@@ -251,3 +252,44 @@ def test_titles_are_no_markup(runs):
     record = runs / "s.sweep.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "title": "a [/] b [red]"}))
     assert "a [/] b [red]" in foltr("status", runs).stdout
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    """A folder with a finished, a failed, an interrupted and a running run of a baseline, whose
+    names have two classes instead of three."""
+    out = tmp_path / "runs"
+    done = Experiment(data="Synthetic(queries=40)", baseline="LeastSquares()").run(out).folder
+    names = [f"Synthetic-LeastSquares-{digit * 16}" for digit in "abc"]
+    Folder(out / names[0]).fail("no memory", "...")
+    for name in names[1:]:
+        Folder(out / name).create()
+        (out / name / "config.toml").write_text("seed = 1\n")
+    with Claim(out / names[2]).held(wait=False):
+        yield out, done.name, *names
+
+
+def test_runs_of_a_baseline_are_runs(baseline):
+    out, done, failed, interrupted, running = baseline
+    states = states_of(out)
+    assert [path.name for path in states.finished] == [done] == [run.name for run in states.runs]
+    assert [path.name for path, _ in states.failed] == [failed] and not states.unreadable
+    assert [path.name for path in states.interrupted] == [interrupted]
+    assert [path.name for path in states.running] == [running]
+    said = foltr("status", out).stdout
+    assert "1 finished runs, 1 running, 1 interrupted, 1 failed, 0 unreadable" in said
+    assert names(out) == {failed, interrupted}
+    assert names(out, finished=True) == {failed, interrupted, done}
+    assert "3 deleted" in foltr("clean", out, "--finished", "--yes").stdout
+    assert [path.name for path in out.iterdir()] == [running]
+
+
+def test_a_folder_is_recognised_by_the_name_that_it_was_given(tmp_path):
+    small = {"data": "Synthetic(queries=40)"}
+    for e in (Experiment(**small), Experiment(**small, baseline="LeastSquares()")):
+        name = folder_name(e, "0123456789abcdef")
+        assert identity_in(name) == "0123456789abcdef"
+    for name in ("mine", "a-0123456789abcdef", "a-b-c-d-0123456789abcdef",
+                 "a-b-c-0123456789ABCDEF", "a-b-0123456789abcde", "a--0123456789abcdef",
+                 "2024-b-0123456789abcdef", "a-b-0123456789abcdef\n"):  # fmt: skip
+        assert identity_in(name) is None

@@ -8,8 +8,9 @@ import pytest
 
 from foltr.cli import demo
 from foltr.cli.chart import Panel, Series, bounds, svg_chart, text_chart, ticks
-from foltr.cli.progress import Watcher, duration, sparkline
+from foltr.cli.progress import RunProgress
 from foltr.experiment import Experiment
+from foltr.system.terminal import duration, sparkline
 
 RISING = Series("a<b", np.array([10.0, 1000.0]), np.array([0.2, 0.8]))
 CURVES = [Panel("one & two", (RISING, Series("c", np.array([10.0]), np.array([0.5]))))]
@@ -52,7 +53,7 @@ def test_sparklines_and_durations():
 
 def test_progress_elsewhere_than_in_a_terminal_is_plain_lines(capsys):
     e = Experiment(data="Synthetic(queries=20)", clients=2, rounds=4)
-    with Watcher("a run") as watch:
+    with RunProgress("a run") as watch:
         watch.pause = 0.0
         e.run(watch=watch)
     lines = capsys.readouterr().err.splitlines()
@@ -65,14 +66,14 @@ def test_progress_elsewhere_than_in_a_terminal_is_plain_lines(capsys):
 
 def test_the_demo_in_small(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "ROUNDS", 5)
-    demo.run_demo(tmp_path, 1, 1)
+    demo.demo(tmp_path, 1, 1)
     told = capsys.readouterr().out
     assert (
         told.count("FPDGD (100 clients)") >= 3 and "nDCG@10 after 2,000 interactions each" in told
     )
     root = ET.fromstring((tmp_path / "curves.svg").read_text())
     assert len([e for e in root.iter() if e.tag.endswith("polyline")]) == 6
-    demo.run_demo(tmp_path, 1, 1)
+    demo.demo(tmp_path, 1, 1)
     assert "finished before and not repeated" in " ".join(capsys.readouterr().out.split())
 
 
