@@ -31,7 +31,7 @@ from foltr.audits.promises import play_all
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
-from foltr.runs.preflight import people_of
+from foltr.runs.preflight import checked_population
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Source
 
@@ -148,7 +148,7 @@ def experiments() -> Iterator[tuple[str, Experiment]]:
 def _legal(fields: dict[str, Any]) -> Iterator[tuple[str, Experiment]]:
     try:
         e = Experiment(**{**COMMON, **fields})
-        people_of(e, *loaded(e.data))
+        checked_population(e, *loaded(e.data))
     except Mistake:
         return
     told = {"privacy", "learner", "channel", "partition", "attack", "aggregator"}  # by themselves

@@ -11,7 +11,7 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from io import StringIO
-from itertools import pairwise
+from itertools import groupby, pairwise
 from types import ModuleType, UnionType
 from typing import Any, get_args
 
@@ -124,10 +124,17 @@ def components() -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Prose as prose, what is set in columns as it stands."""
-    for part in text.split("\n\n"):
-        columns = any("   " in line.strip() for line in part.splitlines())
-        yield f"```text\n{part}\n```\n" if columns else f"{_escaped(part)}\n"
+    """A docstring as Markdown: prose, indented lines as text blocks, `Fields` as a list."""
+    for part in filter(None, text.split("\n\n")):
+        lines = part.splitlines()
+        if lines[0] == "Fields":
+            fields = textwrap.dedent("\n".join(lines[1:]))
+            items = re.findall(r"^(\w+): (.*(?:\n .*)*)", fields, re.M)
+            yield "\n".join(f"- `{name}`: {_escaped(meaning)}" for name, meaning in items) + "\n"
+            continue
+        for indented, group in groupby(lines, key=lambda line: line.startswith("    ")):
+            block = "\n".join(group)
+            yield f"```text\n{block}\n```\n" if indented else f"{_escaped(block)}\n"
 
 
 def public() -> Iterator[str]:

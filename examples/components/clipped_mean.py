@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 

@@ -1,34 +1,33 @@
-"""Arithmetic on the updates of a round that robust rules and attacks share. Whatever takes long is
-compiled; its plain definition is found in `by_definition` under the same name, and `tests/parity`
-compares the two.
+"""Arithmetic on the updates of a round that robust rules and attacks share.
 
-An update that is no number (NaN or infinite) is infinitely far from every other one.
-"""
+Slow functions are compiled; `by_definition` has their plain definitions under the same names, and
+`tests/parity` compares the two. An update with NaN or infinity is infinitely far from every other
+update."""
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.seeds import Stream
 
-STEPS = 1000  # at most, from a random direction to the top singular one
+STEPS = 1000  # most iterations for the principal direction
 
 
 @cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when a rule first needs it, not with the package."""
-    from foltr.kernels import cohorts
-
-    return cohorts
+def compiled(name: str = "cohorts") -> ModuleType:
+    """The kernels of that name: numba is loaded when one is first needed, not with the package."""
+    return import_module(f"foltr.kernels.{name}")
 
 
 def rows(updates: Array) -> Array:
-    """Updates as kernels read them: side by side in memory, float32 or float64, read-only (one
-    compiled version)."""
+    """Updates as kernels read them: contiguous, float32 or float64, read-only (one compiled
+    version)."""
     kept = updates if updates.dtype.char in "fd" else updates.astype(np.float64)
     view = np.ascontiguousarray(kept).view()
     view.flags.writeable = False
@@ -36,8 +35,8 @@ def rows(updates: Array) -> Array:
 
 
 def in_order(cohort: Cohort) -> Cohort:
-    """The cohort by client ids: what is computed of it has the same bits in whatever order
-    messages arrived, and ties go to the lower id."""
+    """The cohort sorted by client id, so that results do not depend on the order of arrival and
+    ties go to the lower id."""
     later, earlier = cohort.clients[1:], cohort.clients[:-1]
     return (
         cohort
@@ -47,34 +46,32 @@ def in_order(cohort: Cohort) -> Cohort:
 
 
 def ranked(scores: Array) -> Array:
-    """Rows from the lowest score to the highest; of equal scores the earlier row first."""
+    """Rows from the lowest score to the highest; ties go to the earlier row."""
     return np.argsort(scores, kind="stable")
 
 
 def weighted_mean(updates: Array, weights: Array) -> Array:
-    """sum_i weights[i] updates[i] / sum_i weights[i], as FedAvg takes it: (n, d), (n,) -> (d,)
-    float64."""
+    """sum_i weights[i] updates[i] / sum_i weights[i]: (n, d), (n,) -> (d,) float64."""
     mean: Array = compiled().weighted_mean(updates, weights)
     return mean
 
 
 def sorted_columns(updates: Array) -> Array:
-    """Each coordinate of the updates (n, d) in ascending order, NaN last. NumPy's own sort is the
-    fastest there is."""
+    """Each coordinate of the updates (n, d) in ascending order, NaN last."""
     return np.sort(updates, axis=0)
 
 
 def distances(updates: Array) -> Array:
-    """|u_i - u_j|, Euclidean, between all updates (n, d): (n, n) float64, symmetric, 0 on the
-    diagonal."""
+    """The Euclidean distances |u_i - u_j| of all updates (n, d): (n, n) float64, symmetric, 0 on
+    the diagonal."""
     apart = np.empty((len(updates), len(updates)))
     compiled().distances(rows(updates), False, apart)
     return apart
 
 
 def krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:
-    """Of each row of distances (n, n) the sum of the `nearest` smallest ones to others, or of
-    their squares: (n,)."""
+    """For each row of distances (n, n), the sum of the `nearest` smallest distances to others, or
+    of their squares: (n,)."""
     require(0 <= nearest < len(apart), f"nearest must be in 0 .. {len(apart) - 1}, got {nearest}")
     scores = np.empty(len(apart))
     compiled().krum_scores(np.ascontiguousarray(apart), nearest, squared, scores)
@@ -82,7 +79,7 @@ def krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:
 
 
 def krum_scores_of(updates: Array, nearest: int, squared: bool = False) -> Array:
-    """The same from the updates (n, d), in one call."""
+    """`krum_scores` from the updates (n, d), in one call."""
     require(
         0 <= nearest < len(updates), f"nearest must be in 0 .. {len(updates) - 1}, got {nearest}"
     )
@@ -92,9 +89,10 @@ def krum_scores_of(updates: Array, nearest: int, squared: bool = False) -> Array
 
 
 def bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
-    """`count` rows in the order in which Krum chooses them, each time among those that are left:
-    the lowest sum of squared distances to the r - malicious - 2 nearest of the r that are left,
-    but to at least one. (count,)"""
+    """`count` rows in the order in which Bulyan selects them: (count,).
+
+    Each time it selects, among the r rows left, the one with the lowest sum of squared distances
+    to its max(1, r - malicious - 2) nearest."""
     apart, chosen = np.empty((len(updates), len(updates))), np.empty(count, np.int64)
     compiled().distances(rows(updates), True, apart)
     compiled().bulyan_rows(apart, np.argsort(apart, axis=1), malicious, chosen)
@@ -102,38 +100,41 @@ def bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
 
 
 def mean_around_median(updates: Array, count: int) -> Array:
-    """Of each coordinate the mean of the `count` values nearest to its median; of equally near
-    ones the lower: (d,)."""
+    """For each coordinate, the mean of the `count` values nearest to its median: (d,). Of two
+    equally near values the lower one is used."""
     mean = np.empty(updates.shape[1])
     compiled().mean_around_median(rows(sorted_columns(updates)), count, mean)
     return mean
 
 
 def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
-    """z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the
-    weighted median of each coordinate, until a step is no longer than a thousandth of `smoothing`
-    or for so many `iterations`: (d,)."""
+    """The geometric median by smoothed Weiszfeld steps: (d,).
+
+    z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the
+    weighted median of each coordinate, until a step is no longer than smoothing / 1000 or
+    `iterations` are made."""
     z = weighted_middle(updates, weights)
     compiled().weiszfeld(rows(updates), rows(weights), smoothing, iterations, z)
     return z
 
 
 def middle(updates: Array) -> Array:
-    """The coordinate-wise median; of an even number the mean of the two in the middle: (d,)
+    """The median of each coordinate; for an even number of rows the mean of the middle two: (d,)
     float64."""
     ordered, n = sorted_columns(updates), len(updates)
     return (ordered[(n - 1) // 2].astype(np.float64) + ordered[n // 2]) / 2.0
 
 
 def weighted_middle(updates: Array, weights: Array) -> Array:
-    """The weighted median of each coordinate: the lowest value x with at least half of the weight
-    on values <= x; where that is exactly half, the mean of x and the next value. With equal
-    weights it is `middle`. (d,) float64."""
+    """The weighted median of each coordinate: (d,) float64.
+
+    It is the lowest value x with at least half of the weight on values <= x; if that is exactly
+    half, the mean of x and the next value. With equal weights it equals `middle`."""
     if (weights == weights[0]).all():
         return middle(updates)
     (n, d), ordered, half = updates.shape, sorted_columns(updates), weights.sum() / 2.0
     every, first, last = np.arange(d), np.zeros(d, np.int64), np.full(d, n - 1)
-    while (first < last).any():  # bisections take less time than sorting with weights
+    while (first < last).any():  # bisection is faster than sorting with weights
         at = (first + last) // 2
         enough = np.einsum("n,nd->d", weights, updates <= ordered[at, every]) >= half
         first, last = np.where(enough, first, np.minimum(at + 1, last)), np.where(enough, at, last)
@@ -145,32 +146,31 @@ def weighted_middle(updates: Array, weights: Array) -> Array:
 
 
 def outlier_scores(updates: Array, rng: Stream) -> Array:
-    """<u_i - c, v>^2 with the mean c and the direction v in which the updates vary most: (n,). No
-    LAPACK: its bits may depend on the number of threads."""
-    from foltr.kernels.outliers import outlier_scores as compiled_scores
+    """(v . (u_i - c))^2 with the mean c of the updates and their first principal direction v:
+    (n,). It avoids LAPACK, whose bits may depend on the number of threads."""
 
     centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
     start = rng.uniforms(updates.shape[1]) - 0.5
-    compiled_scores(rows(centred), start, STEPS, scores)
+    compiled("outliers").outlier_scores(rows(centred), start, STEPS, scores)
     return scores
 
 
 def means_of_nearest(updates: Array, weights: Array, keep: int) -> Array:
-    """Of each update the weighted mean of the `keep` nearest to it, itself among them: (n, d)
-    float64. Of equally far ones the earlier count."""
+    """For each update, the weighted mean of the `keep` nearest to it, itself included: (n, d)
+    float64. Ties go to the earlier row."""
     means = np.empty(updates.shape)
     compiled().means_of_nearest(rows(updates), rows(weights), keep, means)
     return means
 
 
 def lengths(rows: Array) -> Array:
-    """The L2 norm of each row: (n, d) -> (n,) float64"""
+    """The L2 norm of each row: (n, d) -> (n,) float64."""
     norms: Array = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1))
     return norms
 
 
 def cosine(one: Array, other: Array) -> float | None:
-    """Of the angle between two vectors; None where one of them is 0."""
+    """The cosine of the angle between two vectors; None if one of them is 0."""
     sizes = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
     return float((one * other).sum()) / sizes if sizes else None
 

@@ -1,34 +1,38 @@
-"""The few ideas that everything else is made of: nouns that are data, verbs that are protocols.
-Read this first.
+"""The nouns (data) and verbs (protocols) that everything else is made of. Read this first.
 
 Shapes: n = clients in the round, d = parameters, p = numbers in a message, f = features, m =
 documents of a query, k = documents shown. The federation knows one shape, a cohort (clients x
-numbers): only a ranker knows what its parameters mean. Protocols describe; nobody must inherit.
-Memory is passed, never kept. Components are frozen dataclasses whose repr is their config (see
-`spec.py`)."""
+numbers); only a ranker knows what its parameters mean. Protocols describe: nobody must inherit
+them, and `kinds.py` has bases that give most of each. State is passed, never stored in components.
+Components are frozen dataclasses whose repr is their config (see `spec.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from foltr.errors import Mistake
-
-if TYPE_CHECKING:
-    from foltr.events import Event, Setting
-    from foltr.seeds import Stream
+from foltr.events import Event, Setting
+from foltr.seeds import Stream
 
 Array = np.ndarray
-Memory = tuple[
-    Array, ...
-]  # what a server component carries from round to round; checkpoints are made of it
-Show = Callable[[Array], Array]  # a policy: documents (m, f) -> the list to show (k,)
-Tell = Callable[
-    [int, int, int], int
-]  # (which value a reward has, of how many, in which session) -> which one is told
+Memory = tuple[Array, ...]  # the state of a server component between rounds; part of a checkpoint
+Show = Callable[[Array], Array]  # a ranking policy: documents (m, f) -> the list to show (k,)
+# (which value a reward has, how many values there are, in which session) -> which value is sent
+SendReward = Callable[[int, int, int], int]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the server sends to the clients of a round: the model, and what they must know of the
+    round."""
+
+    params: Array  # (d,) float32
+    t: int  # the round, from 0
+    n: int  # how many clients are asked in this round
 
 
 @dataclass(frozen=True)
@@ -47,24 +51,24 @@ class Cohort:
     clients: Array  # (n,)
     updates: Array  # (n, p)
     weights: Array  # (n,)
-    directions: Array | None = (
-        None  # (n, d) what the learner decodes `updates` to, where the engine knows it already;
-    )
-    # whoever changes messages must drop it: use `sending`
-    trusted: Array | None = (
-        None  # (d,) the update of the server's own client, for rules that ask for one
-    )
-    params: Array | None = (
-        None  # (d,) float32, what these clients were sent: for a channel, which may bind it
-    )
+    # (n, d) what the learner decodes `updates` to, where the engine knows it already; whoever
+    # changes messages must drop it: use `sending`
+    directions: Array | None = None
+    trusted: Array | None = None  # (d,) update of the server's own client, for rules that need one
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
+        """At least one update."""
         return cls(
             np.array([u.client for u in updates]),
             np.stack([u.payload for u in updates]),
             np.array([u.weight for u in updates], float),
         )
+
+    @classmethod
+    def empty(cls, p: int) -> Cohort:
+        """A round in which no message arrived."""
+        return cls(np.empty(0, np.int64), np.empty((0, p), np.float32), np.empty(0))
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -72,42 +76,40 @@ class Cohort:
     def only(self, rows: Array) -> Cohort:
         directions = None if self.directions is None else self.directions[rows]
         kept = self.clients[rows], self.updates[rows], self.weights[rows]
-        return Cohort(*kept, directions, self.trusted, self.params)
+        return Cohort(*kept, directions, self.trusted)
 
     def sending(self, updates: Array) -> Cohort:
-        """The same clients with other messages; what the engine knew of the old ones is
-        dropped."""
-        return Cohort(
-            self.clients, updates, self.weights, trusted=self.trusted, params=self.params
-        )
+        """The same clients with other messages, of which the engine knows no directions."""
+        return Cohort(self.clients, updates, self.weights, trusted=self.trusted)
 
     def sealed(self) -> Cohort:
-        """Itself, now read-only: what one component gets is still to be seen by others."""
-        for part in (
-            self.clients,
-            self.updates,
-            self.weights,
-            self.directions,
-            self.trusted,
-            self.params,
-        ):
+        """Itself, made read-only: other components will see the same arrays."""
+        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted):
             if part is not None:
                 part.setflags(write=False)
         return self
 
 
 class Withheld(RuntimeError):
-    """A round that the server learns nothing from, because too few messages arrived for the
-    channel or the rule."""
+    """A round from which the server learns nothing, because too few messages arrived."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What only a simulation may know of a round: it goes to the recorder, never into an
+    """What only a simulation can measure in a round: it goes to the recorder, never into an
     Update."""
 
     ndcg: Array  # (n,) mean nDCG@10 of the lists that each client was shown, by true labels
     max_rr: Array  # (n,) mean reciprocal rank of each client's first click
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came of an `Ask`."""
+
+    asked: Array  # (m,) clients that the ask was sent to
+    arrived: Cohort  # messages of those who answered, n <= m
+    observed: Observed | None  # None where clients are real
 
 
 class User(Protocol):
@@ -122,8 +124,7 @@ class User(Protocol):
     def session(self, show: Show) -> tuple[Array, Array, Array]:
         """Ask `show` once for a list, look at the list really shown (a log's may differ), click.
 
-        Returns documents (m, f), ranking (k,) of indices into them, clicks (k,) bool.
-        """
+        Returns documents (m, f), ranking (k,) of indices into them, clicks (k,) bool."""
         ...
 
 
@@ -133,8 +134,7 @@ class ClickModel(Protocol):
     def tables(self, grades: int, depth: int) -> tuple[Array, Array] | None:
         """P(click) and P(stop | click) by rank and grade, each (depth, grades): what kernels read.
 
-        None for a model that is no such table: it then runs plainly.
-        """
+        None for a model that is no such table: it then runs without a kernel."""
         ...
 
     def clicks(self, shown: Array, grades: int, rng: Stream) -> Array:
@@ -144,7 +144,7 @@ class ClickModel(Protocol):
 
 
 class Ranker(Protocol):
-    """Scores and their pullback, nothing else. Parameters are one flat float32 vector."""
+    """Scores, and their gradient as a pullback. Parameters are one flat float32 vector."""
 
     def init(self, features: int, rng: Stream) -> Array: ...  # (d,)
     def scores(self, params: Array, docs: Array) -> Array: ...  # (m, f) -> (m,)
@@ -160,20 +160,23 @@ class Ranker(Protocol):
 
 
 class Learner(Protocol):
-    """From clicks to an update. One that sends rewards may say `separate_searches = True`, if no
-    search of a round shapes another one's list or reward: the ledger then promises more for one
-    interaction than for a round."""
+    """From clicks to an update."""
 
     @property
     def sessions(self) -> int:
-        """How many sessions a client is asked for in a round, unless a partition says
-        otherwise."""
+        """How many searches a client makes in a round, unless a partition says otherwise."""
         ...
 
     @property
-    def rewards(self) -> int:
-        """How many values the reward of a session can take, for learners that send rewards; 0 for
+    def reward_levels(self) -> int:
+        """How many values the reward of a search can take, for learners that send rewards; 0 for
         those that send updates of the parameters, whose messages can be added up."""
+        ...
+
+    @property
+    def separate_searches(self) -> bool:
+        """Whether no search of a round influences the list or the reward of another one. The
+        ledger then guarantees more for one interaction than for a round."""
         ...
 
     def remembered(self, ranker: Ranker, params: Array) -> Array:
@@ -194,30 +197,41 @@ class Learner(Protocol):
         user: User,
         rng: Stream,
         t: int,
-        tell: Tell,
+        send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
-        """All sessions of one client in round t -> payload (p,), weight, memory. Every reward
-        passes through `tell`."""
+        """All searches of one client in round t -> payload (p,), weight, memory. Every reward goes
+        through `send_reward`."""
         ...
 
     def decode(self, payloads: Array, params: Array) -> Array:
         """What the payloads of a cohort (n, p) mean as directions (n, d); the server's work.
 
-        Linear where `rewards` is 0, because a channel may give the mean of the payloads."""
+        Linear where `reward_levels` is 0, because a channel may give the mean of the payloads."""
         ...
 
-    def in_ball(self, radius: float) -> Self:
-        """The same learner, keeping its weights in an L2 ball; refuses where it cannot."""
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Self | Learner:
+        """The same learner under restrictions; a Mistake where it cannot keep one.
+
+        ball: weights stay in the L2 ball of this radius. memory=False: nothing is kept on devices
+        between rounds. single_search: one search on a list without exploration, as audits attack
+        it."""
         ...
 
-    def luck(self, users: Stream, own: Stream) -> Stream:
-        """What the simulated user draws from: the user's own stream. (As published, FOLtR-ES mixes
-        the two.)"""
+    def user_draws(self, users: Stream, own: Stream) -> Stream:
+        """The stream that a simulated user draws from: `users`. (Published FOLtR-ES code draws
+        the user's choices from the seed in the client's message, `own`.)"""
+        ...
+
+    def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
+        """What a reader should know of it together with the server's optimizer, one sentence
+        each."""
         ...
 
 
 class Privatizer(Protocol):
-    """What is done so that messages tell less: to rewards, to what a client sends, or by the
+    """What is done so that messages reveal less: to rewards, to what a client sends, or by the
     server.
 
     Simulated noise comes from the experiment's seed, by address. On real devices it must come from
@@ -227,22 +241,22 @@ class Privatizer(Protocol):
     def acts_on(self) -> Literal["rewards", "updates"]: ...
     @property
     def ball(self) -> float | None:
-        """The L2 ball in which it wants the learner to keep its weights."""
+        """The radius of the L2 ball in which the learner must keep its weights; None for none."""
         ...
 
     @property
-    def even(self) -> bool:
+    def needs_equal_weights(self) -> bool:
         """Whether it holds only if every client of a round has the same weight."""
         ...
 
     @property
-    def by_server(self) -> bool:
-        """Whether the server adds noise: `on_server` is then given the mean, and the rule gets
+    def adds_noise_on_server(self) -> bool:
+        """Whether the server adds the noise: `on_server` is then given the mean, and the rule gets
         what it returns."""
         ...
 
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
-        """Which of the values 0 .. values - 1 is told instead of `which`."""
+        """Which of the values 0 .. values - 1 is sent instead of `which`."""
         ...
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
@@ -251,7 +265,7 @@ class Privatizer(Protocol):
 
     def on_arrival(self, updates: Array) -> Array:
         """What the server adds up instead of the messages (n, p), where it adds the noise and gets
-        each: none that is longer than the noise is made for."""
+        each: clipped to the length that the noise is made for."""
         ...
 
     def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
@@ -263,7 +277,7 @@ class Privatizer(Protocol):
         ...
 
     def nominal(self) -> str:
-        """What the paper that it comes from states, in one line."""
+        """The guarantee as the paper states it, in one line."""
         ...
 
 
@@ -272,7 +286,7 @@ class Channel(Protocol):
 
     def withstands(self, asked: int) -> int | None:
         """With how many of the clients asked a server can collude and still learn nothing of a
-        single message but what the sum tells; None where messages are not hidden. The ledger
+        single message but what the sum reveals; None where messages are not hidden. The ledger
         relies on it."""
         ...
 
@@ -287,9 +301,10 @@ class Channel(Protocol):
         released."""
         ...
 
-    def carry(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
-        """What the server gets of a round: one row, the weighted mean, with the whole weight.
-        Raises Withheld."""
+    def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        """What the server gets of the messages that arrived: one row, the weighted mean, with the
+        whole weight. `ask` is what the clients were sent; `ask.n` of them were asked. Raises
+        Withheld."""
         ...
 
 
@@ -303,14 +318,19 @@ class Aggregator(Protocol):
         ...
 
     @property
+    def is_mean(self) -> bool:
+        """Whether its direction is the weighted mean itself."""
+        ...
+
+    @property
     def keeps_agreement(self) -> bool:
         """Whether n equal updates give that update."""
         ...
 
     @property
-    def trusted(self) -> int:
+    def trusted_queries(self) -> int:
         """How many queries the server's own client must hold, whose update is `Cohort.trusted`; 0
-        for none."""
+        for rules that need none."""
         ...
 
     @property
@@ -320,17 +340,23 @@ class Aggregator(Protocol):
 
     def fits(self, n: int) -> tuple[str, ...]:
         """Refuses n clients in a round where that leaves nothing to compute; else what a reader
-        should know of it."""
+        should know of it, one sentence each."""
         ...
 
     def init(self, dim: int) -> Memory: ...
-    def __call__(
-        self, cohort: Cohort, memory: Memory, rng: Stream
-    ) -> tuple[Array, Memory]: ...  # (d,) float64
+
+    def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
+        """The direction (d,) float64, and the memory for the next round."""
+        ...
 
 
 class Optimizer(Protocol):
     """The server's step: an ascent direction -> new parameters."""
+
+    @property
+    def step_size(self) -> float | None:
+        """lr, where a step is params + lr x direction; None for any other step."""
+        ...
 
     def init(self, dim: int) -> Memory: ...
     def __call__(
@@ -339,12 +365,15 @@ class Optimizer(Protocol):
 
 
 class Engine(Protocol):
-    """Where `client_step` runs."""
+    """Where clients run: in this process, compiled or not, or on other machines."""
 
-    def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed | None]: ...
+    memory: Array  # (clients, numbers) what each device keeps between rounds
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results should know of how they were computed."""
+        ...
 
-def require(ok: bool, message: str) -> None:
-    """Refuse an impossible setting."""
-    if not ok:
-        raise Mistake(message)
+    def collect(self, ask: Ask, clients: Array) -> Answers:
+        """Let these clients learn, and gather what they send."""
+        ...

@@ -11,6 +11,12 @@ class Mistake(ValueError):
     with 2."""
 
 
+def require(ok: bool, message: str) -> None:
+    """Refuse an impossible setting."""
+    if not ok:
+        raise Mistake(message)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the nearest known one, or all of them."""
     names = sorted(known)

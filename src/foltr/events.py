@@ -1,58 +1,58 @@
-"""What a mechanism does in one round, as the ledger reads it: noise, and how much one client can
-move what it hides.
+"""Descriptions of what a mechanism does in one round: its noise, and the sensitivity that it
+hides.
 
-Adjacency is replacement throughout: one client's data (for a randomised reward: one interaction)
-becomes any other. Participation is never hidden.
+Adjacency is replacement: the data of one client (for a randomised reward: one interaction) are
+replaced by any other. Participation is not hidden.
 
-Two fields of every noise say how far a computer's numbers are from real ones. `grid` is the step
-of the grid on which all that is released lies, whatever the data; without one the last bits of
-floating-point numbers can tell what noise should hide, and nothing is promised. `off` is by how
-much the logarithm of the probability of a whole release may differ from that of the noise
-described, for one set of data and another together: it is added to epsilon."""
+Two fields describe the difference between computer arithmetic and real numbers. `grid` is the step
+of the grid on which all released numbers lie for any data; None gives no guarantee, because the
+last bits of floating-point numbers can reveal what the noise should hide. `off` bounds the error
+of the logarithm of the probability of a whole release, over both data sets together; it is added
+to epsilon."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from foltr.core import require
+from foltr.errors import require
 
 Seen = Literal[
     "message", "sum", "model"
-]  # what already carries the whole noise: each client's message, the sum of a
-# round's messages (but no message alone), or only what the server makes of it
+]  # what carries the whole noise: each client's message, the sum of a
+# round's messages (but no single message), or only the model that the server makes
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a mechanism needs to know of the experiment to describe itself."""
+    """The facts of an experiment that a mechanism needs to describe itself."""
 
     d: int  # parameters
-    cohort: int  # clients asked in a round, n
-    arriving: int  # of those, the fewest whose messages may make a released round
-    sessions: int  # searches of a client in a round
-    values: int  # that a reward can take; 0 where none is sent
-    rounding: float = 0.0  # the steps to which a channel rounds the numbers of an update
+    cohort: int  # clients asked per round, n
+    arriving: int  # fewest of them whose messages make a released round
+    sessions: int  # searches per client and round
+    values: int  # values that a reward can take; 0 if no reward is sent
+    rounding: float = 0.0  # the step to which a channel rounds the numbers of an update
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a promise depends on, besides the privatizer."""
+    """The facts of an experiment that a guarantee depends on, besides the privatizer."""
 
     setting: Setting
     rounds: int
-    times: int  # rounds in which the busiest client takes part
-    clients: int  # of whom the cohort of a round is drawn
+    times: int  # most rounds in which one client takes part
+    clients: int  # clients that the cohort of a round is drawn from
     withstands: int | None = (
-        None  # so many who collude with the server: a secure channel; None: it gets every message
+        None  # colluding clients tolerated by a secure channel; None: server gets each message
     )
-    seed_is_shared: bool = False  # the server is sent the seed that the user's luck is drawn from
-    remembers: bool = False  # what a round leaves on a device shapes its later messages
-    separate: bool = True  # no search of a round shapes another one's reward
-    colluding: int = 0  # clients of a round who tell the adversary their shares of the noise
-    malicious: int = 0  # others of a round, who may add none
-    overheard: bool = False  # malicious clients make their messages of what honest clients send
-    unbounded: bool = False  # malicious clients send what they like
+    seed_is_shared: bool = False  # messages contain the seed of the user's random draws
+    remembers: bool = False  # device memory of one round changes later messages
+    separate: bool = True  # no search of a round changes another one's reward
+    colluding: int = 0  # clients per round that reveal their shares of noise to the adversary
+    malicious: int = 0  # further clients per round, which may add no noise
+    overheard: bool = False  # malicious messages may depend on honest clients' messages
+    unbounded: bool = False  # malicious clients may send any numbers
 
     def __post_init__(self) -> None:
         cohort, arriving = self.setting.cohort, self.setting.arriving
@@ -72,32 +72,32 @@ class Conditions:
 
     @property
     def missing(self) -> int:
-        """Clients of a round whose noise cannot be counted on."""
+        """Clients of a round whose noise must not be counted."""
         return self.colluding + self.malicious
 
     @property
     def opened(self) -> bool:
-        """Whether so many could reveal single messages together with the server."""
+        """Whether the malicious and colluding clients are enough to reveal single messages to the
+        server."""
         return self.withstands is not None and self.missing > self.withstands
 
 
 @dataclass(frozen=True)
 class RandomizedResponse:
-    """One of `values` answers, the true one with probability `p`, else one of the others; `times`
-    in a round."""
+    """One of `values` answers: the true one with probability `p`, else one of the others; `times`
+    per round."""
 
     p: float
     values: int
     times: int
     seen: Seen = "message"
 
-    grid, off = 1.0, 0.0  # answers are whole numbers
+    grid, off = 1.0, 0.0  # answers are integers
 
 
 @dataclass(frozen=True)
 class LaplaceNoise:
-    """Laplace noise of `scale` on each of `d` coordinates, hiding a change of at most `l1` in
-    all."""
+    """Laplace noise of `scale` on each of `d` coordinates, for an L1 sensitivity of `l1`."""
 
     scale: float
     l1: float
@@ -109,9 +109,9 @@ class LaplaceNoise:
 
 @dataclass(frozen=True)
 class GammaNoise:
-    """The difference of two Gamma(shape, scale) variables on each of `d` coordinates, hiding a
-    change whose Euclidean norm is at most `l2`. Shape 1 is Laplace noise; a smaller one is what is
-    left when shares are missing."""
+    """The difference of two Gamma(shape, scale) variables on each of `d` coordinates, for an L2
+    sensitivity of `l2`. Shape 1 is Laplace noise; a smaller shape remains when shares are
+    missing."""
 
     shape: float
     scale: float
@@ -124,8 +124,8 @@ class GammaNoise:
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Normal noise of standard deviation `sd` on each coordinate, hiding a change whose norm is at
-    most `l2`."""
+    """Normal noise of standard deviation `sd` on each coordinate, for an L2 sensitivity of
+    `l2`."""
 
     sd: float
     l2: float

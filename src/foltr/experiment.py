@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,18 +15,12 @@ from foltr.components.partitions.iid import IID
 from foltr.components.rankers.linear import Linear
 from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
-from foltr.core import (
-    Aggregator,
-    Channel,
-    ClickModel,
-    Learner,
-    Optimizer,
-    Privatizer,
-    Ranker,
-    require,
-)  # fmt: skip
+from foltr.core import Aggregator, Channel, ClickModel, Learner, Optimizer, Privatizer, Ranker
+from foltr.errors import require
 from foltr.federation import cohort_size
 from foltr.metrics import Empty
+from foltr.simulation.departures import Departures, Groups
+from foltr.simulation.malicious import Malicious
 from foltr.spec import checked, coerce
 from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
 
@@ -122,6 +116,24 @@ class Experiment:
         check_fit(self)
 
     @property
+    def attackers(self) -> Malicious | None:
+        """Which clients are malicious; None without an attack."""
+        if self.attack is None:
+            return None
+        return Malicious(self.clients, self.malicious, self.roaming, self.seed)
+
+    @property
+    def departures(self) -> Departures:
+        """Which clients leave, in which order; refused where nobody does, or nobody remains."""
+        return Departures.of(self.leaving, self.clients, self.attackers)
+
+    @property
+    def base(self) -> Experiment:
+        """The experiment that the last group leaves: groups before it are unlearned already."""
+        before: Groups = () if isinstance(self.leaving, str) else self.leaving[:-1]
+        return replace(self, leaving=before, unlearning=self.unlearning if before else None)
+
+    @property
     def cohort(self) -> int:
         """How many clients are asked in a round."""
         return cohort_size(self.clients, self.participation)
@@ -129,13 +141,13 @@ class Experiment:
     @property
     def sessions(self) -> int:
         """The most searches that a client makes in a round."""
-        return self.partition.most(self.learner.sessions)
+        return self.partition.most_sessions(self.learner.sessions)
 
     @property
     def device_learner(self) -> Learner:
         """The learner as it runs on devices: in the ball that the privatizer sets."""
         ball = None if self.privacy is None else self.privacy.ball
-        return self.learner if ball is None else self.learner.in_ball(ball)
+        return self.learner if ball is None else self.learner.restricted(ball=ball)
 
     def config(self) -> dict[str, Any]:
         """Every field as a TOML value: components as their specs, tuples as lists, nothing (None,

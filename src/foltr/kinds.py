@@ -9,17 +9,28 @@ from typing import Literal, Self
 import numpy as np
 
 from foltr.cohorts import in_order
-from foltr.core import Aggregator, Array, ClickModel, Cohort, Memory, Ranker, Withheld, require
-from foltr.errors import Mistake
+from foltr.core import (
+    Aggregator,
+    Array,
+    Ask,
+    ClickModel,
+    Cohort,
+    Learner,
+    Memory,
+    Optimizer,
+    Ranker,
+    Withheld,
+)
+from foltr.errors import require
 from foltr.seeds import Stream
 from foltr.world.protocols import Past, Phase
 
 
-class SendsUpdates:
-    """Of learners whose message is the update itself, and that remember nothing: write `sessions`
-    and `learn`."""
+class LearnerDefaults:
+    """Of learners that remember nothing and have nothing special to say: write `sessions`,
+    `reward_levels`, `learn` and `decode`."""
 
-    rewards = 0
+    separate_searches = False
 
     def remembered(self, ranker: Ranker, params: Array) -> Array:
         return np.empty(0, np.float32)
@@ -27,16 +38,45 @@ class SendsUpdates:
     def personal(self, params: Array, memory: Array) -> Array:
         return params
 
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Self | Learner:
+        name = type(self).__name__
+        cannot = f"{name} cannot keep its weights in a ball, which this privatizer needs"
+        require(ball is None, cannot)
+        unknown = f"the audit attacks messages of PDGD and ES, and does not know those of {name}"
+        require(not single_search, unknown)
+        return self
+
+    def user_draws(self, users: Stream, own: Stream) -> Stream:
+        return users
+
+    def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
+        return ()
+
+
+class SendsUpdates(LearnerDefaults):
+    """Of learners whose message is the update itself: write `sessions` and `learn`."""
+
+    reward_levels = 0
+
     def decode(self, payloads: Array, params: Array) -> Array:
         return payloads
 
-    def in_ball(self, radius: float) -> Self:
-        raise Mistake(
-            f"{type(self).__name__} cannot keep its weights in a ball, which this privatizer needs"
-        )
 
-    def luck(self, users: Stream, own: Stream) -> Stream:
-        return users
+class OptimizerDefaults:
+    """Of optimizers whose step is not params + lr x direction: write `init` and `__call__`."""
+
+    step_size: float | None = None
+
+
+class PartitionDefaults:
+    """Of partitions whose clients search as often as the learner asks: write `population`."""
+
+    identical_clients = False
+
+    def most_sessions(self, sessions: int) -> int:
+        return sessions
 
 
 class Untouched:
@@ -45,7 +85,7 @@ class Untouched:
     acts_on: Literal["rewards", "updates"] = "updates"
 
     @property
-    def even(self) -> bool:
+    def needs_equal_weights(self) -> bool:
         return False
 
     @property
@@ -53,7 +93,7 @@ class Untouched:
         return None
 
     @property
-    def by_server(self) -> bool:
+    def adds_noise_on_server(self) -> bool:
         """Whoever writes an `on_server` means it to be called."""
         return type(self).on_server is not Untouched.on_server
 
@@ -78,11 +118,15 @@ class _Rule:
         return "rows"
 
     @property
+    def is_mean(self) -> bool:
+        return False
+
+    @property
     def keeps_agreement(self) -> bool:
         return True
 
     @property
-    def trusted(self) -> int:
+    def trusted_queries(self) -> int:
         return 0
 
     @property
@@ -145,8 +189,8 @@ class InFront(Remembering):
         return self.rule.keeps_agreement
 
     @property
-    def trusted(self) -> int:
-        return self.rule.trusted
+    def trusted_queries(self) -> int:
+        return self.rule.trusted_queries
 
     def init(self, dim: int) -> Memory:
         return self.rule.init(dim)
@@ -202,7 +246,7 @@ class ChangesMessages(ABC):
         return ()
 
     @abstractmethod
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array: ...
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array: ...
 
 
 class Tabled(ABC):

@@ -1,9 +1,9 @@
-"""Each measure once, over flat arrays. Conventions:
+"""The measures, each defined once, over flat arrays.
 
-nDCG@10 has gain 2^r - 1 and discount 1 / log2(rank + 1), its ideal is over all documents of the
+nDCG@10 has gain 2^r - 1 and discount 1 / log2(rank + 1); its ideal is over all documents of the
 query. Offline, measures by label (nDCG, MRR) skip queries without a relevant document, or count
 them as 0 or 1 (`empty`); online, such queries count 0. Measures by click (MaxRR, expected MaxRR)
-are defined for every query. Ties are broken at random by address."""
+are defined for every query. Ties are broken at random, reproducibly (`seeds.py`)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ EMPTY = {
     "skip": "are skipped",
     "zero": "count 0",
     "one": "count 1",
-}  # what it means for queries with nothing relevant
-GAMMA = 0.9995  # of online performance
+}  # text for queries without a relevant document
+GAMMA = 0.9995  # discount of online performance, per round
 
 
 def gains(labels: Array) -> Array:
-    """2^r - 1"""
+    """The gain of each label: 2^r - 1."""
     return np.exp2(labels.astype(np.float64)) - 1.0
 
 
 def discounts(k: int) -> Array:
-    """1 / log2(rank + 1) for ranks 1 .. k"""
+    """The discounts 1 / log2(rank + 1) of ranks 1 .. k."""
     return 1.0 / np.log2(np.arange(2, k + 2))
 
 
 def dcg(shown: Array) -> float:
-    """sum over ranks of gain x discount, of the grades of a list in the order shown."""
+    """The DCG of a list, from the grades of its documents in the order shown."""
     return float(gains(shown) @ discounts(len(shown)))
 
 
@@ -55,12 +55,12 @@ def ideal_dcg(labels: Array, offsets: Array, depth: int = DEPTH) -> Array:
 def measure_queries(
     scores: Array, labels: Array, offsets: Array, click: Array, rng: Stream, depth: int = DEPTH
 ) -> Array:
-    """nDCG@depth, reciprocal rank and expected MaxRR of each query's ranking by score; nDCG and
-    reciprocal rank of a query without a relevant document are NaN.
+    """nDCG@depth, reciprocal rank and expected MaxRR of each query, ranked by score.
 
-    Expected MaxRR is closed-form for users who click at rank i on grade r with click[i, r],
-    whatever they do after their first click: sum_i (1/i) click[i, r_i] prod_{j<i} (1 - click[j,
-    r_j])."""  # (N,), (N,), (q + 1,), (depth, grades) -> (q, 3)
+    nDCG and reciprocal rank are NaN for a query without a relevant document. Expected MaxRR has a
+    closed form for users that click at rank i on grade r with probability click[i, r]: sum_i (1/i)
+    click[i, r_i] prod_{j<i} (1 - click[j, r_j]). What they do after the first click does not
+    matter."""  # (N,), (N,), (q + 1,), (depth, grades) -> (q, 3)
     ideals, out = ideal_dcg(labels, offsets, depth), np.full((len(offsets) - 1, 3), np.nan)
     for q, (start, stop) in enumerate(pairwise(offsets)):
         k = min(depth, stop - start)
@@ -83,12 +83,14 @@ def mean_over_queries(values: Array, empty: Empty) -> float:
 
 
 def online_performance(per_round: Array, gamma: float = GAMMA) -> float:
-    """sum_t gamma^(t - 1) x (mean over clients of the client's mean nDCG@10 in round t) (thesis
-    2.1)."""
+    """Discounted cumulative online nDCG: sum_t gamma^(t - 1) x (mean nDCG@10 over clients in round
+    t).
+
+    Reference: Wang, PhD thesis 2024, section 2.1."""
     return float((per_round * gamma ** np.arange(len(per_round))).sum())
 
 
 def max_rr(clicks: Array, depth: int = DEPTH) -> float:
-    """Reciprocal rank of the first click in the top `depth`, 0 without one."""
+    """The reciprocal rank of the first click in the top `depth`, 0 without a click."""
     ranks = np.flatnonzero(clicks[:depth])
     return 1.0 / (1 + int(ranks[0])) if len(ranks) else 0.0

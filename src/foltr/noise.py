@@ -1,12 +1,12 @@
-"""Noise for privacy, drawn so finely that single probabilities are those of its definition but for
-a known factor.
+"""Noise for privacy, drawn so precisely that the probability of every value has a small relative
+error.
 
-A guarantee speaks of every single value that can be seen, so rare values must be drawn as exactly
-as frequent ones. A tail probability has 63 bits here and, where the first ten of them are 0, 64
-more, and so on: its relative precision is 2^-53 down to 2^-1000. So normal noise reaches 37
-standard deviations, and other noise 690 scales (what is moved so far that this matters, the ledger
-promises nothing of). `kernels/noise.py` holds the compiled twins. `seeds.gaussian`, which is off
-by 1e-7, is not for privacy."""
+A guarantee covers every value that can be observed, so rare values must be drawn as precisely as
+frequent ones. A tail probability has 63 random bits; if the first ten are 0 it gets 64 more, and
+so on, so its relative precision is 2^-53 down to 2^-1000. Normal noise therefore reaches 37
+standard deviations and other noise 690 scales; the ledger gives no guarantee where larger changes
+matter. `kernels/noise.py` has the compiled twins. `seeds.gaussian`, with an error of 1e-7, is not
+for privacy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ import numpy as np
 from foltr.core import Array
 from foltr.seeds import LN2, ROOT2, Stream, SystemStream
 
-FINE = 2**53  # a whole number below this is made finer by another word
-DEEPEST = 2.0**-900  # no finer than that
-TERMS = tuple(
-    2.0 / k for k in range(1, 21, 2)
-)  # of the series of 2 artanh: the next one is below 1e-17
+FINE = 2**53  # an integer below this is extended by another word
+DEEPEST = 2.0**-900  # smallest unit to which a fraction is extended
+TERMS = tuple(2.0 / k for k in range(1, 21, 2))  # series of 2 artanh; the next term is below 1e-17
 
 # AS 241's PPND16 (Wichura, Applied Statistics 37, 1988): the normal quantile to 1e-16, near the
 # middle, in the tails and far out; each a ratio of polynomials, lowest power first
@@ -95,8 +93,8 @@ FAR = (
 
 
 def tails(rng: Stream, n: int) -> tuple[Array, Array]:
-    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; number i may take words
-    below rng.at(i)."""
+    """n draws as a side, 1 or -1, and a tail probability in (0, 1/2]; draw i may take more words
+    from rng.at(i)."""
     words = rng.words(n)
     high = words >> np.uint64(1)
     v = (high.astype(np.float64) + 0.5) * 2.0**-64
@@ -106,8 +104,8 @@ def tails(rng: Stream, n: int) -> tuple[Array, Array]:
 
 
 def finer(word: int, more: Stream) -> float:
-    """The binary fraction that begins with these 64 bits, made finer by more words until it has 53
-    that count."""
+    """The binary fraction that begins with these 64 bits, extended by more words until it has 53
+    significant bits."""
     unit = 2.0**-64
     while word == 0 and unit > DEEPEST:
         word, unit = int(more.words(1)[0]), unit * 2.0**-64
@@ -117,7 +115,7 @@ def finer(word: int, more: Stream) -> float:
 
 
 def normals(rng: Stream, n: int) -> Array:
-    """n standard normal draws, off by less than 2e-14."""  # (n,) float64
+    """n standard normal draws with an error below 2e-14."""  # (n,) float64
     side, v = tails(rng, n)
     return side * upper_quantile(v)
 
@@ -132,8 +130,8 @@ def upper_quantile(v: Array) -> Array:
 
 
 def laplaces(rng: Stream, n: int) -> Array:
-    """n Laplace draws of scale 1. On a device (`SystemStream`) by `tails`; a simulation's are of
-    52 bits, as ever."""
+    """n Laplace draws of scale 1. Real devices (`SystemStream`) use `tails`; simulations use
+    52-bit uniforms."""
     if isinstance(rng, SystemStream):
         side, v = tails(rng, n)
         return -side * np.log(2.0 * v)
@@ -142,15 +140,17 @@ def laplaces(rng: Stream, n: int) -> Array:
 
 
 def polya_shares(rng: Stream, d: int, n: int, scale: float) -> Array:
-    """d whole numbers, of which n clients' sum is discrete Laplace noise: P(z) in proportion to
-    exp(-|z| / scale).
+    """d integers, such that those of n clients add up to discrete Laplace noise, P(z) ~ exp(-|z| /
+    scale).
 
-    Each is the difference of two negative binomial (Polya) variables of shape 1/n, and so the sum
-    of a Poisson number of jumps to either side, each of logarithmic length: P(l) = p^l / (l L), p
-    = exp(-1 / scale), L = -ln(1 - p), with 2 L / n jumps on average (nearly always none). A length
-    is 1 + floor(ln V / ln(1 - exp(-L U))) for uniform U and V (Kemp, Applied Statistics 30, 1981).
-    Shares of noise that may be cut in any number of parts: Kotz, Kozubowski & Podgorski (2001); on
-    whole numbers: Balle, Bell, Gascon & Nissim, CCS 2020."""
+    Each is the difference of two negative binomial (Polya) variables of shape 1/n. That is a
+    Poisson number of jumps to either side, each of logarithmic length: P(l) = p^l / (l L) with p =
+    exp(-1 / scale) and L = -ln(1 - p). There are 2 L / n jumps on average, nearly always none. A
+    length is 1 + floor(ln V / ln(1 - exp(-L U))) for uniform U and V (Kemp, Applied Statistics 30,
+    1981).
+
+    Reference: divisible noise: Kotz, Kozubowski & Podgorski, 2001; on integers: Balle, Bell,
+    Gascon & Nissim, CCS 2020."""
     length, chances = jumps(n, scale)
     words, found = rng.words(d), np.zeros(d)
     v = words.astype(np.float64) + 0.5
@@ -164,7 +164,7 @@ def polya_shares(rng: Stream, d: int, n: int, scale: float) -> Array:
 
 @cache
 def jumps(n: int, scale: float) -> tuple[float, Array]:
-    """L, and the chances of at least 1, 2, ... jumps."""
+    """L, and the probabilities of at least 1, 2, ... jumps."""
     p = math.exp(-1.0 / scale)
     length = -math.log(-math.expm1(-1.0 / scale)) if p > 0.5 else -math.log1p(-p)
     mean = max(2.0 * length / n, 1e-300)
@@ -176,8 +176,7 @@ def jumps(n: int, scale: float) -> tuple[float, Array]:
 
 
 def _jump(length: float, rng: Stream) -> float:
-    """One jump: U and the side from the first word, V from the second and those that make it
-    finer."""
+    """One jump: U and the side from the first word, V from the second one and its extensions."""
     first = int(rng.words(1)[0])
     u = (float(first >> 12) + 0.5) * 2.0**-52
     far = 1.0 + math.floor(
@@ -199,8 +198,8 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def _log(x: Array) -> Array:
-    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its
-    series."""
+    """The natural logarithm of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m +
+    1)), by its series."""
     m, e = np.frexp(x)
     m, e = m * 2.0, e - 1
     large = m > ROOT2

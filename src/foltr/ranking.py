@@ -1,20 +1,20 @@
-"""From scores to a list. Both policies draw by address, and their compiled twins draw the same
-numbers."""
+"""From scores to a list. The compiled twins of both policies draw the same random numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, Ranker, require
+from foltr.core import Array, Ranker
+from foltr.errors import require
 from foltr.seeds import Stream
 
-# beyond this range of scores the lightest documents' masses leave float32, so keys are compared in
-# logs
+# range of scores beyond which the smallest masses underflow float32; keys are then compared as
+# logarithms
 WIDE = 80.0
 
 
 def scored(ranker: Ranker, params: Array, docs: Array) -> Array:
-    """A ranker's scores, surely one per document: what follows trusts that."""
+    """The scores of a ranker; raises unless there is one per document."""
     scores = ranker.scores(params, docs)
     given = (
         f"{type(ranker).__name__}.scores gave shape {np.shape(scores)} for {len(docs)} documents"
@@ -24,12 +24,12 @@ def scored(ranker: Ranker, params: Array, docs: Array) -> Array:
 
 
 def plackett_luce(scores: Array, k: int, rng: Stream) -> Array:
-    """Sample k documents without replacement, each next one with probability e^s / sum of e^s over
-    those left.
+    """Sample k documents without replacement, each with probability e^s / sum of e^s over those
+    left.
 
-    By inverse CDF *with* replacement: a repeat removes the mass of everything taken so far and
-    draws again, which is the same distribution for about k draws. Where the scores' range exceeds
-    WIDE: the k largest of s + Gumbel noise."""
+    It samples by inverse CDF with replacement. A repeated document removes the mass of all
+    documents taken so far, and the draw is repeated: the same distribution at about k draws. Where
+    the range of the scores exceeds WIDE, it takes the k largest of s + Gumbel noise instead."""
     scores = _finite(scores).astype(np.float64)
     if scores.max() - scores.min() > WIDE:
         return best_first(scores - np.log(-np.log(rng.uniforms(len(scores)))), k, rng)
@@ -40,15 +40,15 @@ def plackett_luce(scores: Array, k: int, rng: Stream) -> Array:
         i = int(np.searchsorted(cdf, rng.uniform() * cdf[-1], side="right"))
         if i < len(mass) and mass[i] > 0.0:
             taken.append(i)
-            mass[i] = 0.0  # the CDF still holds it, so it can be hit again
+            mass[i] = 0.0  # the CDF still includes it, so it can be drawn again
         else:
             cdf = np.cumsum(mass)
     return np.array(taken)
 
 
 def best_first(scores: Array, k: int, rng: Stream) -> Array:
-    """The k highest scores in order; ties at random (a zero ranker is all ties, and file order
-    leaks labels)."""
+    """The k documents with the highest scores, in order. Ties are random: a zero ranker has only
+    ties, and the order of the file would reveal labels."""
     return np.lexsort((rng.words(len(scores)), -_finite(scores)))[:k]
 
 

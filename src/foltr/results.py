@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
 from foltr.runs.folder import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
-from foltr.spec import check_extent, opened
+from foltr.spec import opened
 from foltr.sweeps.state import SWEEP, Planned, Record
-from foltr.system.files import text_of, write_whole
+from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
 
 MARKS = ("config.toml", "result.json")  # either says that a folder is a run's

@@ -1,12 +1,12 @@
-"""Randomness by address, not by order.
+"""Randomness by address instead of order.
 
-A stream is named by what it is for, e.g. `stream(7, "ranking", client, t)`. Same address, same
-numbers: in any engine, on any thread, after any resume. Nothing in the package touches global
+A stream is named by its use, e.g. `stream(7, "ranking", client, t)`. The same address gives the
+same numbers in any engine, on any thread and after any resume. Nothing in the package uses global
 random state.
 
-The generator is splitmix64 (Steele, Lea & Flood, OOPSLA 2014) used as a counter hash: draw i of
-key K is `mix(K + i * GOLDEN)`, so that NumPy code here and compiled loops in `kernels/` draw the
-same bits in any order."""
+The generator is splitmix64 (Steele, Lea & Flood, OOPSLA 2014) as a counter hash: draw i of key K
+is `mix(K + i * GOLDEN)`. NumPy code here and compiled loops in `kernels/` therefore draw the same
+bits in any order."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from os import urandom
 import numpy as np
 
 GOLDEN = 0x9E3779B97F4A7C15
-BRANCH = 0xD1B54A32D192ED03  # keeps the addresses below a key apart from the draws of that key
+BRANCH = 0xD1B54A32D192ED03  # separates the addresses below a key from the draws of that key
 MASK = (1 << 64) - 1
 
 
 def mix(z: int) -> int:
-    """The splitmix64 finaliser: a bijection of 64-bit words that looks random."""
+    """The finaliser of splitmix64: a bijection of 64-bit words with random-looking output."""
     z &= MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
@@ -34,7 +34,7 @@ def below(key: int, part: int) -> int:
 
 
 def key(seed: int, *address: str | int) -> int:
-    """A 64-bit key for an address; words are hashed, whole numbers are mixed in as they are."""
+    """The 64-bit key of an address; strings are hashed, integers are mixed in directly."""
     here = mix(seed + GOLDEN)
     for part in address:
         here = below(here, _word(part) if isinstance(part, str) else part)
@@ -46,11 +46,12 @@ def _word(text: str) -> int:
 
 
 def stream(seed: int, *address: str | int) -> Stream:
+    """The stream at an address."""
     return Stream(key(seed, *address))
 
 
 class Stream:
-    """A sequence of draws at one address; `at(i)` is the stream at an address below it."""
+    """A sequence of draws at one address; `at(i)` is the stream at address i below it."""
 
     def __init__(self, key: int) -> None:
         self.key = key
@@ -69,18 +70,18 @@ class Stream:
         return z ^ (z >> np.uint64(31))
 
     def uniforms(self, n: int) -> np.ndarray:
-        """The next n draws from the open interval (0, 1), 52 bits each (with 53, the last one
-        would round to 1)."""
+        """The next n draws from the open interval (0, 1), 52 bits each (with 53 the last one would
+        round to 1)."""
         return ((self.words(n) >> np.uint64(12)) + 0.5) * 2.0**-52  # (n,) float64
 
     def uniform(self) -> float:
-        """The next draw alone: plain integers are quicker than arrays of one."""
+        """The next uniform draw; for one number, Python integers are faster than an array."""
         z = mix(self.key + self.drawn * GOLDEN)
         self.drawn += 1
         return ((z >> 12) + 0.5) * 2.0**-52
 
     def skip(self) -> None:
-        """Leave out a draw."""
+        """Skip one draw."""
         self.drawn += 1
 
     def normals(self, n: int) -> np.ndarray:
@@ -90,7 +91,7 @@ class Stream:
         return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()[:n]
 
     def gaussians(self, n: int) -> np.ndarray:
-        """The next n standard normal draws, one word each, the same bits in any implementation."""
+        """The next n standard normal draws, one word each; the same bits in any implementation."""
         # (n,) float64
         return gaussian(self.uniforms(n))
 
@@ -104,8 +105,8 @@ class Stream:
 
 
 class Below(Stream):
-    """A stream at an address below another. Its key is made when it is first needed: most rules
-    never draw."""
+    """A stream at an address below another. Its key is computed on first use, since many are never
+    drawn from."""
 
     key: int
 
@@ -121,12 +122,11 @@ class Below(Stream):
 
 
 class SystemStream(Stream):
-    """Draws that nobody can repeat, from the operating system: for noise and seeds on real
-    devices, never for a simulation. It has no addresses: every stream below it is as fresh as
-    itself."""
+    """Draws from the operating system that nobody can repeat: for noise and seeds on real devices,
+    never for a simulation. Streams below it are equally fresh; addresses have no meaning."""
 
     def __init__(self) -> None:
-        self.key = self.drawn = 0  # of no meaning here
+        self.key = self.drawn = 0  # unused
 
     def at(self, part: int) -> Stream:
         return self
@@ -153,9 +153,11 @@ LN2, ROOT2 = 0.6931471805599453, 1.4142135623730951
 
 
 def gaussian(u: np.ndarray) -> np.ndarray:
-    """The standard normal quantiles of u in (0, 1): only sums, products, quotients and square
-    roots, which IEEE 754 rounds in one way. (A library's logarithm may differ in its last bit, and
-    a seed must mean one perturbation.)"""
+    """The standard normal quantiles of u in (0, 1), accurate to 1e-7.
+
+    It uses only sums, products, quotients and square roots, which IEEE 754 rounds in one way. A
+    library's logarithm may differ in its last bit, but a seed must give the same perturbation
+    everywhere."""
     q = u - 0.5
     r = np.sqrt(-_log(np.minimum(u, 1.0 - u)))
     middle = q * _ratio(0.180625 - q * q, MIDDLE)
@@ -176,8 +178,8 @@ def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
 
 
 def _log(x: np.ndarray) -> np.ndarray:
-    """ln of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m + 1)), by its
-    series."""
+    """The natural logarithm of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m +
+    1)), by its series."""
     m, e = np.frexp(x)
     m, e = m * 2.0, e - 1
     large = m > ROOT2

@@ -24,41 +24,11 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 
 from foltr import core
 from foltr.errors import Mistake, did_you_mean, shortened, shown, with_article
+from foltr.system.files import MOST_BITS
 from foltr.world import protocols
 
 T = TypeVar("T", bound=type)
-# of an integer: more does not fit a float, and Python writes no integer of thousands of digits
-MOST_BITS = 1000
-DEEPEST = 50  # tables or lists inside each other
-# What people of the field may type first, and what it is called here
-OTHER_NAMES = {
-    "FPDGD": "it is PDGD with more than one client",
-    "FedAvg": "it is Mean",
-    "FedProx": "it is PDGD with mu > 0",
-    "FedSGD": "it is PDGD with update='round'",
-    "FOLtR-ES": "it is ES",
-    "FOLtRES": "it is ES",
-    "MSE": "it is LeastSquares",
-    "SVMRank": "it is RankingSVM",
-    "SecAgg": "it is SecureSum",
-    "NonIID": "it is ByIntent, ByLabel, ByClicks or ByVolume",
-    "LIE": "it is LittleIsEnough",
-    "ALIE": "it is LittleIsEnough",
-    "IPM": "it is InnerProduct",
-    "DataSharing": "it is Sharing, a partition around another",
-    "Ditto": "it is Personal",
-    "PGA": "it is GradientAscent",
-    "RFA": "it is GeometricMedian",
-    "CClip": "it is CenteredClipping",
-    "TrMean": "it is TrimmedMean",
-    "CWMed": "it is Median",
-    "Resampling": "it is Bucketing",
-    "DivideAndConquer": "it is DnC",
-}
-
-hints_of = lru_cache(None)(
-    get_type_hints
-)  # of a class: to find them takes longer than to use them
+hints_of = lru_cache(None)(get_type_hints)  # of a class: finding them takes long
 
 
 class Registry:
@@ -77,11 +47,12 @@ class Registry:
                 f"two {self.family}s are called {cls.__name__}: {known.__module__} and"
                 f" {cls.__module__}"
             )
+        advice = _advice()
+        if changed := advice.outdated(self.family, cls):
+            raise Mistake(f"{cls.__name__} was written for an earlier foltr: {changed}")
         if missing := [name for name in _verbs(self.protocol) if name not in _names(cls)]:
-            kinds = "foltr.kinds has classes that give most of it"
-            raise Mistake(
-                f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)} ({kinds})"
-            )
+            lacks = f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)}"
+            raise Mistake(f"{lacks}: {advice.missing(self.family, missing)}")
         self._members[cls.__name__] = checked(cls)
         return cls
 
@@ -116,7 +87,7 @@ class Registry:
         if name not in members:
             others = [with_article(other.family) for other in FAMILIES if name in other.members()]
             hint = (
-                OTHER_NAMES.get(name)
+                _advice().OTHER_NAMES.get(name)
                 or (f"it is {others[0]}" if others else "")
                 or did_you_mean(name, members)
             )
@@ -127,6 +98,11 @@ class Registry:
                 raise Mistake(f"{spec}: give each field once, by name")
             values[keyword.arg] = _value(keyword.value, spec)
         return members[name](**values)
+
+
+def _advice() -> Any:
+    """What components were called before, and what people of the field call them."""
+    return import_module("foltr.components.other_names")
 
 
 def _verbs(protocol: type) -> list[str]:
@@ -389,16 +365,3 @@ def described(cls: type) -> Iterator[tuple[str, str, str]]:
         default = "required" if field.default is MISSING else repr(field.default)
         kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
         yield field.name, kind, default
-
-
-def check_extent(value: Any, depth: int = 0) -> None:
-    """Refuses what a file may hold and nobody means, and no message could show: endless integers,
-    lists in lists."""
-    if depth > DEEPEST:
-        raise ValueError(f"its tables or lists are nested more than {DEEPEST} deep")
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        raise ValueError(f"it holds an integer of more than {MOST_BITS} bits")
-    for part in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
-        check_extent(part, depth + 1)

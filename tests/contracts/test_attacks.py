@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from plain_things import each
 
+from asking import asked_of
 from foltr.core import Cohort
 from foltr.errors import Mistake
 from foltr.seeds import stream
@@ -47,7 +48,7 @@ PARAMS = np.array([0.5, -0.25, 0.0, 3.0, -2.0], np.float32)
 
 
 def crafted(thing, c, malicious, t=4):
-    return thing.craft(c, malicious, PARAMS, stream(7, "attack", t))
+    return thing.craft(c, malicious, asked_of(len(c), PARAMS, t), stream(7, "attack", t))
 
 
 @each_one
@@ -79,7 +80,7 @@ def test_nothing_is_written(thing):
     params, before = PARAMS.copy(), c.updates.copy()
     for array in (c.clients, c.updates, c.weights, malicious, params):
         array.setflags(write=False)
-    thing.craft(c, malicious, params, stream(7, "attack", 4))
+    thing.craft(c, malicious, asked_of(len(c), params, 4), stream(7, "attack", 4))
     np.testing.assert_array_equal(c.updates, before)
     assert not np.shares_memory(crafted(thing, c, malicious), c.updates)
 

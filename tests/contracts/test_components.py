@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from plain_things import each, plain
 
+from asking import asked_of
 from foltr.components.sources.synthetic import Synthetic
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
@@ -59,7 +60,7 @@ def combined(rule, c):
 
 @each(aggregators)
 def test_an_aggregator_gives_one_direction(thing):
-    assert thing.looks_at in ("mean", "rows") and thing.trusted >= 0
+    assert thing.looks_at in ("mean", "rows") and thing.trusted_queries >= 0
     direction = combined(thing, cohort())
     assert direction.shape == (5,) and direction.dtype == np.float64
 
@@ -204,13 +205,13 @@ def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
 @each(learners)
 def test_a_learner_knows_how_often_it_learns(thing):
     assert thing.sessions >= 1
-    assert thing.rewards >= 0
+    assert thing.reward_levels >= 0
     ranker = rankers.build("MLP(hidden=2)")
     params = ranker.init(3, stream(1, "init"))
     kept = thing.remembered(ranker, params)
     assert kept.ndim == 1 and thing.personal(params, kept).shape == params.shape
     users, own = stream(1, "users"), stream(1, "own")
-    assert thing.luck(users, own) is users  # what is published otherwise must be asked for
+    assert thing.user_draws(users, own) is users  # what is published otherwise must be asked for
 
 
 @each(privatizers)
@@ -244,14 +245,14 @@ def test_a_privatizer_describes_itself_to_the_ledger(thing):
 def test_a_channel_gives_the_weighted_mean_or_nothing(thing):
     c = cohort(n=9)
     c = Cohort(c.clients, c.updates, np.arange(1.0, 10.0))
-    got = thing.carry(c, 9, stream(0, "channel"))
+    got = thing.carry(c, asked_of(9), stream(0, "channel"))
     assert got.updates.shape == (1, 5) and got.weights.tolist() == [45.0]
     np.testing.assert_allclose(
         got.updates[0], np.average(c.updates, axis=0, weights=c.weights), atol=1e-6
     )
     few = thing.fewest(9) - 1
     with pytest.raises(Withheld):
-        thing.carry(c.only(np.arange(few)), 9, stream(0, "channel"))
+        thing.carry(c.only(np.arange(few)), asked_of(9), stream(0, "channel"))
 
 
 @each(channels)

@@ -110,7 +110,7 @@ def test_ideals_are_those_of_what_a_client_holds(thing):
 def test_nobody_searches_more_than_the_most(thing):
     for sessions in (1, 4, 12):
         p = peopled(thing, sessions=sessions)
-        assert p.sessions[:3].max() <= thing.most(sessions)
+        assert p.sessions[:3].max() <= thing.most_sessions(sessions)
 
 
 @EVERY

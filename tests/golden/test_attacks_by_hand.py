@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from asking import asked_of
 from foltr.cohorts import by_definition
 from foltr.components.aggregators.krum import Krum
 from foltr.components.attacks.compromised_model import CompromisedModel
@@ -34,7 +35,7 @@ def sent(attack, malicious, honest, params=None):
     params = np.zeros(updates.shape[1]) if params is None else np.array(params)
     rows = np.arange(n) < len(malicious)
     c = Cohort(np.arange(n), updates, np.ones(n))
-    return attack.craft(c, rows, params.astype(np.float32), stream(1, "attack"))
+    return attack.craft(c, rows, asked_of(n, params.astype(np.float32)), stream(1, "attack"))
 
 
 def every(value, m):
@@ -86,7 +87,7 @@ def test_little_is_enough_says_where_it_is_void():
         and own.fits(10, 3) == ()
     )
     assert "-0.14" in both.fits(10, 1)[0]
-    with pytest.raises(ValueError, match="6 malicious clients of 10: at most 5"):
+    with pytest.raises(ValueError, match="6 malicious clients of 10: take at most 5"):
         own.fits(10, 6)
     assert LittleIsEnough(z=1.0).fits(10, 6) == ()
     np.testing.assert_array_equal(
@@ -318,7 +319,7 @@ def test_mimic_copies_one_honest_client():
         Cohort(np.array([9, 8, 7, 6, 5]), updates, np.ones(5)),
         np.array([0, 0, 0, 0, 1], bool),
     )
-    args = malicious, np.zeros(2, np.float32), stream(1, "attack")
+    args = malicious, asked_of(5, np.zeros(2, np.float32)), stream(1, "attack")
     np.testing.assert_array_equal(
         Mimic().craft(c, *args), updates[[3]]
     )  # client 6 is the first honest one

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from foltr.components.learners._published_draws import MersenneTwister
+from foltr.components.learners._published_draws import PublishedDraws
 from foltr.components.learners.es import ES, message, read_messages, seed_of
 from foltr.components.rankers.linear import Linear
 from foltr.seeds import Stream, gaussian, stream
@@ -109,7 +109,7 @@ def test_rewards(objective, clicks, reward):
     es = ES(k=5, objective=objective)
     values, coded = es.reward_values()
     assert values[coded[es.code(np.array(clicks, bool))]] == pytest.approx(reward)
-    assert es.rewards == (32 if objective == "dcg" else 6)
+    assert es.reward_levels == (32 if objective == "dcg" else 6)
 
 
 def test_levels_are_evenly_spaced_and_the_nearest_is_taken():
@@ -152,11 +152,10 @@ def test_normal_quantiles():
 
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**32 - 1])
 def test_the_published_stream_is_numpys(seed):
-    ours, theirs = MersenneTwister(seed), np.random.RandomState(seed)
-    assert [ours.normal() for _ in range(701)] == theirs.normal(
-        np.zeros(701), 1.0, size=701
-    ).tolist()
-    ours, theirs = MersenneTwister(seed), np.random.RandomState(seed)
+    ours, theirs = PublishedDraws(seed), np.random.RandomState(seed)
+    drawn = [*ours.gaussians(300), *ours.gaussians(401)]
+    assert drawn == theirs.normal(np.zeros(701), 1.0, size=701).tolist()
+    ours, theirs = PublishedDraws(seed), np.random.RandomState(seed)
     for n in [471, 1, 2, 512, 513] * 100:
         assert ours.integer(n) == theirs.randint(0, n)
         assert ours.uniform() == theirs.uniform()

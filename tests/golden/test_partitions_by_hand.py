@@ -5,6 +5,7 @@ from math import log2
 import numpy as np
 import pytest
 
+from asking import collected
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.partitions.by_intent import ByIntent
 from foltr.components.partitions.by_label import ByLabel
@@ -57,13 +58,13 @@ def test_online_performance_with_one_label_per_client_saturates(shape, grades, t
         [],
     )
     for t in range(30):
-        sent, observed = local.collect(params, t, clients)
+        sent, observed = collected(local, params, t, clients)
         assert (
             observed.ndcg.tolist() == shown
         )  # exactly 1 or 0: DCG and its ideal are summed in one order
         if t < 5:  # plain sums have an order of their own
             np.testing.assert_allclose(
-                debug.collect(params, t, clients)[1].ndcg, shown, rtol=1e-14
+                collected(debug, params, t, clients)[1].ndcg, shown, rtol=1e-14
             )
         means.append(float(observed.ndcg.sum()) / grades)
         params = params + sent.updates.mean(axis=0)

@@ -1,5 +1,5 @@
-"""Seed 001, Table 2: what one privatized MaxRR of a list of five can tell, to every printed digit;
-and eq. 10."""
+"""Kharitonov (WSDM 2019), Table 2: what one privatized MaxRR of a list of five can tell, to every
+printed digit; and eq. 10."""
 
 import math
 from itertools import product
@@ -64,7 +64,7 @@ def test_the_chances_of_a_reward_are_those_of_the_click_patterns(objective, kind
     gives it."""
     learner, lists = ES(k=4, objective=objective), np.array(list(product(range(3), repeat=4)))
     click, stop = click_tables(Cascade(kind), 3, 4)
-    expected = np.zeros((len(lists), learner.rewards))
+    expected = np.zeros((len(lists), learner.reward_levels))
     _, coded = learner.reward_values()
     for pattern in product((False, True), repeat=4):
         last = max((j for j in range(4) if pattern[j]), default=-1)

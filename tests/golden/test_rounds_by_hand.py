@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from asking import collected
 from foltr.components.aggregators.mean import Mean
 from foltr.components.learners.pdgd import PDGD, document_weights
 from foltr.components.optimizers.adam import Adam
@@ -89,7 +90,7 @@ def test_local_steps(fields):
         Replayed(4),
         RNG,
         2,
-        tell=lambda which, values, s: which,
+        send_reward=lambda which, values, s: which,
     )
     np.testing.assert_allclose(found, by_hand(learner, t=2), rtol=1e-4, atol=2e-6)
     assert weight == 4.0 and memory.shape == (0,) and found.dtype == np.float32
@@ -167,7 +168,7 @@ def test_batched_centralised_pdgd_sums_the_gradients(small_data, monkeypatch):
     people = iid(small_data, Cascade(kind="informational"), n, 1)
     engine = Debug(learner, Linear(), people, 1, np.empty((n, 0), np.float32))
     server = Server(learner, Mean(), SGD(lr=float(n)))
-    cohort, _ = engine.collect(theta.astype(np.float32), 0, np.arange(n))
+    cohort, _ = collected(engine, theta.astype(np.float32), 0, np.arange(n))
     after = server.step(server.init(theta), cohort, RNG)
     gradients = [
         document_weights(docs.astype(float) @ theta, ranking, clicks) @ docs

@@ -4,13 +4,13 @@ papers' steps written out plainly."""
 import numpy as np
 import pytest
 
+from asking import client_step
 from foltr.components.unlearners.fed_eraser import FedEraser, calibrated
 from foltr.components.unlearners.fed_remove import FedRemove
 from foltr.components.unlearners.gradient_ascent import GradientAscent, in_ball, reference
 from foltr.experiment import Experiment
-from foltr.federation import client_step
 from foltr.runs.run import Run
-from foltr.runs.unlearn import costs, luck_of, with_sessions
+from foltr.runs.unlearn import costs, seed_of, with_sessions
 from foltr.seeds import stream
 from foltr.world.history import History
 from foltr.world.protocols import Past
@@ -142,9 +142,9 @@ def unlearned(method, leaving):
 def updates_of(e, run, params, clients, sessions, t):
     """What these clients would honestly send, one after another."""
     people, sent, seed = (
-        with_sessions(run.population, e.learner.sessions, sessions),
+        with_sessions(run.context.population, e.learner.sessions, sessions),
         [],
-        luck_of(e),
+        seed_of(e),
     )
     for client in clients:
         user = SimulatedUser(people, int(client), stream(seed, "user", int(client), t))
@@ -172,7 +172,7 @@ def test_fed_eraser_step_by_step():
     e, run, history, _, result = unlearned("FedEraser(sessions=2)", "malicious")
     bad = the_malicious_one(e)
     good = [client for client in range(e.clients) if client != bad]
-    params = np.zeros(run.train.width)
+    params = np.zeros(run.context.train.width)
     for t, s in enumerate([0, 3, 6]):  # the stored rounds of seven
         new = updates_of(e, run, params, good, 2, t).astype(np.float64)
         stored = history.updates[s // 3][good].astype(np.float64)
@@ -189,7 +189,7 @@ def test_fed_eraser_step_by_step():
 def test_rounds_of_those_who_remain(method, rounds):
     e, run, _, before, result = unlearned(method, ((1, 2),))
     bad = the_malicious_one(e)
-    params = np.zeros(run.train.width) if method == "Retrain()" else before.params
+    params = np.zeros(run.context.train.width) if method == "Retrain()" else before.params
     for t in range(rounds):
         sent = updates_of(e, run, params, [0, 3, 4], 4, t).astype(np.float64)
         if bad in (0, 3, 4):

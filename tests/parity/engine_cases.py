@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from populations import FEATURES, dataset, lengths_between, varied, with_score_range
 
+from asking import collected
 from foltr.components.learners.fed_per import FedPer
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
@@ -284,8 +285,8 @@ def engines(case: Case, plainly: PDGD | FedPer | Personal) -> tuple[Debug, Local
 def compare(case: Case, plainly: PDGD | FedPer | Personal) -> Comparison:
     """The compiled engine on a case, the plain one with a learner that should be the same."""
     clients, (debug, local) = np.arange(case.population.clients), engines(case, plainly)
-    plain, seen = debug.collect(case.params, case.t, clients)
-    fast, also_seen = local.collect(case.params, case.t, clients)
+    plain, seen = collected(debug, case.params, case.t, clients)
+    fast, also_seen = collected(local, case.params, case.t, clients)
     assert (plain.clients == fast.clients).all() and (plain.weights == fast.weights).all()
     apart = np.abs(plain.updates - fast.updates).max(axis=1) / rounding(case)
     kept = np.abs(debug.memory - local.memory).max(axis=1, initial=0.0) / rounding(case)

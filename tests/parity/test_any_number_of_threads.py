@@ -5,6 +5,7 @@ import pytest
 from engine_cases import INFORMATIONAL, SEED, usual, weights
 from populations import FEATURES, dataset, lengths_between, varied
 
+from asking import collected
 from foltr.components.aggregators.mean import Mean
 from foltr.components.learners.fed_per import FedPer
 from foltr.components.learners.pdgd import PDGD
@@ -48,7 +49,7 @@ def test_a_round(ranker):
     rounds = []
     for number in (1, 2, 3):
         with Threads(number).running() as threads:
-            rounds.append(engine(ranker, threads).collect(start(ranker), 5, np.arange(CLIENTS)))
+            rounds.append(collected(engine(ranker, threads), start(ranker), 5, np.arange(CLIENTS)))
     (cohort, seen), *others = rounds
     assert (cohort.updates != 0).any(axis=1).mean() > 0.5
     for other, other_seen in others:
@@ -63,8 +64,8 @@ def test_the_order_of_clients_changes_no_row(ranker):
     order = np.random.default_rng(1).permutation(CLIENTS)[:100]
     with Threads(2).running() as threads:
         local = engine(ranker, threads)
-        whole, seen = local.collect(start(ranker), 2, np.arange(CLIENTS))
-        part, part_seen = local.collect(start(ranker), 2, order)
+        whole, seen = collected(local, start(ranker), 2, np.arange(CLIENTS))
+        part, part_seen = collected(local, start(ranker), 2, order)
     assert isinstance(part, Cohort) and part.clients.tolist() == order.tolist()
     assert part.updates.tobytes() == whole.updates[order].tobytes()
     assert part_seen.ndcg.tobytes() == seen.ndcg[order].tobytes()
@@ -107,7 +108,7 @@ def test_what_devices_keep(learner):
         with Threads(number).running() as threads:
             local = Local(learner, ranker, population, SEED, memory, threads)
             for t in range(3):
-                local.collect(start(ranker), t, np.arange(t, CLIENTS))
+                collected(local, start(ranker), t, np.arange(t, CLIENTS))
         kept.append(memory.tobytes())
     assert kept[0] == kept[1] == kept[2]
     assert memory.any(axis=1).mean() > 0.9

@@ -19,6 +19,7 @@ from engine_cases import (
 )
 from populations import dataset, lengths_between, varied
 
+from asking import collected as answers_of
 from foltr.components.learners.es import ES
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
@@ -80,7 +81,10 @@ def test_rounds_that_follow_each_other(name):
     params, clients, mismatched = case.params, np.arange(case.population.clients), 0
     for t in range(4):
         asked = clients[t % 2 :: 2] if t else clients  # who is not asked keeps what it has
-        plain, fast = debug.collect(params, t, asked)[0], local.collect(params, t, asked)[0]
+        plain, fast = (
+            answers_of(debug, params, t, asked)[0],
+            answers_of(local, params, t, asked)[0],
+        )
         allowed = (1 + t) * rounding(case)  # memory carries a round's rounding to the next
         differs = np.abs(plain.updates - fast.updates).max(axis=1) > allowed[asked]
         differs |= np.abs(debug.memory - local.memory).max(axis=1)[asked] > allowed[asked]
@@ -111,7 +115,7 @@ def collected(engine, learner, ranker, population, **fields):
     )
     threads = () if engine is Debug else (Threads(1),)
     made = engine(learner, ranker, population, SEED, memory, *threads, **fields)
-    cohort, observed = made.collect(start(ranker, population.data), 2, clients)
+    cohort, observed = answers_of(made, start(ranker, population.data), 2, clients)
     return cohort.updates, observed.ndcg, observed.max_rr, cohort.weights
 
 
@@ -183,8 +187,8 @@ def test_who_lies_may_change_from_round_to_round():
     one, asked = local(), [clients, clients, clients[::2], clients, clients[:1]]
     for t, who in zip([0, 3, 3, 1, 3], asked, strict=True):
         assert (
-            one.collect(params, t, who)[0].updates.tobytes()
-            == local().collect(params, t, who)[0].updates.tobytes()
+            answers_of(one, params, t, who)[0].updates.tobytes()
+            == answers_of(local(), params, t, who)[0].updates.tobytes()
         )
 
 
@@ -204,7 +208,10 @@ def test_a_residual_that_is_forgotten_at_once_changes_no_bit(engine, ranker):
         *threads,
     )
     for t in range(3):
-        one, other = alone.collect(params, t, clients)[0], forgetful.collect(params, t, clients)[0]
+        one, other = (
+            answers_of(alone, params, t, clients)[0],
+            answers_of(forgetful, params, t, clients)[0],
+        )
         assert one.updates.tobytes() == other.updates.tobytes()
         assert not forgetful.memory.any()
         params = params + one.updates.mean(axis=0)

@@ -6,6 +6,7 @@ import pytest
 from engine_cases import INFORMATIONAL, SEED, usual, weights
 from populations import FEATURES, dataset, lengths_between, varied
 
+from asking import collected
 from foltr.components.learners.es import ES
 from foltr.components.privatizers.randomized_reward import RandomizedReward
 from foltr.components.rankers.linear import Linear
@@ -40,11 +41,11 @@ def rounds(learner, ranker=Linear(), privacy=None, params=None, population=None,
     memory, clients = np.empty((population.clients, 0), np.float32), np.arange(population.clients)
     params = weights(0.01) if params is None else params
     if threads is None:
-        return Debug(learner, ranker, population, SEED, memory, privacy).collect(
-            params, 2, clients
+        return collected(
+            Debug(learner, ranker, population, SEED, memory, privacy), params, 2, clients
         )
-    return Local(learner, ranker, population, SEED, memory, threads, privacy).collect(
-        params, 2, clients
+    return collected(
+        Local(learner, ranker, population, SEED, memory, threads, privacy), params, 2, clients
     )
 
 

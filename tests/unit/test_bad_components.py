@@ -8,7 +8,7 @@ import pytest
 
 import foltr
 from foltr.errors import Mistake
-from foltr.kinds import ChangesMessages, Forgets, Memoryless, Remembering
+from foltr.kinds import ChangesMessages, Forgets, Memoryless, PartitionDefaults, Remembering
 from foltr.runs.setup import population_of
 from foltr.spec import FAMILIES, aggregators, attacks, partitions, unlearners
 from foltr.world.population import iid
@@ -46,7 +46,7 @@ def test_a_rule_cannot_change_what_others_see():
 def test_an_attack_cannot_change_honest_messages():
     @dataclass(frozen=True)
     class Reaches(ChangesMessages):
-        def craft(self, cohort, malicious, params, rng):
+        def craft(self, cohort, malicious, ask, rng):
             cohort.updates[~malicious] = 0.0
             return cohort.updates[malicious]
 
@@ -93,7 +93,7 @@ UNSOUND = {
     "nothing stored": ((Phase(1, 1, "stored"),), "says that it stores nothing"),
     "no number": (
         (Phase(1, 1, send=lambda updates, clients, t: updates * np.nan),),
-        "sends what is not finite",
+        "sends numbers that are not finite",
     ),
     "another shape": ((Phase(1, 1, send=lambda updates, clients, t: updates[1:]),), "instead of"),
 }
@@ -154,13 +154,10 @@ def test_tables_that_a_kernel_could_not_trust(which):
     (change, says), data = TABLES[which], SMALL.data.load("train")
 
     @dataclass(frozen=True)
-    class Wrong:
+    class Wrong(PartitionDefaults):
         def population(self, data, users, clients, sessions, seed):
             p = iid(data, users, clients, sessions)
             return replace(p, **{name: of(p) for name, of in change.items()})
-
-        def most(self, sessions):
-            return sessions
 
     with pytest.raises(Mistake, match=says):
         population_of(replace(SMALL, partition=made(partitions, Wrong)), data)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import foltr.runs.train
+from asking import collected
 from foltr.components.learners.pdgd import PDGD
 from foltr.experiment import Experiment
 from foltr.kinds import SendsUpdates
@@ -98,6 +99,6 @@ def test_who_does_not_take_part_keeps_what_it_had(experiment, learner):
         experiment = replace(experiment, learner=learner)
     population = population_of(experiment, experiment.data.load("train"))
     engine = engine_of(experiment, population, np.zeros(46), Threads(1), "local")
-    engine.collect(np.zeros(46, np.float32), 0, np.array([1, 3]))
+    collected(engine, np.zeros(46, np.float32), 0, np.array([1, 3]))
     moved = np.abs(engine.memory).sum(axis=1) > 0
     assert moved.tolist() == [False, True, False, True, False]

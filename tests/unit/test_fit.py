@@ -40,7 +40,7 @@ class AllOrNothing:
     def fewest(self, asked):
         return self.least
 
-    def carry(self, cohort, asked, rng):
+    def carry(self, cohort, ask, rng):
         if len(cohort) < self.least:
             raise Withheld
         return Cohort(
@@ -220,7 +220,7 @@ class Twice(SendsUpdates):
 
     how: str = "often"
     sessions: int = 2
-    rewards = 3
+    reward_levels = 3
 
     def learn(self, ranker, params, memory, user, rng, t, tell):
         for s in range(user.sessions):
@@ -253,7 +253,7 @@ def test_events_that_nobody_knows_are_refused(wrong_ones, how):
 
 @pytest.mark.parametrize(
     "how, why",
-    [("often", "twice"), ("many", "one of 1000 rewards, and declared 3"), ("range", "reward 7")],
+    [("often", "twice"), ("many", "one of 1000 rewards, declared 3"), ("range", "reward 7")],
 )
 def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
     e = Experiment(**SMALL, learner=f"Twice(how={how!r})", privacy="RandomizedReward(p=0.6)")
@@ -280,7 +280,7 @@ def test_a_step_that_would_round_the_noise_away_is_refused():
     ],
 )
 def test_noise_that_no_device_can_hold(privacy):
-    with pytest.raises(Mistake, match="to be held by a device"):
+    with pytest.raises(Mistake, match="to fit into float32"):
         Experiment(**SMALL, privacy=privacy)
 
 
@@ -288,7 +288,7 @@ def test_fields_of_a_component_are_judged_together():
     made = experiment({"learner": "ES()", "learner.sessions": 3, "learner.antithetic": False})
     assert made.learner == ES(sessions=3, antithetic=False)
     made = experiment({"learner": "ES()", "privacy": "RandomizedReward(p=0.08)", "learner.k": 30})
-    assert made.learner.rewards == 31
+    assert made.learner.reward_levels == 31
     made = experiment({"channel": "SecureSum()", "dropout": 0.4, "channel.threshold": 0.55})
     assert made.channel.threshold == 0.55
     with pytest.raises(Mistake, match="there is no privacy that could have one"):

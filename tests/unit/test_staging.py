@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import foltr
-from foltr.core import Cohort
+from foltr.core import Answers, Ask, Cohort
 from foltr.errors import Mistake
 from foltr.federation import Delivery, Observed
 from foltr.kinds import ChangesMessages
-from foltr.runs.setup import delivery_of, population_of, warmed
+from foltr.runs.setup import delivery_of, population_of, warmed_up
 from foltr.seeds import stream
 from foltr.simulation.malicious import Attacked, Malicious
 from foltr.system.threads import Threads
@@ -45,46 +45,44 @@ def test_who_is_malicious_depends_on_the_seed_and_never_on_the_server():
 class Sends(ChangesMessages):
     rows: np.ndarray
 
-    def craft(self, cohort, malicious, params, rng):
+    def craft(self, cohort, malicious, ask, rng):
         return self.rows
 
 
 COHORT = Cohort(np.arange(3), np.arange(6, dtype=np.float32).reshape(3, 2), np.ones(3))
+ASK = Ask(np.zeros(2, np.float32), 0, 3)
 SECOND = lambda t, clients: clients == 1  # noqa: E731
 
 
 def test_an_attack_changes_the_messages_of_the_malicious_alone():
     before = COHORT.updates.copy()
-    sent = Attacked(Sends(np.full((1, 2), 9, np.float32)), SECOND)(
-        COHORT, np.zeros(2, np.float32), 0, stream(1)
-    )
+    sent = Attacked(Sends(np.full((1, 2), 9, np.float32)), SECOND)(COHORT, ASK, stream(1))
     np.testing.assert_array_equal(sent.updates, [[0, 1], [9, 9], [4, 5]])
     np.testing.assert_array_equal(COHORT.updates, before)
     nobody = Attacked(Sends(np.zeros((0, 2))), lambda t, clients: clients == 7)
-    assert nobody(COHORT, np.zeros(2, np.float32), 0, stream(1)) is COHORT
+    assert nobody(COHORT, ASK, stream(1)) is COHORT
 
 
 def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(
         Mistake, match=r"Sends.craft gave \(2, 2\) of kind 'f' for 1 malicious clients"
     ):
-        Attacked(Sends(np.zeros((2, 2))), SECOND)(COHORT, np.zeros(2, np.float32), 0, stream(1))
-    with pytest.raises(Mistake, match="round 5: Sends sends what is not finite"):
-        Attacked(Sends(np.array([[np.inf, 0]])), SECOND)(
-            COHORT, np.zeros(2, np.float32), 5, stream(1)
-        )
+        Attacked(Sends(np.zeros((2, 2))), SECOND)(COHORT, ASK, stream(1))
+    with pytest.raises(Mistake, match="round 5: Sends sends numbers that are not finite"):
+        Attacked(Sends(np.array([[np.inf, 0]])), SECOND)(COHORT, replace(ASK, t=5), stream(1))
     huge = Attacked(
         Sends(np.full((1, 2), 3e38, np.float32)), SECOND
     )  # its square overflows, it does not
-    assert np.isfinite(huge(COHORT, np.zeros(2, np.float32), 0, stream(1)).updates).all()
+    assert np.isfinite(huge(COHORT, ASK, stream(1)).updates).all()
 
 
 def test_the_servers_own_client_is_kept_apart():
     delivery = Delivery(host=2)
     np.testing.assert_array_equal(delivery.asked(np.array([0, 1])), [0, 1, 2])
-    sent, observed = delivery.apart(
-        COHORT, Observed(np.array([0.1, 0.2, 0.9]), np.array([0.3, 0.4, 0.8]))
-    )
+    seen = Observed(np.array([0.1, 0.2, 0.9]), np.array([0.3, 0.4, 0.8]))
+    answers = delivery.without_host(Answers(COHORT.clients, COHORT, seen))
+    sent, observed = answers.arrived, answers.observed
+    np.testing.assert_array_equal(answers.asked, [0, 1])
     np.testing.assert_array_equal(sent.clients, [0, 1])
     np.testing.assert_array_equal(sent.trusted, [4, 5])
     np.testing.assert_array_equal(observed.ndcg, [0.1, 0.2])
@@ -108,7 +106,8 @@ def test_noise_does_not_touch_what_the_server_learns_alone():
     )  # a ball that nothing reaches
     data, params = shared.data.load("train"), np.zeros(shared.data.load("train").width)
     alone = [
-        warmed(e, population_of(e, data), params, Threads(1), "local") for e in (shared, private)
+        warmed_up(e, population_of(e, data), params, Threads(1), "local")
+        for e in (shared, private)
     ]
     np.testing.assert_array_equal(*alone)
     assert np.abs(alone[0]).max() > 0

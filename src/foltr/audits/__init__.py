@@ -1,2 +1,2 @@
-"""Attacks on what leaves the devices: what an observer really learns, beside what the ledger
-promises."""
+"""Attacks on what leaves the devices: what an observer can learn, compared with the ledger's
+guarantees."""

@@ -1,11 +1,11 @@
-"""The audit of one experiment with its trained weights: attacks on what its server sees, beside
-what is promised."""
+"""The audit of one experiment with its trained weights: attacks on what its server sees, compared
+with the guarantees."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from foltr.audits.labels import Row, Tell, infer_labels
 from foltr.audits.membership import Membership, membership, real_round
 from foltr.audits.noise import View, events_in, message, summed
 from foltr.audits.rewards import Enumerated, chance_of_truth, worst_pair
-from foltr.audits.searches import searches, single
+from foltr.audits.searches import RewardLearner, searches, single
 from foltr.audits.two_queries import two_queries
 from foltr.compatibility import setting_of
-from foltr.components.learners.es import ES
-from foltr.components.partitions.iid import IID
-from foltr.core import Array, ClickModel, require
-from foltr.errors import Mistake
+from foltr.core import Array, ClickModel
+from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.privacy.ledger import Ledger
 from foltr.runs.account import DELTA, ledger_of
@@ -28,21 +26,23 @@ from foltr.seeds import stream
 from foltr.spec import brief
 from foltr.world.dataset import Dataset
 
-SUMS = (2, 5, 10, 100)  # clients behind one sum
-ROUNDS = (2, 10, 100)  # clients among whom one is sought
-LARGEST = 2000  # sum whose members' clicks are sought
+SUMS = (2, 5, 10, 100)  # clients in a sum
+ROUNDS = (2, 10, 100)  # clients per round in membership inference
+LARGEST = 2000  # largest sum that label inference attacks
 POOL, LEAST_POOL, SESSIONS = (
     2000,
     200,
     10**5,
-)  # clients whose real rounds are looked at, and their searches, about
+)  # clients whose real rounds are used, the fewest of them, and about how many searches
 
 
 @dataclass(frozen=True)
 class Effort:
+    """How much work an audit does."""
+
     queries: int = 500  # at most
-    games: int = 20_000  # for each of two inputs, at most
-    trials: int = 1000  # of membership, with and without the client, at most
+    games: int = 20_000  # most games for each of two inputs
+    trials: int = 1000  # most trials of membership, with and without the client
     threads: int = 1
 
 
@@ -51,13 +51,15 @@ NORMAL = Effort()
 
 @dataclass(frozen=True)
 class Audit:
+    """The results of an audit."""
+
     experiment: Experiment
     users: ClickModel
     split: str
-    view: View  # what this experiment's server sees
+    view: View  # what the server of this experiment sees
     ledger: Ledger
     made: int  # searches
-    clicked: int  # of those, the ones with a click
+    clicked: int  # searches with a click
     labels: tuple[Row, ...]
     reach: Reach | None
     enumerated: Enumerated | None
@@ -66,7 +68,7 @@ class Audit:
 
     @property
     def broken(self) -> bool:
-        """Whether something was shown to be worse than promised."""
+        """Whether an attack achieved more than a guarantee allows."""
         found = self.reach is not None and self.reach.broken
         return found or any(
             game.broken for game in (*self.games, *(each.game for each in self.members))
@@ -74,10 +76,10 @@ class Audit:
 
     @property
     def left_out(self) -> list[str]:
-        """Parts of the experiment that are not audited: its searches are made by clients who are
-        alike and honest."""
+        """Parts of the experiment that are not audited: the audited searches are made by equal,
+        honest clients."""
         e = self.experiment
-        parts = (e.partition if e.partition != IID() else None, e.attack, e.unlearning)
+        parts = (None if e.partition.identical_clients else e.partition, e.attack, e.unlearning)
         return [brief(part) for part in parts if part is not None]
 
     def plain(self) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _finite(x: float) -> float | None:
 
 
 def _promises(rows: tuple[Row, ...]) -> dict[str, Any]:
-    """What holds for one client in one round against who sees a view."""
+    """The guarantee for one client and round, by view."""
     return {
         str(row.view): {
             "epsilon": _finite(row.promised.epsilon),
@@ -133,8 +135,10 @@ def audit(
     delta: float = DELTA,
     tell: Tell = lambda what, done, of: None,
 ) -> Audit:
-    """Attack the round after the last, made with the weights `params` (d,). `users` click instead
-    of the experiment's own, on its validation queries (on test queries where it has none)."""
+    """Attack the round after the last, with the weights `params` (d,).
+
+    `users` click instead of the experiment's own, on its validation queries (on test queries, if
+    it has none)."""
     require(
         e.baseline is None,
         "a baseline learns from labels and sends nothing: there is nothing to attack",
@@ -156,12 +160,15 @@ def audit(
     rows = tuple(infer_labels(e, params, made, tuple(views), delta, tell))
     found, exact, furthest = [], None, None
     members: tuple[Membership, ...] = ()
-    if isinstance(learner, ES):
+    if learner.reward_levels > 0:
+        learner = cast(RewardLearner, learner)
         tell("which of two queries", 0, 1)
         queries = np.array([search.query for search in made])
         args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
         found.append(two_queries(*args))
-        exact = worst_pair(learner, users, data.grades, chance_of_truth(e.privacy))
+        exact = worst_pair(
+            learner, users, data.grades, chance_of_truth(e.privacy, learner.reward_levels)
+        )
     else:
         pool = max(LEAST_POOL, min(POOL, SESSIONS // e.sessions))
         updates = real_round(e, params, users, train, pool, effort.threads)
@@ -186,7 +193,7 @@ def audit(
 
 
 def _held_out(e: Experiment) -> tuple[str, Dataset]:
-    """Validation queries, which nothing was chosen or measured by; test queries where there are
+    """The validation queries, which no choice or measurement used; test queries if there are
     none."""
     try:
         return "vali", e.data.load("vali")

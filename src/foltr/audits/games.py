@@ -1,10 +1,10 @@
-"""Distinguishing games: which of two updates was it? Played many times against the real noise, and
-turned into an epsilon that the mechanism has at least, by exact confidence bounds (Jagielski,
-Ullman & Oprea, NeurIPS 2020).
+"""Distinguishing games: which of two updates was it? Played many times against the real noise,
+they give a lower bound of epsilon with exact confidence bounds (Jagielski, Ullman & Oprea, NeurIPS
+2020).
 
-Under (epsilon, delta)-differential privacy no test that is right about the one with chance a is
-wrong about the other with chance less than (a - delta) / exp(epsilon). So a test that is better
-than that disproves the promise."""
+Under (epsilon, delta)-differential privacy, a test that accepts with probability a in one world
+accepts in the other with probability at least (a - delta) / exp(epsilon). A test that does better
+disproves the guarantee."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ DELTAS = (
     0.01,
     0.1,
     0.3,
-)  # at which a promise is tested besides the ledger's own: large ones need fewer games
+)  # deltas tested besides the ledger's own: larger ones need fewer games
 THRESHOLDS = 400
 TOO_LONG = 10.0
-LONGEST = 200  # updates that are compared with each other
-BY_SERVER = 10_000  # games whose noise the server draws, round by round
-DRAWN, HELD = 10**8, 10**7  # numbers of noise that may be drawn for a view, and held at a time
+LONGEST = 200  # most updates compared with each other
+BY_SERVER = 10_000  # most games with noise of the server, which is drawn round by round
+DRAWN, HELD = 10**8, 10**7  # most numbers of noise drawn per view, and held in memory
 
 
 @dataclass(frozen=True)
 class Test:
-    """At one delta: what is promised, and what the game shows to be true at least."""
+    """At one delta: the guarantee, and the lower bound of epsilon that the game proves."""
 
     promised: Bound
     at_least: float
@@ -48,10 +48,12 @@ class Test:
 
 @dataclass(frozen=True)
 class Game:
+    """The result of one distinguishing game."""
+
     name: str
     view: str
     unit: str
-    right: Estimate  # guesses, each of the two being as likely
+    right: Estimate  # share of correct guesses, with both equally likely
     tests: tuple[Test, ...]  # the first at the ledger's delta
 
     @property
@@ -94,11 +96,11 @@ def judged(
     promised: Callable[[float], Bound],
     delta: float,
 ) -> Game:
-    """From the scores that a test gave in either world. A threshold is chosen on one half and
-    counted on the other."""
+    """The result of a game, from the scores of a test in either world. The threshold is chosen on
+    one half of the scores and counted on the other."""
     bounds = [promised(each) for each in (delta, *DELTAS)]
-    distinct = list(dict.fromkeys(bounds))  # a promise that cannot fail is the same at any delta
-    miss = (1.0 - SURE) / (2 * len(distinct))  # two counts behind every bound
+    distinct = list(dict.fromkeys(bounds))  # a pure guarantee (delta = 0) is the same for each
+    miss = (1.0 - SURE) / (2 * len(distinct))  # two counts per bound
     split = (ones[0::2], ones[1::2]), (zeros[0::2], zeros[1::2])
     tests = tuple(
         Test(each, epsilon_at_least(*split[0], *split[1], each.delta, miss)) for each in distinct
@@ -114,8 +116,8 @@ def epsilon_at_least(
     delta: float,
     miss: float,
 ) -> float:
-    """max(0, ln((a - delta) / b)): a from below and b from above, each wrong with probability at
-    most `miss`."""
+    """max(0, ln((a - delta) / b)), with a lower bound of a and an upper bound of b that each fail
+    with probability at most `miss`."""
     best, pick = 0.0, None
     for sign in (1.0, -1.0):
         first, second = (chosen_ones, chosen_zeros) if sign > 0 else (-chosen_zeros, -chosen_ones)
@@ -138,7 +140,7 @@ def _bound(first: Array, second: Array, edges: Array, delta: float, miss: float)
 
 
 def _right(split: tuple[tuple[Array, Array], tuple[Array, Array]]) -> Estimate:
-    """How often the guess by the better threshold is right."""
+    """How often the guess with the best threshold is right."""
     (chosen_ones, ones), (chosen_zeros, zeros) = split
     both = np.concatenate([chosen_ones, chosen_zeros])
     edges = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS), method="nearest")
@@ -156,9 +158,10 @@ def play(
     seed: int,
     played: Privatizer | None = None,
 ) -> Iterator[Game]:
-    """`times` games for each of the two updates (d,) of every pair. `played`: what devices and
-    server really do, if not what `privacy` says. The other clients' noise is drawn once for all:
-    each bound holds by itself."""
+    """Play `times` games for each of the two updates (d,) of every pair.
+
+    `played` is what devices and server really do, if it is not what `privacy` describes. The noise
+    of the other clients is drawn once for all pairs: each bound is valid by itself."""
     d = len(next(iter(pairs.values()))[0])
     clients = 1 if view.kind == "message" else view.arriving
     times = max(
@@ -187,18 +190,15 @@ def play(
 def worst_updates(
     privacy: Privatizer | None, params: Array, n: int
 ) -> dict[str, tuple[Array, Array]]:
-    """Pairs that the promise covers and that are as far apart as it allows: in one number, and in
-    all of them alike. Where the privatizer itself clips, they are far too long, so that it
-    must."""
+    """Pairs of updates that are as far apart as the guarantee allows: in one number, and equally
+    in all numbers. If the privatizer itself clips, they are far too long, so that it must clip."""
     d, start, found = len(params), params.astype(np.float64), {}
     one, alike = np.eye(1, d)[0], np.full(d, 1.0 / math.sqrt(d))
     for event in () if privacy is None else privacy.events(Setting(d, n, n, sessions=1, values=0)):
         if isinstance(event, LaplaceNoise | GaussianNoise):
             clip = (event.l1 if isinstance(event, LaplaceNoise) else event.l2) / 2
             found["worst two updates"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
-        elif isinstance(
-            event, GammaNoise
-        ):  # weights anywhere in the ball, of which the broadcast ones are taken off
+        elif isinstance(event, GammaNoise):  # any weights in the ball, minus the broadcast weights
             for name, way in (("in one number", one), ("in all numbers", alike)):
                 found[f"worst two updates, {name}"] = (
                     event.l2 / 2 * way - start,
@@ -209,8 +209,8 @@ def worst_updates(
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """How far apart two real updates are at most, in the norm that the noise is made for, and how
-    far they may be."""
+    """The largest distance between two real updates in the norm of the noise, and the allowed
+    sensitivity."""
 
     norm: str
     found: float
@@ -232,7 +232,7 @@ class Reach:
 
 
 def reach(privacy: Privatizer | None, updates: Array, n: int) -> Reach:
-    """Among the longest of the updates (rows, d), after clipping."""
+    """The `Reach` of the longest of the updates (rows, d), after clipping."""
     left = kept(privacy, updates.astype(np.float64), n)
     order, norm, allowed = 2, "L2", math.inf
     for event in (

@@ -1,10 +1,11 @@
-"""Which of the shown documents were clicked, guessed from an update (seed 004, section 4.1, and
-beyond).
+"""Label inference: which of the shown documents were clicked, guessed from an update.
 
 One session of PDGD moves the weights by lr x sum of c_i x (gradient of the score of shown document
-i), with c_i > 0 for clicked documents and c_i <= 0 for others. A ball that the weights are scaled
-back into adds a multiple of the weights themselves. Whoever knows list and weights therefore
-solves for c."""
+i), with c_i > 0 for clicked documents and c_i <= 0 for others. Scaling the weights back into a
+ball adds a multiple of the weights. An attacker that knows the list and the weights solves for c.
+
+Reference: Pham 2022, section 4.1 (the attacks in OF_THE_REPORT); those in BEYOND are of this
+project."""
 
 from __future__ import annotations
 
@@ -17,40 +18,42 @@ from foltr.core import Array, Ranker
 from foltr.seeds import Stream
 
 TOLERANCE = (
-    1e-6  # of the largest coefficient: documents outside any pair have a true coefficient of 0
+    1e-6  # relative to the largest coefficient; documents in no pair have a coefficient of 0
 )
-ROBUST_TOLERANCE = 1e-2  # the same, where noise is spread thinly over coefficients
+ROBUST_TOLERANCE = 1e-2  # the same for robust regression, where noise leaves small coefficients
 ROUNDS = 30  # of reweighting
-DIRECT = 300  # numbers, or unknowns, that are few
+DIRECT = 300  # numbers, or unknowns, up to which exact methods are used
 RIDGE = 1e-10
 ENOUGH = 600
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the attacker of one client has; regressors and update may be those of a sum of
+    """What the attacker of one client knows; regressors and update may be those of a sum of
     clients."""
 
     ranker: Ranker
     params: Array  # (d,) float32, as broadcast
     docs: Array  # (k, f) the client's list
-    regressors: (
-        Array  # (d, columns): gradients of the client's documents first, then of other clients'
-    )
-    update: Array  # (d,) float64: what arrived
+    regressors: Array  # (d, columns): gradients of the client's documents, then of other clients'
+    update: Array  # (d,) float64: the message or sum
     luck: Stream
 
 
 @dataclass(frozen=True, eq=False)
 class Guess:
+    """A guess of the clicked documents."""
+
     clicked: Array  # (k,) bool
-    belief: Array  # (k,) the higher, the likelier
+    belief: Array  # (k,) higher is likelier
 
 
 Attack = Callable[[Seen], Guess]
 
 
 def at_random(count: int) -> Attack:
+    """Guess `count` random documents."""
+
     def attack(seen: Seen) -> Guess:
         belief = seen.luck.uniforms(len(seen.docs))
         return Guess(belief >= np.sort(belief)[-min(count, len(belief))], belief)
@@ -59,25 +62,27 @@ def at_random(count: int) -> Attack:
 
 
 def _scores(seen: Seen) -> tuple[Array, Array]:
-    """Before and after the client's update."""
+    """The scores of the list before and after the client's update."""
     docs, sent = seen.docs.astype(np.float32), (seen.params + seen.update).astype(np.float32)
     before, after = seen.ranker.scores(seen.params, docs), seen.ranker.scores(sent, docs)
     return before.astype(np.float64), after.astype(np.float64)
 
 
 def higher_score(seen: Seen) -> Guess:
+    """Guess the documents whose score rose."""
     before, after = _scores(seen)
     return Guess(after > before, after - before)
 
 
 def higher_probability(seen: Seen) -> Guess:
-    """Of the list's softmax."""
+    """Guess the documents whose probability in the list's softmax rose."""
     before, after = (np.exp(s - np.logaddexp.reduce(s)) for s in _scores(seen))
     return Guess(after > before, after - before)
 
 
 def higher_distance_count(seen: Seen) -> Guess:
-    """Further above more than half of the others than before (of ten: more than five)."""
+    """Guess the documents whose score rose more than that of more than half of the list (of ten:
+    more than five)."""
     before, after = _scores(seen)
     gained = after - before
     count = (gained[:, None] > gained).sum(axis=1)
@@ -85,14 +90,15 @@ def higher_distance_count(seen: Seen) -> Guess:
 
 
 def least_squares(seen: Seen) -> Guess:
-    """The update as a sum of the documents' gradients; of the shortest solutions, where there are
-    many."""
+    """Regress the update on the documents' gradients; where there are several solutions, take the
+    shortest."""
     return positive(solved(seen.regressors, seen.update)[: len(seen.docs)])
 
 
 def solved(a: Array, y: Array) -> Array:
-    """The shortest x that minimises |a x - y|, for each column of y; where `a` has many rows and
-    more columns only nearly, by products of its rows (ridge regression with next to no ridge)."""
+    """The shortest x that minimises |a x - y|, for each column of y. If `a` has many rows and more
+    columns, it is computed approximately from the products of rows (ridge regression with a tiny
+    ridge)."""
     if len(a) <= DIRECT or a.shape[1] <= len(a):
         return np.linalg.lstsq(a, y, rcond=None)[0]
     product = a @ a.T
@@ -101,18 +107,20 @@ def solved(a: Array, y: Array) -> Array:
 
 
 def with_weights(regressors: Array, params: Array) -> Array:
-    """And the broadcast weights as one more: scaling back into a ball subtracts a part of them."""
+    """The regressors and the broadcast weights as one more: scaling back into a ball subtracts a
+    part of them."""
     return np.column_stack([regressors, params.astype(np.float64)]) if params.any() else regressors
 
 
 def least_squares_with_weights(seen: Seen) -> Guess:
+    """Least squares with the broadcast weights as one more regressor."""
     found = solved(with_weights(seen.regressors, seen.params), seen.update)
     return positive(found[: len(seen.docs)])
 
 
 def least_deviations(seen: Seen) -> Guess:
-    """Least absolute deviations, with the broadcast weights: hardly moved by noise that is large
-    in a few numbers only, such as that of one of many gamma shares."""
+    """Least absolute deviations with the broadcast weights: robust to noise that is large in a few
+    numbers only, such as one of many gamma shares."""
     found = deviating_least(with_weights(seen.regressors, seen.params), seen.update)
     return positive(found[: len(seen.docs)], ROBUST_TOLERANCE)
 
@@ -120,11 +128,13 @@ def least_deviations(seen: Seen) -> Guess:
 def deviating_least(a: Array, y: Array) -> Array:
     """The x that minimises the sum of |a x - y|, by reweighted least squares (Schlossmacher, JASA
     68, 1973)."""
-    if a.shape[1] >= min(len(y), DIRECT):  # nothing deviates, or it would take too long
+    if a.shape[1] >= min(len(y), DIRECT):  # an exact fit, or too slow
         return solved(a, y)
-    some = slice(None, None, max(1, len(y) // ENOUGH))  # of the numbers, where there are many
+    some = slice(
+        None, None, max(1, len(y) // ENOUGH)
+    )  # a sample of the numbers, if there are many
     a, y = a[some], y[some]
-    q, r = np.linalg.qr(a)  # so that reweighting can go by products of few columns
+    q, r = np.linalg.qr(a)  # so that reweighting needs products of few columns only
     least, weight, found = (
         1e-7 * float(np.abs(y).max() or 1.0),
         np.ones(len(y)),
@@ -138,11 +148,11 @@ def deviating_least(a: Array, y: Array) -> Array:
 
 
 def positive(coefficients: Array, tolerance: float = TOLERANCE) -> Guess:
-    """Clicked is what has a coefficient above 0, but for rounding."""
+    """Guess the documents with a positive coefficient, up to rounding."""
     return Guess(coefficients > tolerance * np.abs(coefficients).max(), coefficients)
 
 
-OF_THE_SEED: dict[str, Attack] = {
+OF_THE_REPORT: dict[str, Attack] = {
     "random 3": at_random(3),
     "random 4": at_random(4),
     "higher score": higher_score,

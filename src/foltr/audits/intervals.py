@@ -1,4 +1,4 @@
-"""How sure one can be of what was counted."""
+"""Confidence intervals of means, probabilities and AUC."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ class Estimate:
 
 
 def mean_of(values: Array, sure: float = 0.95) -> Estimate:
-    """Of values in [0, 1], one per query, NaN where undefined: by Student's t; where all are
-    equal, which would give an interval of no width, by Wilson's interval for shares (JASA 22,
-    1927)."""
+    """The mean of values in [0, 1], one per query, NaN where undefined, with an interval by
+    Student's t.
+
+    If all values are equal, which would give an interval of no width, it is Wilson's interval for
+    shares (JASA 22, 1927)."""
     from scipy.special import ndtri, stdtrit
 
     known = values[~np.isnan(values)]
@@ -51,8 +53,8 @@ def mean_of(values: Array, sure: float = 0.95) -> Estimate:
 
 
 def lower(hits: Array, n: int, miss: float) -> Array:
-    """Clopper and Pearson (Biometrika 26, 1934): the chance behind `hits` of n is lower with
-    probability <= `miss`."""
+    """The lower bound of a probability after `hits` of n, by Clopper and Pearson (Biometrika 26,
+    1934): the true one is lower with probability <= `miss`."""
     from scipy.special import betaincinv
 
     hits = np.asarray(hits, float)
@@ -62,11 +64,12 @@ def lower(hits: Array, n: int, miss: float) -> Array:
 
 
 def upper(hits: Array, n: int, miss: float) -> Array:
+    """The upper bound of a probability after `hits` of n, by Clopper and Pearson."""
     return 1.0 - lower(n - np.asarray(hits, float), n, miss)
 
 
 def area(ones: Array, zeros: Array) -> float:
-    """AUC: the chance that one of the first scores higher than one of the second, ties counting
+    """The AUC: the probability that one of `ones` scores higher than one of `zeros`, ties counting
     half."""
     if not len(ones) or not len(zeros):
         return math.nan
@@ -76,14 +79,14 @@ def area(ones: Array, zeros: Array) -> float:
 
 
 def area_interval(ones: Array, zeros: Array, sure: float = 0.95) -> Estimate:
-    """AUC over independent trials, by the standard error of Hanley and McNeil (Radiology 143,
-    1982)."""
+    """The AUC over independent trials, with the standard error of Hanley and McNeil (Radiology
+    143, 1982)."""
     from scipy.special import ndtri
 
     a, m, n = area(ones, zeros), len(ones), len(zeros)
     q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
     variance = (a * (1 - a) + (m - 1) * (q1 - a * a) + (n - 1) * (q2 - a * a)) / (m * n)
     half = float(ndtri(0.5 + sure / 2)) * math.sqrt(max(variance, 0.0))
-    if half == 0.0:  # told apart without an error: as if the next one of either kind had been one
+    if half == 0.0:  # no errors: a margin of 3 / n (rule of three)
         half = 3.0 / min(m, n)
     return Estimate(a, max(0.0, a - half), min(1.0, a + half), m + n)

@@ -1,17 +1,17 @@
-"""Label inference: how much of the clicks an attack recovers, from each message and from sums of
+"""Label inference: how many of the clicks an attack recovers, from each message and from sums of
 messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from foltr.audits.guesses import (
     BEYOND,
-    OF_THE_SEED,
+    OF_THE_REPORT,
     ROBUST_TOLERANCE,
     Guess,
     Seen,
@@ -25,35 +25,32 @@ from foltr.audits.intervals import Estimate, area, mean_of
 from foltr.audits.noise import View, message, promise, sent, variance
 from foltr.audits.pdgd_model import LONGEST, Model, click_sets
 from foltr.audits.rewards import chance_of_truth, promised
-from foltr.audits.searches import Search, single
+from foltr.audits.searches import RewardLearner, Search, UpdateLearner, single
 from foltr.audits.sums import Client, Sum, client, rounding
-from foltr.components.learners.es import ES, read_messages
-from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.es import read_messages
 from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import Bound
 from foltr.seeds import stream
 
-# what the sum says of anybody's clicks, because it teaches to rank
+# what a sum reveals about anybody's clicks, because a ranker learns from it
 ABSENT = "least squares, client not in it"
 SETS, OTHERS_NORMAL = "all click sets of PDGD", "all click sets, others as normal"
 OTHERS_TOO, SETS_ABSENT = "all click sets of all clients", "all click sets, client not in it"
 MEASURES = ("accuracy", "precision", "recall", "AUC")
-PRIOR = (
-    0.3  # about what users click: where a message says nothing of a document, nothing is guessed
-)
-TARGETS = 200  # clients whose clicks are sought in sums
+PRIOR = 0.3  # prior probability of a click; below 1/2, so without information nothing is guessed
+TARGETS = 200  # most clients whose clicks are sought in sums
 MANY_WEIGHTS, MANY_COLUMNS = 1000, 60
 HELD, HELD_SETS = (
     10**8,
     4 * 10**7,
-)  # numbers in the gradients of a sum's documents: to solve for clicks, to try sets
-Tell = Callable[[str, int, int], None]  # (what is being done, how far, of how many)
+)  # most numbers in the gradients of a sum's documents: for regression, for click sets
+Tell = Callable[[str, int, int], None]  # (current step, done, total)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One attack on one view."""
+    """The result of one attack on one view."""
 
     attack: str
     view: View
@@ -66,7 +63,7 @@ class Row:
 
 
 def measured(guesses: list[Guess], truths: list[Array]) -> dict[str, Estimate]:
-    """Means over queries; precision over those with a guess, AUC over those with clicked and
+    """The means over queries; precision over those with a guess, AUC over those with clicked and
     unclicked documents."""
     rows = np.array([_one(guess, clicks) for guess, clicks in zip(guesses, truths, strict=True)])
     return {name: mean_of(column) for name, column in zip(MEASURES, rows.T, strict=True)}
@@ -87,13 +84,13 @@ def infer_labels(
     delta: float,
     tell: Tell,
 ) -> Iterator[Row]:
-    """Every attack on every view; of learners that send rewards there are only messages to look
-    at."""
+    """All attacks on all views; for learners that send rewards there are only messages to
+    attack."""
     learner = single(e)
-    if isinstance(learner, ES):
-        yield from _from_rewards(e, learner, made, delta, tell)
+    if learner.reward_levels > 0:
+        yield from _from_rewards(e, cast(RewardLearner, learner), made, delta, tell)
         return
-    inference = Inference(e, learner, params, made, delta, tell)
+    inference = Inference(e, cast(UpdateLearner, learner), params, made, delta, tell)
     for view in views:
         yield from inference.of(view)
 
@@ -103,18 +100,18 @@ class Inference:
     """Attacks on the updates of PDGD."""
 
     e: Experiment
-    learner: PDGD
+    learner: UpdateLearner
     params: Array
     made: list[Search]
     delta: float
     tell: Tell
     clients: dict[tuple[int, int], Client] = field(
         default_factory=dict
-    )  # of sums, by search and clients asked
+    )  # cache, by search and clients asked
 
     def of(self, view: View) -> Iterator[Row]:
-        """A sum of updates with many weights takes long to solve: then all clients in it are
-        sought that can be."""
+        """All attacks on one view. A sum of updates with many weights takes long to solve, so the
+        clicks of several of its clients are then sought at once."""
         targets, together = [i for i, search in enumerate(self.made) if search.clicks.any()], 1
         if view.kind == "sum":
             if view.arriving * self.learner.k * len(self.params) > HELD:
@@ -155,14 +152,14 @@ class Inference:
             self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target
         )
         seen = self._seen(target, arrived)
-        for name, attack in {**OF_THE_SEED, **BEYOND}.items():
+        for name, attack in {**OF_THE_REPORT, **BEYOND}.items():
             yield name, attack(seen)
         if self.learner.k <= LONGEST:
             yield SETS, self.model.guess(search, seen.update, view)
 
     def _from_sum(self, sought: list[int], view: View) -> Iterator[tuple[str, Guess]]:
-        """For each client that is sought; the last of the group takes part only when one of them
-        does not."""
+        """The guesses for each client that is sought. The last client of the group takes part only
+        in the sums without the client sought."""
         group = [*sought, *self._others(sought, view.arriving + 1 - len(sought))]
         members, k = [self.made[i] for i in group[:-1]], self.learner.k
         payloads, first = np.stack([self.made[i].payload for i in group]), sought[0] * len(group)
@@ -172,7 +169,7 @@ class Inference:
         arrived = messages[:-1].sum(axis=0)
         without = (
             arrived + messages[-1] - messages[: len(sought)]
-        )  # (sought, d): another in the client's place
+        )  # (sought, d): the sum with another client in its place
         columns = np.concatenate([search.gradients for search in members]).T.astype(np.float64)
         squares, known = (
             solved(columns, np.column_stack([arrived, *without])),
@@ -198,7 +195,7 @@ class Inference:
     def _click_sets(
         self, members: list[int], sought: int, view: View, arrived: Array, without: Array
     ) -> Iterator[tuple[str, Guess]]:
-        """Of the first members of a sum."""
+        """The guesses by click sets for the first `sought` members of a sum."""
         for i in members:
             if (i, view.asked) not in self.clients:
                 self.clients[i, view.asked] = client(self.model, self.made[i], view.asked)
@@ -211,7 +208,7 @@ class Inference:
         yield from ((SETS_ABSENT, guess) for guess in found.first(which, without))
 
     def _others(self, sought: list[int], count: int) -> list[int]:
-        """Other clients of the round, each with a query of its own as long as there are enough."""
+        """Other clients of the round, with different queries as long as there are enough."""
         rng = stream(self.e.seed, "audit", "others", sought[0], count)
         rest, drawn = np.setdiff1d(np.arange(len(self.made)), sought), list[int]()
         while len(drawn) < count and len(rest):
@@ -220,10 +217,10 @@ class Inference:
 
 
 def _from_rewards(
-    e: Experiment, learner: ES, made: list[Search], delta: float, tell: Tell
+    e: Experiment, learner: RewardLearner, made: list[Search], delta: float, tell: Tell
 ) -> Iterator[Row]:
-    """A told reward says which sets of clicks there may have been; before, documents were clicked
-    with chance PRIOR."""
+    """The guesses from the reported reward, by the posterior over sets of clicks; a priori each
+    document is clicked with probability PRIOR."""
     if learner.k > LONGEST:
         return
     sets = click_sets(learner.k)
@@ -245,7 +242,7 @@ def _from_rewards(
     )
 
 
-def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
+def _told(e: Experiment, learner: RewardLearner, search: Search, client: int) -> int:
     """Which value the message holds, after the privatizer."""
     values, _ = learner.reward_values()
     _, means = read_messages(search.payload[None])
@@ -260,8 +257,8 @@ def _told(e: Experiment, learner: ES, search: Search, client: int) -> int:
 def _posterior(
     told: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None
 ) -> Guess:
-    p = chance_of_truth(privacy)
-    chance = np.where(which == told, p, (1.0 - p) / (learner.rewards - 1))
+    p = chance_of_truth(privacy, learner.reward_levels)
+    chance = np.where(which == told, p, (1.0 - p) / (learner.reward_levels - 1))
     chance = chance * PRIOR ** sets.sum(axis=1) * (1.0 - PRIOR) ** (~sets).sum(axis=1)
     belief = chance @ sets / chance.sum()
     return Guess(belief > 0.5, belief)

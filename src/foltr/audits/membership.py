@@ -1,6 +1,7 @@
-"""Membership: is a client whose update is known among those of this round? Participation is
-promised to nobody (the server asks clients by name); what this measures is how much of one update
-is left in what the server gets."""
+"""Membership inference: is a client whose update is known among those of this round?
+
+No guarantee covers participation (the server asks clients by name). The attack measures how much
+of one update remains in what the server gets."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from foltr.audits.noise import (
     summed,
     variance,
 )
-from foltr.core import Array, ClickModel, Privatizer
+from foltr.core import Array, Ask, ClickModel, Privatizer
 from foltr.engines.local import Local
 from foltr.experiment import Experiment
 from foltr.privacy.accounting import Bound
@@ -33,11 +34,13 @@ from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.population import iid
 
-DRAWN = 10**7  # numbers in the messages of all trials of a size
+DRAWN = 10**7  # most numbers in the messages of all trials of a size
 
 
 @dataclass(frozen=True)
 class Membership:
+    """The result of membership inference in one view."""
+
     view: View
     auc: Estimate
     game: Game
@@ -49,20 +52,20 @@ class Membership:
 def real_round(
     e: Experiment, params: Array, users: ClickModel, train: Dataset, clients: int, threads: int
 ) -> Array:  # fmt: skip
-    """The bare updates (clients, d) of a round after the last one."""
+    """The updates (clients, d) without noise of a round after the last."""
     population = iid(train, users, clients, e.sessions)
     memory = np.tile(e.device_learner.remembered(e.ranker, params), (clients, 1))
     engine = Local(e.device_learner, e.ranker, population, e.seed, memory, Threads(threads), None)
     with engine.threads.running():
-        cohort, _ = engine.collect(params, e.rounds, np.arange(clients))
+        cohort = engine.collect(Ask(params, e.rounds, clients), np.arange(clients)).arrived
     return cohort.updates
 
 
 def membership(
     e: Experiment, updates: Array, sizes: tuple[int, ...], most: int, delta: float, tell: Tell
 ) -> Iterator[Membership]:
-    """At most `most` trials with sizes[i] clients: the target and others, and another in its
-    place."""
+    """The attack in rounds of sizes[i] clients, at most `most` trials each: with the target, and
+    with another client in its place."""
     for n in sizes:
         trials = max(100, min(most, DRAWN // (n * updates.shape[1])))
         for view in (message(n), summed(n)):
@@ -81,13 +84,12 @@ def membership(
 def scores(
     privacy: Privatizer | None, updates: Array, view: View, trials: int, seed: int
 ) -> tuple[Array, Array]:
-    """How much each trial looks like one with the target, in the world with it and in the one
-    without."""
+    """The score of each trial, in the world with the target and in the world without it."""
     n, half = view.arriving, len(updates) // 2
     known, fresh = (
         updates[:half],
         updates[half:],
-    )  # the attacker knows the population by other clients than these
+    )  # the attacker's knowledge of the population is from other clients
     test = _Sum(privacy, known, view) if view.kind == "sum" else _Messages(privacy, view)
     found = np.empty((2, trials))
     for i in range(trials):
@@ -106,7 +108,7 @@ def scores(
 
 
 class _Messages:
-    """Some message is what the target would have sent, but for noise."""
+    """The highest likelihood of a message, given what the target would have sent."""
 
     def __init__(self, privacy: Privatizer | None, view: View) -> None:
         self.privacy, self.view = privacy, view
@@ -121,15 +123,15 @@ class _Messages:
 
 
 class _Sum:
-    """The likelihood ratio of normal variables: others as the population has them, noise as the
-    privatizer says."""
+    """The likelihood ratio of normal variables: others as in the population, noise as in the
+    privatizer's events."""
 
     def __init__(self, privacy: Privatizer | None, known: Array, view: View) -> None:
         self.privacy, self.view = privacy, view
         bare = kept(privacy, known.astype(np.float64), view.asked)
         d, n = bare.shape[1], view.arriving
         self.mean = bare.mean(axis=0)
-        if d > MANY_WEIGHTS:  # each number by itself, which is quicker and worse
+        if d > MANY_WEIGHTS:  # a diagonal covariance, which is faster and less accurate
             spread = n * bare.var(axis=0) + variance(privacy, view, d)
             self.weigh: Callable[[Array], Array] = lambda way: (
                 way / (spread + 1e-6 * spread.mean())

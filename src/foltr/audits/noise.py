@@ -1,8 +1,7 @@
-"""Noise as an attacker meets it: many messages or sums at once, what is known of its density, what
-is promised of it.
+"""Noise as an attacker meets it: many messages or sums at once, its density, and its guarantee.
 
 The noise itself is always that of the experiment's privatizer. What the attacker knows of it, and
-what is promised, is what the privatizer says of itself in its events."""
+its guarantee, are what the privatizer states in its events."""
 
 from __future__ import annotations
 
@@ -20,15 +19,15 @@ from foltr.privacy.accounting import NONE, Bound, bound
 from foltr.privacy.ledger import share
 from foltr.seeds import stream
 
-ROUNDING = 1e-6  # of an update in float32
-WORK = 2 * 10**6  # numbers that are drawn at a time
-OTHERS = 10**9  # the round that their noise is drawn in
+ROUNDING = 1e-6  # assumed error of an update in float32
+WORK = 2 * 10**6  # numbers drawn at a time
+OTHERS = 10**9  # the round number of the others' noise
 
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at: a message, the sum of a round's messages (`arriving` of the `asked`), or
-    what the server makes of that."""
+    """What is observed: a message, the sum of a round's messages (`arriving` of the `asked`), or
+    the model that the server makes."""
 
     kind: Literal["message", "sum", "model"]
     asked: int
@@ -52,7 +51,7 @@ def summed(n: int, arriving: int | None = None) -> View:
 
 
 def events_in(privacy: Privatizer | None, view: View, d: int) -> tuple[Event, ...]:
-    """The noise that a view already carries; () if there is none."""
+    """The noise that a view carries; () if there is none."""
     if privacy is None:
         return ()
     events = privacy.events(Setting(d, view.asked, view.arriving, sessions=1, values=0))
@@ -68,14 +67,13 @@ def events_in(privacy: Privatizer | None, view: View, d: int) -> tuple[Event, ..
 
 
 def promise(privacy: Privatizer | None, view: View, d: int, delta: float) -> Bound:
-    """(epsilon, delta) for one client in one round, against who sees this."""
+    """The (epsilon, delta) for one client and round, against an observer of this view."""
     events = events_in(privacy, view, d)
     return bound(tuple((event, 1) for event in events), delta) if events else NONE
 
 
 def kept(privacy: Privatizer | None, updates: Array, n: int) -> Array:
-    """Updates (rows, d) as the privatizer's clipping leaves them, which everybody can
-    calculate."""
+    """The updates (rows, d) after the privatizer's clipping, which anybody can compute."""
     if privacy is None:
         return updates
     for event in privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0)):
@@ -87,7 +85,7 @@ def kept(privacy: Privatizer | None, updates: Array, n: int) -> Array:
 
 
 def variance(privacy: Privatizer | None, view: View, d: int) -> float:
-    """Of the noise in each number of a sum."""
+    """The variance of the noise in each number of a sum."""
     total = 0.0
     for event in events_in(privacy, view, d):
         times = view.arriving if event.seen == "message" else 1
@@ -108,8 +106,7 @@ def _clipped(updates: Array, norms: Array, clip: float) -> Array:
 
 
 def log_density(events: tuple[Event, ...], view: View, residuals: Array) -> Array:
-    """ln of the density of what a view is off by (..., d), up to a constant: what likelihoods are
-    made of."""
+    """The logarithm of the density of residuals (..., d), up to a constant."""
     if not events:
         return -np.square(residuals).sum(axis=-1) / ROUNDING**2
     total = np.zeros(residuals.shape[:-1])
@@ -119,8 +116,8 @@ def log_density(events: tuple[Event, ...], view: View, residuals: Array) -> Arra
 
 
 def _summed(event: Event, view: View) -> Event:
-    """Noise of which every message carries the whole adds up; many Laplace variables are nearly a
-    normal one."""
+    """The noise of a sum whose messages each carry the whole noise; a sum of many Laplace
+    variables is taken as normal."""
     if view.kind == "message" or event.seen != "message" or view.arriving == 1:
         return event
     laplace = isinstance(event, LaplaceNoise)
@@ -144,9 +141,9 @@ def _density(event: Event, x: Array) -> Array:
 
 @cache
 def _bessel(shape: float) -> tuple[Array, Array]:
-    """ln(x^v K_v(x)) + x at ln x, v = shape - 1/2: the density of a difference of two Gamma(shape,
-    1) variables, but for exp(-x) (Kotz, Kozubowski & Podgorski, 2001). A table, because K is slow
-    to calculate."""
+    """A table of ln(x^v K_v(x)) + x at ln x, v = shape - 1/2: up to exp(-x) the density of a
+    difference of two Gamma(shape, 1) variables (Kotz, Kozubowski & Podgorski, 2001). K is slow to
+    compute."""
     from scipy.special import kve
 
     v, at = shape - 0.5, np.linspace(math.log(1e-12), math.log(1e4), 4001)
@@ -156,7 +153,7 @@ def _bessel(shape: float) -> tuple[Array, Array]:
 def sent(
     privacy: Privatizer | None, updates: Array, n: int, seed: int, t: int, first: int = 0
 ) -> Array:
-    """What clients first, first + 1, ... send for the updates (rows, d) in round t of n
+    """The messages of clients first, first + 1, ... for the updates (rows, d), in round t of n
     clients."""
     from foltr.engines.local import privatize
 
@@ -167,8 +164,8 @@ def sent(
 
 
 def of_others(privacy: Privatizer | None, view: View, times: int, d: int, seed: int) -> Array:
-    """`times` draws of what the other clients add to a view, all that is known of them taken off:
-    their noise."""
+    """`times` draws of the noise that the other clients add to a view; their updates are known and
+    taken as 0."""
     others = 0 if view.kind == "message" else view.arriving - 1
     found = np.zeros((times, d))
     if others == 0 or privacy is None:
@@ -193,7 +190,7 @@ def of_others(privacy: Privatizer | None, view: View, times: int, d: int, seed: 
 def seen(
     privacy: Privatizer | None, update: Array, view: View, rest: Array, seed: int, t: int
 ) -> Array:
-    """What a view shows of a client that sends `update` (d,), as often as there is a `rest`."""
+    """What a view shows of a client that sends `update` (d,), once for each row of `rest`."""
     found = rest + sent(privacy, np.tile(update, (len(rest), 1)), view.asked, seed, t)
     if view.kind == "model" and privacy is not None:
         for i, row in enumerate(found):

@@ -1,5 +1,5 @@
-"""The attacker that knows PDGD: it calculates what the client would have sent for every set of
-clicks, and believes in those that the noise explains best."""
+"""The attacker that knows PDGD: it computes the update for every set of clicks, and weights the
+sets by the likelihood of the noise."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from foltr.audits.guesses import Guess
 from foltr.audits.noise import View, events_in, kept, log_density
-from foltr.audits.searches import Search
-from foltr.components.learners.pdgd import PDGD, document_weights
+from foltr.audits.searches import Search, UpdateLearner
+from foltr.components.learners.pdgd import document_weights
 from foltr.core import Array, Privatizer
 
-LONGEST = 12  # 2^k sets of clicks are looked at
+LONGEST = 12  # longest list: 2^k sets of clicks are tried
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """`learner` makes one session at the broadcast weights `params`, in round t."""
+    """One session of `learner` at the broadcast weights `params`, in round t."""
 
-    learner: PDGD
+    learner: UpdateLearner
     privacy: Privatizer | None
     params: Array
     t: int
 
     def updates(self, search: Search, n: int) -> Array:
-        """What would be sent for each of the 2^k sets of clicks, but for the noise."""  # (2^k, d)
+        """The messages without noise for each of the 2^k sets of clicks."""  # (2^k, d)
         weights = coefficients(search.scores, search.ranking, self.learner.pairs)
         steps = weights @ search.gradients
         start = self.params.astype(np.float64)
@@ -37,7 +37,7 @@ class Model:
         return kept(self.privacy, local - start, n)
 
     def guess(self, search: Search, seen: Array, view: View) -> Guess:
-        """From one message, every set of clicks being as likely before."""
+        """The guess from one message, with all sets of clicks equally likely a priori."""
         off = seen - self.updates(search, view.asked)
         likelihoods = log_density(events_in(self.privacy, view, len(seen)), view, off)
         return marginals(likelihoods, len(search.ranking))
@@ -49,14 +49,14 @@ def click_sets(k: int) -> Array:
 
 
 def coefficients(scores: Array, ranking: Array, pairs: str) -> Array:
-    """`document_weights` of the shown documents for every set of clicks at once: the weight of a
-    pair does not depend on what else was clicked, and k single clicks tell them all."""
+    """`document_weights` of the shown documents for every set of clicks at once. The weight of a
+    pair does not depend on other clicks, so k single clicks give all of them."""
     # (2^k, k)
     k = len(ranking)
     over = -np.stack(
         [document_weights(scores, ranking, one, "shown")[ranking] for one in np.eye(k, dtype=bool)]
     )
-    np.fill_diagonal(over, 0.0)  # (k, k): row over column
+    np.fill_diagonal(over, 0.0)  # (k, k): row preferred to column
     clicked = click_sets(k)
     last = np.where(clicked, np.arange(k), -1).max(axis=1)
     examined = np.full((2**k, k), True) if pairs == "shown" else np.arange(k) < (last + 2)[:, None]
@@ -65,7 +65,8 @@ def coefficients(scores: Array, ranking: Array, pairs: str) -> Array:
 
 
 def marginals(likelihoods: Array, k: int) -> Guess:
-    """The chance that each document was clicked, from ln-likelihoods of all sets of clicks."""
+    """The probability that each document was clicked, from the log-likelihoods of all sets of
+    clicks."""
     chance = np.exp(likelihoods - likelihoods.max())
     belief = chance @ click_sets(k) / chance.sum()
     return Guess(belief > 0.5, belief)

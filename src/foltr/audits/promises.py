@@ -1,10 +1,10 @@
-"""Games against an experiment as a whole: its privatizer, malicious clients, drop-outs, channel,
-server and rule do what they do in a run, the adversary decides by likelihood ratio, and what it
-achieves stands beside what the ledger says.
+"""Games against a whole experiment: privatizer, malicious clients, drop-outs, channel, server and
+rule act as in a run. The adversary decides by likelihood ratio; its success is compared with the
+ledger.
 
-The adversary chooses the two inputs: as far apart as clipping or the ball allows. It knows all
-that others send but for their noise, and malicious clients tell it all they know. (`labels.py` and
-`membership.py` ask what real searches tell.)"""
+The adversary chooses the two inputs, as far apart as clipping or the ball allows. It knows all
+that other clients send except their noise, and malicious clients share their knowledge with it.
+(`labels.py` and `membership.py` attack real searches.)"""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from foltr.audits.games import Game, judged, worst_updates
 from foltr.audits.noise import View, events_in, kept, log_density, message
 from foltr.compatibility import setting_of
 from foltr.components.optimizers.sgd import SGD
-from foltr.core import Array, Cohort, Privatizer
+from foltr.core import Array, Ask, Cohort, Privatizer
 from foltr.engines.local import privatize
 from foltr.experiment import Experiment
 from foltr.federation import Server
 from foltr.privacy.accounting import Bound
 from foltr.privacy.ledger import Unit, Who
 from foltr.runs.account import exposure_of, ledger_of
-from foltr.runs.preflight import people_of
+from foltr.runs.preflight import checked_population
 from foltr.seeds import stream
 from foltr.simulation.malicious import Attacked
 from foltr.spec import click_models
@@ -34,15 +34,16 @@ from foltr.world.dataset import Dataset
 from foltr.world.population import iid
 from foltr.world.user import SimulatedUser
 
-PIECE = 10**6  # numbers that are drawn at a time
-FINEST = 2.0**-31  # a difference that only the last bits of a number could show
-FEWEST = 200  # games of a kind that are worth counting
+PIECE = 10**6  # numbers drawn at a time
+FINEST = 2.0**-31  # a difference visible only in the last bits of a number
+FEWEST = 200  # fewest games of a kind
 
 
 def play_all(e: Experiment, features: int, games: int, delta: float = 1e-5) -> list[Game]:
-    """Every game that fits the experiment, each with `games` rounds for either of its two inputs;
-    none where nothing is promised. The ranker gets that many features: the fewer, the closer the
-    games come to what is promised."""
+    """All games that fit the experiment, each with `games` rounds for either of its two inputs.
+
+    There are none where the ledger gives no guarantee. The ranker gets `features` features; with
+    fewer, the games come closer to the guarantee."""
     if e.privacy is None:
         return []
     if e.privacy.acts_on == "rewards":
@@ -75,8 +76,8 @@ def _judged(
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rounds whose clients have nothing to say but the target, who is row 0; malicious clients are
-    the next rows."""
+    """Rounds in which only the target, row 0, has an update; malicious clients are the next
+    rows."""
 
     e: Experiment
     privacy: Privatizer
@@ -88,8 +89,12 @@ class Table:
         return np.zeros(len(self.e.ranker.init(self.features, stream(0))), np.float32)
 
     @cached_property
+    def ask(self) -> Ask:
+        return Ask(self.params, 0, self.e.cohort)
+
+    @cached_property
     def weights(self) -> Array:
-        people = people_of(self.e, self.e.data.load("train"), self.e.data.load("test"))
+        people = checked_population(self.e, self.e.data.load("train"), self.e.data.load("test"))
         return people.sessions[: self.e.cohort].astype(float)
 
     @cached_property
@@ -99,13 +104,14 @@ class Table:
 
     @cached_property
     def arriving(self) -> int:
-        """Rows that arrive: the fewest that may make a round, every malicious one among them."""
+        """The number of rows that arrive: the fewest that may make a round, all malicious ones
+        included."""
         return setting_of(self.e, len(self.params)).arriving
 
     def play(self, games: int, delta: float) -> Iterator[Game]:
         pairs, whos = worst_updates(self.privacy, self.params, self.e.cohort), self._who()
         if len(self.params) == 1:
-            pairs = dict(list(pairs.items())[:1])  # of one number, they are all the same
+            pairs = dict(list(pairs.items())[:1])  # with one parameter all pairs are equal
         for name, pair in pairs.items():
             for view, against in whos.items():
                 zeros, ones = (self.scores(pair, world, games, view) for world in (0, 1))
@@ -115,13 +121,15 @@ class Table:
             yield from self._units("the last bits of the sum", "server", ones, zeros, delta)
 
     def _who(self) -> dict[View, Who]:
-        """What is seen by those to whom something is promised."""
+        """The views for which there is a guarantee, and against whom."""
         n, found = self.e.cohort, dict[View, Who]()
         honest = self.arriving - int(self.malicious[: self.arriving].sum())
         for who in ("models", "server"):
             if math.isfinite(promised(self.e, self.features, who, "round", 1e-5).epsilon):
                 hidden: View = (
-                    View("model", n, honest) if self.privacy.by_server else View("sum", n, honest)
+                    View("model", n, honest)
+                    if self.privacy.adds_noise_on_server
+                    else View("sum", n, honest)
                 )
                 found[message(n) if who == "server" and self.e.channel is None else hidden] = who
         return found
@@ -129,7 +137,8 @@ class Table:
     def _units(
         self, name: str, who: Who, ones: Array, zeros: Array, delta: float
     ) -> Iterator[Game]:
-        """Of single rounds, and of as many as the busiest client takes part in."""
+        """The games over single rounds, and over as many rounds as one client takes part in at
+        most."""
         units: dict[Unit, int] = {"round": 1, "client": exposure_of(self.e).times}
         for unit, count in units.items():
             whole = [
@@ -140,8 +149,7 @@ class Table:
                 yield _judged(self.e, self.features, name, who, unit, whole[0], whole[1], delta)
 
     def scores(self, pair: tuple[Array, Array], world: int, games: int, view: View) -> Array:
-        """ln of how much likelier what is seen is with the second update than with the first,
-        round by round."""
+        """The log-likelihood ratio of the second update against the first, for each round."""
         events = events_in(self.privacy, view, len(self.params))
         zero, one = kept(self.privacy, np.stack(pair).astype(np.float64), self.e.cohort)
         secret = (
@@ -149,7 +157,7 @@ class Table:
         )
         chance = (
             self.e.cohort / self.e.clients if secret else 1.0
-        )  # of taking part, where nobody knows
+        )  # probability of taking part, if participation is secret
         found = np.empty(games)
         for start, seen in self._seen(pair[world], world, games, view, chance):
             without, first, second = (
@@ -166,8 +174,8 @@ class Table:
     def _seen(
         self, update: Array, world: int, games: int, view: View, chance: float
     ) -> Iterator[tuple[int, Array]]:  # fmt: skip
-        """What is seen of the target, all that is known of others taken off, in pieces: where it
-        begins, (rows, d)."""
+        """What is observed of the target, minus what is known of the others, in pieces: the first
+        round, (rows, d)."""
         n, d = 1 if view.kind == "message" else self.e.cohort, len(self.params)
         step = max(1, PIECE // (n * d))
         there = stream(self.seed, "audit", "there", world).uniforms(games) < chance
@@ -180,8 +188,8 @@ class Table:
             if view.kind == "message":
                 yield start, sent[:, 0].astype(np.float64)
             elif (
-                self.e.channel is None and not self.privacy.by_server
-            ):  # a sum, whatever malicious clients send
+                self.e.channel is None and not self.privacy.adds_noise_on_server
+            ):  # a plain sum, independent of malicious clients
                 honest = np.flatnonzero(~self.malicious[: self.arriving])
                 yield (
                     start,
@@ -198,7 +206,7 @@ class Table:
                 )
 
     def _released(self, sent: Array, i: int, world: int) -> Array:
-        """One round: what leaves the channel, or the server if it adds noise, without what
+        """The output of one round (of the channel, or of the server if it adds noise), minus what
         malicious clients sent."""
         luck, cohort = (
             stream(self.seed, "audit", "round", world, i),
@@ -206,16 +214,14 @@ class Table:
         )
         if self.e.attack is not None and self.e.attack.rewrites:
             attacked = Attacked(self.e.attack, lambda t, clients: self.malicious[clients])
-            cohort = attacked(cohort, self.params, 0, luck.at(0))
+            cohort = attacked(cohort, self.ask, luck.at(0))
         arrived = cohort.only(np.arange(self.arriving))
         lying = self.malicious[: self.arriving]
         total, known = _summed(arrived), _summed(arrived.only(lying))
         if self.e.channel is not None:
-            carried = self.e.channel.carry(
-                replace(arrived, params=self.params), self.e.cohort, luck.at(1)
-            )
+            carried = self.e.channel.carry(arrived, self.ask, luck.at(1))
             total = carried.updates[0] * carried.weights[0]
-        if self.privacy.by_server:
+        if self.privacy.adds_noise_on_server:
             got = arrived if self.e.channel is None else carried
             state = self.server.init(self.params)
             moved = self.server.step(state, got, luck.at(2), len(arrived)).params
@@ -228,14 +234,14 @@ class Table:
 
     @cached_property
     def gain(self) -> float:
-        """Of the rule, in its first round."""
+        """The factor by which the rule scales a mean in its first round."""
         bare = replace(self.server, privacy=None)
         one = Cohort(np.array([-1]), np.ones((1, len(self.params))), np.ones(1))
         return float(bare.step(bare.init(0.0 * self.params), one, stream(0)).params[0])
 
     def last_bits(self, world: int, games: int) -> Array:
-        """Of a target that sends nothing, or next to nothing in one number, while all others send
-        0.2. The score says how many bits after the point the sum needs."""
+        """The scores of a game in which the target sends 0, or a tiny number, while all others
+        send 0.2. A score is how many bits after the point the sum needs."""
         scores, rows = np.empty(games), np.full((self.e.cohort, len(self.params)), 0.2, np.float32)
         rows[0] = 0.0
         rows[0, 0] = world * FINEST
@@ -261,12 +267,14 @@ def _summed(cohort: Cohort) -> Array:
 def _rewards(
     e: Experiment, privacy: Privatizer, features: int, games: int, delta: float
 ) -> Iterator[Game]:
-    """Which of two rewards was it? Told once (an interaction), or in every search of a round."""
+    """The game between two rewards: reported once (an interaction), or in every search of a
+    round."""
     told = np.empty((2, games, e.sessions), np.int64)
     for world, i in np.ndindex(2, games):
         luck = stream(1, "audit", "reward", world, i)
         told[world, i] = [
-            privacy.on_reward(world, e.learner.rewards, luck.at(s)) for s in range(e.sessions)
+            privacy.on_reward(world, e.learner.reward_levels, luck.at(s))
+            for s in range(e.sessions)
         ]
     zeros, ones = (told == 1).astype(float) - (told == 0)
     yield _judged(
@@ -280,9 +288,9 @@ def _rewards(
 def _remembered(
     e: Experiment, privacy: Privatizer, data: Dataset, games: int, delta: float
 ) -> Iterator[Game]:
-    """One round of one client is replaced, its first; what its device keeps of it shapes all later
-    messages. The server sends the same weights in every round, and knows what the device would
-    send in either world but for the noise."""
+    """The game in which the first round of one client is replaced, which changes all later
+    messages through its device memory. The server sends the same weights in every round, and knows
+    the messages of both worlds except for the noise."""
     histories, view = two_histories(e, data), message(e.cohort)
     events = events_in(privacy, view, histories.shape[2])
     bare = [kept(privacy, each.astype(np.float64), e.cohort) for each in histories]
@@ -307,8 +315,8 @@ def narrowed(data: Dataset, features: int) -> Dataset:
 
 
 def two_histories(e: Experiment, data: Dataset) -> Array:
-    """What a device would send in each round but for the noise, (2, rounds, d). In the second
-    world its user clicks on what is not relevant, in round 0 only."""
+    """The updates of a device in each round without noise, (2, rounds, d). In the second world its
+    user clicks on documents that are not relevant, in round 0 only."""
     learner, honest = e.device_learner, iid(data, e.users, 1, e.sessions)
     other = iid(data, click_models.build("Cascade(kind='poison')"), 1, e.sessions)
     params = e.ranker.init(data.width, stream(e.seed, "init"))

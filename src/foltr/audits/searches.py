@@ -1,17 +1,16 @@
-"""One search of one client, as its device makes it and as the server knows it."""
+"""One search of one client: what its device does, and what the server knows of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, Protocol, cast
 
 import numpy as np
 
-from foltr.components.learners.es import ES
-from foltr.components.learners.pdgd import PDGD
-from foltr.core import Array, ClickModel, Learner, Ranker, Show, User
+from foltr.core import Array, Ask, ClickModel, Learner, Ranker, Show, User
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.federation import client_step
+from foltr.federation import Client
 from foltr.seeds import stream
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population, iid
@@ -20,34 +19,50 @@ from foltr.world.user import SimulatedUser
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The server knows the query, the list and the weights that it sent out. Only the clicks are
-    secret."""
+    """A search as an attacker sees it. The server knows the query, the list and the weights that
+    it sent; only the clicks are secret."""
 
     query: int
     docs: Array  # (k, f) as shown, best first
-    ranking: Array  # (k,) which of the candidates they are
+    ranking: Array  # (k,) their indices among the candidates
     scores: Array  # (m,) of all candidates
-    gradients: Array  # (k, d) float32, of the scores of those shown
+    gradients: Array  # (k, d) float32, of the scores of shown documents
     clicks: Array  # (k,) bool
-    payload: Array  # what the device would send if no privatizer were there
+    payload: Array  # the message without a privatizer
 
 
-def single(e: Experiment) -> PDGD | ES:
-    """The experiment's learner for one search on a deterministic list, in the ball that its
-    privatizer sets."""
-    learner: Learner = e.device_learner
-    if isinstance(learner, PDGD):
-        return replace(learner, explore=False, sessions=1)
-    if isinstance(learner, ES):
-        return replace(learner, sessions=1, antithetic=False)
-    raise Mistake(
-        "the audit attacks messages of PDGD and ES, and does not know those of"
-        f" {type(learner).__name__}"
-    )
+class UpdateLearner(Learner, Protocol):
+    """What the attacks on updates know of the learner: PDGD."""
+
+    k: int
+    pairs: Literal["examined", "shown"]
+    max_norm: float | None
+
+    def rate(self, t: int, s: int, sessions: int) -> float: ...
+
+
+class RewardLearner(Learner, Protocol):
+    """What the attacks on rewards know of the learner: ES."""
+
+    sigma: float
+    k: int
+    objective: Literal["maxrr", "dcg", "ctr", "first", "last"]
+    entropy: Literal["independent", "shared"]
+
+    def code(self, clicks: Array) -> int: ...
+    def reward_values(self) -> tuple[Array, Array]: ...
+    def perturbations(self, seeds: Array, d: int) -> Array: ...
+
+
+def single(e: Experiment) -> UpdateLearner | RewardLearner:
+    """The experiment's learner for one search on a list without exploration; refuses a learner
+    whose messages no attack here knows."""
+    return cast(UpdateLearner | RewardLearner, e.device_learner.restricted(single_search=True))
 
 
 class Overheard:
-    """A user, and what only this user's device should know."""
+    """A user whose documents, ranking and clicks are recorded; on a device only the user's own
+    device has them."""
 
     def __init__(self, user: User) -> None:
         self.user, self.sessions = user, user.sessions
@@ -58,15 +73,15 @@ class Overheard:
 
 
 def alone(data: Dataset, users: ClickModel, queries: Array) -> Population:
-    """Client i searches once, for queries[i]."""
+    """A population in which client i searches once, for queries[i]."""
     return replace(iid(data, users, len(queries), 1), first=queries, last=queries + 1)
 
 
 def searches(
     e: Experiment, params: Array, users: ClickModel, data: Dataset, most: int
 ) -> list[Search]:
-    """One search for each query with a full list, in the round after the last: of `most` queries,
-    drawn at random."""
+    """One search for each of at most `most` random queries with a full list, in the round after
+    the last."""
     learner = single(e)
     long = np.flatnonzero(np.diff(data.offsets) >= learner.k)
     if len(long) > most:
@@ -78,16 +93,15 @@ def searches(
         )
     population, t, found = alone(data, users, long), e.rounds, []
     for i, query in enumerate(map(int, long)):
-        luck = learner.luck(stream(e.seed, "user", i, t), stream(e.seed, "ranking", i, t))
-        user, nothing = Overheard(SimulatedUser(population, i, luck)), np.empty(0, np.float32)
-        update, _ = client_step(learner, e.ranker, None, params, nothing, user, i, 1, t, e.seed)
+        ranking, noise = stream(e.seed, "ranking", i), stream(e.seed, "privacy", i)
+        draws = learner.user_draws(stream(e.seed, "user", i, t), ranking.at(t))
+        user, nothing = Overheard(SimulatedUser(population, i, draws)), np.empty(0, np.float32)
+        client = Client(i, learner, e.ranker, None, ranking, noise)
+        update, _ = client.step(Ask(params, t, 1), nothing, user)
         scores = e.ranker.scores(params, user.docs)
         shown = user.docs[user.ranking]
-        slopes = (
-            gradients(e.ranker, params, shown)
-            if isinstance(learner, PDGD)
-            else np.empty((learner.k, 0))
-        )
+        sends_rewards = learner.reward_levels > 0
+        slopes = np.empty((learner.k, 0)) if sends_rewards else gradients(e.ranker, params, shown)
         found.append(
             Search(query, shown, user.ranking, scores, slopes, user.clicks, update.payload)
         )
@@ -95,7 +109,7 @@ def searches(
 
 
 def gradients(ranker: Ranker, params: Array, docs: Array) -> Array:
-    """Of the score of each document with respect to the weights."""  # (k, f) -> (k, d)
+    """The gradient of each document's score with respect to the weights."""  # (k, f) -> (k, d)
     return np.stack(
         [ranker.pullback(params, docs, one) for one in np.eye(len(docs), dtype=np.float32)]
     )

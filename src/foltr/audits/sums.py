@@ -1,16 +1,16 @@
-"""Who clicked what, from a sum of messages: the attacker that knows PDGD, and the list of every
+"""Label inference from a sum of messages, by an attacker that knows PDGD and the list of every
 client in the sum.
 
 A sum is y = sum of u_i(s_i) + noise, with s_i one of the 2^k sets of clicks of client i and u_i(s)
-what PDGD sends for it. For one client all sets are tried, and the others' updates are taken for
+the update of PDGD for it. For one client all sets are tried. The others' updates are taken as
 normal variables with the mean m_j and the covariance V_j that they have over their own sets:
 
     ln P(s_i | y) = ln P(s_i) - 1/2 r' (sum of V_j + noise)^-1 r
     r = y - u_i(s_i) - sum of m_j   (j other than i)
 
-What this says of each client's clicks then takes the place of what was assumed of them, but for
-what was concluded from the others, and all are guessed anew, until nothing changes (expectation
-propagation; Minka, UAI 2001)."""
+The result for each client then replaces what was assumed of it, without what was concluded from
+the others, and all clients are guessed again until nothing changes (expectation propagation;
+Minka, UAI 2001)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from foltr.audits.pdgd_model import Model, click_sets
 from foltr.audits.searches import Search
 from foltr.core import Array
 
-OFTEN = 0.5, 1.0  # Beta: how much users click, some nothing and some nearly all
-ROUNDING, LEAST = 1e-7, 1e-30  # of a number in float32; of the variance, where all numbers are 0
-NOTHING = 1e-8  # of the longest direction in which a client's updates differ
-SURE = 1e-9  # of a variance, and what is left of one at least
-WIDEST = 20.0  # what is assumed of a client is at most so many times as wide as at first
-STEP, PASSES = 0.5, 40  # of the way to the next guess; how many at most
-STILL = 1e-3  # change of a chance
-TELLING = 6  # documents for each weight: with more, guesses of the others do not help
-WORK = 10**9  # multiplications in one factorisation that is repeated
+OFTEN = 0.5, 1.0  # Beta distribution of a user's click rate: some click nothing, some nearly all
+ROUNDING, LEAST = 1e-7, 1e-30  # relative error of float32; least variance
+NOTHING = 1e-8  # relative size below which a direction of a client's updates is dropped
+SURE = 1e-9  # least relative variance
+WIDEST = 20.0  # largest assumed variance, relative to the prior
+STEP, PASSES = 0.5, 40  # damping of each pass; most passes
+STILL = 1e-3  # change of a probability below which passes end
+TELLING = 6  # most documents per weight for repeated passes
+WORK = 10**9  # most multiplications per factorisation for repeated passes
 
 
 @dataclass(frozen=True, eq=False)
 class Client:
-    """All that a client could send, but for noise: mean + ways @ sets[s]. By `prior`, `sets` have
-    mean 0 and covariance 1 (0 where there are fewer directions)."""
+    """All updates that a client could send, without noise: mean + ways @ sets[s]. Under `prior`,
+    `sets` have mean 0 and covariance 1 (0 where there are fewer directions)."""
 
     mean: Array  # (d,)
     ways: Array  # (d, r)
@@ -46,15 +46,16 @@ class Client:
 
 
 def prior(k: int) -> Array:
-    """ln P of each set of c clicks, B(a + c, b + k - c) / B(a, b): any document is as likely to be
-    clicked as another, but who clicked one clicks more."""  # (2^k,)
+    """The log-probability of each set of c clicks, B(a + c, b + k - c) / B(a, b): all documents
+    are equally likely, and users that click once click more often."""  # (2^k,)
     a, b = OFTEN
     some = [lgamma(a + c) + lgamma(b + k - c) - lgamma(a + b + k) for c in range(k + 1)]
     return np.array(some)[click_sets(k).sum(axis=1)] + lgamma(a + b) - lgamma(a) - lgamma(b)
 
 
 def client(model: Model, search: Search, n: int) -> Client:
-    """Updates are multiples of the documents' gradients and, because of a ball, of the weights."""
+    """The updates of a client, which are combinations of the documents' gradients and, because of
+    a ball, of the weights."""
     updates, chance = model.updates(search, n), np.exp(prior(len(search.ranking)))
     span = np.linalg.qr(np.column_stack([search.gradients.T, model.params]).astype(np.float64))[0]
     at = updates @ span  # (2^k, r)
@@ -67,8 +68,8 @@ def client(model: Model, search: Search, n: int) -> Client:
 
 
 def rounding(params: Array, clients: list[Client]) -> float:
-    """The variance that float32 arithmetic adds to each number of a sum: what a bare sum has for
-    noise."""
+    """The variance that float32 arithmetic adds to each number of a sum: the only noise of a sum
+    without a privatizer."""
     sizes = [
         np.square(params, dtype=np.float64).mean() + np.square(each.ways).sum() / len(params)
         for each in clients
@@ -77,7 +78,7 @@ def rounding(params: Array, clients: list[Client]) -> float:
 
 
 class Sum:
-    """What the sum of `clients` tells, given the variance of its noise."""
+    """The attack on the sum of `clients`, given the variance of its noise."""
 
     def __init__(self, clients: list[Client], noise: float) -> None:
         ways = np.stack([each.ways for each in clients])  # (n, d, r)
@@ -89,19 +90,19 @@ class Sum:
         self.span = np.linalg.qr(side_by_side(ways))[0] if n * r < d else None
         self.ways = (
             ways if self.span is None else np.matmul(self.span.T, ways)
-        )  # all that matters is in the span
+        )  # the rest of the sum carries no information
         self.square = self._square(self.ways)
         self.repeats = n * self.k <= TELLING * d and n * r * len(self.square) ** 2 <= WORK
 
     def first(self, which: list[int], arrived: Array) -> list[Guess]:
-        """Of some clients' clicks, by the formula above; `arrived` is one sum (d,), or one for
+        """The guesses for some clients by the formula above; `arrived` is one sum (d,), or one for
         each (which, d)."""
         told = self._off(np.broadcast_to(arrived, (len(which), arrived.shape[-1])))
         sharp, pull = _by_others(self.square, self.ways[which], told)
         return [self._guess(each) for each in self._chances(self.sets[which], sharp, pull)]
 
     def settled(self, arrived: Array) -> list[Guess]:
-        """Of all clients' clicks, again and again until nothing changes; then those that explain
+        """The guesses for all clients, repeated until nothing changes; returns those that explain
         the sum best."""
         n, _, r = self.ways.shape
         off = self._off(arrived)
@@ -117,7 +118,7 @@ class Sum:
             sharp, pull = _by_others(
                 self._square(ways), ways, off - np.einsum("ndr,nr->d", self.ways, mean)
             )
-            back = np.linalg.inv(root)  # from steps of the present spread to those of `sets`
+            back = np.linalg.inv(root)  # from coordinates of the present spread to those of `sets`
             sharp = back.transpose(0, 2, 1) @ sharp @ back
             pull = np.einsum("nsr,ns->nr", back, pull) + np.einsum("nrs,ns->nr", sharp, mean)
             before, chances = chances, self._chances(self.sets, sharp, pull)
@@ -136,7 +137,8 @@ class Sum:
         return off if self.span is None else off @ self.span
 
     def _square(self, ways: Array) -> Array:
-        """R with R'R = sum of the covariances of all clients + noise, never squared."""
+        """R with R'R = sum of the covariances of all clients + noise, computed without forming the
+        covariances."""
         alike = np.sqrt(self.noise) * np.eye(ways.shape[1])
         return np.asarray(np.linalg.qr(np.concatenate([side_by_side(ways).T, alike]), mode="r"))
 
@@ -149,8 +151,8 @@ class Sum:
         return chances / chances.sum(axis=1, keepdims=True)
 
     def _assumed(self, chances: Array, sharp: Array, pull: Array) -> tuple[Array, Array]:
-        """The normal variable that, with what the others tell, has the mean and the covariance of
-        these chances."""
+        """The normal variable that, combined with the information from the others, has the mean
+        and the covariance of these probabilities."""
         mean = np.einsum("ns,nsr->nr", chances, self.sets)
         square = np.matmul((self.sets * chances[:, :, None]).transpose(0, 2, 1), self.sets)
         covariance = square - mean[:, :, None] * mean[:, None, :] + SURE * np.eye(mean.shape[1])
@@ -166,9 +168,11 @@ class Sum:
 
 
 def _by_others(square: Array, ways: Array, off: Array) -> tuple[Array, Array]:
-    """What is told of each client when nothing is assumed of it: ln P(off | x) = pull . x - 1/2 x
-    . sharp x, x being how far its update is from its mean along `ways`. R = `square`; with B =
-    R'^-1 ways and S = B'B, sharp is S (1 - S)^-1 and pull (1 - S)^-1 B' R'^-1 off."""
+    """The information on each client from the rest of the sum: ln P(off | x) = pull . x - 1/2 x .
+    sharp x.
+
+    x is the deviation of its update from its mean along `ways`. R = `square`; with B = R'^-1 ways
+    and S = B'B, sharp is S (1 - S)^-1 and pull is (1 - S)^-1 B' R'^-1 off."""
     n, d, r = ways.shape
     b = np.linalg.solve(square.T, side_by_side(ways)).reshape(d, n, r).transpose(1, 0, 2)
     told = np.broadcast_to(np.linalg.solve(square.T, off.T).T, (n, d))
@@ -181,6 +185,6 @@ def _by_others(square: Array, ways: Array, off: Array) -> tuple[Array, Array]:
 
 
 def side_by_side(ways: Array) -> Array:
-    """(n, d, r) -> (d, n r)"""
+    """(n, d, r) -> (d, n r)."""
     n, d, r = ways.shape
     return ways.transpose(1, 0, 2).reshape(d, n * r)

@@ -1,4 +1,4 @@
-"""Which of two queries was searched? The adversary of seed 001, section 4, against messages of
+"""Which of two queries was searched? The adversary of Kharitonov (WSDM 2019, section 4) against
 FOLtR-ES."""
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ import numpy as np
 
 from foltr.audits.games import Game, judged
 from foltr.audits.rewards import chance_of_truth, chances, click_tables, promised, told
-from foltr.audits.searches import alone
-from foltr.components.learners.es import ES, read_messages
-from foltr.core import Array, ClickModel, Privatizer, require
+from foltr.audits.searches import RewardLearner, alone
+from foltr.components.learners.es import read_messages
+from foltr.core import Array, Ask, ClickModel, Privatizer
 from foltr.engines.local import Local
+from foltr.errors import require
 from foltr.experiment import Experiment
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 
-FEW = 1000  # messages whose perturbations take long to draw
+FEW = 1000  # most games with entropy='shared', whose perturbations are slow to draw
 
 
 def two_queries(
     e: Experiment,
-    learner: ES,
+    learner: RewardLearner,
     params: Array,
     users: ClickModel,
     data: Dataset,
@@ -32,9 +33,10 @@ def two_queries(
     threads: int,
     played: Privatizer | None = None,
 ) -> Game:
-    """Of the `queries` it takes the two that differ most, lets clients search `times` for either,
-    and decides by the likelihoods of the reward told. `played`: what devices really do, if not
-    what the experiment says."""
+    """Play `times` games for each of the two most different of the `queries`, deciding by the
+    likelihood of the reported reward.
+
+    `played` is what devices really do, if it is not what the experiment describes."""
     times = min(times, FEW) if learner.entropy == "shared" else times
     lists = Lists(learner, users, data, e.privacy)
     pair = lists.most_different(e, params, queries)
@@ -44,7 +46,7 @@ def two_queries(
         learner, e.ranker, population, e.seed, memory, Threads(threads), played or e.privacy
     )
     with engine.threads.running():
-        cohort, _ = engine.collect(params, e.rounds, clients)
+        cohort = engine.collect(Ask(params, e.rounds, 2 * times), clients).arrived
     seeds, means = read_messages(cohort.updates)
     values, _ = learner.reward_values()
     which = np.abs(values[:, None] - means[:, 0].astype(np.float64)).argmin(axis=0)  # (2 times,)
@@ -67,30 +69,32 @@ def two_queries(
 
 
 class Lists:
-    """What is told of a query's lists, by the labels of the documents shown."""
+    """The distribution of the reported reward for the lists of a query, from the labels of the
+    documents shown."""
 
     def __init__(
-        self, learner: ES, users: ClickModel, data: Dataset, privacy: Privatizer | None
+        self, learner: RewardLearner, users: ClickModel, data: Dataset, privacy: Privatizer | None
     ) -> None:
         self.learner, self.data = learner, data
         self.click, self.stop = click_tables(users, data.grades, learner.k)
-        self.p = chance_of_truth(privacy)
+        self.p = chance_of_truth(privacy, learner.reward_levels)
 
     def told(self, labels: Array) -> Array:
-        """(n, k) -> (n, V)"""
+        """The distribution of the reported value for lists of labels: (n, k) -> (n, V)."""
         different, which = np.unique(labels, axis=0, return_inverse=True)
         return told(chances(self.learner, self.click, self.stop, different), self.p)[which.ravel()]
 
     def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
-        """P(each value | query) for the list that the weights (n, d) of each message make, (n, V);
-        equal documents, whose order the adversary cannot know, as they come."""
+        """P(value | query) for the list that the weights (n, d) of each message make: (n, V).
+        Equal documents, whose random order the adversary cannot know, are taken in the order of
+        the file."""
         held = slice(self.data.offsets[query], self.data.offsets[query + 1])
         scores = np.stack([e.ranker.scores(each, self.data.features[held]) for each in weights])
         order = np.argsort(-scores, axis=1, kind="stable")[:, : self.learner.k]
         return self.told(self.data.labels[0, held][order])
 
     def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
-        """The two whose unperturbed lists are told apart most surely by some value."""
+        """The two queries whose unperturbed lists are distinguished best by some value."""
         require(len(queries) >= 2, "two queries with full lists are needed to tell them apart")
         chance = np.concatenate(
             [self.of_messages(e, params[None], int(query)) for query in queries]

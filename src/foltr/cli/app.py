@@ -17,7 +17,7 @@ from foltr.cli.unlearn import unlearn
 from foltr.errors import Mistake, did_you_mean
 
 app = typer.Typer(
-    help="Federated online learning to rank: simulate it fast, run it for real.",
+    help="Simulate federated online learning to rank, fast enough for research.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -17,8 +17,8 @@ from rich.status import Status
 from foltr.audits.audit import Effort, audit
 from foltr.audits.telling import lines
 from foltr.cli.progress import Watcher
-from foltr.core import Array, ClickModel, require
-from foltr.errors import Mistake
+from foltr.core import Array, ClickModel
+from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.runs import config
 from foltr.runs.folder import Folder

@@ -8,12 +8,11 @@ from dataclasses import fields
 from functools import reduce
 from pathlib import Path
 
-from foltr.core import require
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.runs import config
 from foltr.runs.account import Exposure, exposure_of, ledger_of
-from foltr.runs.preflight import people_of
+from foltr.runs.preflight import checked_population
 from foltr.runs.user_files import use_given
 from foltr.spec import shortened
 from foltr.sweeps.file import read_sweep
@@ -55,7 +54,7 @@ def splits(data: Source) -> tuple[Dataset, Dataset]:
 
 def checked_width(experiment: Experiment, data: tuple[Dataset, Dataset]) -> int:
     """The number of features, if a run would not refuse the experiment."""
-    people_of(experiment, *data)
+    checked_population(experiment, *data)
     return data[0].width
 
 

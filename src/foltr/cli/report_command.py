@@ -47,7 +47,7 @@ def report_command(
 
 
 def tell(runs: Runs) -> None:
-    """What was not counted, on standard error."""
+    """Print the runs that are left out, on standard error."""
     for skipped in runs.skipped:
         print(f"foltr: skipped {skipped.path.name}: {skipped.why}", file=sys.stderr)
     if runs.skipped or runs.unfinished:
@@ -60,7 +60,7 @@ def tell(runs: Runs) -> None:
 
 def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> None:
     if out.suffix == ".html":
-        from foltr.report.page import page
+        from foltr.report.page.document import page
 
         write_whole(out, page(found))
     elif out.suffix in FORMATS:
@@ -68,12 +68,12 @@ def _write(found: Study, out: Path, measure: str, curves: dict[str, Any]) -> Non
     elif out.suffix == ".parquet":
         found.runs.to_parquet(out)
     else:
-        from foltr.report import tables
         from foltr.report.matrix import matrix
+        from foltr.report.tables.csv_table import csv_table
+        from foltr.report.tables.latex_table import latex_tables
 
-        write_whole(
-            out, (tables.latex if out.suffix == ".tex" else tables.csv)(matrix(found, measure))
-        )
+        table = latex_tables if out.suffix == ".tex" else csv_table
+        write_whole(out, table(matrix(found, measure)))
 
 
 def watch_command(
@@ -85,8 +85,8 @@ def watch_command(
     pairs: tuple[str, ...],
     any_version: bool,
 ) -> None:
-    from foltr.report.watch import serve
+    from foltr.report.page.watch_server import serve
 
     sweeps, loader = Sweeps(path), Loader(path, any_version)
-    loader.load()  # a path that is wrong is told before the server starts
+    loader.load()  # a wrong path is an error before the server starts
     serve(loader.load, lambda: sweeps.look().plain(), host, port, baseline, pairs, columns)

@@ -11,14 +11,12 @@ from typing import Any, Literal
 from foltr.cli.progress import Watcher
 from foltr.components.unlearners.fed_eraser import FedEraser
 from foltr.components.unlearners.retrain import Retrain
-from foltr.core import require
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.runs import config
 from foltr.runs.forgetting import compared
 from foltr.runs.result import Result
 from foltr.runs.run import Run
-from foltr.simulation.departures import base_of, left_of
 from foltr.spec import brief, unlearners
 from foltr.system.files import write_whole
 
@@ -61,7 +59,7 @@ def unlearn_command(
             run = Run(e, place, threads, engine, watch, known=path.parent)
             return run, run.result()
 
-    first = Run(base_of(target), path.parent, threads)
+    first = Run(target.base, path.parent, threads)
     other = (
         f"{path} is not the run that its config says: its data, its components or its version of"
         " foltr have changed"
@@ -75,7 +73,7 @@ def unlearn_command(
     }
     again = [made(e, "retraining")[1] for e in retrained(target, retrainings)]
     if again:
-        told |= compared(run, first.result(), after, again)
+        told |= compared(run.context, first.result(), after, again)
         assert after.folder is not None  # it was made in one
         write_whole(after.folder / REPORT, json.dumps(told, indent=1, allow_nan=False) + "\n")
     notes = after.final["notes"]
@@ -122,7 +120,7 @@ def without(e: Experiment, group: Leaving, method: Any, path: Path) -> Experimen
 def retrained(e: Experiment, count: int) -> list[Experiment]:
     """Retrainings without all who have left, of another luck than the run itself and than each
     other."""
-    leaving = e.leaving if isinstance(e.leaving, str) else (tuple(left_of(e).tolist()),)
+    leaving = e.leaving if isinstance(e.leaving, str) else (tuple(e.departures.left.tolist()),)
     assert e.unlearning is not None
     lucks = [luck for luck in range(count + 1) if luck != e.unlearning.luck][:count]
     chosen = [Retrain(luck) for luck in lucks]

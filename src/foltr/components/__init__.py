@@ -1,2 +1,1 @@
-"""All that can be plugged in, a folder per family and a file per component. Families never import
-each other."""
+"""The components of an experiment, one folder per family; every file in a folder adds some."""

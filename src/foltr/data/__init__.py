@@ -1,2 +1,2 @@
-"""Reading and caching learning-to-rank files. What can be plugged in is in
+"""Reading and caching learning-to-rank files. Sources that can be chosen are in
 `components/sources`."""

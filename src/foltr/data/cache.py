@@ -1,9 +1,8 @@
-"""Arrays kept on disk so that they are made once: a folder per content and options, opened as
-memory maps.
+"""A cache of arrays on disk: one folder per content and options, opened as memory maps.
 
-A folder is written aside, flushed and renamed, so it is whole or absent; whoever renames first
-wins. Its name is a hash of all that its arrays depend on, so it is never stale; what is broken
-nevertheless (a bad disk) is made again."""
+A folder is written aside, flushed and renamed, so it is complete or absent. If two processes write
+the same folder, the first one to rename wins. Its name is a hash of everything that its arrays
+depend on, so it is never stale. A damaged folder is written again."""
 
 from __future__ import annotations
 
@@ -25,16 +24,15 @@ from foltr.core import Array
 from foltr.errors import Mistake
 from foltr.system.paths import cache_folder
 
-FORMAT = 1  # raise it whenever equal inputs would give other arrays or files
-ASIDE = "writing-"  # how the name of a folder begins that is not yet whole
-ABANDONED = 3600.0  # seconds without a write after which its writer is taken for dead
+FORMAT = 1  # version: raise it when equal inputs give other arrays or files
+ASIDE = "writing-"  # prefix of incomplete folders
+ABANDONED = 3600.0  # seconds without a write after which an incomplete folder is removed
 HEADER = 128  # bytes of a .npy header, whatever the number of rows
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder holds: arrays by name, plain facts by name, and the hash that is its
-    identity."""
+    """The content of a folder: arrays by name, facts by name, and the hash that identifies it."""
 
     arrays: dict[str, Array]
     facts: dict[str, Any]
@@ -42,8 +40,8 @@ class Kept:
 
 
 def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> Kept:
-    """The arrays of `key`; if there are none, `make(folder)` writes them as .npy files and returns
-    the facts."""
+    """The arrays of `key`. If there are none yet, `make(folder)` writes them as .npy files and
+    returns the facts."""
     content = blake2b(
         json.dumps([FORMAT, dict(key)], sort_keys=True).encode(), digest_size=16
     ).hexdigest()
@@ -71,7 +69,7 @@ def _write(root: Path, content: str, make: Callable[[Path], Mapping[str, Any]]) 
     root.mkdir(parents=True, exist_ok=True)
     remove_abandoned(root)
     aside = Path(mkdtemp(prefix=ASIDE, dir=root))
-    aside.chmod(0o755)  # others may read a shared cache
+    aside.chmod(0o755)  # a shared cache must be readable by others
     try:
         facts = dict(make(aside))
         sizes = {file.name: file.stat().st_size for file in sorted(aside.iterdir())}
@@ -86,7 +84,8 @@ def _write(root: Path, content: str, make: Callable[[Path], Mapping[str, Any]]) 
 
 
 def _put(aside: Path, place: Path, content: str) -> None:
-    """Rename; if another process was first, its folder stays, unless it is broken."""
+    """Rename the folder into place. If another process was first, its folder stays, unless it is
+    damaged."""
     if place.exists() and _open(place, content) is None:
         broken = Path(mkdtemp(prefix=ASIDE, dir=place.parent))
         os.replace(place, broken / "broken")
@@ -99,7 +98,7 @@ def _put(aside: Path, place: Path, content: str) -> None:
 
 
 def _open(folder: Path, content: str) -> Kept | None:
-    """The folder's arrays as memory maps, or None if it is absent or not as it was written."""
+    """The folder's arrays as memory maps, or None if it is absent or damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
         if any((folder / name).stat().st_size != size for name, size in meta["sizes"].items()):
@@ -111,7 +110,7 @@ def _open(folder: Path, content: str) -> Kept | None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove what killed processes left half-written."""
+    """Remove incomplete folders of processes that were killed."""
     for folder in root.glob(f"{ASIDE}*"):
         try:
             last = max(path.stat().st_mtime for path in [folder, *folder.iterdir()])
@@ -122,8 +121,7 @@ def remove_abandoned(root: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Force to the disk what a rename would otherwise overtake; folders only where the system
-    can."""
+    """Force a file to the disk before it is renamed; folders only where the system supports it."""
     folder = path.is_dir()
     try:
         descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
@@ -137,7 +135,7 @@ def _flush(path: Path) -> None:
 
 
 class RowWriter:
-    """A .npy file that grows row by row by plain writes: a full disk is an OSError, not a dead
+    """A .npy file that grows by plain writes: a full disk raises OSError instead of killing the
     process."""
 
     def __init__(self, path: Path, columns: int, dtype: type) -> None:

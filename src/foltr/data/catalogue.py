@@ -1,5 +1,4 @@
-"""What stands behind `foltr data list | info NAME | add NAME PATH`: plain rows and text for the
-command line."""
+"""The rows and texts of `foltr data list | info NAME | add NAME PATH`."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from foltr.spec import sources
 
 @dataclass(frozen=True)
 class Row:
-    """One line of `foltr data list`; `where` is the folder, or where to get it."""
+    """One line of `foltr data list`; `where` is the folder, or where to get the collection."""
 
     name: str
     present: bool
@@ -39,7 +38,7 @@ def listing() -> list[Row]:
 
 
 def info(name: str) -> str:
-    """What a collection is, where it comes from, and whether it is here."""
+    """What a collection is, where it comes from, and whether it is on this machine."""
     collection = _known(name)
     folder = collection.present()
     lines = [
@@ -58,8 +57,9 @@ def info(name: str) -> str:
 
 
 def add(name: str, path: str | Path, tell: Callable[[str], None] = lambda line: None) -> None:
-    """Check every file of a collection, compare its counts with the published ones, remember where
-    it lies; each line of the report is told as soon as it is known."""
+    """Check every file of a collection against the published counts, and register its folder.
+
+    `tell` is called with each line of the report as soon as it is known."""
     collection, given = _known(name), Path(path).expanduser()
     if not given.is_dir():
         raise Mistake(f"there is no folder {given}")
@@ -142,7 +142,7 @@ def _missing(collection: Collection, folder: Path) -> list[str]:
 
 
 def _count(file: Path, collection: Collection) -> tuple[int, int]:
-    """Queries and documents of a file, every line of it checked on the way."""
+    """The numbers of queries and documents in a file; every line is checked."""
     queries = documents = 0
     for piece in read(file, collection.reading):
         queries, documents = queries + len(piece.starts), documents + len(piece.labels)
@@ -154,7 +154,7 @@ def _counts(queries: int, documents: int) -> str:
 
 
 def _unlike(collection: Collection, part: str, found: tuple[int, int]) -> list[str]:
-    """What is wrong with the counts of a part: nothing, or one sentence."""
+    """What is wrong with the counts of a part: an empty list, or one sentence."""
     published = collection.published.get(part, found)
     return (
         [] if published == found else [f"{part} has {_counts(*found)}, not {_counts(*published)}"]

@@ -1,4 +1,4 @@
-"""What published collections have in common: facts, where to get them, and files in their owner's
+"""Published collections: their facts, where to get them, and their files in the publisher's
 layout."""
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from foltr.core import require
 from foltr.data import files, lookup
 from foltr.data.letor import Reading
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.system.paths import data_folders
 from foltr.world.dataset import Dataset
 
@@ -34,7 +33,7 @@ class Collection:
     files: Mapping[str, Mapping[str, str]]
     published: Mapping[str, tuple[int, int]]  # part, or part and split -> queries, documents
     folders: tuple[str, ...] = ()  # names that its folder may have
-    extras: tuple[str, ...] = ()  # files that belong to it besides those of the splits
+    extras: tuple[str, ...] = ()  # further files of the collection
     sparse: bool = False
     clip: bool = False
     reading: Reading = field(init=False)
@@ -48,7 +47,7 @@ class Collection:
         return files.load(self.find(part, split), self.reading, normalize)
 
     def find(self, part: str, split: str) -> Path:
-        """The file of a split, or a mistake that says where to get it and where to put it."""
+        """The file of a split; raises with instructions where to get it and where to put it."""
         known_split(split, tuple(self.files[part]))
         file = self.files[part][split]
         for folder in lookup.candidates(self.name, self.folders):
@@ -57,7 +56,7 @@ class Collection:
         raise Mistake(self.absent(file))
 
     def present(self) -> Path | None:
-        """The first folder that holds a file of this collection."""
+        """The first folder that holds a file of this collection, or None."""
         paths = [path for part in self.files.values() for path in part.values()]
         for folder in lookup.candidates(self.name, self.folders):
             if any((folder / path).is_file() for path in paths):
@@ -83,8 +82,8 @@ def known_split(split: str, splits: tuple[str, ...]) -> None:
 
 
 class InFolds(ABC):
-    """Of collections in Microsoft's layout, FoldK/{train,vali,test}.txt: state the facts, get the
-    source."""
+    """The base of sources in Microsoft's layout, FoldK/{train,vali,test}.txt. A subclass states
+    its facts as `collection`."""
 
     collection: ClassVar[Collection]
     fold: int
@@ -104,6 +103,6 @@ class InFolds(ABC):
 def five_folds(
     queries: int, documents: int
 ) -> tuple[dict[str, dict[str, str]], dict[str, tuple[int, int]]]:
-    """Files and counts: every fold holds it all."""
+    """The files and published counts of five folds; every fold has all queries."""
     layout = {f"fold {k}": {split: f"Fold{k}/{split}.txt" for split in SPLITS} for k in FOLDS}
     return layout, {part: (queries, documents) for part in layout}

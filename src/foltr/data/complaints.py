@@ -1,4 +1,4 @@
-"""What is wrong with a LETOR text, by file and line, and the way out."""
+"""Error messages for LETOR text: file, line, what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def _line(block: bytes, first: int, place: int) -> int:
 
 
 def _word(block: bytes, place: int) -> str:
-    """The word at a place, as one can print it."""
+    """The word at a place, in printable form."""
     word = WORD.match(block, place)
-    assert word is not None  # an empty word matches anywhere
+    assert word is not None  # the pattern also matches an empty word
     return ascii(word[0][:40].decode("latin-1")) + ("..." if len(word[0]) > 40 else "")
 
 
 def number(path: Path, block: bytes, first: int, place: int, clip: bool) -> np.float32:
-    """The number that stands at a place, as Python reads it; what is none, or not finite in
-    float32, is refused."""
+    """The number at a place, as Python reads it; raises unless it is finite in float32 (see
+    `clip`)."""
     word = WORD.match(block, place)
     if word is None or not NUMBER.fullmatch(word[0]):
         what = (
@@ -56,7 +56,7 @@ def number(path: Path, block: bytes, first: int, place: int, clip: bool) -> np.f
 def bad_line(
     path: Path, block: bytes, first: int, place: int, code: int, width: int, base: int, grades: int
 ) -> Mistake:
-    """The mistake of a line that a kernel refused with `code` at `place`."""
+    """The error of a line that a kernel refused with `code` at `place`."""
     from foltr.kernels import letor as kernels
 
     word = _word(block, place)
@@ -97,8 +97,8 @@ def bad_line(
 
 
 def too_many_features(path: Path, last: int, most: int) -> Mistake:
-    """Of a sparse text whose largest index no data set has: usually a hash or an id in the wrong
-    place."""
+    """The error of a sparse text with a larger feature index than supported: usually a hash or an
+    id."""
     with open(path, "rb") as file:
         for line, text in enumerate(file, 1):
             if any(
@@ -111,7 +111,7 @@ def too_many_features(path: Path, last: int, most: int) -> Mistake:
 
 
 def line_of(path: Path, document: int) -> int:
-    """The line on which a document stands, or the last document's: slow, for messages only."""
+    """The line of a document, or of the last one; slow, for error messages only."""
     with open(path, "rb") as file:
         lines = [
             line for line, text in enumerate(file, 1) if text.partition(b"#")[0].strip(b" \t\r\n")
@@ -120,7 +120,8 @@ def line_of(path: Path, document: int) -> int:
 
 
 def scattered_query(path: Path, queries: Array) -> Mistake:
-    """Of a query whose lines do not stand together; `queries` has one id per run of equal ids."""
+    """The error of a query whose lines are not consecutive; `queries` has one id per run of equal
+    ids."""
     _, first = np.unique(queries, return_index=True)
     again = int(np.setdiff1d(np.arange(len(queries)), first)[0])
     runs, last = -1, b""

@@ -1,5 +1,4 @@
-"""From a LETOR file to a `Dataset`: parsed and normalised once, kept on disk, opened as memory
-maps."""
+"""From a LETOR file to a `Dataset`: parsed and normalised once, cached, opened as memory maps."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from foltr.world.dataset import Dataset, padded
 
 
 def load(path: Path, reading: Reading, normalize: bool) -> Dataset:
-    """The data set of one file. With `reading.grades` None it has as many grades as labels need,
-    at least two."""
+    """The data set of one file. If `reading.grades` is None, it has as many grades as its labels
+    need, at least two."""
     content = stamps.content(path)
     key = {"letor": content, "normalize": normalize, **asdict(reading)}
     found = cache.kept(key, partial(_write, path, content, reading, normalize))
@@ -40,8 +39,7 @@ def load(path: Path, reading: Reading, normalize: bool) -> Dataset:
 def _write(
     path: Path, content: str, reading: Reading, normalize: bool, folder: Path
 ) -> Mapping[str, Any]:
-    """Parse a file straight into the arrays of a cache folder, holding one piece in memory at a
-    time."""
+    """Parse a file into the arrays of a cache folder, with one piece in memory at a time."""
     from foltr.kernels.letor import normalize_queries
 
     before, width = stamps.stamp(path), shape_of(path, reading).width
@@ -72,8 +70,7 @@ def _write(
 
 
 def with_grades(data: Dataset, grades: int) -> Dataset:
-    """The same documents, said to have more grades than this file's labels show: other splits have
-    them."""
+    """The same data set with the number of grades that all splits together have."""
     if grades == data.grades:
         return data
     digest = blake2b(f"{data.content} {grades}".encode(), digest_size=16).hexdigest()

@@ -1,8 +1,8 @@
-"""The reader of LETOR (SVMlight) text: `label qid:Q 1:v 2:v ... #comment`, one document a line.
+"""The reader of LETOR (SVMlight) text: `label qid:Q 1:v 2:v ... #comment`, one document per line.
 
-The text is read in blocks that end at a line's end, the blocks are parsed on several threads by
-`kernels/letor.py`, and what comes out are pieces of whole queries in the file's order: a data set
-larger than memory can pass through."""
+The text is read in blocks of whole lines. Several threads parse the blocks (`kernels/letor.py`).
+The results are pieces of whole queries in the order of the file, so a file may be larger than
+memory."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from foltr.errors import Mistake
 from foltr.world.dataset import padded
 
 BLOCK = 2 << 20  # bytes of text that one thread parses at a time
-LARGEST = 16 << 20  # numbers in one piece's storage
-HARD = 1 << 12  # numbers that a kernel may leave to Python before it pauses
+LARGEST = 16 << 20  # most numbers in the storage of one piece
+HARD = 1 << 12  # most numbers that a kernel leaves to Python at a time
 MOST_FEATURES = 100_000
 MOST_GRADES = 128  # labels are int8
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text is to be understood."""
+    """How a text is to be read."""
 
-    sparse: bool = False  # absent features are zeros, instead of a mistake
-    features: int | None = None  # None: as the text has it
+    sparse: bool = False  # absent features are zeros instead of an error
+    features: int | None = None  # None: as many as the text has
     grades: int | None = None  # None: any label below 128
-    clip: bool = False  # numbers beyond float32 become its largest, instead of a mistake
+    clip: bool = False  # numbers beyond float32 become its largest instead of an error
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What must be known of a text before its blocks can be parsed apart from each other."""
+    """The facts that must be known before blocks can be parsed independently."""
 
     width: int
     base: int  # the number of the first feature: 0 or 1
@@ -61,7 +61,7 @@ PLAIN = Reading()
 
 
 def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Iterator[Piece]:
-    """The documents of a LETOR file in pieces of whole queries; a `Mistake` names the file and the
+    """The documents of a LETOR file in pieces of whole queries; errors name the file and the
     line."""
     shape = shape_of(path, reading)
     pieces = _whole_queries(_parsed(path, reading, shape, threads or min(4, os.cpu_count() or 1)))
@@ -85,7 +85,7 @@ def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> 
     line = sum(len(word) + 1 for word in _first_document(path)) or 1
     storage = np.empty(
         (path.stat().st_size // line * 5 // 4, width), np.float32
-    )  # untouched memory costs nothing
+    )  # memory that is not written is not allocated
     rows, starts, parts = 0, [], []
     for piece in read(path, reading, threads):
         if rows + len(piece.labels) > len(storage):
@@ -101,7 +101,7 @@ def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> 
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """The file in pieces that end at a line's end; the last line gets a newline if it has none."""
+    """The file in blocks of whole lines; the last line gets a newline if it has none."""
     try:
         with open(path, "rb") as file:
             while block := file.read(BLOCK):
@@ -112,8 +112,10 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def shape_of(path: Path, reading: Reading) -> Shape:
-    """From the first document line: counting starts at 0 iff its first feature is 0; dense texts
-    have its width."""
+    """The number of features and the first feature's number, from the first document.
+
+    Features count from 0 if the first feature of the first document is 0, else from 1. A dense
+    text has as many features as that document."""
     first = _first_document(path)[2:]
     base = (
         0
@@ -135,7 +137,7 @@ def shape_of(path: Path, reading: Reading) -> Shape:
 
 
 def _first_document(path: Path) -> list[bytes]:
-    """The words of the first line that holds any, comments apart."""
+    """The words of the first line that is not empty, without comments."""
     for block in _blocks(path):
         place = 0
         while place < len(block):
@@ -147,7 +149,7 @@ def _first_document(path: Path) -> list[bytes]:
 
 
 def _parsed(path: Path, reading: Reading, shape: Shape, threads: int) -> Iterator[Piece]:
-    """The pieces of all blocks in order, at most `threads` blocks being parsed at a time."""
+    """The pieces of all blocks in order; at most `threads` blocks are parsed at a time."""
     waiting: deque[Future[list[Piece]]] = deque()
     line = 1
     with ThreadPoolExecutor(threads) as pool:
@@ -206,8 +208,8 @@ def _gather(text: Array, places: Array) -> Array:
 
 
 def _whole_queries(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Hold back the last query of each piece until it is known to have ended; copy only what was
-    torn apart."""
+    """Pieces that end at the border of a query: the last query of each piece waits for the next
+    piece. Only queries that were split are copied."""
     waiting: list[Piece] = []
     for piece in pieces:
         rows = len(piece.labels)
@@ -228,7 +230,7 @@ def _whole_queries(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _joined(pieces: list[Piece]) -> Piece:
-    """One piece of the parts of one query."""
+    """One piece from the parts of one query."""
     if len(pieces) == 1:
         return pieces[0]
     return Piece(
@@ -241,7 +243,7 @@ def _joined(pieces: list[Piece]) -> Piece:
 
 
 def _cut(piece: Piece, start: int, stop: int) -> Piece:
-    """Rows start .. stop of a piece, both at a query's border."""
+    """Rows start .. stop of a piece, both at the border of a query."""
     queries = (piece.starts >= start) & (piece.starts < stop)
     return Piece(
         piece.storage[start:stop],

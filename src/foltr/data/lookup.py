@@ -1,5 +1,5 @@
-"""Where a data set lies on this machine: FOLTR_DATA, what `foltr data add` registered, the user's
-data folder."""
+"""Where data sets are on this machine: FOLTR_DATA, folders registered by `foltr data add`, the
+user's data folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from foltr.system.paths import data_folders
 
 
 def registry() -> Path:
-    """The small file that `foltr data add` writes."""
+    """The file that `foltr data add` writes."""
     return data_folders()[-1] / "registry.json"
 
 
 def registered() -> dict[str, Path]:
-    """Name -> folder, as registered."""
+    """The registered folders by name."""
     try:
         return {
             str(name): Path(folder) for name, folder in json.loads(registry().read_text()).items()
@@ -34,7 +34,7 @@ def registered() -> dict[str, Path]:
 
 
 def register(name: str, folder: Path) -> None:
-    """Remember where a data set lies."""
+    """Register the folder of a data set."""
     file = registry()
     known = {**{n: str(f) for n, f in registered().items()}, name: str(folder.resolve())}
     with told(file.parent):
@@ -43,7 +43,7 @@ def register(name: str, folder: Path) -> None:
 
 
 def candidates(name: str, folders: Iterable[str]) -> list[Path]:
-    """Everywhere that a collection may lie, in the order in which it is sought."""
+    """All folders that may hold a collection, in the order of search."""
     *named, own = data_folders()
     known = registered().get(name)
     names = list(folders)

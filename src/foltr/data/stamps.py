@@ -1,5 +1,5 @@
-"""The hash of a file's content, remembered: gigabytes are not read again to learn that nothing
-changed."""
+"""Hashes of files, remembered by size and time stamps, so that large unchanged files are not read
+again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from foltr.errors import Mistake
 from foltr.system.files import write_whole
 from foltr.system.paths import cache_folder
 
-# nanoseconds; a file hashed so soon after its last change may change again within one tick
+# nanoseconds: a file changed more recently may change again without a new time stamp
 RACY = 2_000_000_000
 
 
 def stamp(path: Path) -> list[int]:
-    """What changes whenever a file does: restoring the modification time moves the change time."""
+    """Size, times and identity of a file, which change whenever the file does. (Restoring the
+    modification time changes the change time.)"""
     try:
         seen = os.stat(path)
     except OSError as error:
@@ -27,8 +28,7 @@ def stamp(path: Path) -> list[int]:
 
 
 def content(path: Path) -> str:
-    """A hash of the file's bytes; remembered only if the file had come to rest before it was
-    hashed."""
+    """A hash of the file's bytes; remembered only if the file was unchanged for a while before."""
     now, begun = stamp(path), time.time_ns()
     name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
     memory = cache_folder("data") / "stamps" / f"{name}.json"
@@ -53,5 +53,5 @@ def _remember(memory: Path, known: dict[str, object]) -> None:
         memory.parent.mkdir(parents=True, exist_ok=True)
         write_whole(memory, json.dumps(known))
     except (OSError, Mistake):
-        # a cache that cannot be written to may still hold the data: the file is only hashed again
+        # a read-only cache may still hold the data; the file is then hashed again
         pass

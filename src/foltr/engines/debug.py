@@ -1,17 +1,18 @@
-"""Plain definitions, one client after another, every shape and number checked: slow, loud, and the
-yardstick."""
+"""The plain engine: one client after another by definition, every shape and number checked. Slow,
+and what the compiled engine is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker, Update, require
-from foltr.federation import client_step, nobody
+from foltr import guards
+from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatizer, Ranker
+from foltr.federation import Client
 from foltr.seeds import stream
-from foltr.world.population import Population
+from foltr.world.population import Population, nobody
 from foltr.world.user import SimulatedUser
 
 
@@ -24,54 +25,35 @@ class Debug:
     memory: Array  # (clients, numbers) what each device keeps between rounds
     privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
-    malicious: Callable[[int, Array], Array] = (
-        nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
-    )
+    # (t, clients) -> (n,) whose users click by the population's click model of malicious clients
+    malicious: Callable[[int, Array], Array] = nobody
 
-    def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
-        params = params.view()
-        params.flags.writeable = False  # what one client did to them, all later ones would get
+    def collect(self, ask: Ask, clients: Array) -> Answers:
+        ask = replace(ask, params=ask.params.view())
+        ask.params.flags.writeable = False  # a client that changed them would change them for all
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
-        turned = self.malicious(t, clients)
-        for i, client in enumerate(map(int, clients)):
-            users, own = (
-                stream(self.seed, "user", client, t),
-                stream(self.seed, "ranking", client, t),
-            )
-            user = SimulatedUser(
-                self.population, client, self.learner.luck(users, own), bool(turned[i])
-            )
-            where = f"client {client}, round {t}"
+        turned = self.malicious(ask.t, clients)
+        for i, id in enumerate(map(int, clients)):
+            client, user = self._client(id), self._user(id, ask.t, bool(turned[i]))
+            where = f"client {id}, round {ask.t}"
             try:
-                update, kept = client_step(
-                    self.learner,
-                    self.ranker,
-                    self.privacy,
-                    params,
-                    self.memory[client],
-                    user,
-                    client,
-                    len(clients),
-                    t,
-                    self.seed,
-                )
+                update, kept = client.step(ask, self.memory[id], user)
             except FloatingPointError as error:
                 raise FloatingPointError(f"{where}: {error}") from None
             except Exception as error:
                 error.add_note(where)
                 raise
-            _check(update, kept, self.memory[client], where)
-            self.memory[client] = kept
+            guards.check_update(update, kept, self.memory[id], where)
+            self.memory[id] = kept
             updates.append(update)
             ndcg[i], max_rr[i] = user.ndcg / max(user.made, 1), user.max_rr / max(user.made, 1)
-        return Cohort.stack(updates), Observed(ndcg, max_rr)
+        arrived = Cohort.stack(updates) if updates else Cohort.empty(len(ask.params))
+        return Answers(clients, arrived, Observed(ndcg, max_rr))
 
+    def _client(self, id: int) -> Client:
+        streams = stream(self.seed, "ranking", id), stream(self.seed, "privacy", id)
+        return Client(id, self.learner, self.ranker, self.privacy, *streams)
 
-def _check(update: Update, kept: Array, before: Array, where: str) -> None:
-    flat = f"{where}: a payload is one flat vector, got shape {np.shape(update.payload)}"
-    require(np.ndim(update.payload) == 1, flat)
-    memory = f"{where}: the learner was given memory {before.shape} and returned {np.shape(kept)}"
-    require(np.shape(kept) == before.shape, memory)
-    require(update.weight > 0.0, f"{where}: a weight must be > 0, got {update.weight}")
-    if not np.isfinite(update.payload).all():
-        raise FloatingPointError(f"{where}: the update is not finite")
+    def _user(self, id: int, t: int, malicious: bool) -> SimulatedUser:
+        own, users = stream(self.seed, "ranking", id, t), stream(self.seed, "user", id, t)
+        return SimulatedUser(self.population, id, self.learner.user_draws(users, own), malicious)

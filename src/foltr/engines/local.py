@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Learner, Observed, Privatizer, Ranker
+from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatizer, Ranker
 from foltr.engines.debug import Debug
 from foltr.engines.twins import learn_twin, noise_twin
-from foltr.federation import nobody, privatized
+from foltr.guards import privatized
 from foltr.kernels import frozen
 from foltr.metrics import DEPTH, discounts, gains
 from foltr.seeds import key, stream
 from foltr.system.threads import Threads
-from foltr.world.population import Population
+from foltr.world.population import Population, nobody
 
 ALONE = 64  # sessions too few to be worth a second thread
 
@@ -32,40 +32,30 @@ class Local:
     threads: Threads
     privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
-    malicious: Callable[[int, Array], Array] = (
-        nobody  # (t, clients) -> (n,) whose users click by `population.deceit`
-    )
+    # (t, clients) -> (n,) whose users click by the population's click model of malicious clients
+    malicious: Callable[[int, Array], Array] = nobody
 
     def __post_init__(self) -> None:
         p = self.population
         self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy, p.sessions)
-        clicks = p.tables(self.learner.k) if self.twin else None  # type: ignore[attr-defined]
+        clicks = p.tables(self.twin.depth) if self.twin else None
         if self.twin is None or clicks is None:
-            parts = (
-                self.learner,
-                self.ranker,
-                *p.click_models,
-                *((self.privacy,) if self.privacy else ()),
-            )
+            privacy = (self.privacy,) if self.privacy else ()
+            parts = (self.learner, self.ranker, *p.click_models, *privacy)
             names = ", ".join(type(part).__name__ for part in parts)
             self.notes = (f"runs plainly: there is no compiled twin for {names} together",)
             self.twin = None
             return
-        self.keys = np.array(
-            [key(self.seed, name) for name in ("user", "ranking", "privacy")], np.uint64
-        )
+        purposes = "user", "ranking", "privacy"
+        self.keys = np.array([key(self.seed, name) for name in purposes], np.uint64)
         data = (frozen(p.data.storage), frozen(p.data.labels), p.longest)
         blocks = tuple(map(frozen, (*placed(p.starts, p.stops, p.rows), p.labelling, p.ideals)))
         tables = tuple(map(frozen, (*clicks, gains(np.arange(p.data.grades)), discounts(DEPTH))))
-        self.around: tuple[Any, Any] = (
-            (data, blocks),
-            (tables, *self.twin.settings),
-        )  # what is known of the people
+        # a kernel's arguments before and after those that say how each client clicks
+        self.around: tuple[Any, Any] = ((data, blocks), (tables, *self.twin.settings))
         self.honest = self._given(p.models)
-        self.turned: tuple[bytes, tuple[Any, ...]] = (
-            b"",
-            self.honest,
-        )  # who was malicious in the last round
+        # who was malicious in the last round, and the arguments for them
+        self.turned: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)
         self.usual = float(p.sessions.mean())
 
     def _given(self, models: Array) -> tuple[Any, ...]:
@@ -79,18 +69,12 @@ class Local:
             self.turned = who.tobytes(), self._given(self.population.turned(who))
         return self.turned[1]
 
-    def collect(self, params: Array, t: int, clients: Array) -> tuple[Cohort, Observed]:
+    def collect(self, ask: Ask, clients: Array) -> Answers:
         if self.twin is None:
-            parts = (
-                self.learner,
-                self.ranker,
-                self.population,
-                self.seed,
-                self.memory,
-                self.privacy,
-            )
-            return Debug(*parts, malicious=self.malicious).collect(params, t, clients)
-        twin, n = self.twin, len(clients)
+            parts = self.learner, self.ranker, self.population, self.seed, self.memory
+            plain = Debug(*parts, self.privacy, malicious=self.malicious)
+            return plain.collect(ask, clients)
+        twin, params, t, n = self.twin, ask.params, ask.t, len(clients)
         given = self.honest if self.population.deceit is None else self._with_malicious(t, clients)
         directions, seen = np.empty((n, len(params)), np.float32), np.empty((3, n))
         sent = np.empty((n, twin.message), np.uint32) if twin.message else directions
@@ -99,19 +83,16 @@ class Local:
         def piece(first: int, last: int) -> None:
             failed = twin.kernel(*given, params, self.keys, t, clients, first, last, *filled)
             if failed >= 0:
-                raise FloatingPointError(
-                    f"client {clients[failed]}, round {t}: the scores are not finite"
-                )
-            if (
-                self.privacy is not None and not twin.message
-            ):  # kernels of rewards have privatized them already
-                privatize(self.privacy, sent[first:last], clients[first:last], n, self.seed, t)
+                where = f"client {clients[failed]}, round {t}"
+                raise FloatingPointError(f"{where}: the scores are not finite")
+            if self.privacy is not None and not twin.message:  # kernels privatize rewards
+                some = slice(first, last)
+                privatize(self.privacy, sent[some], clients[some], ask.n, self.seed, t)
 
         self.threads.share(n, piece, small=n * self.usual < ALONE)
         ndcg, max_rr, weights = seen
-        return Cohort(clients, sent, weights, directions if twin.message else None), Observed(
-            ndcg, max_rr
-        )
+        cohort = Cohort(clients, sent, weights, directions if twin.message else None)
+        return Answers(clients, cohort, Observed(ndcg, max_rr))
 
 
 def privatize(

@@ -39,6 +39,7 @@ LOOKS_AT = {"maxrr": FIRST, "first": FIRST, "last": LAST, "ctr": COUNT, "dcg": W
 class Twin(NamedTuple):
     kernel: Callable[..., int]
     settings: tuple[Any, ...]  # its arguments after the tables
+    depth: int  # documents shown
     message: int = 0  # words of a message; 0 for as many as there are parameters, float32
 
 
@@ -70,11 +71,9 @@ def learn_twin(
             send,
             keep,
         )
-        return (
-            Twin(learn_linear, (settings,))
-            if type(ranker) is Linear
-            else Twin(learn_mlp, (settings, network))
-        )
+        if type(ranker) is Linear:
+            return Twin(learn_linear, (settings,), learner.k)
+        return Twin(learn_mlp, (settings, network), learner.k)
     if type(learner) is ES and (privacy is None or type(privacy) is RandomizedReward):
         for count in np.unique(sessions).tolist():
             learner.check_halves(count)
@@ -90,7 +89,7 @@ def learn_twin(
             p,
             np.uint64(PERTURBATION),
         )
-        return Twin(learn_es, (how, rewards, network), 2 + learner.antithetic)
+        return Twin(learn_es, (how, rewards, network), learner.k, 2 + learner.antithetic)
     return None
 
 

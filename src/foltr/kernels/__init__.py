@@ -1,9 +1,10 @@
-"""Compiled twins of the hot loops: same results and same random draws as their plain definitions.
+"""Compiled twins of the slow loops, with the same results and random draws as their plain
+definitions.
 
-Kernels see tables, not classes. All of them are module-level functions (numba never finds a
-closure in its disk cache again), run without the interpreter lock, and are cached in a folder
-named by a hash of every source that they are made of, because numba itself notices a change only
-in the file of the function that is called."""
+Kernels read tables, not classes. They are module-level functions, because numba never finds a
+closure in its disk cache again, and they run without the interpreter lock. Compiled code is cached
+in a folder named by a hash of all kernel sources, because numba itself notices changes only in the
+file of the function that is called."""
 
 from __future__ import annotations
 
@@ -28,22 +29,26 @@ SUMS = {
     "reassoc",
     "contract",
     "nsz",
-}  # lets sums be vectorised; unlike full fast-math it keeps inf and nan meaningful
-CONSTANTS = ("seeds.py", "ranking.py", "noise.py")  # numba freezes what a kernel takes from there
+}  # lets sums be vectorised; unlike full fast-math it respects inf and nan
+CONSTANTS = (
+    "seeds.py",
+    "ranking.py",
+    "noise.py",
+)  # files whose constants numba freezes into kernels
 COMPILING = "compiling the kernels, once on this machine (about 20 s) ..."
-KEPT = 4  # caches of this many versions of the sources stay
+KEPT = 4  # caches kept, one per version of the sources
 
 
 def kernel(
     fastmath: set[str] | bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function without the interpreter lock, and keep the result on disk."""
+    """Compile a function without the interpreter lock, and cache the result on disk."""
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         folder = compile_cache()
-        # Inlined, because of several copies of a callee (one per kernel that calls it, each
-        # vectorised in its own way) the linker takes whichever was loaded first: other bits in a
-        # process that compiles than in one that loads.
+        # Inlined, because a callee is compiled once per caller, each vectorised in its own way,
+        # and the linker uses whichever was loaded first: a process that compiles would get other
+        # bits than one that loads.
         options: dict[str, Any] = {
             "nogil": True,
             "error_model": "numpy",
@@ -60,16 +65,16 @@ def kernel(
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only view: memory maps are read-only anyway, and numba compiles once more for the
-    other kind."""
+    """A read-only view. Memory maps are read-only, and numba would compile a second version for
+    writable arrays."""
     view = np.asarray(array).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 def sources_hash() -> str:
-    """Of every kernel's source, of the constants that they share with plain code, and of what
-    compiles them."""
+    """A hash of all kernel sources, of the constants that they share with plain code, and of the
+    versions of numba and Python."""
     digest, here = (
         blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8),
         Path(__file__).parent,
@@ -80,8 +85,8 @@ def sources_hash() -> str:
 
 
 def _forgive(disk: Any) -> None:
-    """A damaged cache is compiled anew, and a full disk is no reason to stop: numba would raise
-    for both."""
+    """Recompile where the cache is damaged, and go on where it cannot be written; numba would
+    raise for both."""
     load, save = disk.load_overload, disk.save_overload
 
     def load_overload(*args: Any) -> Any:
@@ -121,31 +126,30 @@ def _complain(error: OSError) -> None:
 
 @cache
 def compile_cache() -> Path | None:
-    """The folder for compiled code; None, said once, where nothing can be written."""
+    """The folder for compiled code; None, with one warning, where it cannot be written."""
     folder = cache_folder("kernels") / sources_hash()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
-            os.utime(folder)  # in use: the last to be cleared away
+            os.utime(folder)  # mark as in use: oldest folders are removed first
         others = sorted(folder.parent.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
     except OSError as error:
         _complain(error)
         return None
-    for old in others[KEPT:]:  # never this one, which is now the youngest
+    for old in others[KEPT:]:  # never this one, which is now the newest
         rmtree(old, ignore_errors=True)
     return folder
 
 
 def nothing_compiled() -> bool:
-    """Whether the first use will have to compile."""
+    """Whether the first use must compile."""
     folder = compile_cache()
     return folder is None or next(folder.rglob("*.nbc"), None) is None
 
 
 @contextmanager
 def _numba_cache(folder: Path | None) -> Iterator[None]:
-    """numba looks at its global setting when a function is decorated; leave it as it was for
-    everybody else."""
+    """Set numba's global cache folder while a function is decorated, and restore it afterwards."""
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
     try:

@@ -1,9 +1,9 @@
-"""The search of attacks on Krum for a message that the rule picks, the twin of
-`attacks/_crafting.py`'s `by_definition`.
+"""The search for a message that Krum selects: the compiled twin of
+`components/attacks/_crafting.py`.
 
-Only the crafted message moves during the search: distances between the other updates are computed
-and sorted once, and |u_i - lambda s|^2 = |u_i|^2 - 2 lambda u_i.s + lambda^2 |s|^2 costs a few
-operations for each further lambda."""
+Only the crafted message changes during the search. Distances between the other updates are
+computed and sorted once; |u_i - lambda s|^2 = |u_i|^2 - 2 lambda u_i.s + lambda^2 |s|^2 costs a
+few operations for each further lambda."""
 
 import math
 
@@ -15,7 +15,7 @@ from foltr.kernels.cohorts import distances
 
 @kernel(fastmath=SUMS)
 def _products(row, signs):
-    """|u|^2 and u.s"""
+    """|u|^2 and u.s."""
     square, along = 0.0, 0.0
     for j in range(row.shape[0]):
         x = np.float64(row[j])
@@ -26,8 +26,7 @@ def _products(row, signs):
 
 @kernel()
 def _sums_of_nearest(updates, squared, apart, sums):
-    """Each row's distances to others in ascending order, and sums[i, k], the sum of its k
-    smallest."""
+    """Sort each row's distances to others, and fill sums[i, k] with the sum of the k smallest."""
     b = updates.shape[0]
     distances(updates, squared, apart)
     for i in range(b):
@@ -40,8 +39,8 @@ def _sums_of_nearest(updates, squared, apart, sums):
 
 @kernel()
 def _is_picked(apart, sums, far, order, copies, nearest, kept):
-    """Whether `copies` equal messages at the distances `far` from the others are among the `kept`
-    best scores, whoever wins ties."""
+    """Whether `copies` equal messages, at the distances `far` from the others, are among the
+    `kept` lowest scores even if they lose ties."""
     b = apart.shape[0]
     order[:] = far
     order.sort()
@@ -59,7 +58,7 @@ def _is_picked(apart, sums, far, order, copies, nearest, kept):
 
 @kernel()
 def _bound(sums, squares, nearest, copies, squared, signed):
-    """Beyond which no lambda lets the crafted messages be picked by Krum."""
+    """The lambda beyond which Krum selects no crafted message."""
     least, longest, beyond = np.inf, 0.0, nearest - (copies - 1)
     for i in range(sums.shape[0]):
         least, longest = min(least, sums[i, nearest]), max(longest, squares[i])
@@ -69,7 +68,7 @@ def _bound(sums, squares, nearest, copies, squared, signed):
 
 @kernel()
 def picked(updates, signs, fewest, most, nearest, kept, squared, start, least):
-    """(lambda, copies): see `foltr.components.attacks._crafting.picked`."""
+    """(lambda, copies) as in `foltr.components.attacks._crafting.picked`."""
     b, d = updates.shape
     apart, sums = np.empty((b, b)), np.empty((b, b))
     squares, along, far, order = np.empty(b), np.empty(b), np.empty(b), np.empty(b)

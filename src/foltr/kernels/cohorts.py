@@ -1,11 +1,11 @@
-"""Distances between the updates of a round, and what robust rules choose by them: twins of
+"""Distances between the updates of a round, and selections of robust rules: twins of
 `foltr.cohorts`.
 
-No matrix product: |x|^2 + |y|^2 - 2 x.y loses everything for two long updates that lie close
-together, and BLAS gives other bits for other numbers of threads. Clients go through in lanes and
-parameters one after the other, so that the distance of two updates has the same bits wherever they
-stand in the cohort. Arrays are filled by loops: an assigned slice takes numba a second to compile.
-"""
+Distances use no matrix product: |x|^2 + |y|^2 - 2 x.y cancels for two long updates that are close
+together, and the bits of BLAS depend on the number of threads. Several clients are processed side
+by side and parameters one after the other, so the distance of two updates has the same bits
+wherever they are in the cohort. Arrays are filled by loops, because an assigned slice takes numba
+a second to compile."""
 
 import math
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from foltr.kernels import SUMS, kernel
 
-LANES = 32  # clients whose distances to one other are summed side by side
+LANES = 32  # clients processed side by side
 STEP = 4  # parameters at a time
-SAMPLE, FEW = 7, 16  # values that a pivot is chosen from; as many as this are sorted plainly
+SAMPLE, FEW = 7, 16  # values that a pivot is chosen from; size below which a plain sort is used
 
 
 @kernel()
 def weighted_mean(updates, weights):
-    """sum_i weights[i] updates[i] / sum_i weights[i], client after client."""
+    """sum_i weights[i] updates[i] / sum_i weights[i], summed client by client."""
     mean, whole = np.zeros(updates.shape[1]), 0.0
     for i in range(updates.shape[0]):
         whole += weights[i]
@@ -33,8 +33,8 @@ def weighted_mean(updates, weights):
 
 @kernel(fastmath={"contract"})
 def distances(updates, squared, out):
-    """out[i, j] = |updates[i] - updates[j]|, or its square; infinite where an update is no
-    number."""
+    """out[i, j] = |updates[i] - updates[j]|, or its square; infinite for updates with NaN or
+    infinity."""
     n, d = updates.shape
     blocks, width = (n + LANES - 1) // LANES, (d + STEP - 1) // STEP * STEP
     lanes, pair, sums = (
@@ -47,7 +47,7 @@ def distances(updates, squared, out):
             lanes[i // LANES, f, i % LANES] = updates[i, f]
     for block in range(blocks):
         others, first, last = lanes[block], block * LANES, min(n, (block + 1) * LANES)
-        for i in range(0, last, 2):  # two at a time: what is read serves both
+        for i in range(0, last, 2):  # two at a time, which share what is read
             for r in range(2):
                 for f in range(d):
                     pair[r, f] = updates[min(i + r, n - 1), f]
@@ -70,8 +70,8 @@ def distances(updates, squared, out):
             for r in range(min(2, n - i)):
                 for j in range(first, last):
                     apart = sums[r, j - first] if squared else math.sqrt(sums[r, j - first])
-                    out[i + r, j] = apart if apart <= np.inf else np.inf  # NaN is not
-                if i + r < first:  # pairs of one block come twice, all others once
+                    out[i + r, j] = apart if apart <= np.inf else np.inf  # NaN becomes infinity
+                if i + r < first:  # pairs within a block are computed twice, all others once
                     for j in range(first, last):
                         out[j, i + r] = out[i + r, j]
     for i in range(n):
@@ -90,8 +90,8 @@ def _sort(v, low, high):
 
 @kernel()
 def smallest_first(v, n, k, sample):
-    """Brings the k smallest of v[:n] to the front, k < n: Hoare's selection, partitions without
-    branches."""
+    """Bring the k smallest of v[:n] to the front, k < n: Hoare's selection with branch-free
+    partitions."""
     low, high = 0, n
     while high - low > FEW:
         for s in range(SAMPLE):
@@ -108,7 +108,7 @@ def smallest_first(v, n, k, sample):
         low = less
         for j in range(
             less, high
-        ):  # and those equal to it, or many equal values would take quadratic time
+        ):  # move values equal to the pivot too, or many equal values would take quadratic time
             x = v[j]
             v[j], v[low] = v[low], x
             low += x == pivot
@@ -127,8 +127,8 @@ def _sum(v, n):
 
 @kernel()
 def krum_scores(apart, nearest, squared, scores):
-    """For each row of `apart` (n, n) the sum of its `nearest` smallest entries beside the 0 on the
-    diagonal."""
+    """For each row of `apart` (n, n), the sum of its `nearest` smallest entries beside the 0 on
+    the diagonal."""
     n = apart.shape[0]
     v, sample = np.empty(n), np.empty(SAMPLE)
     for i in range(n):
@@ -141,7 +141,7 @@ def krum_scores(apart, nearest, squared, scores):
 
 @kernel()
 def krum_scores_of(updates, nearest, squared, scores):
-    """The same from the updates (n, d)."""
+    """`krum_scores` from the updates (n, d)."""
     n = updates.shape[0]
     apart = np.empty((n, n))
     distances(updates, squared, apart)
@@ -150,8 +150,8 @@ def krum_scores_of(updates, nearest, squared, scores):
 
 @kernel()
 def _nearest_left(apart, order, left, i, most):
-    """The sum of row i's distances to its `most` nearest others that are left, and where in its
-    order they end."""
+    """The sum of row i's distances to its `most` nearest others that are left, and where they end
+    in its order."""
     total, found, end = 0.0, 0, 0
     while found < most and end < order.shape[1]:
         j = order[i, end]
@@ -164,8 +164,9 @@ def _nearest_left(apart, order, left, i, most):
 
 @kernel()
 def bulyan_rows(apart, order, malicious, chosen):
-    """Krum again and again, each time without those chosen before. `order` (n, n) sorts each row
-    of `apart` once; then a row's nearest are a piece of it, whose end only moves back."""
+    """Repeated Krum, each time without the rows selected before. `order` (n, n) sorts each row of
+    `apart` once; the nearest rows of i are then a prefix of it, whose end only moves towards the
+    front."""
     n = apart.shape[0]
     left, place = np.ones(n, np.bool_), np.empty((n, n), np.int32)
     sums, whole, end = np.empty(n), np.empty(n), np.empty(n, np.int64)
@@ -190,13 +191,12 @@ def bulyan_rows(apart, order, malicious, chosen):
             gone = best if place[best, i] < end[i] else -1
             if before == nearest and gone < 0:
                 continue
-            while gone < 0:  # one fewer counts, and the one chosen did not: leave out the farthest
+            while gone < 0:  # one fewer counts, but not the selected row: drop the farthest
                 end[i] -= 1
                 if left[order[i, end[i]]] and order[i, end[i]] != i:
                     gone = order[i, end[i]]
             sums[i] -= apart[i, gone]
-            # what was subtracted leaves its rounding behind (NaN, if infinite): sum anew before
-            # that matters
+            # subtraction leaves rounding errors (NaN after infinity): sum again before they matter
             if before == nearest or nearest <= FEW or not sums[i] > whole[i] / FEW:
                 sums[i], end[i] = _nearest_left(apart, order, left, i, nearest)
                 whole[i] = sums[i]
@@ -204,8 +204,8 @@ def bulyan_rows(apart, order, malicious, chosen):
 
 @kernel()
 def mean_around_median(ordered, count, out):
-    """Of each sorted column the mean of the `count` values nearest to its median; of two equally
-    near, the lower."""
+    """For each sorted column, the mean of the `count` values nearest to its median; of two equally
+    near values the lower one."""
     n, half = ordered.shape[0], ordered.shape[0] // 2
     for j in range(ordered.shape[1]):
         middle = np.float64(ordered[half, j])
@@ -233,8 +233,7 @@ def _apart(row, z):
 
 @kernel()
 def weiszfeld(updates, weights, smoothing, iterations, z):
-    """Moves z (d,) to the geometric median, until a step is no longer than a thousandth of
-    `smoothing`."""
+    """Move z (d,) to the geometric median, until a step is no longer than smoothing / 1000."""
     after = np.empty(z.shape[0])
     for _ in range(iterations):
         total = 0.0
@@ -242,7 +241,7 @@ def weiszfeld(updates, weights, smoothing, iterations, z):
             after[f] = 0.0
         for i in range(updates.shape[0]):
             apart = _apart(updates[i], z)
-            if apart < np.inf:  # NaN is not
+            if apart < np.inf:  # False for NaN
                 pull = weights[i] / max(smoothing, apart)
                 total += pull
                 for f in range(z.shape[0]):
@@ -258,8 +257,8 @@ def weiszfeld(updates, weights, smoothing, iterations, z):
 
 @kernel()
 def means_of_nearest(updates, weights, keep, out):
-    """out[i] = the weighted mean of the `keep` updates nearest to updates[i], itself among them;
-    of equally far ones the earlier."""
+    """out[i] = the weighted mean of the `keep` updates nearest to updates[i], itself included;
+    ties go to the earlier row."""
     n, d = updates.shape
     apart, v, sample, sums = np.empty((n, n)), np.empty(n), np.empty(SAMPLE), np.empty(d)
     distances(updates, True, apart)

@@ -1,8 +1,8 @@
-"""Rounds of FOLtR-ES for a run of clients: the compiled twin of `ES.learn` over `Linear` and
+"""Rounds of FOLtR-ES for a range of clients: the compiled twin of `ES.learn` for `Linear` and
 `MLP`.
 
-It also gives what each message means, which the server could make again from the seed, bit for
-bit."""
+It also computes the direction of each message, which the server could recompute from the seed with
+the same bits."""
 
 import numpy as np
 from numba import float32, uint64
@@ -26,7 +26,7 @@ FIRST, LAST, COUNT, WHICH = (
     1,
     2,
     3,
-)  # what a reward looks at: the rank of a click, how many, or which there are
+)  # what a reward depends on: the rank of a click, the number, or the set of clicks
 _LAST_ADDRESS = np.uint64(0xFFFFFFFFFFFFFFFF)  # -1
 
 
@@ -55,7 +55,7 @@ def told(which, values, p, key):
 
 @kernel()
 def perturb(params, step, sign, network, width, w):
-    """w = params + sign x step, laid out as the scoring loops want it."""
+    """w = params + sign x step, in the layout of the scoring loops."""
     hidden, features, _ = network
     rows = max(hidden, 1)
     w[:] = float32(0)
@@ -85,9 +85,11 @@ def learn_es(
     directions,
     seen,
 ):
-    """Fills payloads (n, 2 or 3), directions (n, d) and seen (3, n), for clients begin .. end of
-    the round; returns the row that failed, or -1. A linear ranker is a network without a hidden
-    layer."""
+    """Fill payloads (n, 2 or 3), directions (n, d) and seen (3, n) for clients begin .. end of the
+    round.
+
+    Returns the row whose scores were not finite, or -1. A linear ranker is a network without a
+    hidden layer."""
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people

@@ -1,5 +1,4 @@
-"""Scores of whole collections and measures of their rankings: the compiled twin of
-`metrics.measure_queries`."""
+"""Scores and measures of whole collections: the compiled twin of `metrics.measure_queries`."""
 
 import numpy as np
 from numba import uint64
@@ -10,7 +9,7 @@ from foltr.kernels.hidden_layer import activate, head, layer_of, products
 from foltr.kernels.lists import best_first, dots
 from foltr.kernels.pdgd_mlp import spread
 
-CHUNK = 256  # documents whose hidden layer is held at once
+CHUNK = 256  # documents whose hidden layer is computed at a time
 
 
 @kernel()
@@ -37,7 +36,7 @@ def score_mlp(X, first, last, network, params, scores):
 
 @kernel()
 def measure(scores, labels, offsets, first, last, ideals, click, gain, discount, key, out):
-    """Fills out[first:last] (q, 3) with nDCG, reciprocal rank and expected MaxRR."""
+    """Fill out[first:last] (q, 3) with nDCG, reciprocal rank and expected MaxRR."""
     depth = discount.shape[0]
     ranking = np.empty(depth, np.int64)
     for q in range(first, last):

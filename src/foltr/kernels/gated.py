@@ -1,4 +1,5 @@
-"""Who stands out over many rounds: the twin of `foltr.components.aggregators._gating`."""
+"""Clients that deviate over many rounds: the compiled twin of
+`components/aggregators/_gating.py`."""
 
 import math
 
@@ -8,12 +9,12 @@ from foltr.kernels import SUMS, kernel
 from foltr.kernels.cohorts import SAMPLE, smallest_first
 
 WEIGHT, SQUARES, ENERGY, SCORE = 0, 1, 2, 3  # columns of tallies
-FLOOR = 0.01  # of the mean square of all coordinates, added to that of each
+FLOOR = 0.01  # share of the overall mean square added to that of each coordinate
 
 
 @kernel()
 def _median(v, n, sample):
-    """Of v[:n], which it reorders; 0 of nothing."""
+    """The median of v[:n], which is reordered; 0 if n is 0."""
     half = n // 2
     if n < 2:
         return v[0] if n else 0.0
@@ -38,7 +39,7 @@ def _median_of(values, among, buffer, sample):
 
 @kernel(fastmath=SUMS)
 def _squares(updates, among, out):
-    """out[j] = the mean square of coordinate j, over the rows in question."""
+    """out[j] = the mean square of coordinate j over the rows `among`; returns their number."""
     n, d = updates.shape
     k = 0
     for j in range(d):
@@ -47,7 +48,7 @@ def _squares(updates, among, out):
         k += among[i]
         if among[i]:
             for j in range(d):
-                x = np.float64(updates[i, j])  # float() of numba leaves 32 bits at 32
+                x = np.float64(updates[i, j])  # numba's float() keeps float32
                 out[j] += x * x
     for j in range(d):
         out[j] /= max(k, 1)
@@ -56,7 +57,7 @@ def _squares(updates, among, out):
 
 @kernel()
 def _pooled(rows, weights, among, centre):
-    """centre = sum_i rows[i] / sum_i weights[i] over the rows in question."""
+    """centre = sum_i rows[i] / sum_i weights[i] over the rows `among`."""
     n, d = rows.shape
     whole = 0.0
     for j in range(d):
@@ -83,7 +84,7 @@ def _apart(sums, tallies, noise, centre, out):
 
 @kernel()
 def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, chosen):
-    """More than half of the single rows, those nearest to the median of each coordinate."""
+    """Choose more than half of the single rows: those nearest to the median of each coordinate."""
     n, d = sums.shape
     values = np.empty(n)
     for j in range(d):
@@ -107,7 +108,7 @@ def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, c
 
 @kernel(fastmath=SUMS)
 def look(updates, single, bounds, sums, tallies, scale, left_out):
-    """As `foltr.components.aggregators._gating.look` says; fills sums, tallies, scale and
+    """The twin of `foltr.components.aggregators._gating.look`; fills sums, tallies, scale and
     left_out."""
     decay, limit, uneven, longest = bounds
     n, d = updates.shape

@@ -1,5 +1,5 @@
-"""Standard normal draws: the compiled twin of `foltr.seeds.gaussian`, bit for bit (hence without
-fast arithmetic)."""
+"""Standard normal draws: the compiled twin of `foltr.seeds.gaussian`, bit for bit (without
+fast-math)."""
 
 import math
 
@@ -20,7 +20,7 @@ _S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15 = (2.0 / k for k in range(1, 17, 2))
 
 @kernel()
 def split(r, bits, i):
-    """(e, s) with ln r[i] = e ln 2 + 2 artanh(s), |s| < 0.18. `bits` are those of r, and r[i] is
+    """(e, s) with ln r[i] = e ln 2 + 2 artanh(s), |s| < 0.18. `bits` is a view of r, and r[i] is
     overwritten."""
     e = (bits[i] >> 52) - 1023
     bits[i] = (bits[i] & _MANTISSA) | _ONE
@@ -32,8 +32,8 @@ def split(r, bits, i):
 
 @kernel()
 def gaussians(key, n, u, r, out):
-    """out[:n] = the first n draws of the key; u and r (float64) are scratch. In passes, so that
-    each is vectorised."""
+    """out[:n] = the first n draws of the key; u and r (float64) are scratch. It works in passes
+    that can be vectorised."""
     bits = r.view(np.int64)
     for i in range(n):
         w = mix(key + uint64(i) * _GOLDEN)

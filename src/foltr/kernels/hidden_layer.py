@@ -1,7 +1,7 @@
 """One hidden layer, forwards and backwards: the compiled twin of `MLP.scores` and `MLP.pullback`.
 
-Matrix products are written out, four documents by two hidden units at a time: as fast here as a
-single-threaded BLAS, and the same bits on any number of threads."""
+Matrix products are explicit loops over four documents and two hidden units at a time: as fast as a
+single-threaded BLAS at these sizes, and with the same bits for any number of threads."""
 
 import numpy as np
 from numba import float32
@@ -15,7 +15,7 @@ _ONE, _TWO, _ZERO, _MOST = np.float32(1), np.float32(2), np.float32(0), np.float
 
 @kernel()
 def layer_of(documents, hidden):
-    """Scratch for a hidden layer: before and after activation, and for `exponentials`."""
+    """Scratch arrays of a hidden layer: before activation, after it, and for `exponentials`."""
     before, after = (
         np.empty((documents, hidden), np.float32),
         np.empty((documents, hidden), np.float32),
@@ -25,12 +25,12 @@ def layer_of(documents, hidden):
 
 @kernel(fastmath=SUMS)
 def products(X, rows, start, n, W, Z):
-    """Z[:n] = X W' for the n documents of a block"""  # (n, w) x (h, w) -> (n, h)
+    """Z[:n] = X W' for the n documents of a block."""  # (n, w) x (h, w) -> (n, h)
     hidden, width = W.shape
     even = hidden - hidden % 2
     for i in range(
         0, n, 4
-    ):  # the last rows again where four are not left: equal documents must get equal scores
+    ):  # the last rows are repeated to make four, so that equal documents get equal scores
         i1, i2, i3 = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
         r0, r1 = row_of(rows, start, i), row_of(rows, start, i1)
         r2, r3 = row_of(rows, start, i2), row_of(rows, start, i3)
@@ -58,8 +58,8 @@ def products(X, rows, start, n, W, Z):
 
 @kernel(fastmath=SUMS)
 def activate(Z, n, b, activation, A, bits):
-    """A[:n] = a(Z[:n] + b); spoils Z. (In place the loops would not be vectorised: input and
-    output must differ.)"""
+    """A[:n] = a(Z[:n] + b); overwrites Z. Input and output are different arrays so that the loops
+    are vectorised."""
     hidden = b.shape[0]
     z, a = Z.reshape(Z.size), A.reshape(A.size)
     if activation == RELU:
@@ -78,7 +78,7 @@ def activate(Z, n, b, activation, A, bits):
 
 @kernel(fastmath=SUMS)
 def head(A, n, v, s):
-    """s[:n] = A[:n] . v"""
+    """s[:n] = A[:n] . v."""
     for i in range(n):
         total = float32(0)
         for h in range(v.shape[0]):
@@ -88,8 +88,8 @@ def head(A, n, v, s):
 
 @kernel(fastmath=SUMS)
 def slopes_into(A, ranking, k, weights, rate, v, activation, G, ranks):
-    """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns how many
-    there are."""
+    """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns their
+    number."""
     m = 0
     for j in range(k):
         if weights[j] == 0.0:
@@ -111,10 +111,11 @@ def slopes_into(A, ranking, k, weights, rate, v, activation, G, ranks):
 
 @kernel(fastmath=SUMS)
 def step(X, rows, start, A, ranking, k, weights, rate, v_used, activation, W, b, v, G, ranks):
-    """Add rate x pullback(weights) to W, b and v; `v_used` is the head that made the scores."""
+    """Add rate x pullback(weights) to W, b and v; `v_used` is the head that computed the
+    scores."""
     m = slopes_into(A, ranking, k, weights, rate, v_used, activation, G, ranks)
     hidden, width = W.shape
-    for q in range(m, m + 3):  # up to a multiple of four, with rows of no weight
+    for q in range(m, m + 3):  # padded to a multiple of four with zero rows
         ranks[q] = ranks[0]
         G[q, :] = _ZERO
     for q in range(0, m, 4):

@@ -1,8 +1,8 @@
-"""One search, given its scores: show a list, click, tally, and turn the clicks into PDGD's
-document weights.
+"""One search, given its scores: show a list, click, sum the measures, and compute PDGD's document
+weights.
 
-The compiled twin of `Simulated.session` around `plackett_luce` and `document_weights`; free of
-rankers."""
+It is the compiled twin of `SimulatedUser.session`, `plackett_luce` and `document_weights`, for any
+ranker."""
 
 import math
 
@@ -34,7 +34,7 @@ def choose(user_key, first, last, models):
 
 @kernel()
 def scan(grades, k, click, stop, user_key, clicked):
-    """Clicks down the list; the rank of the last one, or NO_CLICK."""
+    """Fill the clicks of a list; returns the rank of the last one, or NO_CLICK."""
     last = NO_CLICK
     for j in range(k):
         clicked[j] = False
@@ -49,7 +49,7 @@ def scan(grades, k, click, stop, user_key, clicked):
 
 @kernel()
 def judge(ranking, k, labels, rows, start, ideal, gain, discount, grades, tally):
-    """The grades of the documents shown; adds their nDCG to `tally`."""
+    """Fill the grades of the shown documents, and add their nDCG to `tally`."""
     dcg = 0.0
     for j in range(k):
         grades[j] = labels[row_of(rows, start, ranking[j])]
@@ -61,7 +61,7 @@ def judge(ranking, k, labels, rows, start, ideal, gain, discount, grades, tally)
 
 @kernel()
 def reciprocal_rank(clicked, k):
-    """Of the first click among k, 0 without one."""
+    """The reciprocal rank of the first click among k, 0 without a click."""
     for j in range(k):
         if clicked[j]:
             return 1.0 / (j + 1)
@@ -88,8 +88,10 @@ def interact(
     scratch,
     tally,
 ):
-    """Fills ranking and weights of the shown documents (in `scratch`), adds nDCG and MaxRR to
-    `tally`; returns the rank of the last click, NO_CLICK, or NOT_FINITE."""
+    """Fill the ranking and the weights of the shown documents (in `scratch`), and add nDCG and
+    MaxRR to `tally`.
+
+    Returns the rank of the last click, NO_CLICK, or NOT_FINITE."""
     mass, bits, cdf, ranking, taken, grades, clicked, weights = scratch
     if not finite(s, n):
         return NOT_FINITE
@@ -130,11 +132,12 @@ def _sum(mass, n):
 
 @kernel(fastmath=SUMS)
 def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
-    """From masses; those of shown documents are in `taken`, and 0 in `mass`."""
+    """The document weights from masses; those of shown documents are in `taken`, and 0 in
+    `mass`."""
     left = np.float64(_sum(mass, n))
     for j in range(
         k - 1, -1, -1
-    ):  # D_j from what was never shown upwards: subtracting downwards cancels to 0
+    ):  # D_j by adding up from documents never shown: subtracting would cancel
         left += taken[j]
         inverse[j] = 1.0 / left
         weights[j] = 0.0
@@ -155,7 +158,7 @@ def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
 
 @kernel()
 def _weights_wide(s, n, ranking, k, clicked, examined, weights):
-    """From scores, with D_j in logarithms: any range."""
+    """The document weights from scores, with D_j as logarithms, for any range of scores."""
     shown, log_mass = np.zeros(n, np.bool_), np.empty(k + 1)
     for j in range(k):
         shown[ranking[j]] = True
@@ -189,7 +192,7 @@ def _weights_wide(s, n, ranking, k, clicked, examined, weights):
 
 @kernel()
 def scratch_of(longest, k):
-    """What `interact` writes over and over: room for the longest list."""
+    """The scratch arrays of `interact`, for the longest list."""
     return (
         np.empty(longest, np.float32),
         np.empty(longest, np.int32),
@@ -204,12 +207,12 @@ def scratch_of(longest, k):
 
 @kernel()
 def report(seen, i, tally, sessions):
-    """A client's column of what is known of a round: mean nDCG, mean MaxRR, sessions."""
+    """Fill a client's column of `seen`: mean nDCG, mean MaxRR, sessions."""
     seen[0, i], seen[1, i], seen[2, i] = tally[0] / sessions, tally[1] / sessions, sessions
 
 
 @kernel()
 def session_keys(keys, client, t, session):
-    """The user's key and the ranking's key of one session."""
+    """The keys of the user and of the ranking in one session."""
     c, r, s = uint64(client), uint64(t), uint64(session)
     return below(below(below(keys[0], c), r), s), below(below(below(keys[1], c), r), s)

@@ -1,8 +1,7 @@
-"""LETOR text, parsed from raw bytes without trusting them: `label qid:Q 1:v 2:v ... #comment`.
+"""A parser of LETOR text from raw, untrusted bytes: `label qid:Q 1:v 2:v ... #comment`.
 
-Every text given here ends in a newline, so a scan that stops at a newline never leaves it. A
-kernel only decides what is plainly right or wrong; a number that it cannot round with certainty is
-left for Python's `float` (`hard`)."""
+Every text ends in a newline, so a scan that stops at a newline never leaves the text. A number
+that a kernel cannot round with certainty is left to Python's `float` (`hard`)."""
 
 import numpy as np
 
@@ -19,13 +18,13 @@ POWERS = np.array(
 EXACT_POWER, EXACT_MANTISSA, DIGITS = 22, 2**53, 18  # 18 digits always fit an int64
 DOUBT = 8 * float(
     np.finfo(np.float64).eps
-)  # wider than the roundings of mantissa, power and quotient together
+)  # more than the rounding errors of mantissa, power and quotient together
 LONGEST_ID = 255  # bytes
 
 
 @kernel()
 def parse_exponent(text, p):
-    """-> exponent, where it ends (-1 if it has no digit, or more than anybody means)."""
+    """-> exponent, where it ends (-1 without a digit; at most five digits are read)."""
     minus = byte(text, p) == 45
     if minus or byte(text, p) == 43:
         p += 1
@@ -38,12 +37,12 @@ def parse_exponent(text, p):
 
 @kernel()
 def parse_number(text, p):
-    """-> the float32 nearest to the float64 nearest to the text, where it ends (-1: let Python
+    """-> the float32 nearest to the float64 nearest to the text, where it ends (-1: Python must
     decide).
 
-    Mantissa < 2^53 and |power| <= 22: one correctly rounded operation (Clinger, PLDI 1990).
-    Otherwise the result is taken only if everything within DOUBT of it rounds to the same float32.
-    """
+    With a mantissa below 2^53 and |power| <= 22 it is one correctly rounded operation (Clinger,
+    PLDI 1990). Otherwise the result is used only if everything within DOUBT of it rounds to the
+    same float32."""
     minus = byte(text, p) == 45
     if minus or byte(text, p) == 43:
         p += 1
@@ -51,7 +50,7 @@ def parse_number(text, p):
     while 48 <= byte(text, p) <= 57:
         mantissa = mantissa * 10 + (
             byte(text, p) - 48
-        )  # wraps around when too long, and is then thrown away
+        )  # overflows if too long; the result is then not used
         p += 1
     digits = p - start
     if byte(text, p) == 46:
@@ -86,7 +85,7 @@ def parse_number(text, p):
 
 @kernel()
 def parse_features(text, p, base, width, sparse, row, storage, hard, hards):
-    """All `index:value` of a line into storage[row] -> code, where, how many numbers are left to
+    """All `index:value` of a line into storage[row] -> code, place, how many numbers are left to
     Python."""
     column = -1
     while True:
@@ -120,7 +119,7 @@ def parse_features(text, p, base, width, sparse, row, storage, hard, hards):
 
 @kernel()
 def parse_label(text, p, grades):
-    """A whole number below `grades`, perhaps written 2.0 -> code, label, where it ends."""
+    """An integer below `grades`, possibly written 2.0 -> code, label, where it ends."""
     start, label = p, 0
     while 48 <= byte(text, p) <= 57:
         label = min(label * 10 + (byte(text, p) - 48), 1000)
@@ -137,7 +136,7 @@ def parse_label(text, p, grades):
 
 @kernel()
 def parse_query(text, p):
-    """`qid:` and what follows it -> code, where the query's id starts, where it ends."""
+    """`qid:` and the id after it -> code, where the id starts, where it ends."""
     p = skip_blanks(text, p)
     if (
         byte(text, p) != 113
@@ -157,12 +156,10 @@ def parse_query(text, p):
 
 @kernel()
 def find_document(text, p):
-    """The X of a comment `#docid = X ...` -> where it starts, where it ends (the same if there is
+    """The X of a comment `#docid = X ...` -> where it starts, where it ends (equal if there is
     none)."""
     p = skip_blanks(text, p + 1)
-    for i, c in enumerate(
-        (100, 111, 99, 105, 100)
-    ):  # "docid"; never past the newline, which is none of these
+    for i, c in enumerate((100, 111, 99, 105, 100)):  # "docid"; stops at the newline at the latest
         if byte(text, p + i) != c:
             return p, p
     p = skip_blanks(text, p + 5)
@@ -190,7 +187,7 @@ def parse_lines(
     text, p, grades, width, base, sparse, storage, labels, query_rows, query_at, document_at, hard
 ):
     """Lines from p on, until the text ends or a table is full -> documents, queries, hards, code,
-    where.
+    place.
 
     query_rows (R,): the first document of each run of lines with one qid; query_at (R, 2): its qid
     in the text; document_at (R, 2): each document's id in the text; hard (H, 3): row, column and
@@ -241,7 +238,7 @@ def parse_lines(
 
 @kernel()
 def largest_index(text):
-    """The largest index before a colon, comments apart: how many features a sparse text has."""
+    """The largest index before a colon, outside of comments: the last feature of a sparse text."""
     largest, number, fresh, comment = 0, -1, True, False
     for c in text:
         if c == 10:
@@ -249,7 +246,7 @@ def largest_index(text):
         elif not comment:
             if 48 <= c <= 57 and (
                 fresh or number >= 0
-            ):  # an index starts a word; "qid:7:8" holds none
+            ):  # an index begins a word; "qid:7:8" has none
                 number = min(max(number, 0) * 10 + (c - 48), 10**12)
             else:
                 largest = max(largest, number if c == 58 else 0)
@@ -260,7 +257,7 @@ def largest_index(text):
 
 @kernel()
 def gather(text, places, out):
-    """out[i] = byte(text, places[i, 0):places[i, 1]], filled up with zeros."""
+    """out[i] = the bytes of the text from places[i, 0] to places[i, 1], padded with zeros."""
     for i in range(len(places)):
         start, stop = places[i]
         for j in range(stop - start):
@@ -271,8 +268,8 @@ def gather(text, places, out):
 
 @kernel()
 def normalize_queries(storage, width, offsets):
-    """Query-level min-max in place: (x - min) / (max - min) in float64; 0 where a query's feature
-    is constant."""
+    """Min-max per query in place: (x - min) / (max - min) in float64; 0 where a feature is
+    constant."""
     low, span = np.empty(width, np.float32), np.empty(width, np.float64)
     for q in range(len(offsets) - 1):
         rows = storage[offsets[q] : offsets[q + 1]]

@@ -31,11 +31,10 @@ _HALF, _ONE, _LEAST = np.float32(0.5), np.float32(1.0), np.float32(-87.0)
 
 @kernel(fastmath={"contract"})
 def exponentials(x, n, shift, out, bits):
-    """out[:n] = e^(x[:n] - shift) for arguments in -87 .. 88, to 2e-7; written so that it is
+    """out[:n] = e^(x[:n] - shift) for arguments in -87 .. 88, with a relative error of 2e-7;
     vectorised.
 
-    `bits` is scratch: 2^n is made of an exponent field.
-    """
+    `bits` is scratch for the exponent field of 2^n."""
     powers = bits.view(np.float32)
     for i in range(n):
         y = max(x[i] - shift, _LEAST)
@@ -60,8 +59,8 @@ def extremes(s, n):
 
 @kernel()
 def finite(s, n):
-    """Whether no score is inf or NaN: those have all bits of the exponent set. (Arithmetic may be
-    optimised away.)"""
+    """Whether no score is infinite or NaN, which have all bits of the exponent set. (Arithmetic
+    tests may be optimised away.)"""
     bits, greatest = s.view(np.int32), int32(0)
     for i in range(n):
         greatest = max(greatest, bits[i] & _EXPONENT)
@@ -79,8 +78,8 @@ def _cumulate(mass, n, cdf):
 
 @kernel()
 def sample_narrow(mass, n, k, key, cdf, ranking, taken):
-    """Plackett and Luce by inverse CDF with replacement. Afterwards the mass of shown documents is
-    0, and `taken` holds what it was."""
+    """Plackett-Luce sampling by inverse CDF with replacement. Afterwards the mass of shown
+    documents is 0, and `taken` holds their former mass."""
     total = _cumulate(mass, n, cdf)
     drawn, j = uint64(0), 0
     while j < k:
@@ -103,7 +102,7 @@ def sample_narrow(mass, n, k, key, cdf, ranking, taken):
 
 @kernel()
 def sample_wide(s, n, k, key, ranking, keys):
-    """Plackett and Luce as the k largest of s + Gumbel noise, for any range of scores."""
+    """Plackett-Luce sampling as the k largest of s + Gumbel noise, for any range of scores."""
     filled = 0
     for i in range(n):
         value = np.float64(s[i]) - math.log(-math.log(uniform(key, uint64(i))))
@@ -120,7 +119,7 @@ def sample_wide(s, n, k, key, ranking, keys):
 
 @kernel()
 def best_first(s, n, k, key, ranking):
-    """The k highest scores in order; equal scores by the lower random word."""
+    """The k highest scores in order; ties go to the lower random word."""
     filled = 0
     for i in range(n):
         j = filled if filled < k else k - 1
@@ -142,14 +141,13 @@ def _before(s, i, other, key):
 
 @kernel()
 def row_of(rows, start, i):
-    """Document i of a block: of consecutive ones from `start`, or, if that is negative, of rows
-    from ~start."""
+    """The row of document i in a block: start + i, or, if start is negative, rows[~start + i]."""
     return start + i if start >= 0 else np.int64(rows[~start + i])
 
 
 @kernel(fastmath=SUMS)
 def dots(X, rows, start, n, w, s):
-    """s[i] = x . w for the n documents of a block"""
+    """s[i] = x . w for the n documents of a block."""
     for i in range(n):
         total, row = float32(0), row_of(rows, start, i)
         for f in range(w.shape[0]):

@@ -54,7 +54,7 @@ def add_polya_shares(settings, n, key, clients, t, updates):
             )
             bare = -most if bare < -most else (most if bare > most else bare)
             first = word(own, uint64(j))
-            if float64(first) + 0.5 < least:  # seldom, where clients are many
+            if float64(first) + 0.5 < least:  # rare with many clients
                 bare += _polya_share(length, chances, own, j, first)
             updates[i, j] = float32(bare * step)
 
@@ -70,7 +70,7 @@ def _norm(row, order):
 
 @kernel()
 def _kept(row, order, most, kept):
-    """The twin of `within`."""
+    """The twin of `privacy.clipping.within`."""
     norm = _norm(row, order)
     shrink = most / norm if norm > most else 1.0
     for j in range(row.shape[0]):
@@ -101,7 +101,7 @@ def clip_and_add_normals(settings, n, key, clients, t, updates):
             updates[i] = kept
             continue
         normals(below(below(key, uint64(clients[i])), uint64(t)), d, v, r, noise)
-        if shares:  # each on the grid by itself
+        if shares:  # update and noise are rounded separately
             for j in range(d):
                 bare, share = (
                     math.floor(kept[j] / step + 0.5),

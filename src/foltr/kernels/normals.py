@@ -1,5 +1,5 @@
-"""Standard normal draws for privacy: the compiled twin of `foltr.noise.normals`, without fast
-arithmetic."""
+"""Standard normal draws for privacy: the compiled twin of `foltr.noise.normals`, without
+fast-math."""
 
 import math
 
@@ -21,7 +21,7 @@ _S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15, _S17, _S19 = TERMS
 
 @kernel()
 def finer(first, key, drawn):
-    """The twin of `foltr.noise.finer`, from the words of the key after those that are drawn."""
+    """The twin of `foltr.noise.finer`, from the words of the key after the first `drawn`."""
     unit = 2.0**-64
     while first == uint64(0) and unit > DEEPEST:
         first, unit = word(key, uint64(drawn)), unit * 2.0**-64
@@ -57,8 +57,8 @@ def _far(x):
 
 @kernel()
 def normals(key, n, v, r, out):
-    """out[:n] = the first n draws of the key; v and r (float64) are scratch. In passes, so that
-    each is vectorised."""
+    """out[:n] = the first n draws of the key; v and r (float64) are scratch. It works in passes
+    that can be vectorised."""
     bits = r.view(np.int64)
     for i in range(n):
         w = word(key, uint64(i))

@@ -1,8 +1,8 @@
-"""Who stands out along the direction in which updates vary most: the twin of
+"""Deviations along the first principal direction: the compiled twin of
 `foltr.cohorts.outlier_scores`.
 
-Conjugate gradients and not power iteration: where no direction stands out, as with noise, the
-latter takes thousands of steps to tell the first from the second one."""
+It uses conjugate gradients, because power iteration takes thousands of steps to separate the first
+direction from the second where none dominates, as with noise."""
 
 import math
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from foltr.kernels import SUMS, kernel
 
-EXACT = 1e-6  # of U'U v - s v, against s
+EXACT = 1e-6  # largest |U'U v - s v| / s
 
 
 @kernel(fastmath=SUMS)
@@ -44,12 +44,12 @@ def _best(a, b, c):
 
 @kernel()
 def outlier_scores(centred, v, iterations, scores):
-    """<u_i, v>^2 of all rows (n, d), once v (d,), some start, is turned to their top right
+    """(u_i . v)^2 of all rows (n, d), after v (d,), the start, is moved to their top right
     singular vector.
 
     That is where v'U'U v is largest on the unit sphere. Each step goes to the best point of the
-    circle through v and q, q the gradient and a share of the q before it (Fletcher & Reeves), at
-    right angles to v and of length 1."""
+    circle through v and q. q is the gradient plus a multiple of the last q (Fletcher & Reeves),
+    orthogonal to v and of length 1."""
     d, before = v.shape[0], np.inf
     image, q, image_of_q = np.empty(d), np.zeros(d), np.empty(d)
     length = math.sqrt(_dot(v, v))
@@ -58,7 +58,7 @@ def outlier_scores(centred, v, iterations, scores):
     _spread(centred, v, image)
     for _ in range(iterations):
         value = _dot(v, image)
-        square = 0.0  # of the length of the gradient
+        square = 0.0  # squared length of the gradient
         for f in range(d):
             square += (image[f] - value * v[f]) ** 2
         if square <= (EXACT * value) ** 2:

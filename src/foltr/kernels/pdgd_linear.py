@@ -1,5 +1,5 @@
-"""Rounds of PDGD with the linear ranker, for a run of clients: the compiled twin of `PDGD.learn`
-over `Linear`."""
+"""Rounds of PDGD with the linear ranker for a range of clients: the compiled twin of `PDGD.learn`
+for `Linear`."""
 
 import math
 
@@ -29,7 +29,7 @@ def add_rows(X, rows, start, ranking, k, weights, rate, w):
 
 @kernel(fastmath=SUMS)
 def pull_back(w, params, strength):
-    """FedProx: w += strength x (params - w)"""
+    """FedProx: w += strength x (params - w)."""
     for f in range(w.shape[0]):
         w[f] += float32(strength) * (params[f] - w[f])
 
@@ -43,14 +43,14 @@ def keep_in_ball(w, radius):
     if norm > radius:
         shrink = float32(
             radius / norm if radius >= 1e-30 * norm else 0.0
-        )  # FARTHEST_OUT of learners/pdgd.py
+        )  # FARTHEST_OUT of components/learners/pdgd.py
         for f in range(w.shape[0]):
             w[f] *= shrink
 
 
 @kernel()
 def start_from(params, memory, client, start):
-    """start[:d] = params, what the client keeps added to the last of them: the twin of
+    """start[:d] = params plus the client's residual on the last of them: the twin of
     `Residual.personal`."""
     d, kept = params.shape[0], memory.shape[1]
     for f in range(d - kept):
@@ -61,7 +61,7 @@ def start_from(params, memory, client, start):
 
 @kernel()
 def keep_apart(memory, client, send, keep, updates, i):
-    """Splits the end of an update between the device and the server: the twin of the end of
+    """Split the last numbers of an update between device and server: the twin of the end of
     `Residual.learn`."""
     shared = updates.shape[1] - memory.shape[1]
     for f in range(memory.shape[1]):
@@ -87,8 +87,10 @@ def learn_linear(
     updates,
     seen,
 ):
-    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers
-    kept), for clients begin .. end of the round; returns the row that failed, or -1."""
+    """Fill updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept)
+    for clients begin .. end of the round.
+
+    Returns the row whose scores were not finite, or -1."""
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people

@@ -1,5 +1,5 @@
-"""Rounds of PDGD with one hidden layer, for a run of clients: the compiled twin of `PDGD.learn`
-over `MLP`."""
+"""Rounds of PDGD with one hidden layer for a range of clients: the compiled twin of `PDGD.learn`
+for `MLP`."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from foltr.kernels.pdgd_linear import keep_apart, keep_in_ball, pull_back, start
 
 @kernel()
 def spread(params, hidden, d, width, out):
-    """[W | b | v] with rows of W filled up to `width`."""
+    """[W | b | v] with the rows of W padded to `width`."""
     out[:] = 0
     for h in range(hidden):
         out[h * width : h * width + d] = params[h * d : (h + 1) * d]
@@ -43,8 +43,10 @@ def learn_mlp(
     updates,
     seen,
 ):
-    """Fills updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers
-    kept), for clients begin .. end of the round; returns the row that failed, or -1."""
+    """Fill updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept)
+    for clients begin .. end of the round.
+
+    Returns the row whose scores were not finite, or -1."""
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
@@ -101,7 +103,7 @@ def learn_mlp(
             )
             if last_click == NOT_FINITE:
                 return i
-            v_before[:] = v_used  # the gradient is that of the weights that made the scores
+            v_before[:] = v_used  # the gradient is taken at the weights that computed the scores
             if mu > 0.0:
                 pull_back(w, base, rate * mu)
             if last_click >= 0:

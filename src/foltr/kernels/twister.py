@@ -1,5 +1,5 @@
-"""The compiled twin of `learners/_published_draws.py`. A twister is its 624 words and a place
-among them."""
+"""The compiled twin of `components/learners/_published_draws.py`. A twister is its 624 words and a
+place among them."""
 
 import math
 
@@ -82,7 +82,7 @@ def twister_normals(state, place, n, out):
 
 @kernel()
 def twister_scan(grades, k, click, stop, state, place, clicked):
-    """Clicks down the list, drawing only what is needed."""
+    """Fill the clicks of a list, drawing only the numbers that are needed."""
     for j in range(k):
         clicked[j] = False
     for j in range(k):

@@ -1,2 +1,2 @@
-"""What a run guarantees: clipping, accounting, the ledger and its text. Mechanisms are in
+"""Privacy guarantees: clipping, accounting, the ledger and its text. Mechanisms are in
 `components/privatizers`."""

@@ -1,40 +1,41 @@
-"""From events to epsilons, by closed forms: what is told here does not depend on which packages
-are installed (but for `sampled`, which needs dp-accounting).
+"""From events to epsilon, by closed forms. Only `sampled` needs an optional package,
+dp-accounting.
 
-Write P and Q for what is seen with one client's data and with any other in its place.
+P and Q are the distributions of all that is observed, with one client's data and with any other
+data in their place.
 
 - Epsilons of pure guarantees (delta = 0) add up (Dwork et al., TCC 2006).
-- Randomised response composes exactly: the privacy loss ln(P/Q) of one answer is e, -e or 0, and a
-  sum of them is counted. With two values it dominates every mechanism of the same e (Kairouz, Oh &
-  Viswanathan, ICML 2015).
+- Randomised response composes exactly: the privacy loss ln(P/Q) of one answer is e, -e or 0,
+  and the distribution of the sum is computed. With two values it dominates every mechanism of
+  the same e (Kairouz, Oh & Viswanathan, ICML 2015).
 - Normal noise composes exactly: T rounds of l2/sd are one of sqrt(T) l2/sd (Dong, Roth & Su,
   JRSS-B 2022), whose epsilon at a delta is that of Balle & Wang (ICML 2018).
-- Renyi divergences add up at every order a > 1 (Mironov, CSF 2017), and at the end give epsilon =
-  D_a + ln(1 - 1/a) - ln(a delta) / (a - 1) (Canonne, Kamath & Steinke, NeurIPS 2020), at the best
-  a.
+- Renyi divergences add up at every order a > 1 (Mironov, CSF 2017). They give epsilon = D_a +
+  ln(1 - 1/a) - ln(a delta) / (a - 1) (Canonne, Kamath & Steinke, NeurIPS 2020), at the best a.
 
-Two facts on noise that is drawn for each coordinate by itself, which the seeds do not state:
+Two facts on noise that is drawn independently for each coordinate, which the papers do not state:
 
-- Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the worst
-  case. (The tests between P and Q of a log-concave location family are thresholds, so moving by c1
-  and then by c2 in two coordinates is at most as easy to tell as moving by c1 + c2 in one: group
-  privacy, Dong, Roth & Su, theorem 2.14.)
-- Shares of noise on whole steps: a part a <= 1 of the shares of discrete Laplace noise exp(-e |z|)
-  adds up to the difference of two negative binomial variables. Its chances are moments, f(z) = C
-  integral over y > e of exp(-y |z|) (cosh y - cosh e)^-a dy, so they fall, and are log-convex, on
-  either side of 0. Hence ln f(x) / f(x - c) is largest at x = 0: g(c) = ln f(0) / f(c), which is
-  concave in c with g(0) = 0. As (cosh y - cosh e) / (y^2 - e^2) rises with y, g is at most what it
-  is with y^2 - e^2 instead: that of the difference of two Gamma(a, b) variables, b = 1 / e steps,
-  whose density is |x|^v K_v(|x| / b), v = a - 1/2 (K: the modified Bessel function). A change of
-  Euclidean norm l2 in d coordinates is worst when it is spread evenly: epsilon = d g(l2 / sqrt d),
-  which is sqrt(d) l2 / b at a = 1. An e-private coordinate has D_a <= a e^2 / 2 (Bun & Steinke,
-  TCC 2016), and the sum of these, too, is largest when spread evenly, as (g(c)/c) g'(c) falls: D_a
-  <= a d g(l2 / sqrt d)^2 / 2, which is a (l2 / b)^2 / 2 at full shares, whatever d. With half of
-  the shares or fewer the Bessel function's bound is infinite, and none is given.
+- Laplace noise against a change c: one coordinate that takes the whole change |c|_1 is the
+  worst case. (The optimal tests between P and Q of a log-concave location family are
+  thresholds, so a change by c1 and by c2 in two coordinates is at most as easy to detect as a
+  change by c1 + c2 in one: group privacy, Dong, Roth & Su, theorem 2.14.)
+- Shares of noise on whole steps: a part a <= 1 of the shares of discrete Laplace noise exp(-e
+  |z|) adds up to the difference of two negative binomial variables. Its probabilities are
+  moments, f(z) = C integral over y > e of exp(-y |z|) (cosh y - cosh e)^-a dy, so they fall,
+  and are log-convex, on either side of 0. Hence ln f(x) / f(x - c) is largest at x = 0: g(c) =
+  ln f(0) / f(c), which is concave in c with g(0) = 0. As (cosh y - cosh e) / (y^2 - e^2) rises
+  with y, g is at most what it is with y^2 - e^2 instead: that of the difference of two Gamma(a,
+  b) variables, b = 1 / e steps, whose density is |x|^v K_v(|x| / b), v = a - 1/2 (K: the
+  modified Bessel function). A change of Euclidean norm l2 in d coordinates is worst when it is
+  spread evenly: epsilon = d g(l2 / sqrt d), which is sqrt(d) l2 / b at a = 1. An e-private
+  coordinate has D_a <= a e^2 / 2 (Bun & Steinke, TCC 2016), and the sum of these, too, is
+  largest when spread evenly, as (g(c)/c) g'(c) falls: D_a <= a d g(l2 / sqrt d)^2 / 2, which is
+  a (l2 / b)^2 / 2 at full shares, for any d. With half of the shares or fewer the Bessel
+  function's bound is infinite, and no guarantee is given.
 
-Where probabilities are off by a factor of exp(x) at most, in both worlds together (`Event.off`),
-an (epsilon, delta) of the noise described is (epsilon + x, delta exp(x)) of the noise that is
-drawn."""
+If probabilities have an error of a factor exp(x) at most, over both data sets together
+(`Event.off`), an (epsilon, delta) of the described noise is (epsilon + x, delta exp(x)) of the
+drawn noise."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, Privatizer, require
-from foltr.errors import Mistake
+from foltr.core import Array, Privatizer
+from foltr.errors import Mistake, require
 from foltr.events import (
     Event,
     GammaNoise,
@@ -57,43 +58,38 @@ from foltr.events import (
 
 ORDERS = 1.0 + np.geomspace(
     1e-4, 1e6, 3001
-)  # any order gives a bound that holds; so many, one that is nearly the best
-COUNTED = (
-    10_000  # answers whose losses are added up exactly; more are bounded by Renyi divergences
-)
-# a promise that may fail (delta > 0) is told only where it is so much smaller than one that may
-# not
+)  # orders of Renyi divergences; each gives a valid bound, the grid a nearly optimal one
+COUNTED = 10_000  # most answers that are composed exactly; more are bounded by Renyi divergences
+# an epsilon at delta > 0 is reported only if it is below WORTH x the epsilon at delta = 0
 WORTH = 0.95
 
 FARTHEST_NORMAL, FARTHEST = (
     28.0,
     600.0,
-)  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so noise
-# that hides no farther moves is as if it never ended, but for a chance below 1e-18
-FARTHEST_OFF = (
-    100.0  # noise whose probabilities are off by more than exp of that is as good as unknown
-)
+)  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for
+# smaller sensitivities the missing tail has a probability below 1e-18
+FARTHEST_OFF = 100.0  # largest `off` in total; beyond, no guarantee is given
 
 WORST = "exactly, as the worst mechanism of that epsilon"
 
-Parts = tuple[tuple[Event, int], ...]  # events, and how often each happens
+Parts = tuple[tuple[Event, int], ...]  # events, and how often each occurs
 
 
 @dataclass(frozen=True)
 class Bound:
-    """(epsilon, delta)-differential privacy, and how it was found."""
+    """An (epsilon, delta) guarantee, and how it was computed."""
 
-    epsilon: float  # infinite: nothing is promised
+    epsilon: float  # infinite: no guarantee
     delta: float
     how: str
-    secret: bool = False  # whether it counts on nobody knowing who takes part in which round
+    secret: bool = False  # whether it assumes that nobody knows who takes part in which round
 
 
 NONE = Bound(math.inf, 0.0, "no finite epsilon is known")
 
 
 def bound(parts: Parts, delta: float) -> Bound:
-    """The best that is known of all these events together, against who sees them all."""
+    """The smallest known epsilon of all these events together, for an observer of all of them."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     off = sum(times * known(event).off for event, times in parts)
     if off > FARTHEST_OFF or any(_too_far(event) for event, _ in parts):
@@ -112,8 +108,8 @@ def bound(parts: Parts, delta: float) -> Bound:
 
 
 def _too_far(event: Event) -> bool:
-    """Whether one set of data may send what another never would, because what is drawn has an
-    end."""
+    """Whether the sensitivity exceeds the range of the drawn noise, so that some messages are
+    possible for one data set only."""
     if isinstance(event, GaussianNoise):
         return event.l2 > FARTHEST_NORMAL * event.sd
     if isinstance(event, LaplaceNoise):
@@ -122,10 +118,11 @@ def _too_far(event: Event) -> bool:
 
 
 def _single(event: Event, times: int) -> tuple[Event, int]:
-    """Answers one by one."""
+    """The event without repetitions and without `grid` and `off`, so that equal events can be
+    combined."""
     if isinstance(event, RandomizedResponse):
         return replace(event, times=1), times * event.times
-    return replace(event, grid=None, off=0.0), times  # so that equal noises are put together
+    return replace(event, grid=None, off=0.0), times  # so that equal noises are combined
 
 
 def _added(parts: Parts) -> str:
@@ -133,11 +130,11 @@ def _added(parts: Parts) -> str:
 
 
 def _square(x: float) -> float:
-    return x * x  # infinite where x ** 2 would raise
+    return x * x  # infinity where x ** 2 would raise
 
 
 def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]:
-    """What a privatizer does in a round, if it can be accounted for."""
+    """The events of a privatizer in one round, checked; () without a privatizer."""
     found = () if privacy is None else privacy.events(setting)
     require(
         isinstance(found, tuple),
@@ -147,7 +144,7 @@ def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]
 
 
 def known(event: Event) -> Event:
-    """The event, if this file can account for it; nothing is ever guessed."""
+    """The event itself; raises if this module cannot account for it."""
     name = type(event).__name__
     if type(event) is RandomizedResponse:
         ok = 2 <= event.values and 1.0 / event.values <= event.p <= 1.0 and event.times >= 1
@@ -176,7 +173,7 @@ def known(event: Event) -> Event:
 
 
 def pure_epsilon(event: Event) -> float:
-    """The epsilon that holds outright (delta = 0) for one event."""
+    """The epsilon of one event at delta = 0."""
     if isinstance(event, RandomizedResponse):
         p, others = event.p, event.values - 1
         return math.inf if p == 1.0 else event.times * math.log(p * others / (1.0 - p))
@@ -184,11 +181,12 @@ def pure_epsilon(event: Event) -> float:
         return event.l1 / event.scale
     if isinstance(event, GammaNoise):
         return event.d * peak(event.shape, event.l2 / math.sqrt(event.d) / event.scale)
-    return math.inf  # normal noise has thin tails
+    return math.inf  # normal noise has no finite epsilon at delta = 0
 
 
 def peak(shape: float, x: float) -> float:
-    """g: ln f(0) / f(x), f the density of the difference of two Gamma(shape, 1) variables."""
+    """g(x) = ln f(0) / f(x), with f the density of the difference of two Gamma(shape, 1)
+    variables."""
     if shape == 1.0 or x == 0.0:
         return x
     if shape <= 0.5:
@@ -225,7 +223,7 @@ def _response(p: float, values: int, a: Array) -> Array:
 
 
 def _approximate(parts: Parts, delta: float) -> list[tuple[float, str]]:
-    """Every way to an epsilon that holds but for delta."""
+    """All ways to an epsilon at this delta: pairs of epsilon and method."""
     total = sum(times * renyi(event, ORDERS) for event, times in parts)
     with np.errstate(invalid="ignore"):
         epsilons = total + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
@@ -260,8 +258,10 @@ def _approximate(parts: Parts, delta: float) -> list[tuple[float, str]]:
 
 
 def answers_epsilon(e: float, p: float, q: float, times: int, delta: float) -> float:
-    """Of so many answers that each lose e with probability p, -e with q, else 0: the least epsilon
-    with sum over losses of P(loss) (1 - exp(epsilon - loss))+ <= delta."""
+    """The epsilon of `times` answers, each with privacy loss e with probability p, -e with q, else
+    0.
+
+    It is the least epsilon with sum over losses of P(loss) (1 - exp(epsilon - loss))+ <= delta."""
     losses = _power(np.array([q, max(0.0, 1.0 - p - q), p]), times)
     at = e * np.arange(-times, times + 1)
     return _least(
@@ -283,8 +283,10 @@ def _power(chances: Array, times: int) -> Array:
 
 
 def normal_epsilon(moved: float, delta: float) -> float:
-    """Of N(0, 1) against N(moved, 1): the least epsilon with F(moved/2 - epsilon/moved) -
-    exp(epsilon) F(-moved/2 - epsilon/moved) <= delta (Balle & Wang 2018, theorem 8)."""
+    """The epsilon of N(0, 1) against N(moved, 1).
+
+    It is the least epsilon with F(moved/2 - epsilon/moved) - exp(epsilon) F(-moved/2 -
+    epsilon/moved) <= delta (Balle & Wang 2018, theorem 8)."""
     if moved == 0.0:
         return 0.0
     from scipy.special import log_ndtr, ndtr
@@ -297,7 +299,7 @@ def normal_epsilon(moved: float, delta: float) -> float:
 
 
 def _least(fails: Callable[[float], float], delta: float) -> float:
-    """The least epsilon whose delta is small enough, from above."""
+    """The least epsilon with fails(epsilon) <= delta, rounded up."""
     low, high = 0.0, 1.0
     while fails(high) > delta:
         low, high = high, 2.0 * high
@@ -308,8 +310,9 @@ def _least(fails: Callable[[float], float], delta: float) -> float:
 
 
 def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta: float) -> Bound:
-    """`rounds` of noise on `cohort` of `clients`, against who cannot know who was drawn
-    (uniformly, without replacement: Wang, Balle & Kasiviswanathan, AISTATS 2019)."""
+    """The guarantee of `rounds` of noise on `cohort` of `clients`, for an observer that does not
+    know who was drawn (uniformly, without replacement: Wang, Balle & Kasiviswanathan, AISTATS
+    2019)."""
     try:
         from dp_accounting import (
             GaussianDpEvent,

@@ -1,10 +1,10 @@
-"""Updates made no longer than allowed, and numbers put on a grid that does not depend on the data.
+"""Clipping of updates, and rounding to a grid that does not depend on the data.
 
-Noise in floating point leaves traces: which numbers a sum can take depends on the summand
-(Mironov, CCS 2012). On a grid every message can come from every update. A message that is noisy by
-itself is rounded to it last, which can tell nothing new. A share of noise is not enough to hide
-its message, so there both are put on the grid before they are added: what is added up is then
-whole steps, and their sum is the sum of the bare parts plus noise that no data has touched."""
+Noise in floating point leaves traces: which numbers a sum can take depends on its summands
+(Mironov, CCS 2012). On a grid every message is possible for every update. A message with its whole
+noise is rounded to the grid last, which reveals nothing more. A share of noise does not hide its
+message, so update and share are rounded before they are added: the sum of the messages is then the
+sum of the rounded updates plus noise that does not depend on the data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ import numpy as np
 
 from foltr.core import Array
 
-SLACK = 1e-6  # what float32 may round up, so that no update is longer than the ledger believes
-BITS = 23  # of a message's numbers, besides the sign
+SLACK = (
+    1e-6  # relative margin for float32 rounding, so that no norm exceeds the ledger's sensitivity
+)
+BITS = 23  # bits of a number in a message, without the sign
 
 
 def within(update: Array, norm: float, clip: float) -> Array:
-    """The update in float64, scaled down if its norm is above `clip`. A zero update is as good as
-    any; one that is not finite is taken for zero."""
+    """The update in float64, scaled down to norm `clip` if its norm is larger; an update that is
+    not finite becomes 0."""
     if not math.isfinite(norm):
         return np.zeros(len(update))
     most = clip * (1.0 - SLACK)
@@ -28,15 +30,15 @@ def within(update: Array, norm: float, clip: float) -> Array:
 
 
 def grid_step(reach: float, bits: int = BITS) -> float:
-    """The power of two by which numbers up to `reach` need so many bits."""
+    """The power of two such that numbers up to `reach` are at most 2^bits steps."""
     return 2.0 ** (math.ceil(math.log2(reach)) - bits)
 
 
 def fine_step(size: float, bits: int) -> float:
-    """The power of two of which noise of that size has at least 2^bits."""
+    """The power of two such that noise of size `size` is at least 2^bits steps."""
     return 2.0 ** (math.floor(math.log2(size)) - bits)
 
 
 def on_grid(values: Array, step: float) -> Array:
-    """Rounded to whole multiples of the step."""
+    """The values rounded to multiples of the step."""
     return np.floor(values / step + 0.5) * step

@@ -1,10 +1,10 @@
-"""The ledger: what a run guarantees, for what, against whom, and who must be trusted for it.
+"""The ledger: which guarantee a run gives, for what, against whom, and who must be trusted for it.
 
-Two are looked at. The server sees what arrives: each message or, under a secure sum, their sum.
-Who sees only models (readers of a published ranker, clients of other rounds) sees what is made of
-that. Clients of the same round know their own shares of noise: they count as colluding. What may
-be learned is limited by (epsilon, delta)-differential privacy with replacement: one interaction,
-one client's round, or all that one client does in the run becomes anything else."""
+There are two adversaries. The server sees what arrives: each message or, under a secure sum, the
+sum. The other sees only models: a reader of a published ranker, or a client of other rounds.
+Clients of the same round know their own shares of noise and count as colluding. The guarantee is
+(epsilon, delta)-differential privacy by replacement: one interaction, one client's round, or
+everything that one client does in the run is replaced by anything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from foltr.core import Privatizer, require
+from foltr.core import Privatizer
+from foltr.errors import require
 from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
@@ -22,8 +23,8 @@ from foltr.spec import brief
 Who = Literal["server", "models"]
 Unit = Literal["interaction", "round", "client"]
 TITLES: dict[Who, str] = {"server": "the server", "models": "who sees only models"}
-# of what is promised: 1 counted neither memory nor malicious clients, and promised what could be
-# beaten
+# version of the guarantees: version 1 ignored device memory and malicious clients, and its
+# epsilons were too small
 VERSION = 2
 NOBODY, CLIENTS, FOR_THE_SUM, THE_SERVER = (
     "nobody",
@@ -35,31 +36,35 @@ NOBODY, CLIENTS, FOR_THE_SUM, THE_SERVER = (
 
 @dataclass(frozen=True)
 class Guarantee:
-    unit: Unit  # what is hidden
+    """The guarantee for one unit of data."""
+
+    unit: Unit  # what is replaced
     title: str  # the same in words
     bound: Bound
 
 
 @dataclass(frozen=True)
 class View:
-    """What holds against one adversary."""
+    """The guarantees against one adversary."""
 
     who: Who
-    trusted: str | None  # who must be, for that; None where nothing holds
+    trusted: str | None  # who must be trusted for that; None if there is no guarantee
     guarantees: tuple[Guarantee, ...]
 
 
 @dataclass(frozen=True)
 class Ledger:
+    """The guarantees of a run against every adversary, with remarks."""
+
     mechanism: str  # "none" if there is none
     nominal: str
     delta: float
     views: tuple[View, ...]
-    remarks: tuple[str, ...]  # why what holds is not what was published
+    remarks: tuple[str, ...]  # why the guarantee differs from the published one
 
     def promised(self, who: Who, unit: Unit) -> Bound:
-        """What holds against `who` for a unit; an interaction is hidden at least as well as its
-        client's round."""
+        """The guarantee against `who` for a unit. For an interaction without a guarantee of its
+        own it is that of the client's round."""
         found = {
             each.unit: each.bound
             for view in self.views
@@ -69,7 +74,7 @@ class Ledger:
         return found[unit] if unit in found else found["round"]
 
     def lines(self) -> list[str]:
-        """For a terminal of 100 columns."""
+        """The ledger as text for a terminal of 100 columns."""
         rows = [
             (TITLES[view.who], view.trusted, tuple(e.bound for e in view.guarantees))
             for view in self.views
@@ -78,7 +83,7 @@ class Ledger:
         return block(self.mechanism, self.nominal, self.delta, units, rows, self.remarks)
 
     def plain(self) -> dict[str, Any]:
-        """For result.json, which has no infinity: an epsilon that is not finite is null."""
+        """The ledger for result.json, which has no infinity: an infinite epsilon is null."""
         return {
             "version": VERSION,
             "mechanism": self.mechanism,
@@ -117,11 +122,11 @@ def _plain(view: View) -> dict[str, Any]:
 
 
 def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledger:
-    """What holds under these conditions.
+    """The ledger of a privatizer under these conditions.
 
-    That a round's cohort is drawn from more clients counts only for noise that a trusted server
-    adds, because the server itself knows who takes part, and only where no malicious client tells
-    what it knows of that. Who sees only models may be one client that was not drawn."""
+    The random choice of a round's cohort improves a guarantee only for noise that a trusted server
+    adds, because the server knows who takes part, and only if no malicious client reveals its
+    participation. The observer of models may be one client that was not drawn."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     cohort, counted_on, alone = given.setting.cohort, given.setting.arriving, False
     made = described(privacy, given.setting)
@@ -175,9 +180,9 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
 
 
 def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> bool:
-    """Whether numbers that are large enough would drown other messages in the rounding of a sum.
-    The sum of a secure channel is exact; a server that adds the noise may clip what it gets, if it
-    gets each message."""
+    """Whether very large numbers could hide other messages in the rounding of a sum. The sum of
+    a secure channel is exact. A server that adds the noise can clip messages, if it receives
+    each."""
     clips = privacy is not None and type(privacy).on_arrival is not Untouched.on_arrival
     return (event.seen == "model" and (secure or not clips)) or (
         event.seen == "sum" and not secure
@@ -185,7 +190,7 @@ def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> b
 
 
 def _seen(events: tuple[Event, ...], who: Who, secure: bool, n: int) -> tuple[Event, ...]:
-    """The events as an adversary meets them; () where some noise is not there yet."""
+    """The events as an adversary observes them; () if some noise is not yet added."""
     if who == "models":
         return events
     if any(event.seen == "model" for event in events):
@@ -208,9 +213,11 @@ def share(event: Event, n: int) -> Event:
 def _guarantees(
     seen: tuple[Event, ...], rewards: tuple[Event, ...], given: Conditions, delta: float
 ) -> list[Guarantee]:  # fmt: skip
-    """`rewards`: the events, if they are about rewards. Where each is an answer, an interaction
-    has one of its own, if searches are separate. Where a device remembers, whatever is changed in
-    one round may change all later ones."""
+    """The guarantees for each unit, from the events that the adversary observes.
+
+    `rewards` are the events if they act on rewards. If each is an answer and searches are
+    separate, an interaction has a guarantee of its own. If a device remembers, a change in one
+    round may change all later rounds."""
     answers = tuple(event for event in rewards if isinstance(event, RandomizedResponse))
     whole = tuple((event, given.times) for event in seen)
     once = whole if given.remembers else tuple((event, 1) for event in seen)
@@ -235,8 +242,8 @@ def _guarantees(
 
 
 def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
-    """All noise as one, if it is the server's and normal: then it matters that the server hides
-    who takes part."""
+    """All noise as one event, if the server adds it and it is normal; only then does secret
+    participation help."""
     noises = [
         event for event in events if isinstance(event, GaussianNoise) and event.seen == "model"
     ]
@@ -249,7 +256,8 @@ def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
 def _amplified(
     found: list[Guarantee], noise: GaussianNoise, given: Conditions, delta: float
 ) -> list[Guarantee]:
-    """The better of two: as if everybody knew who takes part, or with that kept secret."""
+    """For each unit the smaller epsilon: with known participation, or with secret
+    participation."""
     counts = given.rounds if given.remembers else 1, given.rounds
     secret = [
         sampled(noise, given.setting.cohort, given.clients - 1, count, delta) for count in counts

@@ -1,5 +1,4 @@
-"""The ledger in plain words: why a run's guarantee is what it is, and the block that a terminal
-shows."""
+"""The text of the ledger: why a guarantee is what it is, and the block for the terminal."""
 
 from __future__ import annotations
 
@@ -51,21 +50,21 @@ BARE_SUM = (
 
 @dataclass(frozen=True)
 class Case:
-    """What the words depend on."""
+    """The facts that the text depends on."""
 
     privatized: bool
-    rewards: bool  # whether it is rewards that are privatized
+    rewards: bool  # whether rewards are privatized
     events: tuple[Event, ...]
     given: Conditions
-    counted_on: int  # messages of a round whose noise is surely there
-    void: str | None  # why nothing is promised to anybody
-    round: Bound  # of a client's round, against who sees only models
-    total: Bound  # of all its rounds
+    counted_on: int  # messages per round whose noise is certain
+    void: str | None  # why there is no guarantee at all
+    round: Bound  # for a client's round, against an observer of models
+    total: Bound  # for all its rounds
     delta: float
 
 
 def epsilon_told(epsilon: float) -> str:
-    """Rounded up: a promise must not look better than it is."""
+    """An epsilon as text, rounded up, so that a guarantee never appears better than it is."""
     if math.isinf(epsilon):
         return "no limit"
     size = math.floor(math.log10(epsilon)) if epsilon > 0.0 else 0
@@ -178,7 +177,7 @@ def _answers(event: RandomizedResponse, rewards: bool) -> Iterator[str]:
 
 
 def _norms(event: GammaNoise) -> str:
-    """L1 against L2."""
+    """The remark on L1 against L2 sensitivity."""
     whole = replace(event, shape=1.0)
     return (
         f"The noise would give epsilon {event.l2 / event.scale:.3g} if all numbers of a message"
@@ -224,7 +223,7 @@ def _bare(event: Event, n: int, arriving: int) -> str:
         scale, share = event.scale / (event.grid or event.scale), event.shape / arriving
         bare = math.exp(
             2.0 * share * math.log(-math.expm1(-1.0 / scale))
-        )  # no jump to either side
+        )  # probability of no jump
         return (
             f"Only the sum of {n:,} messages is noisy. One message alone is nearly bare"
             f" ({bare:.0%} of its numbers carry no noise at all), and the server gets each: {way}"
@@ -247,7 +246,7 @@ def block(
     mechanism: str, nominal: str, delta: float, units: tuple[str, ...],
     rows: list[tuple[str, str | None, tuple[Bound, ...]]], said: tuple[str, ...],
 ) -> list[str]:  # fmt: skip
-    """The lines that a terminal shows."""
+    """The lines for the terminal."""
     if mechanism == "none":
         text = f"none: {' '.join(said)} Nothing is promised to anybody."
         return _labelled("privacy", text)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from foltr.compatibility import setting_of
-from foltr.core import require
+from foltr.errors import require
 from foltr.events import Conditions
 from foltr.experiment import Experiment
 from foltr.federation import participants
@@ -46,7 +46,7 @@ def ledger_of(
     the malicious ones. `exposure` stands for experiments that differ in their draws."""
     params, users = e.ranker.init(features, stream(0)), stream(0, "users")
     d, found = len(params), exposure or exposure_of(e)
-    shared = e.learner.luck(users, stream(0, "own")) is not users
+    shared = e.learner.user_draws(users, stream(0, "own")) is not users
     withstands, setting = (
         (None if e.channel is None else e.channel.withstands(e.cohort)),
         setting_of(e, d),
@@ -71,7 +71,7 @@ def ledger_of(
         withstands=withstands,
         seed_is_shared=shared,
         remembers=len(e.device_learner.remembered(e.ranker, params)) > 0,
-        separate=getattr(e.learner, "separate_searches", False),
+        separate=e.learner.separate_searches,
         colluding=colluding,
         malicious=found.malicious,
         overheard=e.attack is not None and e.attack.overhears,

@@ -13,7 +13,8 @@ from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
 from foltr.runs.user_files import files_behind, use_given
-from foltr.spec import check_extent, coerce, hints_of
+from foltr.spec import coerce, hints_of
+from foltr.system.files import check_extent
 
 
 def written(experiment: Experiment) -> str:

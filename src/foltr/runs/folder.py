@@ -30,8 +30,15 @@ import numpy as np
 from foltr.core import Array, Cohort, Observed
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.federation import State
-from foltr.spec import check_extent
-from foltr.system.files import content_of, is_plain_name, regular, text_of, told, write_whole
+from foltr.system.files import (
+    check_extent,
+    content_of,
+    is_plain_name,
+    regular,
+    text_of,
+    told,
+    write_whole,
+)
 from foltr.system.table import Tidy
 
 # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
@@ -70,15 +77,13 @@ class Metrics:
     offline: dict[str, list[float]] = field(default_factory=dict)
 
     def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
-        """A round's online measures; NaN where nobody may know them (real clients)."""
-        online, total = self.online, np.add.reduce
-        n = 0 if observed is None else len(observed.ndcg)
-        online["online_ndcg@10"].append(
-            float("nan") if observed is None else float(total(observed.ndcg)) / n
-        )
-        online["maxrr"].append(
-            float("nan") if observed is None else float(total(observed.max_rr)) / n
-        )
+        """A round's online measures; NaN where nothing is known (real clients, no answers)."""
+        online, total, ndcg, max_rr = self.online, np.add.reduce, float("nan"), float("nan")
+        if observed is not None and len(observed.ndcg):
+            n = len(observed.ndcg)
+            ndcg, max_rr = float(total(observed.ndcg)) / n, float(total(observed.max_rr)) / n
+        online["online_ndcg@10"].append(ndcg)
+        online["maxrr"].append(max_rr)
         online["interactions"].append(float(total(cohort.weights)))
 
     def evaluate(self, t: int, measures: dict[str, float]) -> None:

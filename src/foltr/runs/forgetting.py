@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from foltr.cohorts import cosine
 from foltr.core import Array, Ranker
 from foltr.ranking import scored
+from foltr.runs.context import Context
 from foltr.runs.result import Result
 from foltr.runs.unlearn import own_ndcg
-from foltr.simulation.departures import groups_of, remaining_of
 from foltr.world.population import Population
-
-if TYPE_CHECKING:
-    from foltr.runs.run import Run
 
 FEWEST = 3  # retrainings that tell how far luck goes
 
@@ -133,12 +130,12 @@ class Theirs:
 
 
 def compared(
-    run: Run, before: Result, after: Result, retrained: Sequence[Result]
+    run: Context, before: Result, after: Result, retrained: Sequence[Result]
 ) -> dict[str, Any]:
     """All that can be said of an unlearned ranker beside the one before and retrained ones:
     distances are to the first of those."""
-    e, clients, goal = run.experiment, np.array(groups_of(run.experiment)[-1]), retrained[0].params
-    theirs = Theirs.of(run.population, clients, remaining_of(e))
+    e, clients, goal = run.experiment, run.experiment.departures.last, retrained[0].params
+    theirs = Theirs.of(run.population, clients, e.departures.remaining)
     rankers = {
         "before": before,
         "after": after,

@@ -1,28 +1,27 @@
-"""A look at an experiment and its data before it runs: what must be, and what a reader of the
-results should know."""
+"""Checks of an experiment together with its data, before it runs, and notes for readers of its
+results."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from foltr.compatibility import remarks
-from foltr.components.learners.es import ES
-from foltr.components.optimizers.sgd import SGD
-from foltr.core import require
+from foltr.errors import require
 from foltr.experiment import Experiment
+from foltr.guards import check_notes
 from foltr.runs.setup import population_of
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
 
 
-def people_of(e: Experiment, train: Dataset, test: Dataset) -> Population:
-    """Who searches, if the experiment can be run on this data. Every command that runs an
-    experiment or promises something of it asks here: what a run refuses, no command promises."""
-    agree(train, test, type(e.data).__name__)
+def checked_population(e: Experiment, train: Dataset, test: Dataset) -> Population:
+    """The clients, if the experiment can be run on this data. Every command that runs an
+    experiment or states its guarantee asks here: what a run refuses, no command guarantees."""
+    check_splits(train, test, type(e.data).__name__)
     return population_of(e, train)
 
 
-def agree(train: Dataset, test: Dataset, source: str) -> None:
+def check_splits(train: Dataset, test: Dataset, source: str) -> None:
     """Kernels trust that both splits have the same features and grades, and labels that are such
     grades."""
     shapes = f"features {train.width} and {test.width}, grades {train.grades} and {test.grades}"
@@ -40,9 +39,8 @@ def agree(train: Dataset, test: Dataset, source: str) -> None:
 def notes_of(e: Experiment, train: Dataset, test: Dataset) -> tuple[str, ...]:
     """What a reader of the results should know."""
     notes, size = list(remarks(e)), float(np.abs(train.features[:2000]).max())
-    if e.baseline is None and type(e.learner) is ES and type(e.optimizer) is SGD:
-        adam = f"ES is published with Adam(lr=0.001) on the server, this is {e.optimizer}"
-        notes.append(f"{adam}: add --optimizer 'Adam(lr=0.001)'")
+    if e.baseline is None:
+        notes += check_notes(e.learner, e.learner.fits(e.optimizer))
     if size > 10.0:
         notes.append(
             f"features reach {size:.3g}: raw ones learn badly, most sources have normalize=True"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from foltr.components.rankers.linear import Linear
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.experiment import Experiment
 from foltr.runs.folder import Curve, Metrics
 from foltr.runs.trained import TrainedRanker

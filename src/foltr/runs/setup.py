@@ -1,72 +1,58 @@
-"""From an experiment to what a federation is made of: its people, who of them lies, what becomes
-of messages."""
+"""From an experiment to the parts of a federation: clients, delivery of messages, engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from foltr.components.aggregators.mean import Mean
-from foltr.components.learners._personal import Residual
-from foltr.core import Array, require
+from foltr.core import Array, Engine
 from foltr.engines.debug import Debug
+from foltr.errors import require
 from foltr.experiment import Experiment
-from foltr.federation import Delivery, Server, federate, nobody
+from foltr.federation import Delivery, Server, federate
 from foltr.seeds import stream
-from foltr.simulation.malicious import Attacked, Malicious
+from foltr.simulation.malicious import Attacked
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
-from foltr.world.population import Population, with_deceit, with_host
+from foltr.world.population import Population, nobody, with_deceit, with_host
 
 
 def population_of(e: Experiment, data: Dataset) -> Population:
-    """Who searches in the experiment's data, or in another split of it."""
+    """The clients of an experiment on its data, or on another split of it."""
     p = e.partition.population(data, e.users, e.clients, e.learner.sessions, e.seed)
     name = type(e.partition).__name__
-    require(
-        isinstance(p, Population), f"{name}.population gave no Population, but {type(p).__name__}"
-    )
-    require(
-        p.clients == e.clients,
-        f"{name} made {p.clients} clients, and the experiment has {e.clients}",
-    )
-    often = (
-        f"{name}.most says {e.sessions} searches in a round, and a client makes"
-        f" {p.sessions[: p.clients].max()}"
-    )
-    require(bool((p.sessions[: p.clients] <= e.sessions).all()), often)
-    if e.privacy is not None and e.privacy.even:
-        uneven = (
-            f"{type(e.privacy).__name__} needs equal weights: every client must search equally"
-            " often"
-        )
-        require(bool((p.sessions[: p.clients] == p.sessions[0]).all()), uneven)
-    if e.aggregator.trusted:
-        rule = type(e.aggregator).__name__
-        many = (
-            f"{rule} wants {e.aggregator.trusted} trusted queries, and there are {data.queries}:"
-            " take fewer"
-        )
-        require(e.aggregator.trusted < data.queries, many)
-        queries = stream(e.seed, "trusted").sample(data.queries, e.aggregator.trusted)
+    given = f"{name}.population gave no Population, but {type(p).__name__}"
+    require(isinstance(p, Population), given)
+    many = f"{name} made {p.clients} clients, and the experiment has {e.clients}"
+    require(p.clients == e.clients, many)
+    sessions = p.sessions[: p.clients]
+    often = f"{name}.most_sessions says {e.sessions} searches in a round, and a client makes"
+    require(bool((sessions <= e.sessions).all()), f"{often} {sessions.max()}")
+    if e.privacy is not None and e.privacy.needs_equal_weights:
+        uneven = f"{type(e.privacy).__name__} needs equal weights"
+        equal = bool((sessions == sessions[0]).all())
+        require(equal, f"{uneven}: every client must search equally often")
+    if e.aggregator.trusted_queries:
+        count, rule = e.aggregator.trusted_queries, type(e.aggregator).__name__
+        many = f"{rule} wants {count} trusted queries, and there are {data.queries}: take fewer"
+        require(count < data.queries, many)
+        queries = stream(e.seed, "trusted").sample(data.queries, count)
         p = with_host(p, queries, e.users, e.learner.sessions)
     return p if e.attack is None or e.attack.users is None else with_deceit(p, e.attack.users)
 
 
 def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
-    return nobody if e.attack is None else Malicious(e.clients, e.malicious, e.roaming, e.seed)
+    return nobody if e.attackers is None else e.attackers
 
 
 def delivery_of(e: Experiment, p: Population) -> Delivery:
-    rewrite = (
-        Attacked(e.attack, malicious_of(e)) if e.attack is not None and e.attack.rewrites else None
-    )
-    return Delivery(
-        rewrite, e.dropout, e.channel, len(p.first) - 1 if e.aggregator.trusted else None
-    )
+    changed = e.attack is not None and e.attack.rewrites
+    rewrite = Attacked(e.attack, malicious_of(e)) if e.attack is not None and changed else None
+    host = len(p.first) - 1 if e.aggregator.trusted_queries else None
+    return Delivery(rewrite, e.dropout, e.channel, host)
 
 
 def engine_of(
@@ -76,38 +62,30 @@ def engine_of(
     threads: Threads,
     kind: str,
     seed: int | None = None,
-) -> Any:
-    """`seed` is that of the rounds' luck, if not the experiment's own."""
-    kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
+) -> Engine:
+    """`seed` is that of the rounds' draws, if not the experiment's own."""
+    learner, seed = e.device_learner, e.seed if seed is None else seed
+    kept = learner.remembered(e.ranker, params.astype(np.float32))
     memory = np.tile(kept, (len(p.first), 1))  # (clients, numbers kept on each device)
-    malicious, parts = (
-        malicious_of(e),
-        (
-            e.device_learner,
-            e.ranker,
-            p,
-            e.seed if seed is None else seed,
-            memory,
-        ),
-    )
+    parts, malicious = (learner, e.ranker, p, seed, memory), malicious_of(e)
     if kind == "debug":
         return Debug(*parts, privacy=e.privacy, malicious=malicious)
-    from foltr.engines.local import Local
+    from foltr.engines.local import Local  # loads numba
 
     return Local(*parts, threads, privacy=e.privacy, malicious=malicious)
 
 
-def warmed(e: Experiment, p: Population, params: Array, threads: Threads, kind: str) -> Array:
+def warmed_up(e: Experiment, p: Population, params: Array, threads: Threads, kind: str) -> Array:
     """The first parameters, after the server's own client has learned alone, where a partition
-    gives it data. Nobody is to be protected from the server by noise on the server's own data."""
+    gives it data. It needs no noise: the data is the server's own."""
     if not p.warmup:
         return params
-    own = e.device_learner
-    # what a device keeps to itself, nobody would get
-    learner = own.learner if isinstance(own, Residual) else own
+    # nobody would get what this client's device keeps
+    learner = e.device_learner.restricted(memory=False)
     engine = engine_of(replace(e, privacy=None, learner=learner), p, params, threads, kind)
     host, server = np.array([p.clients]), Server(learner, Mean(), e.optimizer)
+    start = server.init(params)
     done = federate(
-        server, engine, server.init(params), p.warmup, lambda t: host, e.seed, lambda *seen: None
+        server, engine, start, p.warmup, lambda t: host, e.seed, lambda state, sent, seen: None
     )
     return done.params

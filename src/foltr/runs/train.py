@@ -1,28 +1,25 @@
-"""Rounds under way: resumes, learns, evaluates, records."""
+"""Rounds in a folder: resume, learn, evaluate, record, checkpoint."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from foltr.components.partitions.iid import IID
-from foltr.core import Array, Cohort, Observed
+from foltr.core import Array, Cohort, Engine, Observed
 from foltr.federation import Delivery, Server, State, federate, participants
 from foltr.runs.account import ledger_of
+from foltr.runs.context import Context
 from foltr.runs.folder import Metrics
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.result import Progress, Result, known
-from foltr.runs.setup import delivery_of, engine_of, warmed
+from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.seeds import stream
 from foltr.world.history import History
-
-if TYPE_CHECKING:
-    from foltr.runs.run import Run
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -33,96 +30,78 @@ class Stage:
 
     until: int
     server: Server
-    engine: Any
+    engine: Engine
     choose: Callable[[int], Array]
     delivery: Delivery
 
 
-def learn(run: Run, interruptions: Interruptions, claim: Claim | None) -> Result:
+@dataclass(frozen=True)
+class Followed:
+    """How the rounds of a run ended."""
+
+    state: State
+    metrics: Metrics
+    seconds: tuple[float, float]  # over all processes that made it: in all, and inside kernels
+    engine: Engine
+    history: History | None
+
+
+def train(
+    run: Context, interruptions: Interruptions, claim: Claim | None
+) -> tuple[Result, History | None]:
     """The experiment's own rounds: one stage."""
     e = run.experiment
-    # first: what cannot be accounted for is not run
-    promised = ledger_of(e, run.train.width).plain()
+    guarantee = ledger_of(e, run.train.width).plain()  # first: refuses what it cannot account for
     server = Server(e.device_learner, e.aggregator, e.optimizer, e.privacy)
     params = e.ranker.init(run.train.width, stream(e.seed, "init")).astype(np.float64)
-    engine = engine_of(e, run.population, params, run.threads, run.engine_name)
+    parts = e, run.population, params, run.threads, run.engine
+    engine, delivery = engine_of(*parts), delivery_of(e, run.population)
 
     def choose(t: int) -> Array:
         return participants(e.clients, e.participation, e.seed, t)
 
-    stages = [Stage(e.rounds, server, engine, choose, delivery_of(e, run.population))]
     history = None
     if e.history is not None:
         place = None if run.folder is None else run.folder.path
         history = History.of(place, e.history, e.rounds, e.cohort, len(params))
-    run.history = history
-    state, metrics, seconds = follow(
-        run,
-        stages,
-        lambda: warmed(e, run.population, params, run.threads, run.engine_name),
-        e.seed,
-        interruptions,
-        claim,
-        history,
-    )
-    return concluded(
-        run, state, metrics, seconds, engine, np.arange(e.clients), {"privacy": promised}
-    )
+    stages = [Stage(e.rounds, server, engine, choose, delivery)]
+    made = follow(run, stages, lambda: warmed_up(*parts), e.seed, interruptions, claim, history)
+    return concluded(run, made, np.arange(e.clients), {"privacy": guarantee}), history
 
 
-def concluded(
-    run: Run,
-    state: State,
-    metrics: Metrics,
-    seconds: tuple[float, float],
-    engine: Any,
-    clients: Array,
-    told: dict[str, Any],
-) -> Result:
-    """What there is to say of a run whose rounds are over, and of the clients that are there in
+def concluded(run: Context, made: Followed, clients: Array, more: dict[str, Any]) -> Result:
+    """The result of a run whose rounds are over, with measures of the clients that are there in
     the end."""
-    notes = run.notes + engine.notes
+    state, notes = made.state, run.notes + made.engine.notes
     if state.withheld:
-        notes += (
-            (
-                f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds: nothing"
-                " was learned then"
-            ),
-        )
-    final = run.final(metrics, seconds, notes)
-    final |= {
-        f"train_{name}": known(value)
-        for name, value in run.evaluator(run.train)(state.params).items()
-    }
-    final |= of_clients(run, state.params, engine.memory, clients)
-    final |= told
-    if run.history is not None:
-        final["history"] = run.history.sum()
+        few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
+        notes += (f"{few}: nothing was learned then",)
+    final = run.final(made.metrics, made.seconds, notes)
+    on_train = run.evaluator(run.train)(state.params)
+    final |= {f"train_{name}": known(value) for name, value in on_train.items()}
+    final |= of_clients(run, state.params, made.engine.memory, clients)
+    final |= more
+    if made.history is not None:
+        final["history"] = made.history.sum()
     if run.folder is not None and run.per_query:
         run.keep_queries(state.params)
-    return run.finished(state.params, metrics, final)
+    return run.finished(state.params, made.metrics, final)
 
 
 def follow(
-    run: Run,
+    run: Context,
     stages: list[Stage],
     start: Callable[[], Array],
     seed: int,
     interruptions: Interruptions,
     claim: Claim | None,
     history: History | None = None,
-) -> tuple[State, Metrics, tuple[float, float]]:
-    """All stages, from `start()` or from where they were stopped; also the seconds since the run
-    began, over all processes that worked on it: in all, and inside kernels."""
-    e, began, evaluate, rounds = (
-        run.experiment,
-        time.perf_counter(),
-        run.evaluator(),
-        stages[-1].until,
-    )
-    metrics, before, stored = Metrics(), (0.0, 0.0), None
+) -> Followed:
+    """All stages, from `start()` or from where they were stopped."""
+    e, began, evaluate = run.experiment, time.perf_counter(), run.evaluator()
+    rounds, metrics, before, stored = stages[-1].until, Metrics(), (0.0, 0.0), None
     if run.folder is not None:
-        run.folder.open(run.about())
+        run.folder.open(run.files())
         stored = run.folder.resume()
     if stored is None:
         state = stages[0].server.init(start())
@@ -156,45 +135,33 @@ def follow(
             interruptions.obey(state.t, rounds)
 
     for stage in stages:
-        state = federate(
-            stage.server,
-            stage.engine,
-            state,
-            stage.until,
-            stage.choose,
-            seed,
-            record,
-            stage.delivery,
-        )
+        parts = stage.server, stage.engine, state, stage.until, stage.choose
+        state = federate(*parts, seed, record, stage.delivery)
     if history is not None:
         history.flush()
-    return state, metrics, seconds()
+    return Followed(state, metrics, seconds(), stages[-1].engine, history)
 
 
-def of_clients(run: Run, params: Array, memory: Array, clients: Array) -> dict[str, float | None]:
-    """The final ranker judged by each client on the queries it holds, and, where clients have
-    rankers of their own, each of those by its own client and on all held-out queries: means over
-    clients."""
-    e, evaluate, shared, people = (
-        run.experiment,
-        run.evaluator(),
-        params.astype(np.float32),
-        run.population,
-    )
-    if e.partition == IID() and not memory.shape[1]:
+def of_clients(
+    run: Context, params: Array, memory: Array, clients: Array
+) -> dict[str, float | None]:
+    """Means over clients: the final ranker judged by each client on the queries it holds, and,
+    where clients have rankers of their own, each of those by its client and on all held-out
+    queries."""
+    e, evaluate, people = run.experiment, run.evaluator(), run.population
+    shared, personal = params.astype(np.float32), memory.shape[1] > 0
+    if e.partition.identical_clients and not personal:
         return {}
     own = [evaluate.of_client(shared, people, c) for c in clients]
-    told = {"own_ndcg@10": mean_known(own)}
-    if memory.shape[1]:
+    measures = {"own_ndcg@10": mean_known(own)}
+    if personal:
         rankers = [e.device_learner.personal(shared, memory[c]) for c in clients]
-        told["personal_ndcg@10"] = mean_known([evaluate(ranker)["ndcg@10"] for ranker in rankers])
-        told["personal_own_ndcg@10"] = mean_known(
-            [
-                evaluate.of_client(ranker, people, c)
-                for c, ranker in zip(clients, rankers, strict=True)
-            ]
-        )
-    return told
+        on_test = [evaluate(ranker)["ndcg@10"] for ranker in rankers]
+        pairs = zip(clients, rankers, strict=True)
+        on_own = [evaluate.of_client(ranker, people, c) for c, ranker in pairs]
+        measures["personal_ndcg@10"] = mean_known(on_test)
+        measures["personal_own_ndcg@10"] = mean_known(on_own)
+    return measures
 
 
 def mean_known(values: list[float]) -> float | None:

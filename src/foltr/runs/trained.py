@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from foltr.core import Array, Ranker, require
-from foltr.errors import Mistake
+from foltr.core import Array, Ranker
+from foltr.errors import Mistake, require
 from foltr.ranking import best_first
 from foltr.seeds import stream
 from foltr.spec import coerce, rankers

@@ -5,28 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Memory, Optimizer, require
-from foltr.errors import Mistake
+from foltr.core import Array, Ask, Cohort, Memory, Optimizer
+from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.federation import Rewrite, Server, cohort_size, participants
 from foltr.runs.account import ledger_of
+from foltr.runs.context import Context
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.result import Result
-from foltr.runs.setup import delivery_of, engine_of, warmed
+from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.runs.train import Stage, concluded, follow, mean_known
 from foltr.seeds import Stream, key, stream
-from foltr.simulation.departures import groups_of, remaining_of
 from foltr.world.history import History
 from foltr.world.population import Population
 from foltr.world.protocols import Past, Phase, Unlearner
-
-if TYPE_CHECKING:
-    from foltr.runs.run import Run
 
 NUMBER = 4  # bytes
 
@@ -41,13 +38,15 @@ class Corrected:
     first: int  # round of the phase
     name: str
 
-    def __call__(self, cohort: Cohort, params: Array, t: int, rng: Stream) -> Cohort:
-        sent = cohort if self.before is None else self.before(cohort, params, t, rng)
+    def __call__(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        t = ask.t
+        sent = cohort if self.before is None else self.before(cohort, ask, rng)
         updates = np.asarray(self.send(sent.updates, sent.clients, t - self.first))
         given = f"{self.name} sends {updates.shape} instead of {sent.updates.shape}"
         require(updates.shape == sent.updates.shape, given)
         require(
-            bool(np.isfinite(updates).all()), f"round {t}: {self.name} sends what is not finite"
+            bool(np.isfinite(updates).all()),
+            f"round {t}: {self.name} sends numbers that are not finite",
         )
         return sent.sending(updates.astype(np.float32, copy=False))
 
@@ -58,6 +57,7 @@ class Kept:
 
     optimizer: Optimizer
     keep: Callable[[Array], Array]
+    step_size: float | None = None
 
     def init(self, dim: int) -> Memory:
         return self.optimizer.init(dim)
@@ -67,143 +67,124 @@ class Kept:
         return self.keep(stepped), memory
 
 
-def forget(run: Run, interruptions: Interruptions, claim: Claim | None) -> Result:
+@dataclass(frozen=True)
+class Before:
+    """The run that clients leave."""
+
+    result: Result
+    history: Callable[[], History]  # what its devices stored
+
+
+def unlearn(
+    run: Context, before: Before, interruptions: Interruptions, claim: Claim | None
+) -> tuple[Result, History | None]:
     """The rounds of an unlearner: a stage for each of its phases."""
     e, unlearner = run.experiment, unlearner_of(run.experiment)
-    base, before = run.base
-    past = past_of(
-        run, history_of(base, before) if unlearner.stores != "nothing" else None, before.params
-    )
-    phases = tuple(phase for phase in _sound(unlearner, past) if phase.rounds)
-    stages = stages_of(run, past, phases)
-    engine, rounds = stages[-1].engine, stages[-1].until
-    if _stores(e) and rounds:
+    stored = before.history() if unlearner.stores != "nothing" else None
+    past = past_of(run, stored, before.result.params)
+    phases = tuple(phase for phase in _checked_phases(unlearner, past) if phase.rounds)
+    stages, history = stages_of(run, past, phases), None
+    rounds = stages[-1].until
+    if stores_history(e) and rounds:
         place, every = None if run.folder is None else run.folder.path, interval(e, rounds)
-        n = max(most(e, past, phase) for phase in phases)
-        run.history = History.of(place, every, rounds, n, len(past.final))
-    promised = ledger_of(e, run.train.width).plain()
-    state, metrics, seconds = follow(
+        n = max(most_asked(e, past, phase) for phase in phases)
+        history = History.of(place, every, rounds, n, len(past.final))
+    guarantee = ledger_of(e, run.train.width).plain()
+    made = follow(
         run,
         stages,
-        lambda: _started(unlearner, past),
-        luck_of(e),
+        lambda: _start(unlearner, past),
+        seed_of(e),
         interruptions,
         claim,
-        run.history,
+        history,
     )
+    rankers = {"before": past.final, "after": made.state.params}
+    earlier = before.result
     about = {
         "method": repr(unlearner),
-        "leaving": [list(group) for group in groups_of(e)],
+        "leaving": [list(group) for group in e.departures.groups],
         "remaining": len(past.remaining),
-        "from": None if before.folder is None else before.folder.name,
-        "before": {name: before.final[name] for name in ("ndcg@10", "mrr@10", "expected_maxrr")},
-        "own": {name: own_ndcg(run, past.leaving, params)
-                for name, params in (("before", past.final), ("after", state.params))},
-        **costs(e, past, phases, sum(metrics.online["interactions"])),
-    }  # fmt: skip
-    return concluded(
-        run,
-        state,
-        metrics,
-        seconds,
-        engine,
-        past.remaining,
-        {"privacy": promised, "unlearning": about},
-    )
+        "from": None if earlier.folder is None else earlier.folder.name,
+        "before": {name: earlier.final[name] for name in ("ndcg@10", "mrr@10", "expected_maxrr")},
+        "own": {name: own_ndcg(run, past.leaving, params) for name, params in rankers.items()},
+        **costs(e, past, phases, sum(made.metrics.online["interactions"])),
+    }
+    more = {"privacy": guarantee, "unlearning": about}
+    return concluded(run, made, past.remaining, more), history
 
 
 def unlearner_of(e: Experiment) -> Unlearner:
-    assert e.unlearning is not None  # else it learns
+    assert e.unlearning is not None  # else it trains
     return e.unlearning
 
 
-def luck_of(e: Experiment) -> int:
-    """The seed of unlearning's rounds: no luck is shared with training, nor from one group that
-    leaves to the next."""
-    return key(e.seed, "unlearning", len(groups_of(e)), unlearner_of(e).luck) & (2**63 - 1)
+def seed_of(e: Experiment) -> int:
+    """The seed of unlearning's rounds: they share no random draws with training, nor with the
+    unlearning of another group."""
+    groups = len(e.departures.groups)
+    return key(e.seed, "unlearning", groups, unlearner_of(e).luck) & (2**63 - 1)
 
 
-def took_part(e: Experiment) -> None:
-    """Refuses clients who leave and never were asked for anything."""
+def check_took_part(e: Experiment) -> None:
+    """Refuses clients who leave and were never asked for anything."""
     if e.participation == 1.0:
         return
-    waiting = {client for group in groups_of(e) for client in group}
+    waiting = set(e.departures.left.tolist())
     for t in range(e.rounds):
         waiting.difference_update(participants(e.clients, e.participation, e.seed, t).tolist())
         if not waiting:
             return
     absent = ", ".join(map(str, sorted(waiting)))
-    raise Mistake(
-        f"client {absent} never took part in the {e.rounds:,} rounds: there is nothing to unlearn"
-    )
+    never = f"client {absent} never took part in the {e.rounds:,} rounds"
+    raise Mistake(f"{never}: there is nothing to unlearn")
 
 
-def history_of(run: Run, result: Result) -> History:
-    """What the devices of a finished run have stored: in its own rounds, and before if it went on
-    from there."""
-    e, own, rounds = run.experiment, run.history, int(result.final["rounds"])
-    if own is None and rounds and _stores(e):
-        assert run.folder is not None  # else it was made here
-        written = result.final.get("history", "")
-        own = History.read(
-            run.folder.path, interval(e, rounds), rounds, len(result.params), written
-        )
-    if e.unlearning is None or e.unlearning.restarts:
-        assert own is not None  # training and retraining have rounds
-        return own
-    before = history_of(*run.base)
-    return before if own is None else before.then(own)
-
-
-def _stores(e: Experiment) -> bool:
-    """Whether devices store what they send: in training, and while some are unlearned for those
-    who may leave later."""
-    return e.history is not None and (
-        e.unlearning is None or e.unlearning.restarts or e.unlearning.stores != "nothing"
-    )
+def stores_history(e: Experiment) -> bool:
+    """Whether devices store what they send: in training, and during unlearning for clients who may
+    leave later."""
+    anew = e.unlearning is None or e.unlearning.restarts
+    return e.history is not None and (anew or unlearner_of(e).stores != "nothing")
 
 
 def interval(e: Experiment, rounds: int) -> int:
-    """Rounds from one that is stored to the next: of a run that begins anew about as many are
-    stored as in training, however long it is."""
+    """Rounds from one that is stored to the next. A run that begins anew stores about as many
+    rounds as training, however long it is."""
     assert e.history is not None
     anew = e.unlearning is None or e.unlearning.restarts
     return max(1, round(e.history * rounds / e.rounds)) if anew else e.history
 
 
-def past_of(run: Run, history: History | None, final: Array) -> Past:
+def past_of(run: Context, history: History | None, final: Array) -> Past:
     e, p = run.experiment, run.population
     params = e.ranker.init(run.train.width, stream(e.seed, "init")).astype(np.float64)
-    leaving = np.array(groups_of(e)[-1], np.int64)
+    leaving = e.departures.last
     if history is not None and unlearner_of(e).stores == "updates":
         absent = [client for client in leaving.tolist() if not (history.clients == client).any()]
         rare = f"client {absent and absent[0]} took part in no round that was stored"
-        require(
-            not absent,
-            f"{rare}: store more of them (history={history.every} now), or use FedEraser or"
-            " Retrain",
-        )
+        more = f"store more of them (history={history.every} now), or use FedEraser or Retrain"
+        require(not absent, f"{rare}: {more}")
+    step = e.optimizer.step_size
     return Past(
-        initial=warmed(e, p, params, run.threads, run.engine_name),
+        initial=warmed_up(e, p, params, run.threads, run.engine),
         final=final,
         rounds=e.rounds,
         sessions=e.learner.sessions,
         weights=p.sessions[: e.clients].astype(np.float64),
         leaving=leaving,
-        remaining=remaining_of(e),
+        remaining=e.departures.remaining,
         history=history,
-        # used by those who subtract, whose optimizer is SGD
-        step=float(getattr(e.optimizer, "lr", 1.0)),
+        step=1.0 if step is None else step,
     )
 
 
-def stages_of(run: Run, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
+def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
     """At least one, which may have no rounds: then what unlearning starts with is all."""
     e, stages, memory = run.experiment, list[Stage](), None
     for phase in phases or (Phase(0, past.sessions),):
         first, name = stages[-1].until if stages else 0, type(e.unlearning).__name__
         people = with_sessions(run.population, past.sessions, phase.sessions)
-        engine = engine_of(e, people, past.initial, run.threads, run.engine_name, luck_of(e))
+        engine = engine_of(e, people, past.initial, run.threads, run.engine, seed_of(e))
         if memory is not None:
             engine.memory = memory  # devices keep theirs from phase to phase
         memory, delivery = engine.memory, delivery_of(e, people)
@@ -220,7 +201,7 @@ def stages_of(run: Run, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
 
 
 def with_sessions(p: Population, of: int, now: int) -> Population:
-    """The same people, `now` searches where there were `of`; others in proportion, at least
+    """The same clients, `now` searches where there were `of`; others in proportion, at least
     one."""
     return replace(p, sessions=np.maximum(1, np.rint(p.sessions * (now / of))).astype(np.int64))
 
@@ -234,11 +215,11 @@ def choice(e: Experiment, past: Past, phase: Phase, first: int) -> Callable[[int
         history, rows = past.history, past.history.with_any(past.remaining)
         require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
         return lambda t: history.took_part(int(rows[t - first]), past.remaining)
-    seed, n = luck_of(e), len(past.remaining)
+    seed, n = seed_of(e), len(past.remaining)
     return lambda t: past.remaining[participants(n, e.participation, seed, t)]
 
 
-def most(e: Experiment, past: Past, phase: Phase) -> int:
+def most_asked(e: Experiment, past: Past, phase: Phase) -> int:
     """How many are asked in a round of a phase, at most."""
     if phase.who == "stored":
         assert past.history is not None
@@ -250,8 +231,8 @@ def most(e: Experiment, past: Past, phase: Phase) -> int:
     )
 
 
-def _sound(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
-    """Its phases, surely such as can be made."""
+def _checked_phases(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
+    """The unlearner's phases, checked."""
     phases, name = unlearner.phases(past), type(unlearner).__name__
     made = isinstance(phases, tuple) and all(isinstance(phase, Phase) for phase in phases)
     require(made, f"{name}.phases gave {phases!r}, not a tuple of Phase")
@@ -271,7 +252,7 @@ def _sound(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
     return phases
 
 
-def _started(unlearner: Unlearner, past: Past) -> Array:
+def _start(unlearner: Unlearner, past: Past) -> Array:
     params = np.asarray(unlearner.start(past), np.float64)
     name, shapes = type(unlearner).__name__, f"{params.shape}, not {past.final.shape}"
     require(params.shape == past.final.shape, f"{name}.start gave {shapes}")
@@ -281,7 +262,7 @@ def _started(unlearner: Unlearner, past: Past) -> Array:
     return params
 
 
-def own_ndcg(run: Run, clients: Array, params: Array) -> float | None:
+def own_ndcg(run: Context, clients: Array, params: Array) -> float | None:
     """How well a ranker serves clients on what they hold of the training data, as they judge it:
     mean nDCG@10."""
     evaluate = run.evaluator(run.train)
@@ -296,7 +277,9 @@ def costs(e: Experiment, past: Past, phases: tuple[Phase, ...], steps: float) ->
     d, n = len(past.final), cohort_size(len(past.remaining), e.participation)
     sent = len(past.leaving) * unlearner_of(e).handed
     for phase in phases:
-        sent += messages(past) if phase.who == "stored" else phase.rounds * most(e, past, phase)
+        sent += (
+            messages(past) if phase.who == "stored" else phase.rounds * most_asked(e, past, phase)
+        )
     again = past.rounds * n
     searches = again * float(past.weights[past.remaining].mean())
     return {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import sys
@@ -40,9 +41,43 @@ def use(path: str | Path) -> None:
         exec(compile(source, file, "exec", dont_inherit=True), vars(module))
     except Mistake:
         raise
+    except ImportError as error:
+        raise Mistake(
+            f"{path} could not be loaded: {error}{_new_import(source, error)}"
+        ) from error
     except (Exception, SystemExit) as error:
         raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
     _contents[name] = content
+
+
+def _new_import(source: bytes, error: ImportError) -> str:
+    """Where a name that a user's file imports from foltr is defined now."""
+    if not (error.name or "").startswith("foltr"):
+        return ""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module == error.name:
+            homes = {alias.name: _home_of(alias.name) for alias in node.names}
+            moved = {name: home for name, home in homes.items() if home not in (None, node.module)}
+            if moved:
+                lines = [f"from {home} import {name}" for name, home in moved.items()]
+                return f". Write: {'; '.join(lines)}"
+    return ". foltr has no such name any more: docs/design.md says what is where"
+
+
+def _home_of(name: str) -> str | None:
+    """The module of foltr that defines a name, found in its sources."""
+    root = Path(__file__).resolve().parents[1]
+    found = []
+    for file in sorted(root.rglob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            defines = isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name
+            assigns = isinstance(node, ast.Assign) and any(
+                isinstance(each, ast.Name) and each.id == name for each in node.targets
+            )
+            if defines or assigns:
+                parts = file.relative_to(root.parent).with_suffix("").parts
+                found.append(".".join(part for part in parts if part != "__init__"))
+    return min(found, key=lambda home: (home.count("."), "kernels" in home, home), default=None)
 
 
 def use_only(paths: Iterable[str | Path]) -> None:

@@ -1,5 +1,5 @@
-"""The client's side of a secure sum: one method per step, from the server's last message to the
-next one to it."""
+"""The client's side of a secure sum: one method per step, from the server's message to the
+answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from foltr.core import Array, Withheld, require
+from foltr.core import Array, Withheld
+from foltr.errors import require
 from foltr.secure_sum.keys import (
     PUBLIC,
     SIGNATURE,
@@ -43,26 +44,26 @@ from foltr.secure_sum.terms import LEAST, SMALLEST, Terms, model_digest
 
 SEALED = 2 * SHARE + TAG
 CARD = 2 * PUBLIC + SIGNATURE  # two public keys and a signature, all zeros without a node key
-OF_SEED, OF_KEY = b"b", b"s"  # the two secrets of which shares exist
+OF_SEED, OF_KEY = b"b", b"s"  # names of the two shared secrets
 
 
 class Client:
-    """Makes each step once, in order. A message that is refused changes nothing, so the right one
-    may still follow.
+    """A client's state machine: it makes each step once, in order. A refused message changes
+    nothing, so the right one may still follow.
 
-    `node_key` (Ed25519, private) signs; `known` holds the public node keys of others, whose
-    signatures are then asked for. `Withheld` means that too few are there for this client to go
-    on."""
+    `node_key` (Ed25519, private) signs. `known` holds the public node keys of others, whose
+    signatures are then required. Withheld is raised if too few clients are left for this one to
+    continue."""
 
     def __init__(
         self, terms: Terms, index: int, model: Array, node_key: bytes | None = None,
         known: Mapping[int, bytes] | None = None, least: float | None = LEAST,
         smallest: int = SMALLEST,
     ) -> None:  # fmt: skip
-        """`model`: the parameters (d,) float32 that this device was sent and has learnt from; if
-        the terms name others, it takes no part. `least`: the part of the clients that must be
-        behind a sum for this one to take part, and `smallest`: their number; None takes any terms,
-        also those that protect nobody."""
+        """`model`: the parameters (d,) float32 that this device was sent and has learned from;
+        raises if the terms name another model. `least` and `smallest`: the share and the number of
+        clients that must be in a sum; least=None accepts any terms, even those that protect
+        nobody."""
         require(
             0 <= index < terms.clients,
             f"client {index} is not among the {terms.clients} of this session",
@@ -93,11 +94,11 @@ class Client:
         self._sealing, self._masking = KeyPair.fresh(), KeyPair.fresh()
         self._seed = secrets.token_bytes(32)
         self._due: Kind | None = Kind.KEYS
-        self._peers: dict[int, bytes] = {}  # neighbours who sent keys -> their public mask key
-        self._channels: dict[int, bytes] = {}  # the same -> the key that seals shares between us
-        self._held: dict[
-            int, tuple[bytes, bytes]
-        ] = {}  # who sent shares -> those of its seed and of its mask key
+        self._peers: dict[int, bytes] = {}  # neighbours that sent keys -> their public mask keys
+        self._channels: dict[
+            int, bytes
+        ] = {}  # neighbours -> the key that seals shares between the two
+        self._held: dict[int, tuple[bytes, bytes]] = {}  # owner -> its shares of seed and mask key
         self._survivors: frozenset[int] = frozenset()
 
     def advertise(self) -> bytes:
@@ -110,7 +111,7 @@ class Client:
         return self._send(Kind.KEYS, keys, signature)
 
     def share(self, roster: bytes) -> bytes:
-        """Shares of both secrets, sealed for every neighbour who sent keys."""
+        """Shares of both secrets, sealed for every neighbour that sent keys."""
         present, body = read_set(self.terms, self._read(Kind.SHARES, Kind.ROSTER, roster))
         cards = self._among(present, body, CARD, "the roster")
         peers, channels = {}, {}
@@ -152,7 +153,7 @@ class Client:
         return self._send(Kind.SHARES, *entries)
 
     def mask(self, delivery: bytes, words: Array) -> bytes:
-        """The words to be added up, masked."""
+        """The masked words."""
         sharing, body = read_set(self.terms, self._read(Kind.MASKED, Kind.DELIVERY, delivery))
         sealed = self._among(sharing, body, SEALED, "the delivery")
         whole = words.shape == (self.terms.words,) and words.dtype == np.uint64
@@ -184,11 +185,10 @@ class Client:
         )
 
     def unmask(self, message: bytes) -> bytes:
-        """Of everyone who shared with us, one share: of survivors the seed's, of the others the
-        mask key's.
+        """One share of every client that shared with this one: of the seed for survivors, of the
+        mask key for the others.
 
-        The message is the list of survivors or, where that was signed, the signatures of those who
-        signed the same."""
+        `message` is the list of survivors or, with `consistency`, the signatures on that list."""
         if self.terms.consistency:
             self._all_signed(self._read(Kind.UNMASK, Kind.SIGNATURES, message))
             survivors = self._survivors
@@ -200,7 +200,7 @@ class Client:
             {},
             {},
             b"",
-        )  # nothing is left that could be revealed again
+        )  # so that nothing can be revealed twice
         del self._sealing, self._masking
         return self._send(Kind.UNMASK, *revealed)
 
@@ -232,7 +232,7 @@ class Client:
             )
 
     def _among(self, there: frozenset[int], body: bytes, size: int, what: str) -> dict[int, bytes]:
-        """The body's entries, one for each neighbour who is there."""
+        """The entries of a body, one for each neighbour that is there."""
         if self.index not in there:
             raise Refused(f"{what} leaves out client {self.index}, to whom it was sent")
         neighbours = [peer for peer in self.terms.graph.neighbours(self.index) if peer in there]
@@ -254,7 +254,7 @@ class Client:
         return keys
 
     def _plausible(self, body: bytes) -> frozenset[int]:
-        """A list of survivors that this client can accept."""
+        """The list of survivors; raises if this client cannot accept it."""
         survivors, rest = read_set(self.terms, body)
         exactly(rest, 0, "the rest of the survivors")
         if self.index not in survivors:

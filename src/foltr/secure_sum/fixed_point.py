@@ -1,29 +1,27 @@
-"""Numbers as whole words modulo 2^64, so that they add up exactly, in any order, with masks or
-without.
+"""Fixed-point numbers modulo 2^64, which add up exactly in any order, with or without masks.
 
-x becomes round(x 2^bits), to the nearest, as a signed word: within half a step of 2^-bits. The sum
-of n clients can not overflow if each |x| 2^bits < 2^63 / n, which is checked before anything is
-sent."""
+x becomes the integer nearest to x 2^bits, as a signed word, with an error of at most 2^-bits / 2.
+The sum of n clients cannot overflow if each |x| 2^bits < 2^63 / n, which is checked before
+anything is sent."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 
-PIECE = 1 << 16  # numbers encoded at a time: half a megabyte, which stays in the cache
+PIECE = 1 << 16  # numbers encoded at a time: half a megabyte, which fits in the CPU cache
 
 
 def encode(values: Array, bits: int, clients: int) -> Array:
-    """Words (uint64) of finite `values`, each small enough for a sum of that many clients."""
-    with np.errstate(over="ignore"):  # what becomes infinite is refused
+    """The words (uint64) of `values`; raises unless each is finite and small enough for a sum of
+    that many clients."""
+    with np.errstate(over="ignore"):  # infinity is refused below
         scaled = np.multiply(values, 2.0**bits, dtype=np.float64)
     np.rint(scaled, out=scaled)
-    room = (
-        2**63 / clients
-    )  # rounded to the nearest double, and a double below it is below the true quotient
-    if scaled.size and not (scaled.max() < room and scaled.min() > -room):  # NaN is neither
+    room = 2**63 / clients  # the nearest double; every smaller double is below the exact quotient
+    if scaled.size and not (scaled.max() < room and scaled.min() > -room):  # also False for NaN
         _refuse(np.asarray(values), scaled, room, bits, clients)
     return scaled.astype(np.int64).view(np.uint64)
 
@@ -43,12 +41,12 @@ def _refuse(values: Array, scaled: Array, room: float, bits: int, clients: int) 
 
 
 def decode(words: Array, bits: int) -> Array:
-    """What the words of a sum stand for, as float64."""
+    """The numbers that the words of a sum represent, as float64."""
     return words.view(np.int64) * 2.0**-bits
 
 
 def weighted(update: Array, weight: float, bits: int, clients: int) -> Array:
-    """What one client adds to the sum: its weight w, then w u."""  # (p,) -> (1 + p,) uint64
+    """The words of one client: its weight w, then w u."""  # (p,) -> (1 + p,) uint64
     values = np.empty(1 + len(update))
     values[0] = weight
     np.multiply(update, weight, out=values[1:], dtype=np.float64)
@@ -56,7 +54,7 @@ def weighted(update: Array, weight: float, bits: int, clients: int) -> Array:
 
 
 def weighted_sum(updates: Array, weights: Array, bits: int, clients: int) -> Array:
-    """The sum of `weighted` over all rows: the same words, without a client at a time."""
+    """The sum of `weighted` over all rows: the same words, computed on many rows at a time."""
     # (n, p) -> (1 + p,) uint64
     n, p = updates.shape
     total = np.zeros(1 + p, np.uint64)
@@ -70,8 +68,7 @@ def weighted_sum(updates: Array, weights: Array, bits: int, clients: int) -> Arr
 
 
 def mean(total: Array, bits: int) -> tuple[Array, float]:
-    """Weighted mean and whole weight behind a sum: (1 + p,) uint64 -> (p,) float64 and a
-    number."""
+    """The weighted mean and the total weight of a sum: (1 + p,) uint64 -> (p,) float64, float."""
     signed = total.view(np.int64)
     require(bool(signed[0] > 0), "the weights of a secure sum add up to nothing: it has no mean")
     return signed[1:] / float(signed[0]), float(signed[0]) * 2.0**-bits

@@ -1,5 +1,5 @@
-"""All parties of a secure sum in one process: the whole protocol, every message as bytes, with
-drop-outs at will."""
+"""All parties of a secure sum in one process: the whole protocol in bytes, with drop-outs at any
+step."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def secure_sum(
     leaving: Mapping[int, Kind] | None = None,
     least: float | None = LEAST,
 ) -> Server:
-    """The server after its last step, with the sum (`total`) over its `survivors`; or Withheld.
+    """The server after its last step, with the sum (`total`) over its `survivors`; may raise
+    Withheld.
 
-    `model` is what every client was sent. `leaving` says which message a client no longer sends; a
-    client without words does not send MASKED."""
+    `model` is what every client was sent. `leaving` is the first message that a client no longer
+    sends; a client without words does not send MASKED."""
     leaving = leaving or {}
     nodes = {i: node_key() if terms.consistency else (None, b"") for i in range(terms.clients)}
     known = {i: public for i, (_, public) in nodes.items()} if terms.consistency else {}
@@ -39,7 +40,7 @@ def secure_sum(
                 continue
             try:
                 server.take(_answer(clients[i], step, message, words.get(i)))
-            except Withheld:  # this client sees too few around it to go on
+            except Withheld:  # too few neighbours are left for this client
                 continue
         post = server.close()
     return server

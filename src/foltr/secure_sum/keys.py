@@ -1,4 +1,4 @@
-"""Keys, signatures, sealed shares and masks: a thin layer over the `cryptography` package."""
+"""Keys, signatures, sealed shares and masks, over the `cryptography` package."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.secure_sum.messages import Refused
 from foltr.secure_sum.terms import Terms
 
 PUBLIC, SIGNATURE, TAG = 32, 64, 16  # bytes
-FIRST = bytes(16)  # ChaCha20's counter and nonce: every key makes one stream
+FIRST = bytes(16)  # ChaCha20's counter and nonce; every key is used for one stream
 
 
 @dataclass(frozen=True)
 class KeyPair:
-    """X25519."""
+    """An X25519 key pair."""
 
     private: X25519PrivateKey
     public: bytes
@@ -43,10 +44,10 @@ class KeyPair:
         return cls(private, private.public_key().public_bytes_raw())
 
     def agree(self, public: bytes, use: bytes) -> bytes:
-        """32 bytes that only this key's owner and the other's can compute, for one use."""
+        """32 bytes for one use that only the owners of the two keys can compute."""
         try:
             shared = self.private.exchange(X25519PublicKey.from_public_bytes(public))
-        except ValueError:  # a point of low order gives zero whatever the private key
+        except ValueError:  # a point of low order gives zero for every private key
             raise Refused("a public key that agrees on nothing secret") from None
         return HKDF(SHA256(), 32, None, use).derive(shared)
 
@@ -56,8 +57,8 @@ def mask_use(terms: Terms, one: int, other: int) -> bytes:
 
 
 def seal_use(terms: Terms, cards: dict[int, bytes]) -> bytes:
-    """Both clients' public keys are part of it: where one was replaced on its way, nothing can be
-    unsealed."""
+    """The use of a sealing key. It contains both clients' public keys, so nothing can be unsealed
+    if one was replaced on its way."""
     return (
         b"foltr secure sum: seal"
         + terms.fingerprint
@@ -70,8 +71,8 @@ def _pair(one: int, other: int) -> bytes:
 
 
 def seal(key: bytes, terms: Terms, sender: int, receiver: int, text: bytes) -> bytes:
-    """Encrypted and authenticated. Two clients share one key, each direction has its own nonce,
-    each is used once."""
+    """Encrypt and authenticate. Two clients share one key; each direction has its own nonce, used
+    once."""
     way = _pair(sender, receiver)
     return ChaCha20Poly1305(key).encrypt(way + bytes(4), text, terms.fingerprint + way)
 
@@ -94,14 +95,15 @@ def stream(key: bytes, words: int) -> Array:
 
 
 def commitment(terms: Terms, owner: int, seed: bytes) -> bytes:
-    """What is published of a seed, so that a false reconstruction is noticed."""
+    """The published commitment to a seed, by which a wrong reconstruction is noticed."""
     return blake2b(
         terms.fingerprint + _pair(owner, owner) + seed, digest_size=32, person=b"foltr seed"
     ).digest()
 
 
 def digest(terms: Terms, owner: int, holder: int, secret: bytes, share: bytes) -> bytes:
-    """What is published of a share, so that a false one is noticed before it spoils the sum."""
+    """The published hash of a share, by which a wrong share is noticed before it spoils the
+    sum."""
     text = terms.fingerprint + _pair(owner, holder) + secret + share
     return blake2b(text, digest_size=16, person=b"foltr share").digest()
 
@@ -117,7 +119,7 @@ def sign(private: bytes, text: bytes) -> bytes:
 
 
 def node_keys(known: Mapping[int, bytes] | None) -> dict[int, Ed25519PublicKey]:
-    """The public node keys by which a party checks signatures."""
+    """The public node keys with which a party checks signatures."""
     for client, public in (known or {}).items():
         require(
             len(public) == PUBLIC,
@@ -138,10 +140,10 @@ def signed_by(public: Ed25519PublicKey, signature: bytes, text: bytes) -> bool:
 
 
 def keys_text(terms: Terms, client: int, keys: bytes) -> bytes:
-    """What a node signs so that nobody can replace its keys."""
+    """The text that a node signs so that nobody can replace its keys."""
     return b"foltr secure sum: keys" + terms.fingerprint + client.to_bytes(4, "little") + keys
 
 
 def survivors_text(terms: Terms, survivors: bytes) -> bytes:
-    """What a node signs so that all unmask one and the same sum."""
+    """The text that a node signs so that all clients unmask the same sum."""
     return b"foltr secure sum: survivors" + terms.fingerprint + survivors

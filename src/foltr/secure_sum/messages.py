@@ -1,12 +1,10 @@
-"""Messages as bytes: a fixed header, then a body whose length follows from what both sides know
-already.
+"""Messages as bytes: a fixed header, then a body whose length both sides can compute.
 
     magic (2)  version (1)  kind (1)  session (16)  round (4)  sender (4)  receiver (4)
     length of the body (4)  body
 
-Whole numbers are little-endian. Lists of clients are bitmaps, and everything per client is in
-ascending order: there is one way to write a message, so nothing can be named twice or out of
-range."""
+Integers are little-endian. Lists of clients are bitmaps, and everything per client is in ascending
+order. So each message has exactly one form, and no client can be named twice or out of range."""
 
 from __future__ import annotations
 
@@ -24,12 +22,12 @@ SERVER = 2**32 - 1  # as a sender or receiver
 
 
 class Refused(ValueError):
-    """A message that is not what is due: malformed, replayed, out of order, tampered with. It
+    """A message that is not the one due: malformed, replayed, out of order or tampered with. It
     changes nothing."""
 
 
 class Kind(IntEnum):
-    """In the order in which they are sent."""
+    """The kinds of messages, in the order in which they are sent."""
 
     KEYS = 1
     ROSTER = 2
@@ -51,8 +49,8 @@ def pack(terms: Terms, kind: Kind, sender: int, receiver: int, *body: bytes) -> 
 
 
 def unpack(terms: Terms, kind: Kind, receiver: int, message: bytes) -> tuple[int, bytes]:
-    """Sender and body of a message that is of this session, of the kind that is due, and to this
-    receiver."""
+    """Sender and body of a message; raises unless it is of this session, of the kind that is due,
+    and to this receiver."""
     if not isinstance(message, bytes):
         raise Refused(f"a message is bytes, got {type(message).__name__}")
     if len(message) < HEADER.size:

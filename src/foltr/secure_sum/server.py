@@ -1,5 +1,5 @@
-"""The server's side of a secure sum: take the messages of a step, close it, send what that gives;
-then the sum."""
+"""The server's side of a secure sum: it takes the messages of each step and answers them, then has
+the sum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from foltr.core import Array, Withheld, require
+from foltr.core import Array, Withheld
+from foltr.errors import require
 from foltr.secure_sum.client import CARD, OF_KEY, OF_SEED, SEALED
 from foltr.secure_sum.keys import (
     PUBLIC,
@@ -36,20 +37,21 @@ from foltr.secure_sum.messages import (
 from foltr.secure_sum.shamir import SHARE, combine
 from foltr.secure_sum.terms import Terms
 
-COMMITMENT, DIGEST = 32, 16  # bytes: of a seed, of a share
+COMMITMENT, DIGEST = 32, 16  # bytes of the commitment to a seed, of the hash of a share
 OWN, ENTRY = (
     COMMITMENT + 2 * DIGEST,
     2 * DIGEST + SEALED,
-)  # of a client's shares: the beginning, then per neighbour
+)  # bytes of a client's shares: first part, then per neighbour
 
 
 class Server:
-    """`take` a message of the step that is `due` from each client that answers in time; `close`
-    the step, which gives a message for each client that is still there; after UNMASK, `total`.
+    """The server's state machine. `take` a message of the step that is `due` from each client that
+    answers in time; `close` the step, which returns a message for each client that is left; after
+    UNMASK, `total`.
 
-    A message that is refused changes nothing: whoever sent it may send a right one, or counts as
-    dropped out. When too few are left, `close` raises Withheld, forgets everything and stays
-    closed: no part of a sum is ever released."""
+    A refused message changes nothing: its sender may send a correct one, or counts as dropped out.
+    If too few clients are left, `close` raises Withheld, deletes everything and stays closed: no
+    part of a sum is ever released."""
 
     def __init__(self, terms: Terms, known: Mapping[int, bytes] | None = None) -> None:
         self.terms = terms
@@ -60,21 +62,21 @@ class Server:
             "the consistency step needs everybody's public node key",
         )
         self.due: Kind | None = Kind.KEYS
-        self.survivors: frozenset[int] = frozenset()  # whose words are in the sum
-        self._expected = frozenset(range(terms.clients))  # who answered in the step before
+        self.survivors: frozenset[int] = frozenset()  # clients whose words are in the sum
+        self._expected = frozenset(range(terms.clients))  # clients that answered in the last step
         self._answers: dict[int, bytes] = {}  # bodies of this step
-        self._taken: set[bytes] = set()  # public keys so far
+        self._taken: set[bytes] = set()  # public keys received so far
         self._cards: dict[int, bytes] = {}
         self._shares: dict[int, bytes] = {}
         self._slots: dict[
             int, dict[int, int]
-        ] = {}  # owner -> holder -> where its entry begins in the owner's shares
+        ] = {}  # owner -> holder -> start of its entry in the owner's shares
         self._sum = np.zeros(terms.words, np.uint64)
         self._revealed: dict[int, dict[int, int]] = {}  # owner -> point -> share
         self._total: Array | None = None
 
     def take(self, message: bytes) -> int:
-        """One client's message, checked; tells who sent it."""
+        """Check one client's message and return its sender."""
         if self.due is None:
             raise Refused("this session is over")
         sender, body = unpack(self.terms, self.due, SERVER, message)
@@ -92,7 +94,7 @@ class Server:
             case Kind.MASKED:
                 exactly(body, 8 * self.terms.words, "masked words")
                 self._sum += np.frombuffer(body, "<u8")
-                body = b""  # only their sum is kept
+                body = b""  # only the sum is stored
             case Kind.SIGNED:
                 text = survivors_text(self.terms, self._named(self.survivors))
                 if len(body) != SIGNATURE or not signed_by(self._known[sender], body, text):
@@ -105,7 +107,8 @@ class Server:
         return sender
 
     def close(self) -> dict[int, bytes]:
-        """End the step: who has not answered has dropped out. Returns what to send to whom."""
+        """End the step: clients that have not answered have dropped out. Returns the message for
+        each client that is left."""
         if self.due is None:
             raise Withheld("this session is over")
         there, step, answers = frozenset(self._answers), self.due, self._answers
@@ -150,7 +153,7 @@ class Server:
         ):
             raise Refused(f"the keys of client {sender} are not signed by its node key")
         for key in parts(keys, 0, PUBLIC):
-            KeyPair.fresh().agree(key, b"")  # refuses what would stop its neighbours
+            KeyPair.fresh().agree(key, b"")  # raises for keys that its neighbours could not use
             if key in self._taken or keys[:PUBLIC] == keys[PUBLIC:]:
                 raise Refused(f"client {sender} sent a key that is not fresh")
         self._taken.update(parts(keys, 0, PUBLIC))
@@ -213,8 +216,8 @@ class Server:
             self._revealed.setdefault(owner, {})[point] = int.from_bytes(share, "big")
 
     def _unmasked(self) -> Array:
-        """The masked words' sum without the survivors' own masks and without those that they share
-        with drop-outs."""
+        """The sum of the masked words, minus the survivors' own masks and the masks that they
+        share with drop-outs."""
         total, words, terms = self._sum.copy(), self.terms.words, self.terms
         for owner in sorted(self.survivors):
             seed = self._reconstructed(owner)
@@ -249,9 +252,7 @@ class Server:
             )
         points = tuple(sorted(revealed)[: self.terms.quorum])
         secret = combine(points, [revealed[point] for point in points])
-        return (secret % 2**256).to_bytes(
-            32, "big"
-        )  # beyond 2^256 it is false, as what was published will show
+        return (secret % 2**256).to_bytes(32, "big")  # a wrong secret fails the check that follows
 
     def _send(self, kind: Kind, receiver: int, *body: bytes) -> bytes:
         return pack(self.terms, kind, SERVER, receiver, *body)

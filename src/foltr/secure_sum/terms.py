@@ -1,4 +1,4 @@
-"""What the server and every client must agree on before a sum begins."""
+"""The terms that the server and all clients must agree on before a sum begins."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ from hashlib import sha256
 from math import ceil
 from typing import Self
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 from foltr.secure_sum.graph import Graph, degree_and_quorum
 
 LAYOUT = struct.Struct("<16sI32sIIIIIQB?")
-LEAST = (
-    2 / 3
-    # the part of the clients that must be behind a sum, for the server and for each device, unless
-    # told
-)
-SMALLEST = (
-    10  # clients behind a sum, for each device, unless told: a sum of two is the other's message
-)
+LEAST = 2 / 3  # default share of the clients that must be in a sum, for server and devices
+# default number of clients that must be in a sum, for devices: of two clients, each could compute
+# the other's message
+SMALLEST = 10
 
 
 def model_digest(params: Array) -> bytes:
-    """The 32 bytes that stand for a broadcast model in the terms: SHA-256 of its numbers, as
-    float32, little-endian."""
+    """The 32-byte name of a model in the terms: SHA-256 of its numbers as little-endian
+    float32."""
     flat = params.ndim == 1 and params.dtype.kind == "f" and params.dtype.itemsize == 4
     way_out = "give the parameters as devices get them, params.astype(np.float32)"
     require(
@@ -39,18 +35,20 @@ def model_digest(params: Array) -> bytes:
 
 @dataclass(frozen=True)
 class Terms:
-    """The public terms of one sum. Their fingerprint is in every key, seal and signature, and its
-    beginning names the session in every message, so parties with other terms refuse each other,
-    and share no mask. A device that is told terms calls `check` before it takes part."""
+    """The public terms of one sum.
+
+    Their fingerprint is part of every key, seal and signature, and its beginning names the session
+    in every message. So parties with different terms refuse each other's messages and share no
+    mask. A device that receives terms calls `check` before it takes part."""
 
     id: bytes  # 16 fresh bytes
     round: int
-    model: bytes  # `model_digest` of what every client was sent
+    model: bytes  # `model_digest` of the parameters that every client was sent
     clients: int  # n, numbered 0 .. n - 1
-    words: int  # numbers that each client adds
-    threshold: int  # t: fewer survivors than this, and nothing is revealed
+    words: int  # numbers per client
+    threshold: int  # t: with fewer survivors nothing is released
     degree: int  # neighbours of each client
-    quorum: int  # of a client's neighbours and itself, how many can unmask it
+    quorum: int  # how many of a client and its neighbours can unmask it
     seed: int  # of the ring
     fraction_bits: int
     consistency: bool  # whether survivors sign the list of survivors
@@ -101,8 +99,8 @@ class Terms:
         cls, clients: int, words: int, threshold: int, params: Array, *, fraction_bits: int = 32,
         consistency: bool = False, seed: int | None = None, round: int = 0,
     ) -> Self:  # fmt: skip
-        """A new session of clients who were all sent `params`, on the smallest graph that is safe
-        (`graph.py`)."""
+        """The terms of a new session of clients that were all sent `params`, on the smallest safe
+        graph (`graph.py`)."""
         degree, quorum = degree_and_quorum(clients, threshold, complete=consistency)
         seed = secrets.randbits(64) if seed is None else seed
         fresh, model = secrets.token_bytes(16), model_digest(params)
@@ -121,8 +119,8 @@ class Terms:
         )
 
     def check(self, least: float, smallest: int) -> None:
-        """Refuse terms that protect less than `graph.py` promises, or release sums of fewer than a
-        part `least` of the clients or than `smallest` of them."""
+        """Raises for terms with a weaker graph than `graph.py` asks for, or that release sums of
+        fewer than a share `least` of the clients or fewer than `smallest` of them."""
         alone = (
             f"sums of {self.threshold} clients would hide each among too few: {smallest} are"
             " wanted at least"
@@ -167,14 +165,12 @@ class Terms:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """32 bytes that stand for all of the terms, so many that no server finds two terms with
-        the same ones."""
+        """A 32-byte hash of all terms (collision-resistant)."""
         return sha256(b"foltr secure sum 2" + self.to_bytes()).digest()
 
     @property
     def session(self) -> bytes:
-        """The 16 bytes that a message begins with: whose it is, before anything in it is
-        opened."""
+        """The 16 bytes that every message of this session begins with."""
         return self.fingerprint[:16]
 
     @cached_property

@@ -1,41 +1,57 @@
-"""Who leaves a federation, in which order, and the experiment that they leave."""
+"""Clients who leave a federation: which, and in which order."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, require
-
-if TYPE_CHECKING:
-    from foltr.experiment import Experiment
+from foltr.core import Array
+from foltr.errors import require
+from foltr.simulation.malicious import Malicious
 
 Groups = tuple[tuple[int, ...], ...]
+Leaving = Literal["malicious"] | Groups  # as an experiment says it
 
 
-def groups_of(e: Experiment) -> Groups:
-    """The groups that leave one after another, each group together; the malicious clients are one
-    group."""
-    if isinstance(e.leaving, str):
-        from foltr.simulation.malicious import Malicious
+@dataclass(frozen=True)
+class Departures:
+    """Groups of clients that leave one after another, each group together."""
 
-        never = f"leaving={e.leaving!r} needs an attack by clients that are always the same ones"
-        require(
-            e.attack is not None and not e.roaming,
-            f"{never}: set attack and malicious, and not roaming",
-        )
-        groups: Groups = (
-            tuple(Malicious(e.clients, e.malicious, e.roaming, e.seed).members(0).tolist()),
-        )
-    else:
-        groups = e.leaving
-    _checked(groups, e.clients)
-    return groups
+    groups: Groups
+    clients: int  # in the federation before anybody leaves
+
+    @classmethod
+    def of(cls, leaving: Leaving, clients: int, malicious: Malicious | None) -> Departures:
+        """`malicious` says who leaves if all malicious clients do: they are one group."""
+        if isinstance(leaving, str):
+            never = f"leaving={leaving!r} needs an attack by clients that are always the same ones"
+            way_out = "set attack and malicious, and not roaming"
+            require(malicious is not None and not malicious.roaming, f"{never}: {way_out}")
+            assert malicious is not None
+            groups: Groups = (tuple(malicious.members(0).tolist()),)
+        else:
+            groups = leaving
+        _check(groups, clients)
+        return cls(groups, clients)
+
+    @property
+    def last(self) -> Array:
+        """The group that leaves last."""
+        return np.array(self.groups[-1], np.int64)
+
+    @property
+    def left(self) -> Array:
+        """All who have left in the end, in ascending order."""
+        return np.array(sorted(client for group in self.groups for client in group), np.int64)
+
+    @property
+    def remaining(self) -> Array:
+        return np.setdiff1d(np.arange(self.clients), self.left)
 
 
-def _checked(groups: Groups, clients: int) -> None:
+def _check(groups: Groups, clients: int) -> None:
     nobody = (
         "say which clients leave, a group after another, as in leaving=((3, 7),), or"
         " leaving='malicious'"
@@ -44,30 +60,11 @@ def _checked(groups: Groups, clients: int) -> None:
     seen: set[int] = set()
     for group in groups:
         ascending = tuple(sorted(group))
-        require(
-            group == ascending,
-            f"clients of a group are told in ascending order: {ascending}, not {group!r}",
-        )
+        wrong_order = f"give the clients of a group in ascending order: {ascending}, not {group!r}"
+        require(group == ascending, wrong_order)
         for client in group:
-            require(
-                0 <= client < clients, f"there is no client {client}: they are 0 .. {clients - 1}"
-            )
+            known = f"there is no client {client}: they are 0 .. {clients - 1}"
+            require(0 <= client < clients, known)
             require(client not in seen, f"client {client} leaves twice")
             seen.add(client)
     require(len(seen) < clients, f"all {clients} clients leave: nobody remains to learn from")
-
-
-def left_of(e: Experiment) -> Array:
-    """All who have left in the end, in ascending order."""
-    return np.array(sorted(client for group in groups_of(e) for client in group), np.int64)
-
-
-def remaining_of(e: Experiment) -> Array:
-    return np.setdiff1d(np.arange(e.clients), left_of(e))
-
-
-def base_of(e: Experiment) -> Experiment:
-    """The experiment that the last group leaves: with the groups before it unlearned, or
-    nobody."""
-    before: Groups = () if isinstance(e.leaving, str) else e.leaving[:-1]
-    return replace(e, leaving=before, unlearning=e.unlearning if before else None)

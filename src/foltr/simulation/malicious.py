@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from foltr.core import Array, Cohort
-from foltr.errors import Mistake
+from foltr import guards
+from foltr.core import Array, Ask, Cohort
 from foltr.seeds import Stream, stream
 from foltr.world.population import HOSTS
 from foltr.world.protocols import Attack
@@ -18,7 +18,7 @@ from foltr.world.protocols import Attack
 
 @dataclass(frozen=True)
 class Malicious:
-    """Which clients are malicious: one set for good, or in each round another (`roaming`)."""
+    """Which clients are malicious: the same ones in every round, or others in each (`roaming`)."""
 
     clients: int
     count: int
@@ -26,14 +26,15 @@ class Malicious:
     seed: int
 
     def __call__(self, t: int, clients: Array) -> Array:
-        return (self._mask(t) if self.roaming else self._for_good)[clients]
+        """Which of these clients are malicious in round t: (n,) bool."""
+        return (self._mask(t) if self.roaming else self._same)[clients]
 
     def members(self, t: int) -> Array:
         address = ("malicious", t) if self.roaming else ("malicious",)
         return stream(self.seed, *address).sample(self.clients, self.count)
 
     @cached_property
-    def _for_good(self) -> Array:
+    def _same(self) -> Array:
         return self._mask(0)
 
     def _mask(self, t: int) -> Array:
@@ -49,27 +50,17 @@ class Attacked:
     attack: Attack
     malicious: Callable[[int, Array], Array]
 
-    def __call__(self, cohort: Cohort, params: Array, t: int, rng: Stream) -> Cohort:
-        malicious = self.malicious(t, cohort.clients)
-        count = np.count_nonzero(malicious)
+    def __call__(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        malicious = self.malicious(ask.t, cohort.clients)
+        count = int(np.count_nonzero(malicious))
         if not count:
             return cohort
-        updates, name = cohort.updates.copy(), type(self.attack).__name__
-        known = Cohort(
-            cohort.clients, cohort.updates, cohort.weights
-        ).sealed()  # nobody knows the server's own update
-        crafted = np.asarray(self.attack.craft(known, malicious.copy(), params, rng))
-        if crafted.shape != (count, cohort.updates.shape[1]) or crafted.dtype.kind != "f":
-            given = f"{name}.craft gave {crafted.shape} of kind {crafted.dtype.kind!r}"
-            raise Mistake(
-                f"{given} for {count} malicious clients, not {count} rows of {updates.shape[1]}"
-                " real numbers"
-            )
-        with np.errstate(over="ignore"):  # is looked for next
+        updates = cohort.updates.copy()
+        # without the update of the server's own client, which nobody else knows
+        known = Cohort(cohort.clients, cohort.updates, cohort.weights).sealed()
+        crafted = np.asarray(self.attack.craft(known, malicious.copy(), ask, rng))
+        guards.check_crafted(self.attack, crafted, count, updates.shape[1])
+        with np.errstate(over="ignore"):  # the next check finds it
             updates[malicious] = crafted
-        if not np.isfinite(np.vdot(updates, updates)) and not np.isfinite(updates).all():
-            raise Mistake(
-                f"round {t}: {name} sends what is not finite: what it makes of updates grew too"
-                " large"
-            )
+        guards.check_finite_messages(self.attack, updates, ask.t)
         return cohort.sending(updates)

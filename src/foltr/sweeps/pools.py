@@ -10,8 +10,7 @@ from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from foltr.core import require
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.sweeps.workers import Outcome, Task, work
 
 

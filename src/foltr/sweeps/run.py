@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from foltr.core import require
-from foltr.errors import Mistake, explained
+from foltr.errors import Mistake, explained, require
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity

@@ -98,7 +98,9 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
         )  # fmt: skip
         _is_the_planned(run, task)
         found = run.result().found
-        return Outcome(task.run, "found" if found else "made", kernel_seconds=run.threads.busy)
+        return Outcome(
+            task.run, "found" if found else "made", kernel_seconds=run.context.threads.busy
+        )
     except Busy:
         return Outcome(task.run, "busy")
     except Stopped:

@@ -1,1 +1,1 @@
-"""What this machine gives: files, folders, threads, a terminal. Nothing here knows of rankers."""
+"""Services of the machine: files, folders, threads, tables. Nothing here knows of rankers."""

@@ -1,4 +1,4 @@
-"""On what a run was made: kept beside its results, no part of its identity."""
+"""The environment of a run: stored beside its results, not part of its identity."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def environment() -> dict[str, object]:
 
 
 def _commit() -> str | None:
-    """The commit of foltr's own source tree, with + if it was changed since; None when installed
-    from a package."""
+    """The commit of foltr's source tree, with + if it has changes; None if foltr was installed as
+    a package."""
     tree = Path(__file__).resolve().parents[3]
     if not (tree / ".git").exists():
         return None

@@ -1,5 +1,4 @@
-"""Files that are whole or absent: written aside, flushed to the disk, then renamed; read only if
-they are files."""
+"""Atomic writes of files, and safe reads of files in folders of others."""
 
 from __future__ import annotations
 
@@ -9,18 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from foltr.errors import Mistake
 
-READING = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")
-)  # where known
+# of an integer: more does not fit a float, and Python writes no integer of thousands of digits
+MOST_BITS = 1000
+DEEPEST = 50  # tables or lists inside each other
+FLAGS = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")  # not every system has each
+READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in FLAGS)
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content`, or leave it as it was: a kill, a full disk or a rival cannot
-    halve it."""
+    """Replace `path` by `content` atomically: a kill, a full disk or another process cannot leave
+    half a file."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
     with told(path):
         try:
@@ -36,14 +37,13 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def regular(path: Path) -> BinaryIO:
-    """Open a file that lies at `path` itself. The folder may be somebody else's: a link could lead
-    anywhere, and a pipe or a device could be read for ever."""
-    _check_regular(
-        path, os.lstat(path)
-    )  # before it is opened: that alone can do something to a device
+    """Open the regular file at `path`; raises for links, pipes and devices. The folder may come
+    from somebody else: a link could lead anywhere, and reading a pipe or a device could block for
+    ever."""
+    _check_regular(path, os.lstat(path))  # before opening, which alone can affect a device
     found = os.open(path, READING)
     try:
-        _check_regular(path, os.fstat(found))  # and after: another may have taken its place
+        _check_regular(path, os.fstat(found))  # and after, since the path may have been replaced
         return open(found, "rb")
     except BaseException:
         os.close(found)
@@ -69,14 +69,28 @@ def text_of(path: Path) -> str:
 
 
 def is_plain_name(name: object) -> bool:
-    """Whether it names something in a folder itself, neither below nor beside it."""
+    """Whether a name is a file directly in a folder, without a path."""
     return isinstance(name, str) and Path(name).name == name and name not in ("", ".", "..")
 
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """What the system says of a path (full, read-only, missing) as a message to the user."""
+    """Turn an OSError of the system (disk full, read-only, missing) into an error message for the
+    user."""
     try:
         yield
     except OSError as error:
         raise Mistake(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def check_extent(value: Any, depth: int = 0) -> None:
+    """Refuses what a file may hold and nobody means, and no message could show: endless integers,
+    lists in lists."""
+    if depth > DEEPEST:
+        raise ValueError(f"its tables or lists are nested more than {DEEPEST} deep")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise ValueError(f"it holds an integer of more than {MOST_BITS} bits")
+    for part in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        check_extent(part, depth + 1)

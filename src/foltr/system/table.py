@@ -1,5 +1,5 @@
-"""A small table: named columns of equal length. No pandas needed; `to_pandas()` and Parquet where
-it is installed."""
+"""A small table of named columns. It needs no pandas; `to_pandas()` and Parquet work where
+installed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Tidy:
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]]) -> Tidy:
-        """One column per name that any row has, in the order of their first appearance; None where
-        a row has none."""
+        """A table from rows: one column per name, in the order of first appearance; None where a
+        row has no value."""
         names = dict.fromkeys(name for row in rows for name in row)
         return cls({name: [row.get(name) for row in rows] for name in names})
 
@@ -69,5 +69,5 @@ class Tidy:
 
 
 def _plain(value: Any) -> Any:
-    """A column of Parquet has one type: tuples become text."""
+    """A value for Parquet, whose columns have one type: tuples become text."""
     return repr(value) if isinstance(value, tuple) else value

@@ -1,5 +1,5 @@
-"""Work shared over threads: every piece writes only its own part of a result, so the bits never
-depend on how many."""
+"""Work on several threads. Every piece writes only its own part of a result, so the bits do not
+depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from time import perf_counter
 
 import numpy as np
 
-PIECES = 4  # per thread, so that a slow piece is made up for
+PIECES = 4  # pieces per thread, to balance slow ones
 
 
 class Threads:
-    """`number` threads, the caller's own among them."""
+    """`number` threads, including the caller's own."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.busy = 0.0  # seconds inside shared work: that is, inside kernels
+        self.busy = 0.0  # seconds spent in kernels
         self._pool: ThreadPoolExecutor | None = None
 
     @contextmanager
@@ -34,8 +34,7 @@ class Threads:
                 self._pool = None
 
     def share(self, n: int, work: Callable[[int, int], None], small: bool = False) -> None:
-        """Call work(first, last) for pieces that make up 0 .. n; `small` says that one thread will
-        do."""
+        """Call work(first, last) for pieces that cover 0 .. n; `small` uses one thread."""
         began = perf_counter()
         self._share(n, work, small)
         self.busy += perf_counter() - began

@@ -1,2 +1,2 @@
-"""The simulated world as data: documents with labels, who holds them, who searches and clicks,
-what devices stored."""
+"""The simulated world: data with labels, populations of clients, users that click, stored
+updates."""

@@ -1,4 +1,4 @@
-"""One data set: flat arrays shared by all clients, never copied per client."""
+"""A data set as flat arrays that all clients share."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from dataclasses import dataclass
 
 from foltr.core import Array
 
-# numbers; rows padded to full vector registers make compiled dot products about a third faster
+# numbers; rows padded to whole vector registers make compiled dot products a third faster
 ALIGN = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Documents of query q are the rows offsets[q] .. offsets[q + 1].
+    """Documents with features and labels; those of query q are the rows offsets[q] .. offsets[q +
+    1].
 
-    `labels` has one row per labelling: nearly always one, several where the same documents were
-    judged for several intents. Arrays may be memory maps; treat them as read-only."""
+    `labels` has one row per labelling: usually one, several where the same documents were judged
+    for several intents. Arrays may be memory maps; treat them as read-only."""
 
-    # (N, w) float32, row-major; w = width rounded up to a multiple of ALIGN, filled up with zeros
+    # (N, w) float32, row-major; w = width rounded up to a multiple of ALIGN, padded with zeros
     storage: Array
     width: int  # f
     labels: Array  # (labellings, N) int8
     offsets: Array  # (q + 1,) int64
     grades: int  # labels are 0 .. grades - 1
     query_ids: Array  # (q,) bytes
-    content: str  # a hash of all that the arrays depend on
+    content: str  # a hash of everything that the arrays depend on
     document_ids: Array | None = None  # (N,) bytes
-    users: Array | None = None  # (q,) whose query it was
-    timestamps: Array | None = None  # (q,) when
+    users: Array | None = None  # (q,) the user of each query
+    timestamps: Array | None = None  # (q,) the time of each query
 
     @property
     def features(self) -> Array:
         view = self.storage[:, : self.width]  # (N, f)
-        view.flags.writeable = False  # all clients share it
+        view.flags.writeable = False  # shared by all clients
         return view
 
     @property

@@ -1,9 +1,7 @@
-"""What devices keep of their past so that a client can be unlearned: the update that each sent,
-every few rounds.
+"""The updates that devices store every few rounds, so that a client can be unlearned later.
 
-In a simulation it lies in the run's folder, as two arrays that are written in place as the run
-goes on; a run that is resumed writes the same rows again. On real devices each row stays on its
-device."""
+In a simulation they are two arrays in the run's folder, written in place during the run. A resumed
+run writes the same rows again. On real devices each row stays on its device."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
-from foltr.errors import Mistake
+from foltr.core import Array, Cohort
+from foltr.errors import Mistake, require
 from foltr.system.files import regular, told
 
 CLIENTS, UPDATES = "history-clients.npy", "history-updates.npy"
@@ -26,17 +24,17 @@ NOBODY = -1
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Rounds 0, every, 2 every, ... of `rounds`."""
+    """The stored rounds 0, every, 2 every, ... of `rounds`."""
 
     every: int
     rounds: int
-    clients: Array  # (stored, n) int32 who took part; NOBODY where fewer than n did
-    updates: Array  # (stored, n, d) float32 what each of them sent
-    stands: Array | None = None  # (stored,) see `stand_for`, where one history follows another
+    clients: Array  # (stored, n) int32 participants; NOBODY where there were fewer than n
+    updates: Array  # (stored, n, d) float32 the update of each
+    stands: Array | None = None  # (stored,) `stand_for`, if two histories were joined
 
     @classmethod
     def of(cls, folder: Path | None, every: int, rounds: int, n: int, d: int) -> History:
-        """A place for a run's history, or what an interrupted run has written of it so far."""
+        """An empty history for a new run, or what an interrupted run has written so far."""
         stored = -(-rounds // every)
         clients, updates = (stored, n), (stored, n, d)
         if folder is None:
@@ -51,7 +49,8 @@ class History:
 
     @classmethod
     def read(cls, folder: Path, every: int, rounds: int, d: int, written: str) -> History:
-        """What a finished run of so many rounds stored, whose `sum` was `written`."""
+        """The history that a finished run stored; raises if its checksum (`sum`) is not
+        `written`."""
         try:
             clients, updates = (_mapped(folder / name, "r") for name in (CLIENTS, UPDATES))
             if (
@@ -69,7 +68,7 @@ class History:
         return found
 
     def sum(self) -> str:
-        """Of all that is stored: damage shows."""
+        """A checksum of everything stored, to detect damage."""
         told = blake2b(digest_size=8)
         for part in (self.clients, self.updates):
             for row in part:
@@ -77,6 +76,7 @@ class History:
         return told.hexdigest()
 
     def keep(self, t: int, sent: Cohort) -> None:
+        """Store the messages of round t, if it is one of the stored rounds."""
         if t % self.every == 0:
             row, n = t // self.every, len(sent)
             self.clients[row, :n], self.clients[row, n:] = sent.clients, NOBODY
@@ -89,13 +89,14 @@ class History:
 
     @property
     def stand_for(self) -> Array:
-        """How many rounds each stored one stands for: (stored,), `every` but for the last one."""
+        """The number of rounds from each stored round to the next: (stored,), `every` except for
+        the last."""
         if self.stands is not None:
             return self.stands
         return np.minimum(self.every, self.rounds - self.every * np.arange(len(self.clients)))
 
     def then(self, later: History) -> History:
-        """This history, and what was stored after it."""
+        """This history followed by a later one."""
         parts, n = (self, later), max(self.clients.shape[1], later.clients.shape[1])
         clients = [
             np.pad(p.clients, ((0, 0), (0, n - p.clients.shape[1])), constant_values=NOBODY)
@@ -113,11 +114,12 @@ class History:
         return np.flatnonzero(np.isin(self.clients, clients).any(axis=1))
 
     def took_part(self, row: int, clients: Array) -> Array:
-        """Those of `clients` who took part in a stored round, in ascending order."""
+        """Those of `clients` that took part in a stored round, in ascending order."""
         return np.intersect1d(self.clients[row], clients)
 
     def sent(self, row: int, clients: Array) -> Array:
-        """What clients, all of whom took part in a stored round, sent in it: (n, d) float64"""
+        """The updates that these clients, all of which took part, sent in a stored round: (n, d)
+        float64."""
         order = np.argsort(self.clients[row], kind="stable")
         place = order[np.searchsorted(self.clients[row], clients, sorter=order)]
         return self.updates[row][place].astype(np.float64)
@@ -139,12 +141,12 @@ def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
             if sys.platform == "linux":
                 with open(
                     aside, "r+b"
-                ) as whole:  # a full disk is an error now, and would be a crash in some round
+                ) as whole:  # a full disk raises here instead of crashing a later round
                     os.posix_fallocate(whole.fileno(), 0, aside.stat().st_size)
         except OSError:
             aside.unlink(missing_ok=True)
             raise
-        del mapped  # some systems move no file that is mapped
+        del mapped  # some systems cannot rename a mapped file
         aside.replace(file)
         return _mapped(file, "r+")
 

@@ -1,8 +1,8 @@
-"""The simulated population as tables: who holds which documents, judges them how, clicks how, and
-searches how often.
+"""The simulated population as tables: what each client holds, how it clicks, how often it
+searches.
 
-Kernels read the tables; `user.SimulatedUser` is one client's plain `User` made of the same tables.
-Labels live in this folder, nowhere else on the client side."""
+Kernels read the tables. `user.SimulatedUser` is the plain `User` of one client, made from the same
+tables. On the client side, labels are in this folder only."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, ClickModel, require
+from foltr.core import Array, ClickModel
+from foltr.errors import require
 from foltr.metrics import ideal_dcg
 from foltr.world.dataset import Dataset
 
-HOSTS = 2  # clients of the server's own, at most: one that warms up, and one that is trusted
+HOSTS = 2  # most clients of the server: one for a warm-up, one for a trusted update
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Block b is the documents rows[starts[b] : stops[b]], judged by row labelling[b] of the
-    labels. Client c draws from blocks first[c] .. last[c] and clicks by one of `models[c]`, drawn
-    anew each session if there are several.
+    """All clients of an experiment, as tables of blocks of documents.
 
-    The last `hosted` clients are the server's own: they hold data that the server has, and are
-    asked by it alone. The first of them learns alone for `warmup` rounds before the federation
-    begins. Malicious users click by `deceit`."""
+    Block b is the documents rows[starts[b] : stops[b]], judged by row labelling[b] of the labels.
+    Client c draws its searches from blocks first[c] .. last[c] and clicks by one of `models[c]`;
+    if there are several, each session draws one.
+
+    The last `hosted` clients belong to the server: they hold data that the server has, and take
+    part in no ordinary round. The first of them learns alone for `warmup` rounds before the
+    federation begins. Malicious users click by model `deceit`."""
 
     data: Dataset
-    rows: Array  # (documents of all blocks,) int32, of the data
+    rows: Array  # (documents of all blocks,) int32, rows of the data
     starts: Array  # (blocks,) int64
     stops: Array  # (blocks,) int64
     labelling: Array  # (blocks,) int64
-    ideals: Array  # (blocks,) ideal DCG@10 of what the client holds
+    ideals: Array  # (blocks,) ideal DCG@10 of the block
     first: Array  # (clients,) int64
     last: Array  # (clients,) int64, exclusive
     click_models: tuple[ClickModel, ...]
@@ -44,7 +47,7 @@ class Population:
     deceit: int | None = None  # index of click_models
 
     def __post_init__(self) -> None:
-        """Kernels read these tables without looking: what they say must exist."""
+        """Check all indices, because kernels read these tables without bounds checks."""
         rows, blocks, models = len(self.rows), len(self.starts), len(self.click_models)
         for tables in (
             ("starts", "stops", "labelling", "ideals"),
@@ -94,7 +97,7 @@ class Population:
 
     @property
     def clients(self) -> int:
-        """Without those that the server hosts."""
+        """The number of clients without those of the server."""
         return len(self.first) - self.hosted
 
     @property
@@ -103,8 +106,8 @@ class Population:
         return int((self.stops - self.starts).max())
 
     def tables(self, depth: int) -> tuple[Array, Array] | None:
-        """P(click) and P(stop) of all click models, (models, depth, grades) each; None if one of
-        them has none."""
+        """P(click) and P(stop) of all click models, (models, depth, grades) each; None if a model
+        has no tables."""
         pairs = [checked_tables(model, self.data.grades, depth) for model in self.click_models]
         if any(pair is None for pair in pairs):
             return None
@@ -112,8 +115,8 @@ class Population:
         return np.stack(clicks), np.stack(stops)
 
     def held(self, client: int) -> tuple[Array, Array, Array]:
-        """The documents of a client's blocks, one block after the other, as this client judges
-        them: rows of the data, their labels, and where each block begins (blocks + 1,)."""
+        """The documents of a client's blocks in order: rows of the data, their labels as this
+        client judges them, and where each block begins (blocks + 1,)."""
         blocks = slice(self.first[client], self.last[client])
         lengths = self.stops[blocks] - self.starts[blocks]
         offsets = np.append(0, np.cumsum(lengths))
@@ -123,7 +126,8 @@ class Population:
         return rows, self.data.labels[np.repeat(self.labelling[blocks], lengths), rows], offsets
 
     def turned(self, malicious: Array) -> Array:
-        """`models` where some clients (indices) are malicious: (clients, choices)"""
+        """`models` with the click model of malicious users for these clients (indices): (clients,
+        choices)."""
         if self.deceit is None or not len(malicious):
             return self.models
         models = self.models.copy()
@@ -131,8 +135,14 @@ class Population:
         return models
 
 
+def nobody(t: int, clients: Array) -> Array:
+    """No client is malicious in round t."""
+    return np.zeros(len(clients), bool)
+
+
 def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, Array] | None:
-    """A click model's tables, if they are such: kernels read them without looking."""
+    """The tables of a click model; raises unless they have the right shape and hold
+    probabilities."""
     pair = model.tables(grades, depth)
     if pair is None:
         return None
@@ -149,10 +159,11 @@ def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, A
 
 
 def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Population:
-    """Every client draws from all queries, judges by the first labelling and clicks alike."""
+    """A population in which every client draws from all queries, with one labelling and one click
+    model."""
     checked_tables(
         model, data.grades, 1
-    )  # a model that does not fit the grades is refused here, not in round 1
+    )  # raises now, not in round 1, if the model does not fit the grades
     return Population(
         data=data,
         rows=np.arange(data.documents, dtype=np.int32),
@@ -169,8 +180,8 @@ def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Popula
 
 
 def holding(data: Dataset, model: ClickModel, held: Sequence[Array], sessions: int) -> Population:
-    """Client c holds the documents held[c] (rows of the data, each once) and draws from the
-    queries of which it holds any; else as `iid`."""
+    """A population in which client c holds the documents held[c] (rows of the data, each once) and
+    draws from the queries of which it holds any; otherwise as `iid`."""
     clients, queries = len(held), np.repeat(np.arange(data.queries), np.diff(data.offsets))
     for client, documents in enumerate(held):
         require(
@@ -179,7 +190,7 @@ def holding(data: Dataset, model: ClickModel, held: Sequence[Array], sessions: i
         )
     rows = np.concatenate([np.sort(documents) for documents in held])
     owner = np.repeat(np.arange(clients), [len(documents) for documents in held])
-    place = owner * data.queries + queries[rows]  # a number for each client and query, ascending
+    place = owner * data.queries + queries[rows]  # one number per client and query, ascending
     starts = np.append(0, np.flatnonzero(np.diff(place)) + 1)
     return replace(
         iid(data, model, clients, sessions),
@@ -196,8 +207,8 @@ def holding(data: Dataset, model: ClickModel, held: Sequence[Array], sessions: i
 def with_host(
     p: Population, queries: Array, model: ClickModel, sessions: int, warmup: int = 0
 ) -> Population:
-    """The same with one more client, the server's own, that holds whole queries, judged by the
-    first labelling."""
+    """The population with one more client, of the server, which holds whole queries by the first
+    labelling."""
     data, blocks = p.data, len(p.starts)
     offsets, lengths = (
         np.append(0, np.cumsum(np.diff(data.offsets)[queries])),
@@ -225,6 +236,6 @@ def with_host(
 
 
 def with_deceit(p: Population, model: ClickModel) -> Population:
-    """The same with a click model for users who turn malicious."""
+    """The population with a click model for malicious users."""
     checked_tables(model, p.data.grades, 1)
     return replace(p, click_models=(*p.click_models, model), deceit=len(p.click_models))

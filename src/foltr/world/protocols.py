@@ -1,24 +1,21 @@
-"""What only a simulated world has: data with labels, who holds it, who attacks, and rankers
-trained on labels."""
+"""Protocols that only a simulation needs: sources, partitions, attacks, unlearners and
+baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-from foltr.core import Array, ClickModel, Cohort
-
-if TYPE_CHECKING:
-    from foltr.seeds import Stream
-    from foltr.world.dataset import Dataset
-    from foltr.world.history import History
-    from foltr.world.population import Population
+from foltr.core import Array, Ask, ClickModel, Cohort
+from foltr.seeds import Stream
+from foltr.world.dataset import Dataset
+from foltr.world.history import History
+from foltr.world.population import Population
 
 
 class Source(Protocol):
-    """Where ranked data comes from: a published collection, anyone's folder, or a synthetic
-    one."""
+    """A source of labelled data: a published collection, a user's folder, or synthetic data."""
 
     @property
     def splits(self) -> tuple[str, ...]: ...
@@ -26,125 +23,131 @@ class Source(Protocol):
 
 
 class Partition(Protocol):
-    """Who holds which documents, judges and clicks how, and searches how often. A partition is
-    tables, see `foltr.world.population`; it copies no data."""
+    """How data and behaviour are distributed over clients. A partition makes tables
+    (`population.Population`) and copies no data."""
 
     def population(
         self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
     ) -> Population: ...
-    def most(self, sessions: int) -> int:
+    @property
+    def identical_clients(self) -> bool:
+        """Whether all clients hold, judge and click alike."""
+        ...
+
+    def most_sessions(self, sessions: int) -> int:
         """The most searches of a client in a round, where the learner asks for `sessions`."""
         ...
 
 
 class Attack(Protocol):
-    """What malicious clients do. They touch nothing but their own clicks and their own
-    messages."""
+    """What malicious clients do. They can change only their own clicks and their own messages."""
 
     @property
     def users(self) -> ClickModel | None:
-        """How the users of malicious clients click; None for honestly."""
+        """The click model of malicious clients' users, or None if they click honestly."""
         ...
 
     @property
     def rewrites(self) -> bool:
-        """Whether messages are changed: by `craft`."""
+        """Whether messages are changed by `craft`."""
         ...
 
     @property
     def overhears(self) -> bool:
-        """Whether what malicious clients send depends on what honest clients send: then noise on a
-        sum promises nothing (`privacy/ledger.py`)."""
+        """Whether malicious messages depend on honest clients' messages. Noise on a sum then gives
+        no guarantee (`privacy/ledger.py`)."""
         ...
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
-        """Refuses m malicious of n clients where there is nothing to compute; else what a reader
-        should know of it."""
+        """Raises where m malicious of n clients leave nothing to compute; otherwise returns notes
+        for the reader."""
         ...
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        """What the malicious rows (n,) bool, at least one, send instead of their honest updates:
-        (m, d) float32.
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
+        """The messages (m, d) float32 that the malicious rows send instead of their honest
+        updates.
 
-        `cohort` holds what all clients would send honestly, `params` (d,) float32 is what they
-        got. Who knows only their own updates looks at no other row."""
+        `malicious` (n,) bool marks at least one row. `cohort` holds the honest updates of all
+        clients, `ask` what they were sent: the parameters `ask.params` (d,) float32 and the round
+        `ask.t`. An attack that knows only its own updates reads no other row."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """What a federation looks back on when clients leave it."""
+    """A finished training, as an unlearner sees it when clients leave."""
 
     initial: Array  # (d,) float64, the parameters before the first round
-    final: Array  # (d,) float64, those with the leaving clients in them
+    final: Array  # (d,) float64, the current parameters, which include the leaving clients
     rounds: int  # of training
-    sessions: int  # that the learner asks a client for in a round
+    sessions: int  # searches per client and round that the learner asks for
     weights: Array  # (clients,) interactions of each client in a round of training
-    leaving: Array  # (l,) those who leave now
-    remaining: Array  # (r,) without those who left before
-    history: History | None = None  # what devices stored
-    step: float = 1.0  # the server's lr, where it makes plain steps
+    leaving: Array  # (l,) the clients that leave now
+    remaining: Array  # (r,) the clients that stay, without those that left earlier
+    history: History | None = None  # the updates that devices stored
+    step: float = 1.0  # the server's lr, if it makes plain steps
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Rounds of unlearning that are made alike. Asked are all clients who leave, the remaining
-    ones (a part of them, as `participation` says), or of the latter those who took part in the
-    stored rounds, one after the other."""
+    """A number of equal rounds of unlearning.
+
+    `who` says which clients take part: those that leave, those that remain (a share of them, by
+    `participation`), or the remaining clients of each stored round in turn."""
 
     rounds: int
-    # of each client in a round, where the learner asks for as many as in training; others in
-    # proportion
+    # searches per client and round, for a client that makes `Past.sessions` in training; the
+    # others in proportion
     sessions: int
     who: Literal["remaining", "leaving", "stored"] = "remaining"
     send: Callable[[Array, Array, int], Array] | None = (
-        None  # (updates (n, d), clients, t) -> what is sent
+        None  # (updates (n, d), clients, t) -> messages (n, d)
     )
     keep: Callable[[Array], Array] | None = (
-        None  # parameters (d,) after a round -> those that the server keeps
+        None  # parameters (d,) after a round -> parameters that the server keeps
     )
 
 
 class Unlearner(Protocol):
-    """How a ranker forgets clients: rounds from some parameters, in which devices may change what
-    they send."""
+    """How a ranker forgets clients: rounds from given parameters, in which devices may send
+    something else than their updates."""
 
     @property
     def stores(self) -> Literal["nothing", "norms", "updates"]:
-        """What a device must have stored of the updates that it sent, every so many rounds."""
+        """What a device must have stored of the updates that it sent, every `history` rounds."""
         ...
 
     @property
     def handed(self) -> int:
-        """How many vectors (d,) each leaving client takes from its store and hands to the server,
-        before round 0."""
+        """How many vectors (d,) each leaving client sends from its store before the first
+        round."""
         ...
 
     @property
     def subtracts(self) -> bool:
-        """Whether it takes contributions out of a sum, so that training must be plain steps along
-        means."""
+        """Whether contributions are subtracted from the parameters, which needs a training of
+        plain steps along means."""
         ...
 
     @property
     def restarts(self) -> bool:
-        """Whether it begins anew, so that what devices store of its rounds is all that counts;
-        else it is added to what was stored before."""
+        """Whether it starts from the initial parameters. Later unlearning then uses only what
+        devices store of its rounds; otherwise these are added to the earlier ones."""
         ...
 
     @property
     def luck(self) -> int:
-        """Unlearners of equal luck meet users of equal luck; 0 for all who do not ask for
-        another."""
+        """The number of the random draws: unlearners with equal numbers meet the same queries and
+        clicks (0 by default)."""
         ...
 
     def fits(self, sessions: int) -> tuple[str, ...]:
-        """Refuses a training of so many sessions in a round; else what a reader should know of
-        it."""
+        """Raises for a training with so many sessions in a round that cannot be unlearned;
+        otherwise returns notes for the reader."""
         ...
 
     def start(self, past: Past) -> Array:
-        """The parameters (d,) float64 that unlearning begins with."""
+        """The parameters (d,) float64 that unlearning starts from."""
         ...
 
     def phases(self, past: Past) -> tuple[Phase, ...]: ...
@@ -152,14 +155,14 @@ class Unlearner(Protocol):
 
 @dataclass(frozen=True)
 class Ranked:
-    """A ranker that was trained on labels."""
+    """A ranker trained on labels."""
 
     scores: Callable[[Array], Array]  # (m, f) -> (m,)
-    params: Array | None  # (f,) of the linear ranker that it is, if it is one
-    model: bytes = b""  # else what its library writes and reads
+    params: Array | None  # (f,) the weights, if it is a linear ranker
+    model: bytes = b""  # otherwise the model in its library's format
 
 
 class Baseline(Protocol):
-    """A ranker trained on labels, which no device could see: a level to compare with."""
+    """A ranker trained on labels, which no device could see: a reference level."""
 
     def fit(self, data: Dataset, validation: Dataset | None, seed: int) -> Ranked: ...

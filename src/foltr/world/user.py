@@ -1,21 +1,22 @@
-"""A simulated user: searches, sees the list, clicks by a click model. The only place where labels
-meet clicks."""
+"""The simulated user. Labels turn into clicks only here and in its compiled twin
+(`kernels/interaction.py`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, Show, require
+from foltr.core import Array, Show
+from foltr.errors import require
 from foltr.metrics import DEPTH, dcg, max_rr
 from foltr.seeds import Stream
 from foltr.world.population import Population
 
 
 class SimulatedUser:
-    """One client's user in one round; tallies what the recorder may know.
+    """The user of one client in one round; it also sums the measures for the recorder.
 
-    Session s draws at address s: first the query, then the click model, then for each rank a click
-    and a stop."""
+    Session s draws from the stream at address s: first the query, then the click model, then a
+    click and a stop for each rank."""
 
     def __init__(
         self, population: Population, client: int, rng: Stream, malicious: bool = False
@@ -24,7 +25,7 @@ class SimulatedUser:
         self.turned = malicious and population.deceit is not None
         self.sessions = int(population.sessions[client])
         self.made = 0
-        self.ndcg = self.max_rr = 0.0  # sums over the sessions made
+        self.ndcg = self.max_rr = 0.0  # sums over the sessions so far
 
     def session(self, show: Show) -> tuple[Array, Array, Array]:
         p, c, draws = self.population, self.client, self.rng.at(self.made)
@@ -34,7 +35,7 @@ class SimulatedUser:
         held = p.rows[p.starts[block] : p.stops[block]]
         docs = p.data.storage[held][
             :, : p.data.width
-        ]  # padded as they lie there: other strides round otherwise
+        ]  # a view of padded rows: other strides would round differently
         ranking = show(docs)
         shown = p.data.labels[p.labelling[block], held][ranking]
         clicks = np.asarray(model.clicks(shown, p.data.grades, draws), bool)

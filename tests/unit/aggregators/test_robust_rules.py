@@ -152,7 +152,10 @@ def test_fltrust_is_no_longer_than_the_servers_own_update(loud):
 
 
 def test_fltrust_needs_somebody_to_trust():
-    assert FLTrust(queries=7).trusted == 7 and NNM(rule=FLTrust(queries=3)).trusted == 3
+    assert (
+        FLTrust(queries=7).trusted_queries == 7
+        and NNM(rule=FLTrust(queries=3)).trusted_queries == 3
+    )
     with pytest.raises(Mistake, match="server trusts"):
         direction_of(FLTrust(), cohort(normals(4, 3)))
 
@@ -309,7 +312,7 @@ def test_a_rule_inside_a_rule_is_a_spec():
     )
     rule = aggregators.build(spec)
     assert rule.rule.rule == CenteredClipping(radius=2.0) and aggregators.build(repr(rule)) == rule
-    assert not rule.keeps_agreement and rule.trusted == 0 and rule.looks_at == "rows"
+    assert not rule.keeps_agreement and rule.trusted_queries == 0 and rule.looks_at == "rows"
     c = cohort(normals(9, 4))
     _, memory = rule(c, rule.init(4), stream(0))
     assert memory[0].shape == (4,) and memory[0].any()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asking import asked_of
 from foltr.cohorts import by_definition as plain
 from foltr.components.aggregators.krum import Krum
 from foltr.components.aggregators.multi_krum import MultiKrum
@@ -111,7 +112,7 @@ def test_krum_follows_the_crafted_update(squared, seed, m, d, shift):
     """Unless the search has given up."""
     c, malicious = round_of(seed, 10, m, d, shift)
     crafted = FangKrum(knowledge="all", squared=squared).craft(
-        c, malicious, np.zeros(d, np.float32), stream(1, "a")
+        c, malicious, asked_of(9, np.zeros(d, np.float32)), stream(1, "a")
     )
     assert (crafted == crafted[0]).all()
     updates = c.updates.copy()
@@ -126,7 +127,7 @@ def test_krum_follows_the_crafted_update(squared, seed, m, d, shift):
 def test_multi_krum_averages_all_crafted_updates(seed, m, d, shift):
     c, malicious = round_of(seed, 10, m, d, shift)
     crafted = FangMultiKrum(knowledge="all").craft(
-        c, malicious, np.zeros(d, np.float32), stream(1, "a")
+        c, malicious, asked_of(9, np.zeros(d, np.float32)), stream(1, "a")
     )
     if np.abs(crafted).max() < LEAST:
         return

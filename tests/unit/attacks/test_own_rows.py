@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from asking import asked_of
 from foltr.components.attacks.compromised_model import CompromisedModel
 from foltr.components.attacks.data_poisoning import DataPoisoning
 from foltr.components.attacks.fang_trimmed import FangTrimmed
@@ -15,6 +16,7 @@ from foltr.seeds import stream
 from foltr.spec import attacks
 
 PARAMS = np.array([1.0, -1.0, 0.5], np.float32)
+ASK = asked_of(10, PARAMS)
 
 
 def a_round():
@@ -25,23 +27,23 @@ def a_round():
 @pytest.mark.parametrize("attack", [CompromisedModel(), DataPoisoning()])
 def test_each_client_for_itself(attack):
     c, malicious = a_round()
-    together = attack.craft(c, malicious, PARAMS, stream(1, "attack"))
+    together = attack.craft(c, malicious, ASK, stream(1, "attack"))
     for row, i in enumerate(np.flatnonzero(malicious)):
-        alone = attack.craft(c.only(np.array([i])), np.array([True]), PARAMS, stream(1, "attack"))
+        alone = attack.craft(c.only(np.array([i])), np.array([True]), ASK, stream(1, "attack"))
         np.testing.assert_array_equal(alone, together[[row]])
 
 
 @pytest.mark.parametrize("knowledge", ["own", "all"])
 def test_malicious_clients_draw_for_themselves(knowledge):
     c, malicious = a_round()
-    sent = FangTrimmed(knowledge=knowledge).craft(c, malicious, PARAMS, stream(1, "attack"))
+    sent = FangTrimmed(knowledge=knowledge).craft(c, malicious, ASK, stream(1, "attack"))
     assert all((sent[0] != row).all() for row in sent[1:])
-    later = FangTrimmed(knowledge=knowledge).craft(c, malicious, PARAMS, stream(2, "attack"))
+    later = FangTrimmed(knowledge=knowledge).craft(c, malicious, ASK, stream(2, "attack"))
     assert (sent != later).all()
     numbered = replace(c, clients=c.clients + 1)
     assert (
         sent
-        != FangTrimmed(knowledge=knowledge).craft(numbered, malicious, PARAMS, stream(1, "attack"))
+        != FangTrimmed(knowledge=knowledge).craft(numbered, malicious, ASK, stream(1, "attack"))
     ).all()
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from asking import asked_of
 from foltr.components.aggregators.mean import Mean
 from foltr.components.attacks.tailored import Tailored
 from foltr.core import Cohort
@@ -23,7 +24,7 @@ def test_it_moves_every_rule_at_least_as_far_as_each_step_that_it_tries(name):
     rule, (c, malicious) = RULES[name](), a_round()
     attack = Tailored(rule=rule)
     attack.fits(20, 2)
-    sent = attack.craft(c, malicious, np.zeros(6, np.float32), stream(4, "attack"))
+    sent = attack.craft(c, malicious, asked_of(9, np.zeros(6, np.float32)), stream(4, "attack"))
     assert sent.shape == (2, 6) and np.isfinite(sent).all() and (sent == sent[0]).all()
     mu = c.updates[~malicious].mean(axis=0, dtype=float)
 
@@ -50,7 +51,7 @@ def test_whom_it_does_not_know_it_draws_like_its_own(monkeypatch):
     updates[:2] = [(0, 7), (4, 7)]
     c = Cohort(np.arange(n), updates, np.r_[1.0, 3.0, np.full(n - 2, 50.0)])
     Tailored(rule=Mean(), knowledge="own").craft(
-        c, np.arange(n) < 2, np.zeros(2, np.float32), stream(4, "attack")
+        c, np.arange(n) < 2, asked_of(9, np.zeros(2, np.float32)), stream(4, "attack")
     )
     for seen in tried:
         drawn = seen.updates[2:]
@@ -69,7 +70,7 @@ def test_the_mean_stands_for_the_servers_own_update():
         np.arange(3) < 1,
     )
     crafted = Tailored(rule="FLTrust()").craft(
-        c, malicious, np.zeros(2, np.float32), stream(4, "attack")
+        c, malicious, asked_of(9, np.zeros(2, np.float32)), stream(4, "attack")
     )
     np.testing.assert_allclose(crafted, [[3, -4]], rtol=1e-6)
 

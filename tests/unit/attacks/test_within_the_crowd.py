@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asking import asked_of
 from foltr.cohorts import by_definition
 from foltr.components.attacks._crafting import away
 from foltr.components.attacks.min_max import MinMax
@@ -45,7 +46,7 @@ def test_the_largest_step_within_the_limit(
     sent = attack(direction=direction, knowledge=knowledge).craft(
         Cohort(np.arange(n), updates, np.ones(n)),
         malicious,
-        np.zeros(d, np.float32),
+        asked_of(9, np.zeros(d, np.float32)),
         stream(1, "attack"),
     )
     assert (sent == sent[0]).all()

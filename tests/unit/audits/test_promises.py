@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asking import client_step
 from foltr.audits import promises
 from foltr.audits.noise import kept
 from foltr.audits.promises import Table, narrowed, play_all, two_histories
@@ -22,12 +23,12 @@ from foltr.core import Cohort
 from foltr.errors import Mistake
 from foltr.events import Conditions
 from foltr.experiment import Experiment
-from foltr.federation import Server, client_step
+from foltr.federation import Server
 from foltr.kinds import ChangesMessages, Memoryless
 from foltr.privacy.ledger import ledger
 from foltr.privacy.text import epsilon_told
 from foltr.runs.account import ledger_of
-from foltr.runs.preflight import people_of
+from foltr.runs.preflight import checked_population
 from foltr.seeds import stream
 from foltr.simulation.malicious import Attacked
 from foltr.spec import aggregators, attacks, privatizers
@@ -317,7 +318,7 @@ class Swamping(ChangesMessages):
 
     overhears = False
 
-    def craft(self, cohort, malicious, params, rng):
+    def craft(self, cohort, malicious, ask, rng):
         h, b = 4.0, 4.0 * 2.0**52
         sent = np.zeros((int(malicious.sum()), cohort.updates.shape[1]))
         sent[:3, 0] = h, b, -b
@@ -419,7 +420,7 @@ def test_a_learner_must_send_what_the_noise_is_made_for():
             return payload, weight + 1.0, memory
 
     e = Experiment(**SMALL, privacy="Gaussian(noise=1.0, clip=0.1, where='server')")
-    people = people_of(e, e.data.load("train"), e.data.load("test"))
+    people = checked_population(e, e.data.load("train"), e.data.load("test"))
     for learner, why in (
         (Wide(), "noise is made for updates"),
         (Heavy(), "a weight of 5 for 4 searches"),
@@ -490,5 +491,6 @@ def test_an_epsilon_is_never_told_smaller(epsilon, told):
 
 
 def test_every_privatizer_that_acts_on_the_server_is_called_with_the_mean():
-    assert Gaussian(1.0, 1.0, "server").by_server and not Gaussian(1.0, 1.0).by_server
-    assert not any(cls.by_server is True for cls in privatizers.members().values())
+    assert Gaussian(1.0, 1.0, "server").adds_noise_on_server
+    assert not Gaussian(1.0, 1.0).adds_noise_on_server
+    assert not any(cls.adds_noise_on_server is True for cls in privatizers.members().values())

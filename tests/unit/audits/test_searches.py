@@ -4,6 +4,7 @@ for bit."""
 import numpy as np
 import pytest
 
+from asking import client_step
 from foltr.audits.labels import ABSENT, Inference, _told, infer_labels
 from foltr.audits.noise import message, sent, summed
 from foltr.audits.pdgd_model import Model, click_sets, coefficients
@@ -11,7 +12,6 @@ from foltr.audits.searches import alone, single
 from foltr.components.learners.es import read_messages
 from foltr.components.learners.pdgd import document_weights
 from foltr.errors import Mistake
-from foltr.federation import client_step
 from foltr.seeds import stream
 from foltr.world.user import SimulatedUser
 

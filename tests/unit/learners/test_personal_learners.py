@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from asking import collected
 from foltr.components.aggregators.mean import Mean
 from foltr.components.learners.es import ES
 from foltr.components.learners.fed_per import FedPer
@@ -109,14 +110,14 @@ def test_clients_rank_with_what_is_theirs(learner):
     memory[:] = 0.3 * stream(2).normals(memory.size).reshape(memory.shape)
     own = [learner.personal(params, kept) for kept in memory]
     parts, threads = (NETWORK, population, 3), Threads(1)
-    shared = (
-        Local(learner, *parts, memory, threads).collect(params, 1, np.arange(CLIENTS))[0].updates
-    )
+    shared = collected(Local(learner, *parts, memory, threads), params, 1, np.arange(CLIENTS))[
+        0
+    ].updates
     nothing = np.empty((CLIENTS, 0), np.float32)
     for c in range(CLIENTS):
-        alone = (
-            Local(PDGD(), *parts, nothing, threads).collect(own[c], 1, np.array([c]))[0].updates[0]
-        )
+        alone = collected(Local(PDGD(), *parts, nothing, threads), own[c], 1, np.array([c]))[
+            0
+        ].updates[0]
         shared_part = len(params) - (memory.shape[1] if isinstance(learner, FedPer) else 0)
         assert alone[:shared_part].tobytes() == shared[c, :shared_part].tobytes()
 
@@ -144,10 +145,9 @@ def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
     made = engine(
         learner, Linear(), population, 3, memory, *(() if engine is Debug else (Threads(1),))
     )
-    cohort, _ = made.collect(params, 0, np.arange(3))
-    plain, _ = Debug(Mine(), Linear(), population, 3, np.empty((CLIENTS, 0), np.float32)).collect(
-        params, 0, np.arange(3)
-    )
+    cohort, _ = collected(made, params, 0, np.arange(3))
+    nothing = np.empty((CLIENTS, 0), np.float32)
+    plain, _ = collected(Debug(Mine(), Linear(), population, 3, nothing), params, 0, np.arange(3))
     assert cohort.updates.tobytes() == plain.updates.tobytes()
     if engine is Local:
         assert made.notes == (

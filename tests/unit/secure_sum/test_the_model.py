@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from parties import looks_uniform, plain_sum, small_terms, some_words
 
+from asking import asked_of
 from foltr.audits.guesses import Seen, least_squares
 from foltr.audits.intervals import area
 from foltr.audits.searches import searches
@@ -250,7 +251,7 @@ def clicks_found(e, params, target_searches, other_searches):
             np.stack([search.payload for search in group]),
             np.ones(len(group)),
         )
-        got = SecureSum().carry(sent, len(group), draws(1, "channel"))
+        got = SecureSum().carry(sent, asked_of(len(group)), draws(1, "channel"))
         columns = np.concatenate([search.gradients for search in group]).T.astype(float)
         seen = Seen(
             e.ranker,

@@ -96,7 +96,7 @@ def marked(**more):
 
 
 def theirs(e, leaving):
-    people = Run(e, None, 1).population
+    people = Run(e, None, 1).context.population
     return Theirs.of(people, np.array(leaving), np.setdiff1d(np.arange(5), leaving))
 
 
@@ -158,7 +158,7 @@ def test_the_check_tells_forgetting_from_not_forgetting(ranker, tmp_path):
     ]
     for method, left in METHODS.items():
         run = Run(replace(e, unlearning=method, leaving=((2,),)), tmp_path, 1)
-        told = compared(run, before, run.result(), again)
+        told = compared(run.context, before, run.result(), again)
         mark, own = told["mark"], told["own_ndcg@10"]
         assert mark["before"] > 0.5 and own["before"] > max(
             own[f"retrained {i}"] for i in (1, 2, 3)
@@ -177,4 +177,6 @@ def test_the_check_tells_forgetting_from_not_forgetting(ranker, tmp_path):
 def test_two_retrainings_do_not_tell_how_far_luck_goes():
     e = marked()
     again = [replace(e, unlearning=f"Retrain(luck={i})", leaving=((2,),)).run() for i in range(2)]
-    assert "influence" not in compared(Run(again[0].experiment, None, 1), e.run(), again[0], again)
+    assert "influence" not in compared(
+        Run(again[0].experiment, None, 1).context, e.run(), again[0], again
+    )

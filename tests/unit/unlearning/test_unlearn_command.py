@@ -12,7 +12,6 @@ from foltr.cli.app import app
 from foltr.cli.unlearn_command import REPORT
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
-from foltr.simulation.departures import groups_of
 
 BASE = Experiment(
     data="Marked(data=Synthetic(queries=40), users=5)",
@@ -119,7 +118,7 @@ def test_the_malicious_leave(tmp_path):
         foltr("unlearn", trained, "--clients", "malicious", "--json", "--quiet").stdout
     )
     assert told["leaving"] == [
-        list(groups_of(replace(bad, unlearning="Retrain()", leaving="malicious"))[0])
+        list(replace(bad, unlearning="Retrain()", leaving="malicious").departures.groups[0])
     ]
 
 

@@ -18,8 +18,7 @@ from foltr.results import load_runs
 from foltr.runs.forgetting import Theirs
 from foltr.runs.lock import Busy, Claim
 from foltr.runs.run import Run
-from foltr.runs.unlearn import history_of, interval, luck_of, with_sessions
-from foltr.simulation.departures import base_of
+from foltr.runs.unlearn import interval, seed_of, with_sessions
 from foltr.sweeps.file import read_sweep
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
@@ -109,9 +108,9 @@ def test_luck_is_of_its_own_and_shared_by_rivals():
         replace(BASE, unlearning=METHODS[name], leaving=((2,),))
         for name in ("FedEraser", "Retrain")
     )
-    assert luck_of(eraser) == luck_of(again) != BASE.seed
-    assert luck_of(replace(again, unlearning="Retrain(luck=1)")) != luck_of(again)
-    assert luck_of(replace(eraser, leaving=((1,), (2,)))) != luck_of(eraser)
+    assert seed_of(eraser) == seed_of(again) != BASE.seed
+    assert seed_of(replace(again, unlearning="Retrain(luck=1)")) != seed_of(again)
+    assert seed_of(replace(eraser, leaving=((1,), (2,)))) != seed_of(eraser)
     assert not np.array_equal(
         again.run().params, replace(again, unlearning="Retrain(luck=1)").run().params
     )
@@ -123,14 +122,14 @@ def test_who_starts_again_writes_a_history_others_add_to_the_old_one(tmp_path):
         run = Run(e, tmp_path, 1)
         result = run.result()
         fresh = Run(e, tmp_path, 1)  # as another process would see it
-        kept = history_of(fresh, fresh.result())
+        kept = fresh.stored(fresh.result())
         if name in ("FedEraser", "Retrain"):
             assert (run.folder.path / "history-updates.npy").exists()
             assert not np.isin(2, kept.clients) and set(np.unique(kept.clients)) >= {0, 1, 3, 4, 5}
             assert kept.rounds == result.final["rounds"] and len(kept.clients) == 8
         else:
             base, made = Run(BASE, tmp_path, 1), result.final["rounds"]
-            old, stores = history_of(base, base.result()), name != "FineTune"
+            old, stores = base.stored(base.result()), name != "FineTune"
             np.testing.assert_array_equal(kept.updates[: len(old.updates)], old.updates)
             assert len(kept.updates) == len(old.updates) + stores * -(-made // BASE.history)
             assert kept.stand_for.sum() == BASE.rounds + stores * made
@@ -153,7 +152,7 @@ def test_who_leaves_later_takes_along_what_he_sent_since_training():
     )
     later = replace(marked, leaving=((3,), (0,)))
     marks = [
-        Theirs.of(Run(later, None, 1).population, np.array([0]), np.array([1, 2])).mark(
+        Theirs.of(Run(later, None, 1).context.population, np.array([0]), np.array([1, 2])).mark(
             e.ranker, e.run().params
         )
         for e in (marked, later)
@@ -166,7 +165,7 @@ def test_norms_are_those_of_training_after_fed_eraser(tmp_path):
     norms."""
     e = replace(BASE, unlearning="FedEraser(sessions=2)", leaving=((2,),))
     run = Run(e, tmp_path, 1)
-    now, then = (history_of(each, each.result()) for each in (run, Run(BASE, tmp_path, 1)))
+    now, then = (each.stored(each.result()) for each in (run, Run(BASE, tmp_path, 1)))
     others = np.array([0, 1, 3, 4, 5])
     for row in range(8):
         sizes = [np.linalg.norm(history.sent(row, others), axis=1) for history in (now, then)]
@@ -184,8 +183,8 @@ def test_sampled_clients_are_asked_for_what_they_stored(tmp_path):
     )
     run = Run(part, tmp_path, 1)
     result = run.result()
-    then = history_of(*run.base)
-    now = history_of(run, result)
+    then = run.base[0].stored(run.base[1])
+    now = run.stored(result)
     rows = then.with_any(np.setdiff1d(np.arange(20), [1, 7, 11]))
     assert result.final["rounds"] == len(rows)
     for t, row in enumerate(rows):
@@ -208,7 +207,7 @@ def test_sampled_clients_of_retraining_are_some_of_those_who_remain():
 
 def test_volumes_are_scaled_in_proportion():
     volumes = np.array([1, 2, 5, 10])
-    people = Run(replace(BASE, clients=4, learner="PDGD(sessions=5)"), None, 1).population
+    people = Run(replace(BASE, clients=4, learner="PDGD(sessions=5)"), None, 1).context.population
     people = replace(people, sessions=volumes)
     assert with_sessions(people, 5, 2).sessions.tolist() == [1, 1, 2, 4]
     assert with_sessions(people, 5, 5).sessions.tolist() == volumes.tolist()
@@ -277,7 +276,10 @@ def test_fed_remove_is_exact_where_nobody_reacts(tmp_path):
     """One round, stored: what is left is the others' part of the mean."""
     one = replace(BASE, rounds=1, history=1)
     run = Run(replace(one, unlearning="FedRemove(fine_tune=0)", leaving=((2,),)), tmp_path, 1)
-    params, sent = run.result().params, history_of(*run.base).updates[0].astype(np.float64)
+    params, sent = (
+        run.result().params,
+        run.base[0].stored(run.base[1]).updates[0].astype(np.float64),
+    )
     np.testing.assert_allclose(
         params, np.delete(sent, 2, axis=0).sum(axis=0) / 6, rtol=1e-9, atol=1e-12
     )
@@ -324,8 +326,8 @@ def test_killed_for_good_and_resumed(tmp_path):
             process.kill()
             process.wait()
     assert bits(e.run(tmp_path)) == bits(e.run())
-    left = Run(base_of(e), tmp_path, 1)
-    kept = history_of(left, left.result())
+    left = Run(e.base, tmp_path, 1)
+    kept = left.stored(left.result())
     assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(
         axis=2
     ).any(axis=1).all()

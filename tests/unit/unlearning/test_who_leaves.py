@@ -9,7 +9,6 @@ import pytest
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.seeds import stream
-from foltr.simulation.departures import base_of, groups_of, left_of, remaining_of
 
 SMALL = {
     "data": "Synthetic(queries=30)",
@@ -23,18 +22,18 @@ LEAVING = {**SMALL, "unlearning": "FedEraser()", "leaving": ((1,),)}
 
 def test_the_last_group_leaves_the_run_before_it():
     e = Experiment(**{**LEAVING, "leaving": ((1, 4), (0,))})
-    assert groups_of(e) == ((1, 4), (0,))
-    assert left_of(e).tolist() == [0, 1, 4] and remaining_of(e).tolist() == [2, 3, 5]
-    assert base_of(e) == Experiment(**{**LEAVING, "leaving": ((1, 4),)})
-    assert base_of(base_of(e)) == Experiment(**SMALL)
+    assert e.departures.groups == ((1, 4), (0,))
+    assert e.departures.left.tolist() == [0, 1, 4] and e.departures.remaining.tolist() == [2, 3, 5]
+    assert e.base == Experiment(**{**LEAVING, "leaving": ((1, 4),)})
+    assert e.base.base == Experiment(**SMALL)
 
 
 def test_the_malicious_ones_leave_together():
     bad = {"attack": "CompromisedModel()", "malicious": 2}
     for seed in (1, 2, 3):
         e = Experiment(**{**LEAVING, **bad, "leaving": "malicious", "seed": seed})
-        assert groups_of(e) == (tuple(stream(seed, "malicious").sample(6, 2).tolist()),)
-        assert base_of(e) == Experiment(**SMALL, **bad, seed=seed)
+        assert e.departures.groups == (tuple(stream(seed, "malicious").sample(6, 2).tolist()),)
+        assert e.base == Experiment(**SMALL, **bad, seed=seed)
 
 
 def test_a_config_tells_who_leaves_and_is_silent_where_nobody_does():

@@ -1,6 +1,5 @@
-"""Every file in this folder adds aggregators; `foltr.spec` finds them.
+"""Aggregators: rules that turn a round's updates into one direction; `foltr.spec` finds them.
 
-Rules that average updates weigh them as FedAvg does, by the interactions behind each: Mean,
-MultiKrum, DnC, GeometricMedian, Gated (whose fallback does as it does), and the means that NNM and
-Bucketing make. Rules that follow one client, go coordinate by coordinate, clip or score take all
-clients for equal: Krum, TrimmedMean, Median, Bulyan, CenteredClipping, FLTrust."""
+Some rules weight each update by the interactions behind it, as FedAvg does: Mean, MultiKrum, DnC,
+GeometricMedian, Gated, and the means that NNM and Bucketing form. The other rules give every
+client the same weight: Krum, TrimmedMean, Median, Bulyan, CenteredClipping, FLTrust."""

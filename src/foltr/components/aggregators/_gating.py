@@ -1,36 +1,29 @@
-"""Who stands out over many rounds: the arithmetic behind `Gated`. It is compiled; its plain
-definition stands beside it (`by_definition`), and `tests/unit/aggregators_gated` compares the
-two."""
+"""The arithmetic of `Gated`: which clients deviate from the others over many rounds.
+
+It is compiled. The plain definition is `by_definition`; `tests/unit/aggregators_gated` compares
+the two."""
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 
-from foltr.cohorts import middle, rows
+from foltr.cohorts import compiled, middle, rows
 from foltr.core import Array
 
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
-# Of the mean square of all coordinates, added to that of each: a coordinate hardly ever used
-# weighs little.
+# Share of the overall mean square that is added to that of each coordinate, so that a coordinate
+# that is almost always 0 has little influence.
 FLOOR = 0.01
 
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
 
 
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when a rule first needs it, not with the package."""
-    from foltr.kernels import gated
-
-    return gated
-
-
 def copies(updates: Array) -> Array:
-    """Rows that are sent more than once, other than 0: (n,) bool. None, where more than half of
-    the rows are one and the same: then it is the majority that agrees."""
+    """Mark the rows that equal another row and are not 0: (n,) bool.
+
+    No row is marked if more than half of the rows are equal: that is a majority that agrees."""
     sent: dict[bytes, list[int]] = {}
     for i, row in enumerate(updates):
         sent.setdefault(row.tobytes(), []).append(i)
@@ -45,14 +38,15 @@ def copies(updates: Array) -> Array:
 def look(
     updates: Array, single: Array, bounds: Bounds, sums: Array, tallies: Array, scale: Array
 ) -> Array:
-    """One round: who is to be left out, (n,) bool. `sums`, `tallies` and `scale` are brought up to
-    date.
+    """Process one round and return which clients are left out, (n,) bool.
 
-    updates (n, d), `single` (n,) bool those that are no copies; sums (n, d) and tallies (n, 4) of
-    the same clients, 0 for newcomers; scale (d + 2,) are the decayed sums of mean squares, of 1,
-    and of median energies."""
+    `updates` (n, d) are the messages; `single` (n,) bool marks those that are not copies. `sums`
+    (n, d), `tallies` (n, 4) and `scale` (d + 2,) are the memory and are updated in place. `sums`
+    and `tallies` belong to the same clients as the rows and are 0 for new ones. `scale` holds
+    decayed sums: the mean square of each coordinate, 1, and the median energy (squared length) of
+    a round."""
     left_out = np.empty(len(updates), bool)
-    compiled().look(rows(updates), single, bounds, sums, tallies, scale, left_out)
+    compiled("gated").look(rows(updates), single, bounds, sums, tallies, scale, left_out)
     return left_out
 
 
@@ -69,9 +63,7 @@ def _look(
     trusted = single & (tallies[:, SCORE] <= 1.0)
     away = y - y[trusted if trusted.any() else single].mean(axis=0)
 
-    said = energy[
-        single & (energy > 0.0)
-    ]  # who had nothing to send says nothing of how long updates are
+    said = energy[single & (energy > 0.0)]  # updates of 0 do not count in the median length
     level = float(np.median(said)) if len(said) else 0.0
     top = longest**2 * max(level, scale[d + 1] / scale[d] if scale[d] > 0.0 else level)
     long = (energy > top) & (top > 0.0)
@@ -106,7 +98,7 @@ def _scores(
 
     from_median = apart(middle((sums / weights[:, None])[single]))
     group = single & (from_median <= np.sort(from_median[single])[single.sum() // 2])
-    for _ in range(2):  # first around the nearest half, then around all who are not suspected
+    for _ in range(2):  # around the nearest half, then around all that are not suspected
         distances = apart(sums[group].sum(axis=0) / weights[group].sum())
         allowed = max(limit, uneven * np.median(distances[single]))
         group = single & (distances <= allowed)

@@ -1,4 +1,4 @@
-"""Bucketing in front of any rule (Karimireddy, He & Jaggi, ICLR 2022; arXiv:2006.09365)."""
+"""Bucketing in front of another aggregation rule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from foltr.cohorts import in_order
 from foltr.components.aggregators.median import Median
-from foltr.core import Aggregator, Array, Cohort, Memory, require
-from foltr.errors import Mistake
+from foltr.core import Aggregator, Array, Cohort, Memory
+from foltr.errors import Mistake, require
 from foltr.kinds import InFront
 from foltr.seeds import Stream
 from foltr.spec import aggregator
@@ -18,12 +18,19 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class Bucketing(InFront):
-    """`rule` on weighted means of clients that are thrown together at random.
+    """Average random groups of clients, then apply another rule to the group means.
 
-    Buckets hold `size` clients each, the last one perhaps fewer, and weigh as much as their
-    clients. Means of clients whose data differ lie closer together than the clients, so that the
-    rule no longer takes them for attackers. But m malicious clients can be in m of only ceil(n /
-    size) buckets: the `malicious` of the rule counts buckets."""
+    The n clients are shuffled and cut into ceil(n / size) buckets. A bucket's update is the
+    weighted mean of its clients' updates; its weight is the sum of theirs. Where clients hold
+    different data, bucket means lie closer together than single updates, so `rule` rejects fewer
+    honest clients. m malicious clients can spoil m buckets: `malicious` of the inner rule counts
+    buckets, not clients.
+
+    Fields
+        rule: the aggregator applied to the bucket means; it must not remember single clients
+        size: clients per bucket (>= 1; the last bucket may have fewer; 1 changes nothing)
+
+    Reference: Karimireddy, He & Jaggi, ICLR 2022 (arXiv:2006.09365)."""
 
     rule: Aggregator = Median()
     size: int = 2

@@ -1,5 +1,4 @@
-"""Bulyan: choose by Krum, then trim each coordinate (El Mhamdi, Guerraoui & Rouault, ICML 2018;
-arXiv:1802.07927)."""
+"""Bulyan: selection by Krum, then a trimmed mean of each coordinate."""
 
 from __future__ import annotations
 
@@ -14,14 +13,18 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class Bulyan(Assumes, NeedsMany, Memoryless):
-    """Choose n - 2m clients by Krum, then average each coordinate around its median.
+    """Select updates by repeated Krum, then average each coordinate around its median.
 
-    Clients are chosen one by one: each time the one with the lowest Krum score among the r that
-    are left, the sum of its squared distances to the r - m - 2 nearest. For the last few that
-    leaves nobody: then the nearest one counts. Of equal scores the lower client id is chosen.
-    Then, of each coordinate, the mean of the n - 4m chosen values nearest to their median, of
-    equally near ones the lower. `malicious` = m is how many attackers are assumed. Weights do not
-    matter."""
+    With m assumed attackers, n - 2m updates are selected, one at a time. Each time it is the one
+    with the lowest Krum score among the r updates left: the sum of its squared distances to the r
+    - m - 2 nearest others (to the nearest one, where r - m - 2 < 1). Ties go to the lower client
+    id. Then each coordinate is the mean of the n - 4m selected values nearest to their median; of
+    two equally near values the lower one is used. Client weights are ignored.
+
+    Fields
+        malicious: assumed number of malicious clients, m (0 <= 4m <= n - 3)
+
+    Reference: El Mhamdi, Guerraoui & Rouault, ICML 2018 (arXiv:1802.07927)."""
 
     malicious: int = 1
 

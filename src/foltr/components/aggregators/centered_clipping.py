@@ -1,4 +1,4 @@
-"""Centred clipping (Karimireddy, He & Jaggi, ICML 2021; arXiv:2012.10333)."""
+"""Centred clipping around the direction of the last round."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import in_order
-from foltr.core import Array, Cohort, Memory, require
+from foltr.core import Array, Cohort, Memory
+from foltr.errors import require
 from foltr.kinds import Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator
@@ -16,15 +17,23 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class CenteredClipping(Remembering):
-    """Go on from the last round's direction, towards each client by no more than `radius`.
+    """Average the updates after clipping their distance from the last round's direction.
 
-    v <- v + sum_i (u_i - v) min(1, radius / |u_i - v|) / n, `iterations` times, from the last
-    round's v. In one round m of n clients move it by `iterations` x m / n x `radius` at most,
-    whatever they send. Choose `radius` about as large as the distance of honest updates from the
-    direction: 0.1 to 0.3 for PDGD(lr=0.1, sessions=5) on MQ2008. (The paper's proof is for clients
-    that send a momentum of their updates, which keeps that small.) Clients that agree on something
-    farther away get there only after some rounds: agreement is not kept. Weights do not matter.
-    """
+        v <- v + sum_i (u_i - v) min(1, radius / |u_i - v|) / n
+
+    is repeated `iterations` times, starting from the last round's v (0 in the first round). m
+    malicious clients of n move v by at most iterations x m / n x radius in a round, whatever they
+    send. An update with a number that is not finite has no effect. Client weights are ignored. n
+    equal updates need not give that update: v reaches it only after several rounds if it is far
+    away. The proof in the paper assumes clients that send a momentum of their updates.
+
+    Fields
+        radius: L2 distance at which a deviation is clipped (> 0). Choose it near the usual
+            distance of an honest update from the direction: 0.1 to 0.3 for PDGD(lr=0.1,
+            sessions=5) on MQ2008
+        iterations: clipping steps per round (>= 1)
+
+    Reference: Karimireddy, He & Jaggi, ICML 2021 (arXiv:2012.10333)."""
 
     radius: float = 0.2
     iterations: int = 1
@@ -44,7 +53,7 @@ class CenteredClipping(Remembering):
             away = updates - v
             lengths = np.sqrt(np.einsum("nd,nd->n", away, away))
             finite = np.isfinite(lengths)
-            if not finite.all():  # who sends no numbers moves nothing
+            if not finite.all():  # an update with NaN or infinity has no effect
                 away, lengths = (
                     np.where(finite[:, None], away, 0.0),
                     np.where(finite, lengths, 0.0),

@@ -1,4 +1,4 @@
-"""Divide and conquer (Shejwalkar & Houmansadr, NDSS 2021)."""
+"""Divide and Conquer: outlier removal along the principal direction of the updates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import outlier_scores, ranked, weighted_mean
-from foltr.core import Array, Cohort, Memory, Withheld, require
+from foltr.core import Array, Cohort, Memory, Withheld
+from foltr.errors import require
 from foltr.kinds import Assumes, NeedsMany, Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator
@@ -17,14 +18,21 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class DnC(Assumes, NeedsMany, Remembering):
-    """The weighted mean of the clients that stand out least along the direction in which updates
-    vary most.
+    """Drop the updates that deviate most along the principal direction, and average the others.
 
-    Each of `iterations` times: draw at most `coordinates` of the parameters, take there the top
-    right singular vector v of the updates minus their mean c, and drop the ceil(`strictness` x m)
-    clients with the largest <u_i - c, v>^2. Who is never dropped is averaged. `malicious` = m is
-    how many attackers are assumed. v is found by conjugate gradients from a random start. An
-    update that is no number is dropped beforehand."""
+    Each iteration draws some coordinates, computes the top right singular vector v of the updates
+    minus their mean c on these coordinates, and marks the ceil(strictness x m) clients with the
+    largest (v . (u_i - c))^2. The result is the weighted mean of the clients that no iteration
+    marked. v is found by conjugate gradients from a random start. Updates with numbers that are
+    not finite are dropped beforehand.
+
+    Fields
+        malicious: assumed number of malicious clients, m (>= 0; the paper assumes 2m < n)
+        strictness: clients dropped per iteration, as a multiple of m (> 0; `c` in the paper)
+        coordinates: most coordinates used per iteration, drawn at random (>= 1; `b` in the paper)
+        iterations: independent draws of coordinates (>= 1; iterations x ceil(strictness x m) < n)
+
+    Reference: Shejwalkar & Houmansadr, NDSS 2021."""
 
     malicious: int = 1
     strictness: float = 1.0

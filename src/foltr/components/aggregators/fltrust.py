@@ -1,5 +1,4 @@
-"""FLTrust: believe clients as far as they agree with the server's own (Cao et al., NDSS 2021;
-arXiv:2012.13995)."""
+"""FLTrust: clients weighted by their agreement with the server's own update."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.cohorts import in_order
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
@@ -16,13 +16,19 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class FLTrust(Memoryless):
-    """Believe clients as far as their updates point where the server's own does.
+    """Weight each update by its cosine similarity to an update that the server computes itself.
 
-    sum_i t_i (|g| / |u_i|) u_i / sum_i t_i with t_i = max(0, cos(u_i, g)), where g is the update
-    of a client that the server runs itself, on `queries` queries of its own. Every update is made
-    as long as g, and counts by its angle to it: more than a right angle is nothing. When nobody
-    agrees with g, the direction is 0. n equal updates give their direction with g's length, so
-    agreement is not kept. Weights do not matter."""
+        sum_i t_i (|g| / |u_i|) u_i / sum_i t_i     with t_i = max(0, cos(u_i, g))
+
+    g is the update of a client that the server runs on queries of its own. Every update is
+    rescaled to the length of g. Updates at more than a right angle to g have weight 0. If all
+    weights are 0, the direction is 0. n equal updates give a direction with the length of g, not
+    the update itself. Client weights are ignored.
+
+    Fields
+        queries: queries that the server's own client holds, drawn at random (>= 1)
+
+    Reference: Cao, Fang, Liu & Gong, NDSS 2021 (arXiv:2012.13995)."""
 
     queries: int = 20
 
@@ -32,7 +38,7 @@ class FLTrust(Memoryless):
         require(self.queries >= 1, f"queries must be >= 1, got {self.queries}")
 
     @property
-    def trusted(self) -> int:
+    def trusted_queries(self) -> int:
         return self.queries
 
     def combine(self, cohort: Cohort) -> Array:

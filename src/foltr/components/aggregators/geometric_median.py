@@ -1,12 +1,12 @@
-"""The geometric median, RFA (Pillutla, Kakade & Harchaoui, IEEE Trans. Signal Processing 2022;
-arXiv:1912.13445)."""
+"""The geometric median (robust federated averaging)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from foltr.cohorts import in_order, weiszfeld
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
 
@@ -14,14 +14,22 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class GeometricMedian(Memoryless):
-    """The point of the least weighted distance to all updates.
+    """Return the geometric median: the point with the least weighted distance to all updates.
 
-    argmin_z sum_i n_i |u_i - z|, with the weights n_i of the clients, as in that paper. Smoothed
-    Weiszfeld: z <- sum_i b_i u_i / sum_i b_i with b_i = n_i / max(`smoothing`, |u_i - z|), from
-    the weighted median of each coordinate, `iterations` times or until a step is no longer than
-    `smoothing` / 1000 (steps away from an update that is not the median begin small). The paper
-    starts at the mean, which an attacker can put anywhere. Less than half of the weight cannot
-    move it without bound."""
+        argmin_z sum_i w_i |u_i - z|
+
+    with the client weights w_i. It is computed by smoothed Weiszfeld steps z <- sum_i b_i u_i /
+    sum_i b_i with b_i = w_i / max(smoothing, |u_i - z|). The start is the weighted median of each
+    coordinate; the paper starts at the mean, which a single attacker can move anywhere. Clients
+    with less than half of the total weight cannot move the result without bound.
+
+    Fields
+        iterations: most Weiszfeld steps per round (>= 1); they end earlier when a step is no
+            longer than smoothing / 1000
+        smoothing: least distance used in b_i, in units of the updates (> 0)
+
+    Reference: RFA; Pillutla, Kakade & Harchaoui, IEEE Trans. Signal Processing 2022
+    (arXiv:1912.13445)."""
 
     iterations: int = 100
     smoothing: float = 1e-6

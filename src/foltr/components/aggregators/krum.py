@@ -1,5 +1,4 @@
-"""Krum: follow the one update that lies closest to its neighbours (Blanchard et al., NeurIPS
-2017)."""
+"""Krum: selection of the update with the nearest neighbours."""
 
 from __future__ import annotations
 
@@ -13,18 +12,10 @@ from foltr.kinds import Assumes, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
-@aggregator
-@dataclass(frozen=True)
-class Krum(Assumes, NeedsMany, Memoryless):
-    """Follow the one client whose update lies closest to its neighbours.
+class KrumBounds(Assumes, NeedsMany):
+    """How many clients Krum and Multi-Krum need to compute, and for their proof."""
 
-    argmin_i s(i) with s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i,
-    where `malicious` = m is how many attackers are assumed. Distances are Euclidean as in the
-    thesis (5.3.1); the original paper sums their squares: `squared`. Equal scores go to the lower
-    client id. An update that is no number is infinitely far. Weights do not matter."""
-
-    malicious: int = 1
-    squared: bool = False
+    published_name = "Krum"
 
     @property
     def fewest(self) -> tuple[int, str]:
@@ -32,8 +23,30 @@ class Krum(Assumes, NeedsMany, Memoryless):
 
     def notes(self, n: int) -> tuple[str, ...]:
         m = self.malicious
-        proof = f"Krum's proof needs n > 2m + 2 = {2 * m + 2}: here n = {n}, m = {m}"
-        return (proof,) if n <= 2 * m + 2 else ()
+        needs = f"{self.published_name}'s proof needs n > 2m + 2 = {2 * m + 2}"
+        return (f"{needs}: here n = {n}, m = {m}",) if n <= 2 * m + 2 else ()
+
+
+@aggregator
+@dataclass(frozen=True)
+class Krum(KrumBounds, Memoryless):
+    """Return the single update with the smallest distances to its nearest neighbours.
+
+        argmin_i s(i),   s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i
+
+    Ties go to the lower client id. An update with a number that is not finite is infinitely far
+    from all others. Client weights are ignored. The proof needs n > 2m + 2; fewer clients give a
+    note.
+
+    Fields
+        malicious: assumed number of malicious clients, m (0 <= m < n - 2)
+        squared: sum squared distances as in the original paper; False as in Wang (PhD thesis 2024,
+            5.3.1)
+
+    Reference: Blanchard, El Mhamdi, Guerraoui & Stainer, NeurIPS 2017."""
+
+    malicious: int = 1
+    squared: bool = False
 
     def combine(self, cohort: Cohort) -> Array:
         cohort = self.arrived(cohort)

@@ -1,4 +1,4 @@
-"""Weighted mean, i.e. FedAvg (McMahan et al., AISTATS 2017; arXiv:1602.05629)."""
+"""The weighted mean of FedAvg."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class Mean(Memoryless):
-    """sum_i n_i u_i / sum_i n_i: the updates u_i, each weighted by the n_i interactions behind it.
+    """Return the mean of the updates, weighted by the interactions behind each (FedAvg).
 
-    Summed in float64 by a plain loop: the same bits whatever the number of threads (a matrix
-    product promises none)."""
+        sum_i w_i u_i / sum_i w_i
+
+    Sums are float64 in a fixed order, so the result has the same bits for any number of threads.
+
+    Reference: McMahan, Moore, Ramage, Hampson & Agüera y Arcas, AISTATS 2017
+    (arXiv:1602.05629)."""
 
     looks_at = "mean"
+    is_mean = True
 
     def combine(self, cohort: Cohort) -> Array:
         return weighted_mean(cohort.updates, cohort.weights)

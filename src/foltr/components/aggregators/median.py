@@ -1,4 +1,4 @@
-"""Coordinate-wise median (Yin et al., ICML 2018; arXiv:1803.01498)."""
+"""The coordinate-wise median."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class Median(Memoryless):
-    """Of each coordinate the median, for an even number of clients the mean of the two in the
-    middle.
+    """Return the median of each coordinate (for an even n the mean of the middle two values).
 
     It needs no assumed number of attackers: fewer than half of the clients cannot move a
-    coordinate out of the range of the others. Weights do not matter."""
+    coordinate out of the range of the honest values. Client weights are ignored.
+
+    Reference: Yin, Chen, Ramchandran & Bartlett, ICML 2018 (arXiv:1803.01498)."""
 
     def combine(self, cohort: Cohort) -> Array:
         return middle(cohort.updates)

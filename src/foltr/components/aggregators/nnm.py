@@ -1,5 +1,4 @@
-"""Nearest-neighbour mixing in front of any rule (Allouah et al., AISTATS 2023;
-arXiv:2302.01772)."""
+"""Nearest-neighbour mixing in front of another aggregation rule."""
 
 from __future__ import annotations
 
@@ -16,12 +15,19 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class NNM(Assumes, NeedsMany, InFront):
-    """`rule` on updates that are first mixed with their nearest neighbours.
+    """Replace each update by the mean of its nearest neighbours, then apply another rule.
 
-    Each update is replaced by the weighted mean of the n - m nearest to it, itself among them;
-    `malicious` = m is how many attackers are assumed. Honest clients whose data differ come closer
-    together, so that the rule no longer takes them for attackers. Of updates equally far the lower
-    client id counts. Clients keep their weights."""
+    Update i becomes the weighted mean of the n - m updates nearest to it, itself included. Ties go
+    to the lower client id. Clients keep their weights. Where honest clients hold different data,
+    mixing brings their updates closer together, so `rule` rejects fewer of them. The proof needs n
+    > 2m; fewer clients give a note.
+
+    Fields
+        rule: the aggregator applied to the mixed updates; it must not remember single clients
+        malicious: assumed number of malicious clients, m (0 <= m < n)
+
+    Reference: Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan, AISTATS 2023
+    (arXiv:2302.01772)."""
 
     rule: Aggregator = TrimmedMean()
     malicious: int = 1

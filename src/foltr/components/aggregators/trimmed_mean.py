@@ -1,4 +1,4 @@
-"""Coordinate-wise trimmed mean (Yin et al., ICML 2018; arXiv:1803.01498)."""
+"""The coordinate-wise trimmed mean."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from foltr.spec import aggregator
 @aggregator
 @dataclass(frozen=True)
 class TrimmedMean(Assumes, NeedsMany, Memoryless):
-    """Of each coordinate the mean without the m largest and the m smallest values, m =
-    `malicious`.
+    """Return the mean of each coordinate without its largest and smallest values.
 
-    sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m), where u_(i)j is the i-th smallest of coordinate j.
-    Weights do not matter: values of different clients meet in every coordinate."""
+        sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m),   u_(i)j = i-th smallest value of coordinate j
+
+    Client weights are ignored.
+
+    Fields
+        malicious: values dropped at each end, the assumed number of malicious clients m (0 <= 2m <
+            n)
+
+    Reference: Yin, Chen, Ramchandran & Bartlett, ICML 2018 (arXiv:1803.01498)."""
 
     malicious: int = 1
 

@@ -1,1 +1,1 @@
-"""Every file in this folder adds attacks; `foltr.spec` finds them."""
+"""Attacks: what malicious clients click or send; `foltr.spec` finds them."""

@@ -1,5 +1,5 @@
-"""What Min-Max and Min-Sum share: a step from the mean of known updates, as long as it goes
-unnoticed."""
+"""The base of `MinMax` and `MinSum`: a step from the mean of known updates, within a distance
+limit."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.components.attacks._crafting import alike, away, known, mean
-from foltr.core import Array, Cohort
+from foltr.core import Array, Ask, Cohort
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 
 
 @dataclass(frozen=True)
 class AlongADirection(ChangesMessages):
-    """Every malicious client sends mu + gamma p: write `reach`."""
+    """Every malicious client sends mu + gamma p. Subclasses write `reach`, which computes
+    gamma."""
 
     direction: Literal["std", "unit", "sign"] = "std"
     knowledge: Literal["own", "all"] = "all"
 
     @abstractmethod
     def reach(self, known: Array, mu: Array, p: Array) -> float:
-        """gamma, from the known updates (k, d), their mean mu and the direction p (d,)."""
+        """gamma, from the known updates (k, d), their mean mu (d,) and the direction p (d,)."""
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         alone, name = self.knowledge == "own" and m == 1, type(self).__name__
@@ -32,7 +33,7 @@ class AlongADirection(ChangesMessages):
             else ()
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         updates = known(cohort, malicious, self.knowledge)
         mu = mean(updates)
         p = away(updates, mu, self.direction)

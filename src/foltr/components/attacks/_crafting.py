@@ -1,54 +1,48 @@
-"""What attacks share: who knows which updates, and the search for a message that Krum picks. That
-search is compiled; its plain definition stands beside it (`by_definition`), and
-`tests/unit/attacks` compares them."""
+"""Functions that attacks share: which updates are known, and the search for a message that Krum
+selects.
+
+The search is compiled. Its plain definition is `by_definition`; `tests/unit/attacks` compares the
+two."""
 
 from __future__ import annotations
 
-from functools import cache
 from math import sqrt
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 
 from foltr import cohorts
-from foltr.cohorts import lengths
+from foltr.cohorts import compiled, lengths
 from foltr.core import Array, Cohort
 
-LEAST = 1e-5  # the smallest lambda that is tried (Fang et al.)
-
-
-@cache
-def compiled() -> ModuleType:
-    """The kernels: numba is loaded when an attack first needs it, not with the package."""
-    from foltr.kernels import attacks
-
-    return attacks
+LEAST = 1e-5  # the smallest lambda tried (Fang et al.)
 
 
 def others(cohort: Cohort, malicious: Array) -> Array:
-    """The updates of honest clients (n - m, d); in a round without any, those of the malicious."""
+    """The updates of the honest clients (n - m, d), or of the malicious ones if there are no
+    others."""
     return cohort.updates[malicious if malicious.all() else ~malicious]
 
 
 def known(cohort: Cohort, malicious: Array, knowledge: Literal["own", "all"]) -> Array:
-    """The updates that attackers know: what they would send themselves, or what honest clients
-    send."""
+    """The updates that the attackers know: their own before the attack, or those of honest
+    clients."""
     return cohort.updates[malicious] if knowledge == "own" else others(cohort, malicious)
 
 
 def mean(updates: Array) -> Array:
-    """Of all rows alike, in float64: (d,)."""
+    """The unweighted mean of the rows in float64: (d,)."""
     return updates.sum(axis=0, dtype=np.float64) / len(updates)
 
 
 def spread(updates: Array, centre: Array) -> Array:
-    """The standard deviation of each coordinate, as of a whole population: (d,)."""
+    """The standard deviation of each coordinate, dividing by the number of rows: (d,)."""
     return np.sqrt(np.square(updates - centre).sum(axis=0) / len(updates))
 
 
 def length(signs: Array) -> float:
-    """|s|, the root of how many s_j are not 0; 1 for s = 0, so that one can divide by it."""
+    """The L2 norm of a vector of signs: the root of how many are not 0, or 1 if all are 0."""
     return sqrt(int(np.count_nonzero(signs)) or 1)
 
 
@@ -63,8 +57,8 @@ Direction = Literal["std", "unit", "sign"]
 
 
 def away(updates: Array, centre: Array, direction: Direction) -> Array:
-    """Where to push (Shejwalkar & Houmansadr, NDSS 2021): against the spread, the mean or its
-    signs."""
+    """The direction p of an attack: -std, -sign(mean) or -mean / |mean| (Shejwalkar & Houmansadr,
+    NDSS 2021)."""
     if direction == "std":
         return -spread(updates, centre)
     if direction == "sign":
@@ -82,16 +76,19 @@ def picked(
     squared: bool,
     start: float | None,
 ) -> tuple[float, int]:
-    """The first lambda = start, start / 2, ... >= 1e-5 at which c copies of the message lambda x
-    signs, beside the `updates` (b, d), are among the `kept` best Krum scores (c > kept: fill
-    them), and c, the first of fewest .. most for which there is one. Copies win no ties. Without
-    any, the first lambda below 1e-5, and 0.
+    """Search the scale lambda and the number of copies c of the message lambda x signs that Krum
+    selects.
 
-    A score is the sum of the `nearest` <= b smallest distances to others, or of their squares.
-    `start=None` is the bound beyond which Krum (kept = 1) picks none of `fewest` copies, (r +
-    max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r is the smallest score among `updates`
-    alone, or with squares (nearest + 1 - fewest) r^2."""
-    found: tuple[float, int] = compiled().picked(
+    c runs over fewest .. most; for each c, lambda is start, start / 2, ... down to 1e-5. The
+    result is the first (lambda, c) for which the c copies beside `updates` (b, d) are among the
+    `kept` lowest Krum scores (for c > kept: fill all of them). Copies lose ties. If there is none,
+    the result is the first lambda below 1e-5, and c = 0.
+
+    A score is the sum of the `nearest` <= b smallest distances to others, or of their squares
+    (`squared`). `start=None` is the bound beyond which Krum (kept = 1) selects none of `fewest`
+    copies: (r + max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r, or with squares (nearest +
+    1 - fewest) r^2, is the smallest score among `updates` alone."""
+    found: tuple[float, int] = compiled("attacks").picked(
         cohorts.rows(updates),
         signs,
         fewest,
@@ -135,7 +132,7 @@ def _picked(
 def against_krum(
     cohort: Cohort, malicious: Array, knowledge: str, multi: bool, squared: bool, start: float
 ) -> tuple[Array, float]:
-    """s and lambda of `FangKrum`, or of `FangMultiKrum`."""
+    """The signs s and the scale lambda of `FangKrum`, or of `FangMultiKrum` (`multi`)."""
     own = cohort.updates[malicious]
     n, m = len(cohort), len(own)
     if knowledge == "all" and n > 2 * m + 1:

@@ -1,4 +1,4 @@
-"""What the attacks of Fang et al. on Krum and on Multi-Krum share."""
+"""The base of the attacks of Fang et al. on Krum and on Multi-Krum."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.components.attacks._crafting import against_krum, alike
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 
 
 @dataclass(frozen=True)
 class AgainstKrum(ChangesMessages):
-    """Every malicious client sends the model theta + lambda s: write `multi` and `unsure`."""
+    """Every malicious client sends the model theta + lambda s. A subclass writes `multi` and
+    `unsure`."""
 
     knowledge: Literal["own", "all"] = "own"
     squared: bool = False
@@ -26,11 +28,12 @@ class AgainstKrum(ChangesMessages):
     @property
     @abstractmethod
     def multi(self) -> bool:
-        """Whether it is Multi-Krum that is to pick all crafted models, not Krum one of them."""
+        """True: Multi-Krum must select all crafted models. False: Krum must select one of them."""
 
     @abstractmethod
     def unsure(self, n: int, m: int) -> str | None:
-        """What is to be said of attackers who know only their own updates."""
+        """Why own knowledge is too little to search lambda, or None: the note given with
+        `fits`."""
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         require(
@@ -42,7 +45,7 @@ class AgainstKrum(ChangesMessages):
             () if note is None else (f"{type(self).__name__} {note}: it sends the start as it is",)
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         signs, scale = against_krum(
             cohort, malicious, self.knowledge, self.multi, self.squared, self.start
         )

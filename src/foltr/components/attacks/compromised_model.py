@@ -1,5 +1,4 @@
-"""A compromised local model (Wang, Liu & Zuccon, ECIR 2024), made to show whether a client is
-unlearned."""
+"""A compromised local model, used to make the effect of unlearning visible."""
 
 from __future__ import annotations
 
@@ -7,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -16,10 +16,18 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class CompromisedModel(ChangesMessages):
-    """A malicious client sends -z times its local model: the update -z u - (z + 1) theta.
+    """Send the negated local model, enlarged: a visible attack, to test unlearning.
 
-    theta is the server's model and u the honest update, so that theta + (-z u - (z + 1) theta) =
-    -z (theta + u). It does not hide, and needs no knowledge of other clients."""
+        update = -z u - (z + 1) theta,   so that theta + update = -z (theta + u)
+
+    theta is the server's model and u the honest update. The attack needs no knowledge of other
+    clients and does not hide: its effect must be visible, so that one can see whether it is
+    unlearned.
+
+    Fields
+        z: factor of the negated model (> 0; 2 in the paper)
+
+    Reference: Wang, Liu & Zuccon, ECIR 2024."""
 
     z: float = 2.0
 
@@ -28,8 +36,8 @@ class CompromisedModel(ChangesMessages):
     def __post_init__(self) -> None:
         require(self.z > 0.0, f"z must be > 0, got {self.z}")
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         sent = -self.z * cohort.updates[malicious].astype(np.float64) - (
             self.z + 1.0
-        ) * params.astype(np.float64)
+        ) * ask.params.astype(np.float64)
         return sent.astype(np.float32)

@@ -1,12 +1,11 @@
-"""Data poisoning of click feedback (Wang & Zuccon, ICTIR 2023; thesis 5.2.2), after label flipping
-(Tolpegin et al., ESORICS 2020; arXiv:2007.08432)."""
+"""Data poisoning: malicious clients click on documents that are not relevant."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from foltr.core import Array, ClickModel, Cohort
+from foltr.core import Array, Ask, ClickModel, Cohort
 from foltr.seeds import Stream
 from foltr.spec import attack, click_models
 
@@ -14,12 +13,18 @@ from foltr.spec import attack, click_models
 @attack
 @dataclass(frozen=True)
 class DataPoisoning:
-    """Users of malicious clients click on what is not relevant; what their devices learn from it
-    is sent as it is.
+    """Let malicious clients click on documents that are not relevant, and send what they learn.
 
-    `clicks='poison'` is `Cascade(kind='poison')`: P(click | grade) of the perfect user with the
-    grades in reverse, and no stops. Any other click model can be given. Knows neither other
-    clients nor the rule."""
+    The users of malicious clients follow another click model. Their updates are computed honestly
+    from these clicks and sent unchanged. The attack needs no knowledge of other clients or of the
+    aggregation rule.
+
+    Fields
+        clicks: click model of malicious users. 'poison' is Cascade(kind='poison'): P(click |
+            grade) of the perfect user with the grades reversed, without stops
+
+    Reference: Wang & Zuccon, ICTIR 2023, after label flipping (Tolpegin et al., ESORICS 2020;
+    arXiv:2007.08432)."""
 
     clicks: Literal["poison"] | ClickModel = "poison"
 
@@ -35,5 +40,5 @@ class DataPoisoning:
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         return ()
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         return cohort.updates[malicious]

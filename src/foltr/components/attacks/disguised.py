@@ -1,4 +1,4 @@
-"""A disguise for attacks whose malicious clients would all send the same."""
+"""A disguise for attacks whose malicious clients all send the same message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from foltr.components.attacks._crafting import mean
 from foltr.components.attacks.little_is_enough import LittleIsEnough
-from foltr.core import Array, ClickModel, Cohort, require
+from foltr.core import Array, Ask, ClickModel, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -18,14 +19,21 @@ from foltr.world.protocols import Attack
 @attack
 @dataclass(frozen=True)
 class Disguised(ChangesMessages):
-    """Malicious client i sends a_i + share (u_i - mean of the u_j), so that no two messages are
-    equal.
+    """Make the equal messages of another attack differ, as those of honest clients do.
 
-    a_i is what `attack` makes it send, u_i what it would send honestly, and the mean is over the
-    malicious clients. Together they pull as far as without the disguise; with share = 1 each
-    message scatters as an honest one does. Most published attacks send equal copies, which is
-    easily seen: a rule that looks for copies is to be tried with this. A single client has nothing
-    to hide behind."""
+        client i sends a_i + share (u_i - mean_j u_j)
+
+    a_i is the message of `attack`, u_i the honest update of client i, and the mean is over the
+    malicious clients. The deviations add up to 0, so the sum of the messages is that of `attack`.
+    With share = 1 the messages scatter as honest updates do. Most published attacks send equal
+    messages, which are easy to detect; a defence that detects copies should be tested with this
+    attack. A single malicious client has no deviation: its message is unchanged.
+
+    Fields
+        attack: the attack whose messages are disguised (one that changes messages)
+        share: multiple of the deviation that is added (> 0)
+
+    Reference: a method of this project."""
 
     attack: Attack = LittleIsEnough()
     share: float = 1.0
@@ -49,7 +57,7 @@ class Disguised(ChangesMessages):
         )
         return (*self.attack.fits(n, m), *(alone if m == 1 else ()))
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious].astype(np.float64)
-        crafted = self.attack.craft(cohort, malicious, params, rng)
+        crafted = self.attack.craft(cohort, malicious, ask, rng)
         return (crafted + self.share * (own - mean(own))).astype(np.float32)

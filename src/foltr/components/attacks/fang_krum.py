@@ -1,5 +1,4 @@
-"""Local model poisoning against Krum (Fang, Cao, Jia & Gong, USENIX Security 2020;
-arXiv:1911.11815; thesis 5.2.3)."""
+"""Local model poisoning against Krum."""
 
 from __future__ import annotations
 
@@ -12,31 +11,39 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class FangKrum(AgainstKrum):
-    """Every malicious client sends the model theta + lambda s, s = -sign(mu - theta): backwards,
-    as far as Krum goes.
+    """Send a model against the learning direction, as far out as Krum still selects it.
 
-    theta is the server's model, mu the mean of the clients' models before the attack, sign(0) = 0.
-    lambda is halved from a start until Krum (which assumes as many attackers as there are, and is
-    `squared` alike) picks a crafted model whoever wins ties, or until it is below 1e-5 and sent
-    all the same.
+        theta + lambda s,   s = -sign(mu - theta),   sign(0) = 0
 
-    `knowledge='all'`: mu of all n models, and Krum on n - m honest models and m crafted ones. The
-    start is the bound r / |s| + max |theta_i - theta| / |s| over honest i, where (n - 2m - 1) r is
-    the smallest sum of distances from an honest model to its n - m - 2 nearest honest ones; with
-    squares (n - 2m - 1) r^2. Beyond it none is picked. (The paper writes sqrt(d), which is |s|
-    where no s_j is 0. Where some are it is no bound: a column that nobody changes would shorten
-    the attack.)
+    theta is the server's model and mu the mean of the clients' models before the attack. All
+    malicious clients send the same. lambda starts large and is halved until Krum, with the true
+    number of attackers m, selects a crafted model even if it loses ties. If lambda falls below
+    1e-5, it is sent, although Krum does not select it.
 
-    `knowledge='own'`: mu of the m own models, and Krum on these and 1, 2, ... crafted copies,
-    until there are enough for some lambda. Of m + c models, c of them crafted, it sums m - 2
-    distances (at least one), so that m - 1 copies (at least two) always are. The start is the
-    lambda at which theta + lambda s is `start` times as far from theta as own models are on
-    average. (The paper leaves it open. Published code starts at 1: for rankers with lr = 0.1 so
-    far out that Krum picks none of 3 crafted models of 10.) Up to m = 3 the sums have one term,
-    which tells nothing: the start itself is sent.
+    knowledge='all': mu is the mean of all n models, and Krum is simulated on n - m honest and m
+    crafted models. The start is the bound (r + max_i |theta_i - theta|) / |s| over honest i,
+    beyond which no crafted model is selected: (n - 2m - 1) r is the smallest sum of distances from
+    an honest model to its n - m - 2 nearest honest ones (with `squared`, (n - 2m - 1) r^2 of
+    squared distances). The paper writes sqrt(d) for |s|. The two differ where some s_j are 0; then
+    sqrt(d) is no bound, because coordinates that nobody changes would shorten the attack.
 
-    In a round with n <= 2m + 1 copies are their own neighbours, and any lambda is picked: own
-    knowledge is then used."""
+    knowledge='own': mu is the mean of the m own models. Krum is simulated on these and on c = 1,
+    2, ... crafted copies, with sums of max(1, m - 2) distances; max(1, m - 2) + 1 copies are
+    always enough. The start is the lambda at which theta + lambda s is `start` times as far from
+    theta as own models are on average. (The paper leaves the start open. Published code uses
+    lambda = 1: for rankers with lr = 0.1 so far out that Krum selects none of 3 crafted models of
+    10.) For m <= 3 the sums have one term, which gives no information: the start itself is sent.
+    The same search is used in rounds with n <= 2m + 1, where the crafted copies would be their own
+    nearest neighbours.
+
+    Fields
+        knowledge: 'own' (updates of malicious clients before the attack) or 'all' (those of all
+            clients)
+        squared: whether the attacked Krum sums squared distances
+        start: first distance from theta in own knowledge, in mean lengths of own updates (> 0)
+
+    Reference: Fang, Cao, Jia & Gong, USENIX Security 2020 (arXiv:1911.11815); in federated
+    ranking: Wang & Zuccon, ICTIR 2023."""
 
     multi = False
 

@@ -1,5 +1,4 @@
-"""Local model poisoning against Multi-Krum (Fang, Cao, Jia & Gong, USENIX Security 2020; thesis
-5.2.3)."""
+"""Local model poisoning against Multi-Krum."""
 
 from __future__ import annotations
 
@@ -12,13 +11,22 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class FangMultiKrum(AgainstKrum):
-    """`FangKrum`, but lambda is halved until all crafted models are among those that Multi-Krum
-    averages.
+    """Send a model against the learning direction, as far out as Multi-Krum still averages it.
 
-    Multi-Krum is taken to average the n - m models with the best scores. With `knowledge='own'`
-    these are m of m + c models, of which c are crafted, and all of them must be crafted where c >
-    m. Everything else is as in `FangKrum`, the start of lambda too: with `knowledge='all'` that is
-    the bound for Krum."""
+    As `FangKrum`, theta + lambda s with s = -sign(mu - theta), but lambda is halved until all
+    crafted models are among the n - m models that Multi-Krum averages. With knowledge='own' it
+    simulates a selection of m among the m own models and c crafted copies; where c > m, all
+    selected ones must be crafted. The start of lambda is that of `FangKrum`; with knowledge='all'
+    it is the bound for Krum.
+
+    Fields
+        knowledge: 'own' (updates of malicious clients before the attack) or 'all' (those of all
+            clients)
+        squared: whether the attacked Multi-Krum sums squared distances
+        start: first distance from theta in own knowledge, in mean lengths of own updates (> 0)
+
+    Reference: Fang, Cao, Jia & Gong, USENIX Security 2020 (arXiv:1911.11815); in federated
+    ranking: Wang & Zuccon, ICTIR 2023."""
 
     multi = True
 

@@ -1,5 +1,4 @@
-"""Local model poisoning against trimmed mean and median (Fang, Cao, Jia & Gong, USENIX Security
-2020; arXiv:1911.11815; thesis 5.2.3)."""
+"""Local model poisoning against trimmed mean and median."""
 
 from __future__ import annotations
 
@@ -9,30 +8,40 @@ from typing import Literal
 import numpy as np
 
 from foltr.components.attacks._crafting import mean, others, spread
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
 
-SPREADS = 3.0, 4.0  # how many standard deviations from the mean
+SPREADS = 3.0, 4.0  # standard deviations from the mean, nearest and farthest
 
 
 @attack
 @dataclass(frozen=True)
 class FangTrimmed(ChangesMessages):
-    """Every malicious client sends a model that lies just outside of the honest ones in each
-    coordinate, on the side against which learning goes: s = -sign(mu - theta), with theta the
-    server's model and mu the mean one before the attack. What is trimmed instead are honest values
-    of that side.
+    """Send models just outside the range of the honest ones, against the learning direction.
 
-    `knowledge='all'`: mu of all n clients; coordinate j of the sent model is drawn uniformly, with
-    max and min over the honest models (not their updates), from
-        [max, b max] if s_j = +1 and max > 0,      [max, max / b] if s_j = +1 and max <= 0,
-        [min / b, min] if s_j = -1 and min > 0,    [b min, min] if s_j = -1 and min <= 0.
-    `knowledge='own'`: from mu_j + [3, 4] sigma_j if s_j = +1, and mu_j - [3, 4] sigma_j if s_j =
-    -1, with mu and sigma (as of a population) of the m own models before the attack. A single one
-    has sigma = 0 and is sent as it is. Where s_j = 0 the model is theta_j. Each malicious client
-    draws for itself."""
+    The side is s = -sign(mu - theta), with theta the server's model and mu the mean model before
+    the attack. The rule then trims honest values of that side. Each malicious client draws
+    coordinate j of its model uniformly.
+
+    knowledge='all' (mu over all n clients; max and min over the honest models, not their updates):
+        s_j = +1:   [max, b max] if max > 0,   else [max, max / b]
+        s_j = -1:   [min / b, min] if min > 0,   else [b min, min]
+    knowledge='own' (mu and the standard deviation sigma of the m own models before the attack):
+        s_j = +1:   mu_j + [3, 4] sigma_j
+        s_j = -1:   mu_j - [3, 4] sigma_j
+    Where s_j = 0, the model is theta_j. A single client with own knowledge has sigma = 0 and sends
+    its honest model.
+
+    Fields
+        knowledge: 'own' (updates of malicious clients before the attack) or 'all' (those of all
+            clients)
+        b: largest factor by which the extreme honest value is exceeded, for knowledge='all' (> 1)
+
+    Reference: Fang, Cao, Jia & Gong, USENIX Security 2020 (arXiv:1911.11815); in federated
+    ranking: Wang & Zuccon, ICTIR 2023."""
 
     knowledge: Literal["own", "all"] = "own"
     b: float = 2.0
@@ -48,8 +57,8 @@ class FangTrimmed(ChangesMessages):
         )
         return (void,) if alone else ()
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
-        own, theta = cohort.updates[malicious], params.astype(np.float64)
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
+        own, theta = cohort.updates[malicious], ask.params.astype(np.float64)
         mu = mean(own if self.knowledge == "own" else cohort.updates)
         near, far = (
             self._of_own(own, mu)
@@ -63,7 +72,8 @@ class FangTrimmed(ChangesMessages):
         return sent.astype(np.float32)
 
     def _of_own(self, own: Array, mu: Array) -> tuple[Array, Array]:
-        """Both ends of what each coordinate of the update is drawn from."""
+        """The interval that each coordinate of the update is drawn from, own knowledge: two ends
+        (d,)."""
         outwards = -np.sign(mu) * spread(own, mu)
         return mu + SPREADS[0] * outwards, mu + SPREADS[1] * outwards
 
@@ -73,6 +83,6 @@ class FangTrimmed(ChangesMessages):
         honest = others(cohort, malicious)
         edge = theta + np.where(
             mu < 0.0, honest.max(axis=0), honest.min(axis=0)
-        )  # the outermost honest model
-        enlarge = (mu < 0.0) == (edge > 0.0)  # up from a positive edge, down from a negative one
+        )  # the outermost honest value of each coordinate
+        enlarge = (mu < 0.0) == (edge > 0.0)  # whether b x edge lies outside of the edge
         return edge - theta, edge * np.where(enlarge, self.b, 1.0 / self.b) - theta

@@ -1,4 +1,4 @@
-"""Inner product manipulation (Xie, Koyejo & Gupta, UAI 2019; arXiv:1903.03936)."""
+"""Inner product manipulation: the negated mean of honest updates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.components.attacks._crafting import alike, known, mean
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -15,13 +16,19 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class InnerProduct(ChangesMessages):
-    """Every malicious client sends -scale x the mean of honest updates, so that a rule's direction
-    may point backwards.
+    """Send a negative multiple of the mean honest update, to turn the aggregate around.
 
-    mean = sum over honest i of u_i / (n - m), or of the m updates that the malicious would send
-    honestly with `knowledge='own'`. A plain mean turns round if scale > (n - m) / m;
-    distance-based rules are fooled by small scales, at which the message is nearer to most honest
-    updates than these are to each other."""
+        -scale x mean of the known updates
+
+    A plain mean turns around if scale > (n - m) / m. Distance-based rules are deceived by small
+    scales, at which the message is closer to most honest updates than these are to each other.
+
+    Fields
+        scale: factor of the negated mean (> 0)
+        knowledge: 'all' (mean of the n - m honest updates) or 'own' (of the m own ones before the
+            attack)
+
+    Reference: Xie, Koyejo & Gupta, UAI 2019 (arXiv:1903.03936)."""
 
     scale: float = 0.5
     knowledge: Literal["own", "all"] = "all"
@@ -29,7 +36,7 @@ class InnerProduct(ChangesMessages):
     def __post_init__(self) -> None:
         require(self.scale > 0.0, f"scale must be > 0, got {self.scale}")
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         return alike(
             -self.scale * mean(known(cohort, malicious, self.knowledge)), int(malicious.sum())
         )

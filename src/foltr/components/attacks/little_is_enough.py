@@ -1,4 +1,4 @@
-"""A Little Is Enough (Baruch, Baruch & Goldberg, NeurIPS 2019; arXiv:1902.06156; thesis 5.2.3)."""
+"""A Little Is Enough: a small shift, hidden in the spread of honest updates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from statistics import NormalDist
 from typing import Literal
 
 from foltr.components.attacks._crafting import alike, mean, spread
-from foltr.core import Array, Cohort, require
+from foltr.core import Array, Ask, Cohort
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
@@ -17,16 +18,26 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class LittleIsEnough(ChangesMessages):
-    """Every malicious client sends mu - z sigma: wrong in each coordinate, but inside the crowd.
+    """Send the mean update shifted by z standard deviations in each coordinate.
 
-    mu and sigma (as of a population) are those of the m updates that malicious clients would
-    honestly send, or of all n with `knowledge='all'`. `z=None` takes the largest z at which enough
-    honest clients are expected farther out to give the malicious a majority: with s = floor(n / 2
-    + 1) - m of them, z = Phi^-1((n - m - s) / (n - m)), or with `variant='all'` Phi^-1((n - s) /
-    n). For n = 10 that is -.14, 0, .18, .43 (0, .25, .52, .84) with m = 1, 2, 3, 4.
+        mu - z sigma
 
-    A single update has sigma = 0: alone and with its own knowledge, a client sends its honest
-    update. So do all in a round in which no z hides them."""
+    mu and sigma (dividing by the number of updates) are taken over the known updates. By default z
+    is the largest shift at which enough honest clients are expected to lie farther out, so that
+    the malicious clients have a majority with them: with s = floor(n / 2 + 1) - m supporters,
+        z = Phi^-1((n - m - s) / (n - m))     or, with variant='all', Phi^-1((n - s) / n).
+    For n = 10 and m = 1, 2, 3, 4 that is -.14, 0, .18, .43 (or 0, .25, .52, .84). A single client
+    with own knowledge has sigma = 0 and sends its honest update, as do all malicious clients in a
+    round in which no z exists.
+
+    Fields
+        z: shift in standard deviations, or None for the value above
+        knowledge: 'own' (updates of malicious clients before the attack) or 'all' (those of all n
+            clients)
+        variant: 'honest' counts quantiles over the n - m honest clients, 'all' over all n
+
+    Reference: Baruch, Baruch & Goldberg, NeurIPS 2019 (arXiv:1902.06156); in federated ranking:
+    Wang & Zuccon, ICTIR 2023."""
 
     z: float | None = None
     knowledge: Literal["own", "all"] = "own"
@@ -35,7 +46,8 @@ class LittleIsEnough(ChangesMessages):
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         z = self.coefficient(n, m)
         hidden = (
-            f"no z hides {m} malicious clients of {n}: at most {n // 2} of at least 3, or give z"
+            f"LittleIsEnough has no z for {m} malicious clients of {n}: take at most {n // 2}"
+            " malicious of at least 3, or give z"
         )
         require(z is not None, hidden)
         if self.knowledge == "own" and m == 1:
@@ -58,7 +70,7 @@ class LittleIsEnough(ChangesMessages):
             else ()
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         z = self.coefficient(len(cohort), len(own))
         if z is None:
@@ -73,7 +85,7 @@ class LittleIsEnough(ChangesMessages):
 
 @cache
 def _hiding(n: int, m: int, variant: str) -> float | None:
-    """z of the paper, where there is one."""
-    s = n // 2 + 1 - m  # honest clients that are to be farther out
+    """The paper's z for m malicious of n clients, or None where there is none."""
+    s = n // 2 + 1 - m  # honest clients needed for a majority
     quantile = ((n - m - s) / (n - m) if m < n else 1.0) if variant == "honest" else (n - s) / n
     return NormalDist().inv_cdf(quantile) if 0.0 < quantile < 1.0 else None

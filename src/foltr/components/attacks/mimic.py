@@ -1,4 +1,4 @@
-"""Mimic (Karimireddy, He & Jaggi, ICLR 2022, section 3.2; arXiv:2006.09365)."""
+"""Mimic: malicious clients copy one honest client."""
 
 from __future__ import annotations
 
@@ -9,32 +9,36 @@ import numpy as np
 
 from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, mean
-from foltr.core import Array, Cohort
+from foltr.core import Array, Ask, Cohort
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
 
-STEPS = 20  # of the power iteration: it only has to tell clients apart
+STEPS = 20  # of the power iteration; enough to order the clients
 
 
 @attack
 @dataclass(frozen=True)
 class Mimic(ChangesMessages):
-    """All malicious clients send what one honest client sends: nothing stands out, and that client
-    counts m + 1 times.
+    """Send copies of one honest client's update, so that this client counts several times.
 
-    `target='fixed'` copies the honest client with the lowest number that takes part, in every
-    round the same one if all take part: what it holds is learned, what others hold is not. It
-    hurts where clients hold different data. `target='outermost'` copies the honest client i with
-    the largest |v.(u_i - mean)| in this round, v being the first principal direction of honest
-    updates (by power iteration from the longest u_i - mean). The paper takes v over the rounds of
-    a warm-up and keeps its choice; an attack here has no memory."""
+    It does harm where clients hold different data: the rule over-represents the copied client, and
+    no message is an outlier. With target='outermost' the copied client i has the largest |v . (u_i
+    - mean)|, where v is the first principal direction of the honest updates of this round (power
+    iteration from the longest u_i - mean). The paper computes v over the rounds of a warm-up and
+    then keeps its choice; an attack here has no memory.
+
+    Fields
+        target: 'fixed' copies the honest participant with the lowest client id, 'outermost' as
+            above
+
+    Reference: Karimireddy, He & Jaggi, ICLR 2022, section 3.2 (arXiv:2006.09365)."""
 
     target: Literal["fixed", "outermost"] = "fixed"
 
     overhears = True
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         if len(own) == len(cohort):
             return own

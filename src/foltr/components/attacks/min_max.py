@@ -1,4 +1,4 @@
-"""Min-Max (Shejwalkar & Houmansadr, NDSS 2021)."""
+"""Min-Max: a shift limited by the largest distance between known updates."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from foltr.spec import attack
 @attack
 @dataclass(frozen=True)
 class MinMax(AlongADirection):
-    """Every malicious client sends mu + gamma p, at most as far from each known update as two of
-    these are apart.
+    """Shift the mean update, within the largest distance between two known updates.
 
-    gamma = max { g : max_i |mu + g p - u_i| <= max_ij |u_i - u_j| =: R } over the updates u_i of
-    honest clients, or of the malicious ones before the attack (`knowledge='own'`); mu is their
-    mean, and p is -(standard deviation) of each coordinate (`direction='std'`), -mu / |mu|
-    ('unit') or -sign(mu) ('sign'). The paper searches by bisection; with a_i = mu - u_i the answer
-    is min_i (sqrt((p.a_i)^2 + |p|^2 (R^2 - |a_i|^2)) - p.a_i) / |p|^2. Knows no rule. A single
-    known update leaves no room: it is sent as it is."""
+    Every malicious client sends mu + gamma p with
+        gamma = max { g : max_i |mu + g p - u_i| <= max_ij |u_i - u_j| = R }
+
+    over the known updates u_i with mean mu. The paper searches by bisection; the exact answer is
+    min_i (sqrt((p.a_i)^2 + |p|^2 (R^2 - |a_i|^2)) - p.a_i) / |p|^2 with a_i = mu - u_i. It needs
+    no knowledge of the aggregation rule. If only one update is known, it is sent unchanged.
+
+    Fields
+        direction: p is -standard deviation of each coordinate ('std'), -mu / |mu| ('unit') or
+            -sign(mu) ('sign')
+        knowledge: 'all' (the n - m honest updates) or 'own' (the m own ones before the attack)
+
+    Reference: Shejwalkar & Houmansadr, NDSS 2021."""
 
     def reach(self, known: Array, mu: Array, p: Array) -> float:
         apart, square = mu - known, np.square(p).sum()

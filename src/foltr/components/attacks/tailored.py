@@ -1,5 +1,4 @@
-"""The attack tailored to a known rule (Shejwalkar & Houmansadr, NDSS 2021: AGR-tailored, of the
-DYN-OPT family)."""
+"""An attack tailored to a known aggregation rule."""
 
 from __future__ import annotations
 
@@ -11,34 +10,43 @@ import numpy as np
 
 from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, away, known, mean, spread
-from foltr.core import Aggregator, Array, Cohort, Withheld, require
+from foltr.core import Aggregator, Array, Ask, Cohort, Withheld
+from foltr.errors import require
 from foltr.kinds import ChangesMessages
 from foltr.seeds import Stream
 from foltr.spec import attack
 
 HALVINGS, REFINEMENTS = 9, 4
-STAND_INS, RULE = 0, 1  # addresses below the round's
+STAND_INS, RULE = 0, 1  # parts of the round's random stream
 
 
 @attack
 @dataclass(frozen=True)
 class Tailored(ChangesMessages):
-    """Every malicious client sends mu + gamma p, with the gamma that moves the known `rule`
-    farthest along p.
+    """Shift the mean update by the amount that moves a known aggregation rule farthest.
 
-    It maximises <rule(m copies of mu + gamma p, and the n - m honest updates) - mu, p>, with mu
-    the mean of these updates and p as in `MinMax`, but as long as the longest u_i - mu (as mu, if
-    they agree). gamma is one of reach, reach / 2, ..., reach / 2^9; then the best one is enlarged
-    by four bisections towards its double, because a rule follows until it notices.
+    Every malicious client sends mu + gamma p with
+        gamma = argmax_g <rule(m copies of mu + g p, and the n - m honest updates) - mu, p>
 
-    The paper takes the largest gamma with which a rule is deceived, and says for each rule what
-    that is: Krum must select a crafted update. Here one measure serves all rules. Not |rule - mu|:
-    with that, an honest update that Krum selects far from mu would count as success.
+    mu is the mean of the known updates. p has the direction given below and the length of the
+    longest u_i - mu (of mu, if all u_i are equal). The candidates are reach, reach / 2, ..., reach
+    / 2^9; the best one is then enlarged by four bisections towards its double.
 
-    The rule is called as in its first round: `rule.init(d)` is its memory, and the mean of the
-    known updates stands for the server's trusted one. With `knowledge='own'` mu is the mean of the
-    m own updates before the attack, and honest updates that are not known are replaced by normal
-    draws with the mean and the spread of these."""
+    The paper maximises gamma under a condition that depends on the rule; for Krum, that a crafted
+    update is selected. Here one measure serves all rules. It is not |rule - mu|: that would count
+    an honest update far from mu, selected by Krum, as a success. The rule is called as in its
+    first round, with memory `rule.init(d)` and with mu as the server's trusted update.
+
+    Fields
+        rule: the aggregator that is attacked
+        direction: p is -standard deviation of each coordinate ('std'), -mu ('unit') or -sign(mu)
+            ('sign')
+        knowledge: 'all' (the honest updates), or 'own': mu is the mean of the m own updates before
+            the attack, and the unknown honest updates are replaced by normal draws with their mean
+            and standard deviation
+        reach: largest gamma tried, in lengths of p (> 0)
+
+    Reference: Shejwalkar & Houmansadr, NDSS 2021 (AGR-tailored, of the DYN-OPT family)."""
 
     rule: Aggregator
     direction: Literal["std", "unit", "sign"] = "std"
@@ -49,7 +57,9 @@ class Tailored(ChangesMessages):
         require(self.reach > 0.0, f"reach must be > 0, got {self.reach}")
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
-        self.rule.fits(n)  # refuses; what it remarks on is said of the defence, if it is the same
+        self.rule.fits(
+            n
+        )  # raises if the rule cannot work with n clients; its notes are not repeated
         if self.knowledge == "all" or m > 1:
             return ()
         void = (
@@ -61,7 +71,7 @@ class Tailored(ChangesMessages):
             else "Tailored takes all clients for equal to the one that it knows",
         )
 
-    def craft(self, cohort: Cohort, malicious: Array, params: Array, rng: Stream) -> Array:
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]
         updates = known(cohort, malicious, self.knowledge)
         mu = mean(updates)
@@ -89,14 +99,14 @@ class Tailored(ChangesMessages):
 
 
 def _long(p: Array, known: Array, mu: Array) -> Array:
-    """p, as long as the farthest known update is away from their mean."""
+    """p, rescaled to the distance of the farthest known update from their mean."""
     apart, length = float(lengths(known - mu).max()), float(np.sqrt(np.square(p).sum()))
     return p * ((apart or float(np.sqrt(np.square(mu).sum()))) / length) if length > 0.0 else p
 
 
 def _farthest(moved: Callable[[float], float], reach: float) -> float:
     tried = [(moved(reach / 2**k), reach / 2**k) for k in range(HALVINGS + 1)]
-    most, gamma = max(tried)  # of equals the largest
+    most, gamma = max(tried)  # of equal displacements, the largest gamma
     end = min(2.0 * gamma, reach)
     for _ in range(REFINEMENTS):
         middle = 0.5 * (gamma + end)

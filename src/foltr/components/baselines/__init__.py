@@ -1,2 +1,1 @@
-"""Every file in this folder adds baselines: rankers trained on labels, as levels; `foltr.spec`
-finds them."""
+"""Baselines: rankers trained on labels, for comparison; `foltr.spec` finds them."""

@@ -1,5 +1,4 @@
-"""LambdaMART (Wu, Burges, Svore & Gao, Information Retrieval 13, 2010), by LightGBM (Ke et al.,
-NeurIPS 2017)."""
+"""LambdaMART by LightGBM."""
 
 from __future__ import annotations
 
@@ -11,25 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, require
-from foltr.errors import Mistake
+from foltr.core import Array
+from foltr.errors import Mistake, require
 from foltr.metrics import gains
 from foltr.spec import baseline
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Ranked
 
-MOST_DOCUMENTS = 10_000  # of a query, for LightGBM
+MOST_DOCUMENTS = 10_000  # per query, a limit of LightGBM
 
 
 @baseline
 @dataclass(frozen=True)
 class LambdaMART:
-    """Boosted regression trees on the gradients of nDCG@10 with gain 2^r - 1.
+    """Train boosted regression trees on the gradients of nDCG@10 (gain 2^r - 1), with LightGBM.
 
-    At most `trees` trees of at most `leaves` leaves, with at least `documents` documents in each
-    leaf. Where there are validation queries, the number of trees is the one with the best nDCG@10
-    there, and no more are grown once `patience` of them brought nothing better; otherwise all are
-    used."""
+    If there are validation queries, the number of trees is the one with the best nDCG@10 on them;
+    otherwise all `trees` are used.
+
+    Fields
+        trees: most trees grown (1 .. 10^6)
+        leaves: most leaves per tree (2 .. 131072)
+        learning_rate: shrinkage of each tree (0 < learning_rate <= 1)
+        documents: fewest documents per leaf (>= 1)
+        patience: growing stops after this many trees without a better validation nDCG@10 (>= 1)
+
+    Reference: Wu, Burges, Svore & Gao, Information Retrieval 13, 2010; LightGBM: Ke et al.,
+    NeurIPS 2017."""
 
     trees: int = 500
     leaves: int = 31
@@ -82,8 +89,8 @@ class LambdaMART:
 
 
 def load_trees(model: bytes) -> Callable[[Array], Array]:
-    """Scores by a model that `LambdaMART` fitted (LightGBM's own text): documents (m, f) -> (m,)
-    float64."""
+    """The scoring function (documents (m, f) -> scores (m,) float64) of a model that `LambdaMART`
+    saved in LightGBM's text format."""
     lightgbm = _library()
     try:
         trees = lightgbm.Booster(model_str=model.decode())
@@ -93,7 +100,7 @@ def load_trees(model: bytes) -> Callable[[Array], Array]:
 
 
 def _lists(data: Dataset, train: Any = None) -> Any:
-    """A data set as LightGBM wants it: for training, or for validation beside `train`."""
+    """A LightGBM data set: for training, or for validation if `train` is given."""
     name, sizes, labels = (
         "training" if train is None else "validation",
         np.diff(data.offsets),
@@ -117,7 +124,7 @@ def _lists(data: Dataset, train: Any = None) -> Any:
 def _library() -> ModuleType:
     try:
         import lightgbm
-    except (ImportError, OSError) as error:  # the latter where the system lacks OpenMP
+    except (ImportError, OSError) as error:  # OSError where the system lacks OpenMP
         raise Mistake(
             f"LambdaMART needs LightGBM: pip install 'foltr[baselines]' ({error})"
         ) from None

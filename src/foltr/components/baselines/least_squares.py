@@ -1,4 +1,4 @@
-"""Linear regression on labels: "MSE" of Kharitonov (WSDM 2019, section 5)."""
+"""Linear regression on labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import require
+from foltr.errors import require
 from foltr.spec import baseline
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Ranked
@@ -15,11 +15,14 @@ from foltr.world.protocols import Ranked
 @baseline
 @dataclass(frozen=True)
 class LeastSquares:
-    """The linear ranker whose scores are closest to the labels: min over w, b of sum_d (w . x_d +
-    b - label_d)^2.
+    """Train a linear ranker by least squares on the labels.
 
-    Over all documents of all queries alike, without regularisation; of several best w the
-    shortest. The intercept b is fitted and then left out: it does not change a ranking."""
+        min over w, b of sum_d (w . x_d + b - label_d)^2
+
+    over all documents of all queries, without regularisation. If several w are optimal, the
+    shortest is used. The intercept b is dropped: it does not change a ranking.
+
+    Reference: "MSE" in Kharitonov, WSDM 2019, section 5."""
 
     def fit(self, data: Dataset, validation: Dataset | None, seed: int) -> Ranked:
         labels = data.labels[0].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Ranking SVM (Joachims, KDD 2002), with the objective of SVMrank (Joachims, KDD 2006)."""
+"""Ranking SVM, solved by an interior-point method."""
 
 from __future__ import annotations
 
@@ -7,26 +7,32 @@ from itertools import pairwise
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.spec import baseline
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Ranked
 
-STEPS = 200  # about 20 are needed
-GAP = 1e-8  # between the objective and a lower bound of it, as a part of the objective
+STEPS = 200  # most interior-point steps; about 20 are needed
+GAP = 1e-8  # largest relative difference between the objective and its lower bound
 
 
 @baseline
 @dataclass(frozen=True)
 class RankingSVM:
-    """The linear ranker with the widest margin between documents of one query that have different
-    labels.
+    """Train a linear ranker with a pairwise hinge loss on the labels.
 
-    min over w of 1/2 w . w + C / n sum_{i over j} max(0, 1 - w . (x_i - x_j)), over all pairs of
-    documents of a query with label_i > label_j; n is the number of all queries, also of those
-    without such a pair. That is what `svm_rank_learn -c C` minimises (its default loss, the total
-    number of swapped pairs), and SVMlight in ranking mode with C / n. Large queries weigh more, by
-    their pairs."""
+        min over w of 1/2 |w|^2 + C / n sum_{(i, j)} max(0, 1 - w . (x_i - x_j))
+
+    over all pairs of documents of one query with label_i > label_j. n counts all queries, also
+    those without a pair. Queries with more pairs have more influence. `svm_rank_learn -c C`
+    minimises the same (its default loss, the number of swapped pairs), and so does SVMlight in
+    ranking mode with C / n.
+
+    Fields
+        C: weight of the loss against the margin (0 < C <= 10^9)
+
+    Reference: Joachims, KDD 2002; the objective is that of SVMrank: Joachims, KDD 2006."""
 
     C: float = 1000.0
 
@@ -50,15 +56,15 @@ class RankingSVM:
 
 
 def within_queries(data: Dataset) -> Array:
-    """Documents as seen from the first one of their query: the same differences, in smaller
-    numbers."""  # (N, f)
+    """The features minus those of the first document of the query, (N, f): equal differences,
+    smaller numbers."""  # (N, f)
     docs = data.features.astype(np.float64)
     return docs - docs[np.repeat(data.offsets[:-1], np.diff(data.offsets))]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two documents of a query each: a matrix P with a row per pair, +1 at `better` and -1 at
+    """Pairs of documents of one query, as a matrix P: each row has +1 at `better` and -1 at
     `worse`."""
 
     better: Array  # (n,) int64, ascending
@@ -76,16 +82,16 @@ class Pairs:
         return cls(np.concatenate(better), np.concatenate(worse), data.documents)
 
     def differences(self, scores: Array) -> Array:
-        """P s"""  # (N,) -> (n,)
+        """P s: the score difference of each pair."""  # (N,) -> (n,)
         return scores[self.better] - scores[self.worse]
 
     def collected(self, weights: Array) -> Array:
-        """P' v"""  # (n,) -> (N,)
+        """P' v: the sum of pair weights at each document."""  # (n,) -> (N,)
         n = self.documents
         return np.bincount(self.better, weights, n) - np.bincount(self.worse, weights, n)
 
     def moments(self, docs: Array, weights: Array) -> Array:
-        """X' P' diag(v) P X: a graph's Laplacian between its documents."""
+        """X' P' diag(v) P X, where P' diag(v) P is the Laplacian of the graph of pairs."""
         # (N, f), (n,) -> (f, f)
         from scipy.sparse import csr_array
 
@@ -97,12 +103,12 @@ class Pairs:
 
 
 def widest_margin(docs: Array, pairs: Pairs, c: float) -> tuple[Array, float]:
-    """w and how far it may be from the optimum of min 1/2 w . w + c sum max(0, 1 - P X w), as a
-    part of its value.
+    """Minimise 1/2 |w|^2 + c sum max(0, 1 - P X w); returns w (f,) and a bound of its relative
+    error.
 
     The optimum has multipliers 0 <= a <= c of the pairs with w = X' P' a, and P X w - 1 = z - xi
-    with z, xi >= 0, a z = 0 and (c - a) xi = 0. Any such a bounds the objective from below by sum
-    a - 1/2 |X' P' a|^2."""  # (N, f) -> (f,)
+    with z, xi >= 0, a z = 0 and (c - a) xi = 0. Every a in [0, c] bounds the minimum from below by
+    sum a - 1/2 |X' P' a|^2."""  # (N, f) -> (f,)
     n, w = len(pairs.better), np.zeros(docs.shape[1])
     a, left, z, xi = np.full(n, c / 2), np.full(n, c / 2), np.ones(n), np.full(n, 2.0)
     for step in range(STEPS + 1):
@@ -112,7 +118,7 @@ def widest_margin(docs: Array, pairs: Pairs, c: float) -> tuple[Array, float]:
         if gap <= GAP or step == STEPS:
             break
         try:
-            with np.errstate(all="ignore"):  # what is no longer finite ends it
+            with np.errstate(all="ignore"):  # NaN and infinity end the loop
                 w, a, left, z, xi = _closer(docs, pairs, (w, a, left, z, xi), margins, pulled)
         except np.linalg.LinAlgError:
             break
@@ -122,22 +128,23 @@ def widest_margin(docs: Array, pairs: Pairs, c: float) -> tuple[Array, float]:
 def _closer(
     docs: Array, pairs: Pairs, here: tuple[Array, ...], margins: Array, pulled: Array
 ) -> tuple[Array, ...]:
-    """One step of a primal-dual interior-point method: Mehrotra's predictor and corrector, for
-    low-dimensional SVMs as in Ferris & Munson (SIAM J. Optim. 2002). Coordinate descent, as in
-    liblinear, crawls with large C or raw features. `left` is c - a, but never 0 by rounding."""
+    """One primal-dual interior-point step: Mehrotra's predictor and corrector, for SVMs of few
+    features as in Ferris & Munson (SIAM J. Optim. 2002). Coordinate descent, as in liblinear,
+    converges slowly with large C or raw features. `left` is c - a, stored apart so that it never
+    rounds to 0."""
     w, a, left, z, xi = here
     off, weights = margins - 1.0 + xi - z, 1.0 / (xi / left + z / a)  # (n,) each
     inverse = _inverted(np.eye(len(w)) + pairs.moments(docs, weights))
 
     def newton(to_z: Array, to_xi: Array) -> tuple[Array, ...]:
-        """Steps of w, a, z and xi that, to first order, add `to_z` to a z and `to_xi` to (c - a)
-        xi."""
+        """Steps of w, a, z and xi that change a z by `to_z` and (c - a) xi by `to_xi`, to first
+        order."""
         right = to_z / a - to_xi / left - off
         dw = inverse @ (docs.T @ pairs.collected(weights * right) + pulled - w)
         da = weights * (right - pairs.differences(docs @ dw))
         return dw, da, (to_z - z * da) / a, (to_xi + xi * da) / left
 
-    _, da, dz, dxi = newton(-a * z, -left * xi)  # straight to the optimum: how far could one go?
+    _, da, dz, dxi = newton(-a * z, -left * xi)  # predictor: the full Newton step
     t = _farthest((a, da), (left, -da), (z, dz), (xi, dxi))
     now = (a * z + left * xi).sum()
     then = ((a + t * da) * (z + t * dz) + (left - t * da) * (xi + t * dxi)).sum()
@@ -148,8 +155,8 @@ def _closer(
 
 
 def _inverted(matrix: Array) -> Array:
-    """Of features whose scales may differ by many orders of magnitude, and of which some may be
-    others' copies."""
+    """The inverse of a symmetric matrix whose scales may differ widely and whose rows may be
+    dependent."""
     scale = 1.0 / np.sqrt(np.maximum(1.0, np.diag(matrix)))
     return (
         scale[:, None]
@@ -159,6 +166,5 @@ def _inverted(matrix: Array) -> Array:
 
 
 def _farthest(*moves: tuple[Array, Array]) -> float:
-    """The longest part of a step, at most all of it, after which each of the positive numbers is
-    not negative."""
+    """The largest step length, at most 1, that leaves all of the positive numbers non-negative."""
     return float(min(1.0, *(1.0 / max(1e-300, np.max(-step / value)) for value, step in moves)))

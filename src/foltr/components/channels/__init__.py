@@ -1,2 +1,1 @@
-"""Every file in this folder adds channels: how updates reach the server; `foltr.spec` finds
-them."""
+"""Channels: how updates reach the server, if not each in the clear; `foltr.spec` finds them."""

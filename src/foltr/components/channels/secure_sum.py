@@ -1,14 +1,4 @@
-"""Secure aggregation (Bonawitz et al., CCS 2017; Bell et al., CCS 2020): the server gets the sum,
-never an update.
-
-Against whom: a server that follows the protocol but looks at everything, together with fewer than
-`fewest` clients (a fifth of them beyond 128 clients): an update stays hidden among those of the
-other honest clients in the sum. With `consistency` and node keys that all know, also a server that
-lies about who dropped out. Where the protocol is run, a server that sends different models to
-different clients gets no sum over them: the terms name the model. Not hidden: who took part, and
-what the sum itself tells, which is for noise to hide. Not prevented: a server that invents clients
-where node keys are not known, sends everybody one crafted model, or chooses the documents that a
-client ranks. The whole of it is in `foltr/secure_sum/__init__.py`."""
+"""Secure aggregation as a channel; the protocol is in `foltr/secure_sum`."""
 
 from __future__ import annotations
 
@@ -18,7 +8,8 @@ from math import ceil
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Withheld, require
+from foltr.core import Array, Ask, Cohort, Withheld
+from foltr.errors import require
 from foltr.secure_sum.fixed_point import mean, weighted, weighted_sum
 from foltr.secure_sum.graph import COLLUDING, COMPLETE, Graph, degree_and_quorum
 from foltr.secure_sum.terms import LEAST, Terms
@@ -29,17 +20,35 @@ from foltr.spec import channel
 @channel
 @dataclass(frozen=True)
 class SecureSum:
-    """The server gets the sum of a round's messages, and no message.
+    """Give the server the weighted mean of a round's updates, but no single update.
 
-    sum_i w_i u_i / sum_i w_i, where the server learns both sums and no summand. Weights w_i and
-    w_i u_i are rounded to steps of 2^-`fraction_bits` and added modulo 2^64.
+        sum_i w_i u_i / sum_i w_i
 
-    Fewer than `threshold` (a part, more than half) of the clients asked: nothing is revealed.
-    Beyond 128 clients that holds for every client's neighbourhood as well (`secure_sum/graph.py`).
-    `masks=True` runs the whole protocol, as devices would that accept this threshold (by
-    themselves they refuse less than two thirds); otherwise the same words are added without the
-    masks that cancel: the same bits. `consistency` lets survivors sign the list of survivors, on
-    the complete graph."""
+    The server learns both sums and no summand. Weights w_i and products w_i u_i are rounded to
+    multiples of 2^-fraction_bits and added modulo 2^64. The sum is released only if enough of the
+    clients asked have answered: `threshold` of all of them and, beyond 128 clients, enough in
+    every client's neighbourhood (`secure_sum/graph.py`).
+
+    Adversary: a server that follows the protocol and keeps all that it sees, together with fewer
+    than the threshold of the clients (beyond 128 clients, unless `consistency`: with a fifth of
+    them), cannot separate the update of an honest client from the sum. With `consistency` and node
+    keys that all clients know, this also holds for a server that lies about who dropped out,
+    together with less than a share 2 threshold - 1 of the clients. Where the protocol runs, a
+    server that sends different models to different clients gets no sum over them. Not hidden: who
+    took part, and what the sum itself reveals, which noise must limit. Not prevented: a server
+    that invents clients where node keys are unknown, that sends one crafted model to all, or that
+    chooses the documents a client ranks. `foltr/secure_sum/__init__.py` has the details.
+
+    Fields
+        threshold: share of the clients asked that must answer (1/2 < threshold <= 1; devices by
+            themselves refuse less than 2/3)
+        fraction_bits: bits after the binary point (0 .. 52)
+        masks: True runs the whole protocol; False adds the same integers without masks, which
+            cancel anyway: the result has the same bits
+        consistency: survivors sign the list of survivors; every client is then a neighbour of
+            every other
+
+    Reference: Bonawitz et al., CCS 2017; sparse graph: Bell et al., CCS 2020."""
 
     threshold: float = LEAST
     fraction_bits: int = 32
@@ -87,7 +96,8 @@ class SecureSum:
         )
         return max(asked // 2 + 1, ceil(self.threshold * asked - 1e-9))
 
-    def carry(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
+    def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        asked = ask.n
         fewest = self.fewest(asked)
         if len(cohort) < fewest:
             raise Withheld(f"{len(cohort)} of {asked} clients arrived: {fewest} are needed")
@@ -103,15 +113,14 @@ class SecureSum:
         require(
             len(cohort) <= asked, f"{len(cohort)} clients answered, but only {asked} were asked"
         )
-        total = (self._masked if self.masks else self._plain)(cohort, asked, rng)
+        total = (self._masked if self.masks else self._plain)(cohort, ask, rng)
         update, weight = mean(total, self.fraction_bits)
         return Cohort(np.array([-1]), update[None], np.array([weight]))
 
-    def _plain(self, cohort: Cohort, asked: int, rng: Stream) -> Array:
+    def _plain(self, cohort: Cohort, ask: Ask, rng: Stream) -> Array:
+        asked = ask.n
         degree, quorum = degree_and_quorum(asked, self.fewest(asked), self.consistency)
-        if (
-            len(cohort) < asked and degree < asked - 1
-        ):  # on the complete graph the threshold says it all
+        if len(cohort) < asked and degree < asked - 1:  # else the threshold is all that matters
             seed, seats = _seated(cohort, asked, rng)
             alive, graph = np.zeros(asked, bool), Graph(asked, degree, quorum, seed)
             alive[seats] = True
@@ -122,13 +131,12 @@ class SecureSum:
                 )
         return weighted_sum(cohort.updates, cohort.weights, self.fraction_bits, asked)
 
-    def _masked(self, cohort: Cohort, asked: int, rng: Stream) -> Array:
-        """The protocol itself: those who did not arrive dropped out after sharing their keys. All
-        were sent `cohort.params`; a cohort carried by hand may know of none, and is then bound to
-        an empty model."""
+    def _masked(self, cohort: Cohort, ask: Ask, rng: Stream) -> Array:
+        """The protocol itself: those who did not arrive dropped out after sharing their keys. The
+        terms name the model that all were sent."""
         from foltr.secure_sum.in_process import secure_sum
 
-        model = np.empty(0, np.float32) if cohort.params is None else cohort.params
+        asked, model = ask.n, ask.params
         seed, seats = _seated(cohort, asked, rng)
         terms = Terms.of(
             asked, 1 + cohort.updates.shape[1], self.fewest(asked), model, seed=seed,
@@ -143,6 +151,6 @@ class SecureSum:
 
 
 def _seated(cohort: Cohort, asked: int, rng: Stream) -> tuple[int, Array]:
-    """A seed for the ring, and which of the clients asked those are who arrived (of the others
-    nothing is known)."""
+    """A seed for the ring, and numbers for the clients that arrived, drawn among all that were
+    asked."""
     return int(rng.words(1)[0]), rng.sample(asked, len(cohort))

@@ -1,1 +1,1 @@
-"""Every file in this folder adds learners; `foltr.spec` finds them."""
+"""Learners: how a client computes an update or a reward from clicks; `foltr.spec` finds them."""

@@ -1,31 +1,29 @@
-"""Learners around another one whose clients keep some numbers of their own, added to the last of
-the parameters."""
+"""The base of learners whose clients keep numbers of their own beside the shared parameters."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
 
 import numpy as np
 
-from foltr.core import Array, Learner, Ranker, Tell, User, require
-from foltr.errors import Mistake
+from foltr.core import Array, Learner, Optimizer, Ranker, SendReward, User
+from foltr.errors import require
+from foltr.kinds import SendsUpdates
 from foltr.seeds import Stream
 
 NOTHING = np.empty(0, np.float32)
 
 
-class Residual(ABC):
-    """Client c keeps r_c (p,), which belongs to the last p parameters, and begins with 0.
+class Residual(SendsUpdates, ABC):
+    """Client c keeps a residual r_c (p,), which is added to the last p parameters and starts at 0.
 
-    In a round it starts from the server's parameters with r_c added to the last p, learns an
-    update u from there, sends u with its last p numbers times `send`, and goes on with `keep` x
-    (r_c + the last p of u). The inner learner knows nothing of this: the parameters that it is
-    given are where the client starts, and FedProx (`mu`) pulls back to there, the client's own
-    part included."""
+    In a round the client starts from the server's parameters with r_c added, and `learner`
+    computes an update u from there. The client sends u with its last p numbers multiplied by
+    `send`, and keeps keep x (r_c + the last p numbers of u). The inner learner does not know of
+    the residual: it gets the client's starting point as its parameters, and FedProx (`mu`) pulls
+    back to that point."""
 
     learner: Learner
-    rewards = 0
 
     @property
     @abstractmethod
@@ -37,23 +35,18 @@ class Residual(ABC):
 
     @abstractmethod
     def kept(self, ranker: Ranker, d: int) -> int:
-        """How many of d parameters have a part of the client's own; refuses rankers where that
-        cannot be."""
+        """How many of the d parameters have a residual; raises for rankers that allow none."""
 
     def check(self) -> None:
         name, inner = type(self).__name__, type(self.learner).__name__
         rewards = (
             f"{name} needs a learner that sends updates, and {inner} sends rewards: use PDGD()"
         )
-        require(self.learner.rewards == 0, rewards)
+        require(self.learner.reward_levels == 0, rewards)
 
     @property
     def sessions(self) -> int:
         return self.learner.sessions
-
-    @property
-    def k(self) -> int:
-        return self.learner.k  # type: ignore[attr-defined]  # asked for only where there is a compiled twin
 
     def remembered(self, ranker: Ranker, params: Array) -> Array:
         name, inner = type(self).__name__, type(self.learner).__name__
@@ -77,10 +70,10 @@ class Residual(ABC):
         user: User,
         rng: Stream,
         t: int,
-        tell: Tell,
+        send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
         start, shared = self.personal(params, memory), len(params) - len(memory)
-        update, weight, _ = self.learner.learn(ranker, start, NOTHING, user, rng, t, tell)
+        update, weight, _ = self.learner.learn(ranker, start, NOTHING, user, rng, t, send_reward)
         own = update[shared:]
         sent = np.append(update[:shared], np.float32(self.send) * own)
         return sent, weight, np.float32(self.keep) * (memory + own)
@@ -88,15 +81,19 @@ class Residual(ABC):
     def decode(self, payloads: Array, params: Array) -> Array:
         return self.learner.decode(payloads, params)
 
-    def in_ball(self, radius: float) -> Self:
-        own = (
-            f"{type(self).__name__} starts from weights of the client's own, which lie in no ball"
-            " of a privatizer"
-        )
-        raise Mistake(
-            f"{own}: updates could be larger than it counts on. Use one that clips (Laplace,"
-            " Gaussian)"
-        )
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Learner:
+        if not memory:
+            return self.learner.restricted(ball, single_search=single_search)
+        own = f"{type(self).__name__} starts from weights of the client's own"
+        larger = "which lie in no ball of a privatizer: updates could be larger than it counts on"
+        require(ball is None, f"{own}, {larger}. Use one that clips (Laplace, Gaussian)")
+        super().restricted(single_search=single_search)
+        return self
 
-    def luck(self, users: Stream, own: Stream) -> Stream:
-        return self.learner.luck(users, own)
+    def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
+        return self.learner.fits(optimizer)
+
+    def user_draws(self, users: Stream, own: Stream) -> Stream:
+        return self.learner.user_draws(users, own)

@@ -1,16 +1,16 @@
-"""FOLtR-ES: evolution strategies whose message is a seed and one or two numbers (Kharitonov, WSDM
-2019; seed 001)."""
+"""FOLtR-ES: online learning to rank with evolution strategies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
 
-from foltr.components.learners._published_draws import MersenneTwister
-from foltr.core import Array, Ranker, Tell, User, require
-from foltr.errors import Mistake
+from foltr.components.learners._published_draws import PublishedDraws
+from foltr.core import Array, Optimizer, Ranker, SendReward, User
+from foltr.errors import require
+from foltr.kinds import LearnerDefaults
 from foltr.metrics import discounts
 from foltr.ranking import best_first, scored
 from foltr.seeds import Stream, key
@@ -18,31 +18,41 @@ from foltr.spec import learner
 
 PERTURBATION = key(
     0, "perturbation"
-)  # where seeds lie: device and server must agree, so no experiment's seed is in it
+)  # the key below which seeds are drawn; the same on device and server in all experiments
 
 
 @learner
 @dataclass(frozen=True)
-class ES:
-    """Rank by weights that are perturbed, tell how users liked it, and let the server follow what
-    they liked.
+class ES(LearnerDefaults):
+    """Perturb the ranker by a random vector, and send the vector's seed and the mean rewards.
 
-    Each round a client draws a 32-bit seed, v = N(0, I) from it alone, ranks by w + sigma v in the
-    first half of its sessions and by w - sigma v in the second, best document first, and sends
-    (seed, f+, f-): the mean reward of each half, 12 bytes whatever the ranker. It means the
-    direction v (f+ - f-) / (2 sigma). Without `antithetic` all sessions use w + sigma v, the
-    message is (seed, f), and the direction v f / sigma. The server goes on by Adam(lr= 0.001), as
-    published.
+    Each round a client draws a 32-bit seed, and from it alone a vector v ~ N(0, I). It ranks best
+    document first: with w + sigma v in the first half of its sessions, with w - sigma v in the
+    second half. It sends (seed, f+, f-), where f+ and f- are the mean rewards of the two halves:
+    12 bytes for any ranker. The server recomputes v from the seed; the direction of the message is
+        v (f+ - f-) / (2 sigma)     or, with antithetic=False, v f / sigma
+    where then all sessions use w + sigma v and the message is (seed, f), 8 bytes. The published
+    server uses Adam(lr=0.001) on the mean direction.
 
-    The reward of a list of `k`, from its clicks: `maxrr`, the reciprocal rank of the first; `dcg`,
-    sum of 1 / log2(rank + 1); `ctr`, the share of clicked documents; `first` and `last`, 1 - (rank
-    - 1) / k of the first or last click. No click is 0. All take finitely many values, so that each
-    can be told at random (RandomizedReward): k + 1 of them, but 2^k for `dcg`, unless `levels`
-    rounds rewards to so many evenly spaced ones.
+    Rewards of a list, from its clicks (0 without a click): 'maxrr', the reciprocal rank of the
+    first click; 'dcg', the sum of 1 / log2(rank + 1) over clicks; 'ctr', clicks / k; 'first' and
+    'last', 1 - (rank - 1) / k of the first or last click. They take finitely many values, which
+    RandomizedReward needs: k + 1, or 2^k for 'dcg', or `levels`.
 
-    `entropy='shared'` repeats published figures: the published client draws v, and then queries
-    and clicks, from one generator with one seed, so that luck and perturbation go together. A
-    message then tells the user's luck."""
+    Fields
+        sigma: standard deviation of the perturbation (> 0)
+        sessions: searches per client and round (1 .. 10^9; even, if antithetic)
+        k: documents shown per search (1 .. 100; at most 16 for 'dcg')
+        antithetic: whether the second half of the sessions uses the negated perturbation
+        objective: the reward: 'maxrr', 'dcg', 'ctr', 'first' or 'last'
+        levels: round rewards to this many evenly spaced values (2 .. 10^6), or None for no
+            rounding
+        entropy: 'independent' draws queries and clicks independently of v. 'shared' is for
+            reproducing published figures only: the published client draws v from one Mersenne
+            Twister, and queries and clicks from a second one with the same seed. The two are then
+            dependent, and the seed in a message reveals the user's random draws
+
+    Reference: Kharitonov, WSDM 2019; reproduced by Wang, Zhuang & Zuccon, ECIR 2021."""
 
     sigma: float = 0.01
     sessions: int = 4
@@ -52,7 +62,7 @@ class ES:
     levels: int | None = None
     entropy: Literal["independent", "shared"] = "independent"
 
-    separate_searches = True  # no search of a round shapes the list or the reward of another one
+    separate_searches = True  # no search of a round changes the list or the reward of another
 
     def __post_init__(self) -> None:
         require(self.sigma > 0.0, f"sigma must be > 0, got {self.sigma}")
@@ -74,23 +84,24 @@ class ES:
         require(not self.antithetic or sessions % 2 == 0, odd)
 
     @property
-    def rewards(self) -> int:
+    def reward_levels(self) -> int:
         return len(self.reward_values()[0])
 
-    def personal(self, params: Array, memory: Array) -> Array:
-        return params
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Self:
+        none = "ES sends a seed and rewards, not weights that could be kept in a ball"
+        require(ball is None, f"{none}: use RandomizedReward")
+        return replace(self, sessions=1, antithetic=False) if single_search else self
 
-    def remembered(self, ranker: Ranker, params: Array) -> Array:
-        return np.empty(0, np.float32)
+    def user_draws(self, users: Stream, own: Stream) -> Stream:
+        return PublishedDraws(seed_of(own)) if self.entropy == "shared" else users
 
-    def in_ball(self, radius: float) -> Self:
-        raise Mistake(
-            "ES sends a seed and rewards, not weights that could be kept in a ball: use"
-            " RandomizedReward"
-        )
-
-    def luck(self, users: Stream, own: Stream) -> Stream:
-        return MersenneTwister(seed_of(own)) if self.entropy == "shared" else users  # type: ignore[return-value]
+    def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
+        if optimizer.step_size is None:
+            return ()
+        adam = f"ES is published with Adam(lr=0.001) on the server, this is {optimizer}"
+        return (f"{adam}: add --optimizer 'Adam(lr=0.001)'",)
 
     def learn(
         self,
@@ -100,7 +111,7 @@ class ES:
         user: User,
         rng: Stream,
         t: int,
-        tell: Tell,
+        send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
         self.check_halves(user.sessions)
         seed, half = seed_of(rng), user.sessions // 2 if self.antithetic else user.sessions
@@ -114,12 +125,14 @@ class ES:
                 return best_first(scored(ranker, perturbed, docs), min(self.k, len(docs)), draws)
 
             _, _, clicks = user.session(show)
-            sums[int(s >= half)] += values[tell(int(coded[self.code(clicks)]), len(values), s)]
+            which = send_reward(int(coded[self.code(clicks)]), len(values), s)
+            sums[int(s >= half)] += values[which]
         return message(seed, sums[: 1 + self.antithetic] / half), float(user.sessions), memory
 
     def code(self, clicks: Array) -> int:
-        """What the objective looks at: how many clicks, which of them, or the rank of one (0
-        without any)."""
+        """What the reward depends on, as one integer: the number of clicks ('ctr'), the set of
+        clicked ranks as bits ('dcg'), or the rank of the first or last click (0 without a
+        click)."""
         ranks = np.flatnonzero(clicks) + 1
         if self.objective == "ctr":
             return len(ranks)
@@ -128,8 +141,7 @@ class ES:
         return int(ranks[-1 if self.objective == "last" else 0]) if len(ranks) else 0
 
     def reward_values(self) -> tuple[Array, Array]:
-        """The values that a reward can take (V,), ascending or as coded, and which of them each
-        code has."""
+        """The possible values of a reward (V,), and the index of the value for each code."""
         if self.objective == "dcg":
             clicked = np.arange(2**self.k)[:, None] >> np.arange(self.k) & 1  # (2^k, k)
             worth = clicked @ discounts(self.k)
@@ -150,13 +162,12 @@ class ES:
         return self.directions(self.perturbations(seeds, len(params)), means)
 
     def perturbations(self, seeds: Array, d: int) -> Array:
-        """v of each seed."""  # (n,) -> (n, d) float32
+        """The perturbation v of each seed."""  # (n,) -> (n, d) float32
         return np.stack([self._perturbation(int(seed), d) for seed in seeds])
 
     def _perturbation(self, seed: int, d: int) -> Array:
         if self.entropy == "shared":
-            twister = MersenneTwister(seed)
-            return np.array([twister.normal() for _ in range(d)], np.float32)
+            return PublishedDraws(seed).gaussians(d).astype(np.float32)
         return Stream(PERTURBATION).at(seed).gaussians(d).astype(np.float32)
 
     def directions(self, perturbations: Array, means: Array) -> Array:
@@ -167,20 +178,22 @@ class ES:
 
 
 def seed_of(rng: Stream) -> int:
-    """The 32-bit seed of a client's round: the upper half of a word below its stream (where
-    sessions are 0, 1, ...)."""
+    """The 32-bit seed of a client's round: the upper half of a word at address -1 of its stream
+    (sessions use addresses 0, 1, ...)."""
     return int(rng.at(-1).words(1)[0] >> np.uint64(32))
 
 
 def message(seed: int, means: Array) -> Array:
-    """Four bytes each: the seed as a whole number, the means as the bits of float32."""
+    """A message of 4-byte words: the seed as an integer, the means as the bits of float32
+    numbers."""
     # (p,) uint32
     require(0 <= seed < 2**32, f"a seed must be in 0 .. 2^32 - 1, got {seed}")
     return np.append(np.array([seed], np.uint32), np.asarray(means, np.float32).view(np.uint32))
 
 
 def read_messages(payloads: Array) -> tuple[Array, Array]:
-    """Seeds (n,) uint32 and means (n, 1 or 2) float32; refuses what no client can have sent."""
+    """Seeds (n,) uint32 and means (n, 1 or 2) float32; raises for messages that no client can
+    send."""
     fits = payloads.dtype == np.uint32 and payloads.ndim == 2 and payloads.shape[1] in (2, 3)
     require(fits, f"not messages of ES: {payloads.dtype} of shape {payloads.shape}")
     means = np.ascontiguousarray(payloads[:, 1:]).view(np.float32)

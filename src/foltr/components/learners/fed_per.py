@@ -1,5 +1,4 @@
-"""Federated learning with personalisation layers (Arivazhagan, Aggarwal, Singh & Choudhary 2019,
-arXiv:1912.00818; in federated ranking: thesis 4.5)."""
+"""FedPer: a personal output layer on each client."""
 
 from __future__ import annotations
 
@@ -7,19 +6,26 @@ from dataclasses import dataclass
 
 from foltr.components.learners._personal import Residual
 from foltr.components.learners.pdgd import PDGD
-from foltr.core import Learner, Ranker, require
+from foltr.core import Learner, Ranker
+from foltr.errors import require
 from foltr.spec import learner
 
 
 @learner
 @dataclass(frozen=True)
 class FedPer(Residual):
-    """Each client has an output layer of its own; only the layers below it are shared.
+    """Share the lower layers of a network; keep the output layer of each client on its device.
 
-    A client ranks with the server's lower layers and its own head v + r_c, learns both, sends what
-    the lower ones learned and 0 for the head, and keeps r_c' = r_c + u. The server's head v stays
-    what it was at the start, the one that every client begins with (unless a privatizer's noise
-    falls on the zeros)."""
+    Client c ranks with the server's lower layers and the head v + r_c, and learns both. It sends
+    the update of the lower layers and 0 for the head, and keeps r_c <- r_c + u, where u is the
+    update of the head. The server's head v stays at its initial value, unless a privatizer adds
+    noise to the zeros.
+
+    Fields
+        learner: the learner that computes updates (one that sends updates, as PDGD does)
+
+    Reference: Arivazhagan, Aggarwal, Singh & Choudhary, arXiv:1912.00818; in federated ranking:
+    Wang & Zuccon, SIGIR 2022."""
 
     learner: Learner = PDGD()
 

@@ -1,5 +1,4 @@
-"""Pairwise Differentiable Gradient Descent (Oosterhuis & de Rijke, CIKM 2018; arXiv:1809.08415),
-and with several clients FPDGD (Wang, Liu, Zhuang & Zuccon, ICTIR 2021; thesis 3.2)."""
+"""PDGD, and FPDGD when several clients use it."""
 
 from __future__ import annotations
 
@@ -8,28 +7,47 @@ from typing import Literal, Self
 
 import numpy as np
 
-from foltr.core import Array, Ranker, Tell, User, require
+from foltr.core import Array, Ranker, SendReward, User
+from foltr.errors import require
 from foltr.kinds import SendsUpdates
 from foltr.ranking import best_first, plackett_luce, scored
 from foltr.seeds import Stream
 from foltr.spec import learner
 
-# radius of the ball / length of the weights: float32 can hardly scale by less, so they become 0
+# smallest max_norm / |weights|: below, scaling in float32 is inexact and the weights become 0
 FARTHEST_OUT = 1e-30
 
 
 @learner
 @dataclass(frozen=True)
 class PDGD(SendsUpdates):
-    """Show a list sampled by Plackett and Luce, step along `document_weights`, after each of
-    `sessions` searches.
+    """Learn from clicks by pairwise differentiable gradient descent (PDGD; federated: FPDGD).
 
-    `lr` is multiplied by `decay` after every session, counted as if the client took part in every
-    round: session s of round t is number t x sessions + s. `update='round'` is FedSGD: all
-    sessions at the server's weights, gradients summed into one step. `explore=False` shows the
-    best list instead of a sampled one. `max_norm` keeps the weights in an L2 ball after each step
-    (FPDGD's clipping, thesis 3.2.1). `mu` adds -mu (weights - server's weights) to each step's
-    gradient (FedProx; Li et al., MLSys 2020)."""
+    Each session shows k documents sampled without replacement from the Plackett-Luce model of all
+    candidates, P(d) ~ exp(score of d). Every clicked document is then preferred to unclicked ones
+    of the list, and the weights make a step
+        w <- w + lr sum_{(a, b)} rho e^{s_a} e^{s_b} / (e^{s_a} + e^{s_b})^2 (grad s_a - grad s_b)
+    over the pairs (a preferred to b), where s are the scores and rho = P(R*) / (P(R) + P(R*))
+    removes position bias: R is the list, R* the list with a and b swapped (`document_weights`).
+    The client steps after each session and sends its weights minus the server's.
+
+    Fields
+        lr: step size (> 0)
+        sessions: searches per client and round (1 .. 10^9)
+        k: documents shown per search (1 .. 100)
+        decay: factor of lr after every session (0 < decay <= 1); session s of round t uses lr x
+            decay^(t x sessions + s), whether or not the client took part in earlier rounds
+        pairs: unclicked documents that are compared. 'examined': those above the last click and
+            the one after it; 'shown': all in the list
+        explore: True samples the list, False shows the documents with the highest scores
+        max_norm: radius of the L2 ball that the weights are scaled into after each step (> 0), or
+            None; the clipping of FPDGD
+        mu: FedProx term (>= 0): each step's gradient gets -mu (w - server's w)
+        update: 'session' steps after every session; 'round' (FedSGD) sums the gradients of all
+            sessions at the server's weights into one step
+
+    Reference: Oosterhuis & de Rijke, CIKM 2018 (arXiv:1809.08415); FPDGD: Wang, Liu, Zhuang &
+    Zuccon, ICTIR 2021; FedProx: Li et al., MLSys 2020."""
 
     lr: float = 0.1
     sessions: int = 4
@@ -53,16 +71,16 @@ class PDGD(SendsUpdates):
         require(self.mu >= 0.0, f"mu must be >= 0, got {self.mu}")
         require(
             self.mu == 0.0 or self.update == "session",
-            "mu pulls later steps back: update='round' makes only one",
+            "mu has no effect on the single step of update='round': take update='session'",
         )
 
-    def in_ball(self, radius: float) -> Self:
-        other = (
-            f"max_norm={self.max_norm} is not the ball of {radius} that the privatizer sets: leave"
-            " max_norm out"
-        )
-        require(self.max_norm in (None, radius), other)
-        return replace(self, max_norm=radius)
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Self:
+        other = f"max_norm={self.max_norm} is not the ball of {ball} that the privatizer sets"
+        require(ball is None or self.max_norm in (None, ball), f"{other}: leave max_norm out")
+        made = self if ball is None else replace(self, max_norm=ball)
+        return replace(made, explore=False, sessions=1) if single_search else made
 
     def learn(
         self,
@@ -72,7 +90,7 @@ class PDGD(SendsUpdates):
         user: User,
         rng: Stream,
         t: int,
-        tell: Tell,
+        send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
         local = params.copy()
         for s in range(user.sessions):
@@ -108,14 +126,15 @@ class PDGD(SendsUpdates):
 def document_weights(
     scores: Array, ranking: Array, clicks: Array, pairs: str = "examined"
 ) -> Array:
-    """How much the score of each candidate should rise: the whole of PDGD, ranker-free (thesis
-    3.9-3.12).
+    """The derivative of PDGD's objective with respect to the score of each candidate: (m,).
 
-    Every clicked document (at rank a) is preferred to every unclicked one (at b) ranked above the
-    last click, plus the one right after it (`pairs='shown'`: to every unclicked one). The pair
-    weighs rho e^{s_a} e^{s_b} / (e^{s_a} + e^{s_b})^2, and rho = P(R*) / (P(R) + P(R*)) where R*
-    swaps the two. With D_j the mass not yet placed before rank j, for a < b: P(R) / P(R*) =
-    prod_{j=a+1..b} (1 + (e^{s_a} - e^{s_b}) / D_j)."""
+    Every clicked document (at rank a) is preferred to every unclicked one (at rank b) above the
+    last click and to the one right after it; with pairs='shown', to every unclicked one in the
+    list. The pair has the weight rho e^{s_a} e^{s_b} / (e^{s_a} + e^{s_b})^2, with rho = P(R*) /
+    (P(R) + P(R*)) where R* is the list R with a and b swapped. For a < b, and D_j the sum of e^s
+    over all candidates not placed before rank j,
+        P(R) / P(R*) = prod_{j = a+1..b} (1 + (e^{s_a} - e^{s_b}) / D_j).
+    These are equations 3.9 to 3.12 of Wang (PhD thesis 2024)."""
     weights = np.zeros(len(scores))
     if not clicks.any():
         return weights
@@ -132,7 +151,9 @@ def document_weights(
     rho = 1.0 / (1.0 + np.where(np.arange(k)[:, None] < np.arange(k), odds, odds.T))
     closeness = np.exp(-np.abs(shown[:, None] - shown))
     examined = k if pairs == "shown" else min(int(np.flatnonzero(clicks)[-1]) + 2, k)
-    preferred = clicks[:, None] & ~clicks & (np.arange(k) < examined)  # (k, k): row over column
+    preferred = (
+        clicks[:, None] & ~clicks & (np.arange(k) < examined)
+    )  # (k, k): row preferred to column
     pair = np.where(preferred, rho * closeness / (1.0 + closeness) ** 2, 0.0)
     weights[ranking] = pair.sum(axis=1) - pair.sum(axis=0)
     return weights

@@ -1,6 +1,4 @@
-"""A ranker of its own for every client, on top of the shared one (mean-regularised
-personalisation: Hanzely and Richtarik 2020, arXiv:2002.05516; Agarwal, Langford and Wei 2020,
-arXiv:2003.12880; in the spirit of Ditto: Li et al., ICML 2021)."""
+"""Personal: a shared ranker plus a residual on each client."""
 
 from __future__ import annotations
 
@@ -8,18 +6,28 @@ from dataclasses import dataclass
 
 from foltr.components.learners._personal import Residual
 from foltr.components.learners.pdgd import PDGD
-from foltr.core import Learner, Ranker, require
+from foltr.core import Learner, Ranker
+from foltr.errors import require
 from foltr.spec import learner
 
 
 @learner
 @dataclass(frozen=True)
 class Personal(Residual):
-    """Client c ranks with w + r_c: the shared weights and a residual that never leaves its device.
+    """Rank with the shared weights plus a residual that stays on the client's device.
 
-    Each round it learns u from there, sends all of u, and goes on with r_c' = (1 - pull) (r_c +
-    u). So the server learns what clients have in common, and r_c what they have not; `pull=1`
-    forgets it at once and is the `learner` alone, `pull=0` never forgets."""
+    Client c ranks with w + r_c. Each round its learner computes an update u from there. The client
+    sends u and keeps
+        r_c <- (1 - pull) (r_c + u).
+    The server's weights w learn what clients have in common, the residuals how they differ.
+
+    Fields
+        learner: the learner that computes updates (one that sends updates, as PDGD does)
+        pull: share of the residual that is dropped each round (0 .. 1); 1 is `learner` alone, 0
+            keeps everything
+
+    Reference: mean-regularised personalisation (Hanzely & Richtarik 2020, arXiv:2002.05516;
+    Agarwal, Langford & Wei 2020, arXiv:2003.12880), related to Ditto (Li et al., ICML 2021)."""
 
     learner: Learner = PDGD()
     pull: float = 0.01

@@ -1,1 +1,1 @@
-"""Every file in this folder adds optimizers; `foltr.spec` finds them."""
+"""Optimizers: how the server steps along a direction; `foltr.spec` finds them."""

@@ -1,4 +1,4 @@
-"""Adam on the server's side (Kingma & Ba, ICLR 2015; arXiv:1412.6980)."""
+"""Adam on the server."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Memory, require
+from foltr.core import Array, Memory
+from foltr.errors import require
+from foltr.kinds import OptimizerDefaults
 from foltr.spec import optimizer
 
 
 @optimizer
 @dataclass(frozen=True)
-class Adam:
-    """Ascent by bias-corrected moments of the direction g.
+class Adam(OptimizerDefaults):
+    """Step along the direction with Adam's bias-corrected moments, as FOLtR-ES does.
 
-    m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
-    params + lr x (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
-    """
+    With g the direction (ascent),
+        m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2
+        params <- params + lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+
+    in round t = 1, 2, ...; m and v start at 0.
+
+    Fields
+        lr: step size (> 0)
+        b1: decay of the first moment, per round (0 <= b1 < 1)
+        b2: decay of the second moment, per round (0 <= b2 < 1)
+        eps: added to the denominator (> 0)
+
+    Reference: Kingma & Ba, ICLR 2015 (arXiv:1412.6980)."""
 
     lr: float = 0.001
     b1: float = 0.9

@@ -1,1 +1,1 @@
-"""Every file in this folder adds partitions; `foltr.spec` finds them."""
+"""Partitions: which client holds which documents and how it clicks; `foltr.spec` finds them."""

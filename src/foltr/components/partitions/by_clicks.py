@@ -1,4 +1,4 @@
-"""Type 3 of the thesis: click preferences."""
+"""Type 3 of non-IID data: click preferences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import ClickModel, require
-from foltr.errors import did_you_mean
+from foltr.core import ClickModel
+from foltr.errors import did_you_mean, require
+from foltr.kinds import PartitionDefaults
 from foltr.spec import click_models, partition
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population, checked_tables, iid
@@ -22,16 +23,22 @@ NAMED = {
 
 @partition
 @dataclass(frozen=True)
-class ByClicks:
-    """All clients hold everything and click differently: client c by model c (modulo their
-    number).
+class ByClicks(PartitionDefaults):
+    """Give clients different click models on the same data (non-IID type 3, click preferences).
 
-    `models` is 'cascades' (perfect, navigational and informational ones), 'positions' (position
-    bias eta 0, 0.5, 1, 1.5 and 2), or a tuple of click models. The users of the experiment are for
-    the server's own client alone (Sharing, FLTrust): leave them out. With `iid`, the twin, each
-    session draws one of the models, all with equal chances; where clients are no multiple of the
-    models, some of these have a larger share without `iid`. Thesis 4.5.1: three clients for
-    cascades, five for positions."""
+    Client c clicks by model c modulo the number of models; all clients hold all queries. If the
+    number of clients is no multiple of the number of models, some models have more clients than
+    others. The `users` of the experiment then serve only the server's own client (Sharing,
+    FLTrust): leave them at their default. The published study has three clients for 'cascades' and
+    five for 'positions'.
+
+    Fields
+        models: 'cascades' (perfect, navigational, informational), 'positions' (position bias eta =
+            0, 0.5, 1, 1.5, 2), or a tuple of click models
+        iid: the IID counterpart: every session of every client draws one of the models, all
+            equally likely
+
+    Reference: Wang & Zuccon, SIGIR 2022."""
 
     models: str | tuple[ClickModel, ...] = "cascades"
     iid: bool = False
@@ -60,6 +67,3 @@ class ByClicks:
         everyone, choices = np.arange(clients), np.arange(len(models))
         drawn = np.tile(choices, (clients, 1)) if self.iid else everyone[:, None] % len(models)
         return replace(iid(data, models[0], clients, sessions), click_models=models, models=drawn)
-
-    def most(self, sessions: int) -> int:
-        return sessions

@@ -1,4 +1,4 @@
-"""Type 1 of the thesis: document preferences."""
+"""Type 1 of non-IID data: document preferences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import ClickModel, require
+from foltr.core import ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.metrics import ideal_dcg
 from foltr.seeds import stream
 from foltr.spec import partition
@@ -17,15 +19,20 @@ from foltr.world.population import Population, iid
 
 @partition
 @dataclass(frozen=True)
-class ByIntent:
-    """The same queries and documents, judged by each client for an intent of its own: one client
-    per labelling.
+class ByIntent(PartitionDefaults):
+    """Give each client its own relevance labels for the same documents (non-IID type 1, intents).
 
-    Which client has which intent is drawn for every query: client c judges query q by labelling
-    p_q(c), where p_q is a random permutation. (Some intents have many more relevant documents than
-    others.) With `dealt='for good'` client c has intent c in all queries. With `iid`, the twin,
-    all clients judge alike: a document is as relevant as it is for any of the intents. Thesis 4.3.
-    """
+    The data has one labelling per intent, and there is one client per labelling. By default the
+    intents are shuffled for every query, because some have many more relevant documents than
+    others: client c judges query q by labelling p_q(c), where p_q is a random permutation.
+
+    Fields
+        dealt: 'per query' shuffles intents for each query; 'for good' gives client c intent c in
+            all queries
+        iid: the IID counterpart: all clients judge by the highest label that a document has for
+            any intent
+
+    Reference: Wang & Zuccon, SIGIR 2022; intents: Zhuang & Zuccon, SIGIR 2021."""
 
     dealt: Literal["per query", "for good"] = "per query"
     iid: bool = False
@@ -68,6 +75,3 @@ class ByIntent:
             first=np.arange(clients) * data.queries,
             last=np.arange(1, clients + 1) * data.queries,
         )
-
-    def most(self, sessions: int) -> int:
-        return sessions

@@ -1,4 +1,4 @@
-"""Type 2 of the thesis: document label distribution."""
+"""Type 2 of non-IID data: label distribution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, ClickModel, require
+from foltr.core import Array, ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.seeds import stream
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
@@ -17,17 +19,22 @@ from foltr.world.population import Population, holding, iid
 
 @partition
 @dataclass(frozen=True)
-class ByLabel:
-    """Each client holds documents of some grades only: all combinations of `labels` grades become
-    clients.
+class ByLabel(PartitionDefaults):
+    """Give each client documents of some grades only (non-IID type 2, label distribution).
 
-    Of g grades there are (g choose labels) combinations, and clients must be a multiple of that:
-    each combination then belongs to equally many clients, drawn at random. The documents of a
-    grade, those of the whole collection, are shuffled and dealt one by one to the clients that own
-    the grade: equally (their numbers differ by at most one) and disjointly. A client searches the
-    queries of which it holds a document, among the documents that it holds. `deal='copies'` gives
-    all documents of a grade to each of its owners, as the published code does for two labels. With
-    `iid`, the twin, every client holds everything. Thesis 4.4; Li et al., ICDE 2022."""
+    Of g grades there are (g choose labels) combinations. The number of clients must be a multiple
+    of that; each combination belongs to equally many clients, drawn at random. The documents of a
+    grade are shuffled over the whole collection and dealt one by one to the clients that own the
+    grade, so their numbers differ by at most one. A client searches the queries of which it holds
+    a document, among the documents that it holds.
+
+    Fields
+        labels: grades per client (1 .. g; #R in the reference)
+        deal: 'disjoint' as above; 'copies' gives all documents of a grade to each of its owners,
+            as the published code does for two labels
+        iid: the IID counterpart: every client holds everything
+
+    Reference: Wang & Zuccon, SIGIR 2022, after Li et al., ICDE 2022."""
 
     labels: int = 1
     deal: Literal["disjoint", "copies"] = "disjoint"
@@ -77,6 +84,3 @@ class ByLabel:
                     documents if self.deal == "copies" else shuffled[i :: len(owners)]
                 )
         return [np.concatenate(hand) for hand in hands]
-
-    def most(self, sessions: int) -> int:
-        return sessions

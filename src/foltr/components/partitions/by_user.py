@@ -1,4 +1,4 @@
-"""The partition that a data set brings along: whose query it was."""
+"""The partition by the users of the data."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import ClickModel, require
-from foltr.errors import Mistake
+from foltr.core import ClickModel
+from foltr.errors import Mistake, require
+from foltr.kinds import PartitionDefaults
 from foltr.seeds import stream
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
@@ -16,12 +17,15 @@ from foltr.world.population import Population, iid
 
 @partition
 @dataclass(frozen=True)
-class ByUser:
-    """Each client is one of the users of the data, and searches what that user searched.
+class ByUser(PartitionDefaults):
+    """Let each client be one of the users in the data, with that user's queries.
 
-    The data must say whose query it was (`Dataset.users`). With fewer clients than users, those
-    that take part are drawn at random. With `iid`, the twin, every client draws from the queries
-    of all users who take part."""
+    The data must name the user of each query (`Dataset.users`). If there are fewer clients than
+    users, the users are drawn at random.
+
+    Fields
+        iid: the IID counterpart: every client draws from the queries of all users that take part
+    """
 
     iid: bool = False
 
@@ -51,6 +55,3 @@ class ByUser:
             if self.iid
             else np.searchsorted(whose, drawn, side="right"),
         )
-
-    def most(self, sessions: int) -> int:
-        return sessions

@@ -1,4 +1,4 @@
-"""Type 4 of the thesis: data quantity."""
+"""Type 4 of non-IID data: quantity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foltr.components.partitions.iid import IID
-from foltr.core import ClickModel, require
+from foltr.core import ClickModel
+from foltr.errors import require
+from foltr.kinds import PartitionDefaults
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
@@ -16,16 +18,21 @@ from foltr.world.protocols import Partition
 
 @partition
 @dataclass(frozen=True)
-class ByVolume:
-    """Some clients search more than others: client c searches sessions[c] times a round (c modulo
-    their number).
+class ByVolume(PartitionDefaults):
+    """Let some clients search more often than others (non-IID type 4, quantity).
 
-    Who holds what is said by `of`, so that this type can be mixed with the others. With `iid`, the
-    twin, everybody searches as often as the mean of `sessions`: equally often in all if clients
-    are a multiple of their number. (The thesis mixes it with four intents: the clients search 1,
-    3, 5 and 7 times, 16 in all, and those of its twin 5 times, 20 in all. That is
-    `ByVolume(of=ByIntent())` and `ByVolume(of=ByIntent(iid=True), iid=True)`; with sessions=(1, 3,
-    5, 7) both make 16.) The learner's own number of sessions is not used. Thesis 4.5.2."""
+    Client c searches sessions[c] times per round, c modulo the length of `sessions`. The learner's
+    own number of sessions is not used. The published mixture with four intents has clients of 1,
+    3, 5 and 7 searches (16 in all) and an IID counterpart of 5 each (20 in all):
+    `ByVolume(of=ByIntent())` and `ByVolume(of=ByIntent(iid=True), iid=True)`. With sessions=(1, 3,
+    5, 7) both have 16.
+
+    Fields
+        sessions: searches per round, one number per client (1 .. 10^9 each)
+        of: the partition that says which client holds what
+        iid: the IID counterpart: every client searches as often as the mean of `sessions`
+
+    Reference: Wang & Zuccon, SIGIR 2022."""
 
     sessions: tuple[int, ...] = (1, 3, 5, 7, 9)
     of: Partition = IID()
@@ -38,12 +45,12 @@ class ByVolume:
         )
         total, number = sum(self.sessions), len(self.sessions)
         uneven = (
-            f"the mean of sessions={self.sessions} is {total / number:.4g}, which nobody can"
-            " search"
+            f"the mean of sessions={self.sessions} is {total / number:.4g}, not a number of"
+            " searches"
         )
         require(
             not self.iid or total % number == 0,
-            f"{uneven}: the twin (iid=True) needs a whole number",
+            f"{uneven}: the IID counterpart (iid=True) needs a whole number",
         )
 
     def population(
@@ -51,13 +58,13 @@ class ByVolume:
     ) -> Population:
         p = self.of.population(data, users, clients, sessions, seed)
         own = (
-            np.full(clients, self.most(sessions))
+            np.full(clients, self.most_sessions(sessions))
             if self.iid
             else np.resize(np.array(self.sessions), clients)
         )
         return replace(
             p, sessions=np.append(own, p.sessions[clients:])
-        )  # the server's own clients search as before
+        )  # the server's own clients are unchanged
 
-    def most(self, sessions: int) -> int:
+    def most_sessions(self, sessions: int) -> int:
         return sum(self.sessions) // len(self.sessions) if self.iid else max(self.sessions)

@@ -1,10 +1,11 @@
-"""Everybody alike."""
+"""The IID partition."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from foltr.core import ClickModel
+from foltr.kinds import PartitionDefaults
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population, iid
@@ -12,13 +13,12 @@ from foltr.world.population import Population, iid
 
 @partition
 @dataclass(frozen=True)
-class IID:
-    """Every client draws its searches from all queries, and all users click alike."""
+class IID(PartitionDefaults):
+    """Let every client draw its searches from all queries, with one click model for all."""
+
+    identical_clients = True
 
     def population(
         self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
     ) -> Population:
         return iid(data, users, clients, sessions)
-
-    def most(self, sessions: int) -> int:
-        return sessions

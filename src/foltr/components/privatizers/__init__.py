@@ -1,1 +1,1 @@
-"""Every file in this folder adds privatizers; `foltr.spec` finds them."""
+"""Privatizers: noise and clipping that limit what messages reveal; `foltr.spec` finds them."""

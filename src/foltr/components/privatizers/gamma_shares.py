@@ -1,5 +1,4 @@
-"""FPDGD's noise: each client adds a share of it, and only the sum of a round is noisy enough
-(thesis 3.2.1)."""
+"""Laplace noise in gamma-distributed shares, as in FPDGD."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.events import Event, GammaNoise, Setting
 from foltr.kinds import Untouched
 from foltr.noise import polya_shares
@@ -17,49 +17,55 @@ from foltr.privacy.clipping import SLACK, fine_step, grid_step
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-MOST = 2.0**23  # steps, at which a bare number is cut: float32 holds it and its noise exactly
-OFF = 2.0**-24  # of the logarithm of a probability, for each number; and for each share of it:
+MOST = 2.0**23  # steps: larger numbers are cut, so that float32 holds them with noise exactly
+OFF = 2.0**-24  # error of ln(probability), per number; and per share of it:
 OFF_SHARE = 2.0**-45
 
 
 @privatizer
 @dataclass(frozen=True)
 class GammaShares(Untouched):
-    """Noise in shares: only the sum of a round's messages carries all of it.
+    """Add a share of noise to each message, so that the sum of a round has Laplace noise.
 
-    Each of n clients adds Gamma(1/n, s) - Gamma(1/n, s), s = sensitivity / epsilon, to every
-    number that it sends; the sum of all shares is Laplace noise of scale s (Kotz, Kozubowski &
-    Podgorski, 2001). What is added are whole steps of a grid that does not depend on the data: the
-    update is rounded to it, and the shares are the gamma law's twin on whole numbers, so that they
-    add up to discrete Laplace noise exactly (`noise.polya_shares`).
+    Each of the n clients of a round adds Gamma(1/n, s) - Gamma(1/n, s) to every number, with s =
+    sensitivity / epsilon. The n shares add up to Laplace noise of scale s. They are drawn on a
+    grid of whole steps that does not depend on the data: the update is rounded to the grid, and
+    the shares are discrete (Polya) variables whose sum is exactly discrete Laplace
+    (`noise.polya_shares`). The learner keeps its weights in an L2 ball.
 
-    The learner keeps its weights in an L2 ball: of radius sensitivity / 2 (clip='half', the
-    thesis: two clients then differ by at most the sensitivity) or of radius sensitivity
-    (clip='full', seed 004 and the published code).
+    The guarantee is weaker than epsilon suggests, for three reasons. (1) A single message carries
+    almost no noise, so the server must see only the sum: use SecureSum. (2) Laplace noise needs an
+    L1 sensitivity; with an L2 ball the L1 sensitivity is up to sqrt(d) times larger. (3) epsilon
+    is for one round; T rounds compose. `foltr privacy` computes what holds.
 
-    What that guarantees is less than epsilon says. A single message is nearly bare, so the server
-    must see only the sum: use it with SecureSum. The scale fits an L1 distance, which is up to
-    sqrt(d) times the L2 one. And epsilon is of one round. `foltr privacy` says what is left."""
+    Fields
+        epsilon: epsilon of one round as published (> 0)
+        sensitivity: largest L2 distance between two clients' weights, for clip='half' (> 0)
+        clip: radius of the ball: 'half' is sensitivity / 2 (Wang, PhD thesis 2024), 'full' is
+            sensitivity (the published code, and Pham 2022), which doubles the true sensitivity
+
+    Reference: Wang, Liu, Zhuang & Zuccon, ICTIR 2021; divisible noise: Kotz, Kozubowski &
+    Podgorski, 2001."""
 
     epsilon: float
     sensitivity: float
     clip: Literal["half", "full"] = "half"
 
     revision: ClassVar[int] = (
-        2  # 1 added real numbers in float32, whose last bits told on the data
+        2  # revision 1 added real numbers in float32, whose last bits depended on the data
     )
 
     def __post_init__(self) -> None:
         require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
         require(self.sensitivity > 0.0, f"sensitivity must be > 0, got {self.sensitivity}")
-        held = "sensitivity and noise must be in 1e-30 .. 1e30 to be held by a device"
+        held = "sensitivity and noise must be in 1e-30 .. 1e30 to fit into float32"
         require(
             all(1e-30 <= size <= 1e30 for size in (self.sensitivity, self.scale)),
             f"{held}, got {self!r}",
         )
 
     @property
-    def even(self) -> bool:
+    def needs_equal_weights(self) -> bool:
         return True
 
     @property
@@ -76,8 +82,8 @@ class GammaShares(Untouched):
 
     @property
     def step(self) -> float:
-        """Of the grid: far below the noise, and such that updates of 64 times the ball can be
-        sent."""
+        """The step of the grid: far below the noise, and large enough to send updates of 64
+        radii."""
         return max(fine_step(self.scale, 16), grid_step(self.radius, 17))
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
@@ -89,7 +95,7 @@ class GammaShares(Untouched):
     def events(self, setting: Setting) -> tuple[Event, ...]:
         moved = (
             2.0 * self.radius * (1.0 + SLACK) + math.sqrt(setting.d) * self.step
-        )  # rounded bare numbers
+        )  # sensitivity after rounding to the grid
         shape, off = (
             setting.arriving / setting.cohort,
             setting.d * (OFF + setting.cohort * OFF_SHARE),

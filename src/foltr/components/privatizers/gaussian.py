@@ -1,5 +1,4 @@
-"""Gaussian noise on clipped updates: by each client, in shares, or by the server (McMahan et al.,
-ICLR 2018)."""
+"""Gaussian noise on clipped updates."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.events import Event, GaussianNoise, Setting
 from foltr.kinds import Untouched
 from foltr.noise import normals
@@ -17,43 +17,45 @@ from foltr.privacy.clipping import SLACK, fine_step, grid_step, on_grid, within
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-FARTHEST = (
-    14.0  # standard deviations, for which the grid is made: a draw beyond has a chance below 1e-43
-)
-OFF = (
-    2.0**-28
-)  # of the logarithm of a probability, for each number that is drawn once; of each share:
+FARTHEST = 14.0  # standard deviations that the grid must hold; P(beyond) < 1e-43
+OFF = 2.0**-28  # error of ln(probability), per number drawn once; and per share:
 OFF_SHARE = 2.0**-31
-ADDED = 2.0**-52  # of a sum in float64, for each of its terms
-# in a share's standard deviation: with fewer, rounded shares would not add up to normal noise
+ADDED = 2.0**-52  # relative rounding of a float64 sum, per term
+# grid steps per standard deviation of a share: fewer, and rounded shares do not add up to normal
+# noise
 FEWEST_STEPS = 64.0
 
 
 @privatizer
 @dataclass(frozen=True)
 class Gaussian(Untouched):
-    """Normal noise on clipped updates: on each message, in shares, or by the server.
+    """Clip updates in L2 norm and add normal noise: per message, in shares, or by the server.
 
-    An update u is scaled to L2 norm at most `clip`; every number gets normal noise of standard
-    deviation s = noise x clip, at one of three places:
+    An update u becomes u min(1, clip / |u|). Every number of the message or of the sum gets normal
+    noise of standard deviation s = noise x clip.
 
-    `where='client'`: s on each message, which nobody needs to be trusted for. 'shares': s /
-    sqrt(n) on each of a round's n messages, so that their sum carries s; the server must see only
-    the sum (SecureSum). 'server': s once, on the sum, by a server that is trusted; it clips again
-    what malicious clients may have sent."""
+    Fields
+        noise: noise multiplier, standard deviation / clip (> 0)
+        clip: largest L2 norm of an update (> 0)
+        where: who adds the noise. 'client': s on each message; nobody needs to be trusted.
+            'shares': s / sqrt(n) on each of a round's n messages, so that the sum has s; the
+            server must see only the sum (SecureSum). 'server': s once, on the sum, by a trusted
+            server, which also clips what it receives
+
+    Reference: McMahan, Ramage, Talwar & Zhang, ICLR 2018."""
 
     noise: float
     clip: float
     where: Literal["client", "shares", "server"] = "client"
 
     revision: ClassVar[int] = (
-        2  # 1 drew normal variables that were off by 1e-7, with gaps on its grid
+        2  # revision 1 drew normal variables with an error of 1e-7 and gaps on the grid
     )
 
     def __post_init__(self) -> None:
         require(self.noise > 0.0, f"noise must be > 0, got {self.noise}")
         require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
-        held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
+        held = "clip and noise must be in 1e-30 .. 1e30 to fit into float32"
         require(
             all(1e-30 <= size <= 1e30 for size in (self.clip, self.sd)), f"{held}, got {self!r}"
         )
@@ -63,11 +65,11 @@ class Gaussian(Untouched):
         return self.noise * self.clip
 
     @property
-    def even(self) -> bool:
+    def needs_equal_weights(self) -> bool:
         return self.where != "client"
 
     @property
-    def by_server(self) -> bool:
+    def adds_noise_on_server(self) -> bool:
         return self.where == "server"
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
@@ -81,11 +83,11 @@ class Gaussian(Untouched):
         return on_grid(kept + noise, step).astype(np.float32)
 
     def sent_sd(self, n: int) -> float:
-        """Of the noise on each of a round's n messages."""
+        """The standard deviation of the noise on each of a round's n messages."""
         return self.sd / (math.sqrt(n) if self.where == "shares" else 1.0)
 
     def step(self, n: int) -> float:
-        """Of the grid on which the noise of a round of n clients is added."""
+        """The step of the grid on which the noise of a round of n clients is added."""
         if self.where == "server":
             return fine_step(self.sd / n, 16)
         sd = self.sent_sd(n)
@@ -97,7 +99,7 @@ class Gaussian(Untouched):
             return updates
         lengths = np.sqrt(np.square(updates, dtype=np.float64).sum(axis=1))
         too_long = lengths > self.clip
-        if too_long.any():  # no honest client's is
+        if too_long.any():  # never for an honest client
             updates = updates.astype(np.float64)
             updates[too_long] *= (self.clip * (1.0 - SLACK) / lengths[too_long])[:, None]
         return updates
@@ -116,7 +118,7 @@ class Gaussian(Untouched):
         if self.where == "server":
             rounded = (
                 self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip
-            )  # of bare numbers, in a sum
+            )  # rounding of the sum before noise
             return (
                 GaussianNoise(
                     self.sd, moved + math.sqrt(d) * rounded, seen="model", grid=step, off=d * OFF
@@ -124,7 +126,7 @@ class Gaussian(Untouched):
             )
         steps = self.sent_sd(n) / step
         off = d * (n * OFF_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
-        left = math.sqrt(setting.arriving / n)  # shares of those who dropped out are missing
+        left = math.sqrt(setting.arriving / n)  # clients that dropped out added no share
         return (
             GaussianNoise(
                 self.sd * left, moved + math.sqrt(d) * step, seen="sum", grid=step, off=off

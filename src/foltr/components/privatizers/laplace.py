@@ -1,5 +1,4 @@
-"""Laplace noise on each client's update: local differential privacy, whoever the server is (Dwork
-et al., TCC 2006)."""
+"""Laplace noise on each client's update: local differential privacy."""
 
 from __future__ import annotations
 
@@ -7,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.events import Event, LaplaceNoise, Setting
 from foltr.kinds import Untouched
 from foltr.noise import laplaces
@@ -15,22 +15,25 @@ from foltr.privacy.clipping import SLACK, grid_step, on_grid, within
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
-FARTHEST = 37.0  # scales, for which the grid is made: 52 bits of a uniform draw reach no farther
-OFF = 2.0**-26  # of the logarithm of a probability, for each number
+FARTHEST = 37.0  # scales that the grid must hold: the largest draw of 52 uniform bits
+OFF = 2.0**-26  # error of ln(probability), per number
 
 
 @privatizer
 @dataclass(frozen=True)
 class Laplace(Untouched):
-    """Every message noisy enough by itself.
+    """Clip updates in L1 norm and add Laplace noise to each message (local privacy).
 
-    An update u is scaled to L1 norm at most `clip`, u min(1, clip / |u|_1), and every number gets
-    Laplace noise of scale 2 clip / epsilon.
+    An update u becomes u min(1, clip / |u|_1), and every number gets Laplace noise of scale 2 clip
+    / epsilon. Two clipped updates differ by at most 2 clip in L1, so each message is
+    epsilon-differentially private by itself and nobody needs to be trusted. In d dimensions the
+    noise is much larger than any update; only very many clients average it out.
 
-    Two updates differ by at most 2 clip, so a message is epsilon-private by itself: nobody needs
-    to be trusted. Clipping in L1, as the noise asks, is what FPDGD's L2 ball is not. The price: in
-    d dimensions the noise is far larger than any update, and only very many clients average it
-    out."""
+    Fields
+        epsilon: epsilon of one message, that is of one client and round (> 0)
+        clip: largest L1 norm of an update (> 0)
+
+    Reference: Dwork, McSherry, Nissim & Smith, TCC 2006."""
 
     epsilon: float
     clip: float
@@ -38,7 +41,7 @@ class Laplace(Untouched):
     def __post_init__(self) -> None:
         require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")
         require(self.clip > 0.0, f"clip must be > 0, got {self.clip}")
-        held = "clip and noise must be in 1e-30 .. 1e30 to be held by a device"
+        held = "clip and noise must be in 1e-30 .. 1e30 to fit into float32"
         require(
             all(1e-30 <= size <= 1e30 for size in (self.clip, self.scale)), f"{held}, got {self!r}"
         )
@@ -60,7 +63,7 @@ class Laplace(Untouched):
     def events(self, setting: Setting) -> tuple[Event, ...]:
         off = max(
             0.0, setting.d * OFF - SLACK * self.epsilon
-        )  # what clipping a little more does not pay for
+        )  # the error that clipping to 1 - SLACK does not cover
         return (
             LaplaceNoise(
                 self.scale, 2.0 * self.clip, setting.d, seen="message", grid=self.step, off=off

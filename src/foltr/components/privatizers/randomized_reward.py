@@ -1,11 +1,10 @@
-"""Randomised response on rewards: the privatisation of FOLtR-ES (Kharitonov, WSDM 2019, section
-3.3)."""
+"""Randomised response on the rewards of FOLtR-ES."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.core import require
+from foltr.errors import require
 from foltr.events import Event, RandomizedResponse, Setting
 from foltr.kinds import Untouched
 from foltr.seeds import Stream
@@ -15,13 +14,17 @@ from foltr.spec import privatizer
 @privatizer
 @dataclass(frozen=True)
 class RandomizedReward(Untouched):
-    """The reward of each search is told as it is with probability `p`, else as any of the other V
-    - 1 values.
+    """Replace each search's reward by a random other value with probability 1 - p.
 
-    It holds for every single search against everybody, the server included: no answer is more than
-    p (V - 1) / (1 - p) times likelier after one search than after another, epsilon = ln of that
-    (eq. 10). The told reward's mean is that of the true one, scaled by (p V - 1) / (V - 1) and
-    shifted: hence p > 1 / V, or nothing could be learned."""
+    The true value is used with probability p, each of the other V - 1 values with probability (1 -
+    p) / (V - 1). Every search is then epsilon-private against everybody, the server included, with
+        epsilon = ln(p (V - 1) / (1 - p)).
+    The expected value is the true one times (p V - 1) / (V - 1) plus a constant.
+
+    Fields
+        p: probability of the true value (1 / V < p <= 1; 1 gives no privacy)
+
+    Reference: Kharitonov, WSDM 2019, section 3.3, equation 10."""
 
     p: float
 
@@ -38,11 +41,8 @@ class RandomizedReward(Untouched):
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
         values = setting.values
-        least = (
-            f"p must be above 1 / {values}, one of the {values} values that a reward can take, got"
-            f" {self.p}"
-        )
-        require(self.p * values > 1.0, f"{least}: rewards would be told upside down")
+        least = f"p must be above 1 / {values}, as rewards take {values} values, got {self.p}"
+        require(self.p * values > 1.0, f"{least}: the true value would not be the likeliest")
         return (RandomizedResponse(p=self.p, values=setting.values, times=setting.sessions),)
 
     def nominal(self) -> str:

@@ -1,1 +1,1 @@
-"""Every file in this folder adds rankers; `foltr.spec` finds them."""
+"""Rankers: functions from document features to scores; `foltr.spec` finds them."""

@@ -1,4 +1,4 @@
-"""The linear ranker: score = w . x"""
+"""The linear ranker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from foltr.spec import ranker
 @ranker
 @dataclass(frozen=True)
 class Linear:
-    """score = w . x, without bias (a constant does not change a ranking), from zero."""
+    """Score documents by a linear function: score = w . x.
+
+    w starts at 0. There is no bias: a constant does not change a ranking."""
 
     head = 0
 

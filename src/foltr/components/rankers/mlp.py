@@ -1,5 +1,4 @@
-"""The neural ranker of the PDGD and FPDGD studies: one hidden layer (Oosterhuis & de Rijke, CIKM
-2018)."""
+"""The neural ranker with one hidden layer."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.seeds import Stream
 from foltr.spec import ranker
 
@@ -16,11 +16,19 @@ from foltr.spec import ranker
 @ranker
 @dataclass(frozen=True)
 class MLP:
-    """score = v . a(W x + b), parameters flattened as [W | b | v] with W (hidden, f) row by row.
+    """Score documents by a network with one hidden layer: score = v . a(W x + b).
 
-    No output bias (a constant does not change a ranking). `scale=None` draws all weights and
-    biases from N(0, sd = 1 / fan-in), as published; a number is the standard deviation itself, 0
-    starts from zero (a gradient learner then stays there, an evolution strategy does not)."""
+    The parameters are flattened as [W | b | v], with W (hidden, f) row by row. There is no output
+    bias: a constant does not change a ranking.
+
+    Fields
+        hidden: hidden units (1 .. 10^5)
+        activation: a: 'sigmoid', 'relu' or 'tanh'
+        scale: standard deviation of the initial parameters (>= 0), or None for 1 / fan-in as
+            published: 1 / f for W and b, 1 / hidden for v. With 0 all start at zero, from where a
+            gradient learner does not move but an evolution strategy does
+
+    Reference: Oosterhuis & de Rijke, CIKM 2018."""
 
     hidden: int = 64
     activation: Literal["sigmoid", "relu", "tanh"] = "sigmoid"
@@ -51,7 +59,7 @@ class MLP:
         return np.maximum(z, 0.0) if self.activation == "relu" else np.tanh(z)
 
     def _slope(self, a: Array) -> Array:
-        """The derivative of the activation, from its value."""
+        """The derivative of the activation, computed from its value."""
         if self.activation == "sigmoid":
             return a * (1.0 - a)
         return (a > 0.0).astype(a.dtype) if self.activation == "relu" else 1.0 - a * a
@@ -62,7 +70,7 @@ class MLP:
 
     def pullback(self, params: Array, docs: Array, dscores: Array) -> Array:
         w, b, v = self._split(params)
-        used = np.flatnonzero(dscores)  # most documents carry no weight: only the shown ones can
+        used = np.flatnonzero(dscores)  # only shown documents have a weight
         docs, dscores = docs[used], dscores[used]
         a = self._activate(docs @ w.T + b)  # (m, hidden)
         back = dscores[:, None] * self._slope(a) * v  # (m, hidden)

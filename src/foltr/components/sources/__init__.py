@@ -1,1 +1,1 @@
-"""Every file in this folder adds data sources; `foltr.spec` finds them."""
+"""Sources: where documents with labels come from; `foltr.spec` finds them."""

@@ -1,13 +1,12 @@
-"""Anyone's own data: a folder with train.txt, vali.txt and test.txt in LETOR form."""
+"""A user's own LETOR files."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from foltr.core import require
 from foltr.data import files, lookup
 from foltr.data.collection import SPLITS, known_split
 from foltr.data.letor import MOST_FEATURES, MOST_GRADES, Reading
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.spec import source
 from foltr.world.dataset import Dataset
 
@@ -17,11 +16,20 @@ NAMES = {"train": ("train.txt",), "vali": ("vali.txt", "valid.txt"), "test": ("t
 @source
 @dataclass(frozen=True)
 class Letor:
-    """Your own folder of LETOR text: train.txt, test.txt and, if used, vali.txt (or valid.txt).
+    """Read your own folder of LETOR text: train.txt, test.txt and, if used, vali.txt.
 
-    `path` is sought from here, then below FOLTR_DATA. `sparse`: absent features are zeros.
-    `features` and `grades`: None takes what the files together have. `clip`: numbers beyond
-    float32 become its largest."""
+    A line is `label qid:Q 1:v 2:v ... #comment`. The validation file may also be called valid.txt.
+
+    Fields
+        path: the folder; relative to the working directory, or else below a folder of FOLTR_DATA
+        normalize: scale each feature to [0, 1] within each query (min-max; constant features
+            become 0)
+        sparse: whether features that a line leaves out are zeros; otherwise they are an error
+        features: number of features (1 .. 100,000), or None for what the files have
+        grades: number of relevance grades, labels 0 .. grades - 1 (2 .. 128), or None for what the
+            files have
+        clip: replace numbers beyond float32 by its largest number, instead of an error
+    """
 
     path: str
     normalize: bool = False
@@ -33,7 +41,7 @@ class Letor:
     def __post_init__(self) -> None:
         require(
             self.features is None or 1 <= self.features <= MOST_FEATURES,
-            f"Letor: features={self.features}",
+            f"Letor: features={self.features} is not between 1 and {MOST_FEATURES}",
         )
         require(
             self.grades is None or 2 <= self.grades <= MOST_GRADES,
@@ -57,7 +65,7 @@ class Letor:
         return self._agreed(split, own, others)
 
     def _agreed(self, split: str, own: Dataset, others: dict[str, Dataset]) -> Dataset:
-        """This split with the features and grades that all splits have between them."""
+        """This split with the number of features and grades that all splits together have."""
         widest = max(data.width for data in [own, *others.values()])
         for name, other in others.items():
             if other.width != own.width and not self.sparse:

@@ -1,5 +1,4 @@
-"""The intent-change collection: ClueWeb09 documents whose relevance depends on one of four
-intents"""
+"""The intent-change collection."""
 
 from __future__ import annotations
 
@@ -26,12 +25,18 @@ FEATURES = "clueweb09_intent_change.txt"
 @source
 @dataclass(frozen=True)
 class IntentChange:
-    """The intent-change collection: 200 queries of the TREC Web Tracks 2009-12, 105 features, four
-    binary labellings.
+    """Intent-change collection: 200 queries, 105 features, four binary labellings (ClueWeb09).
 
-    No held-out set: both splits are the same queries. A document that an intent's judgements do
-    not name is not relevant. S. Zhuang & G. Zuccon, How do online learning to rank methods adapt
-    to changes of intent?, SIGIR 2021."""
+    The queries are those of the TREC Web Tracks 2009 to 2012. There is no held-out set: both
+    splits have the same queries. A document that an intent's judgements do not name is not
+    relevant. The files are a feature file and one TREC qrels file per intent (`foltr data info
+    IntentChange`).
+
+    Fields
+        normalize: scale each feature to [0, 1] within each query (min-max)
+
+    Reference: Zhuang & Zuccon, How do online learning to rank methods adapt to changes of intent?,
+    SIGIR 2021."""
 
     normalize: bool = False
 

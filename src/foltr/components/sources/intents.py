@@ -1,5 +1,4 @@
-"""The same documents judged for several intents: one LETOR file per intent, same lines, other
-labels."""
+"""A user's own LETOR files, one per intent."""
 
 from __future__ import annotations
 
@@ -26,11 +25,19 @@ CHUNK = 1 << 14  # rows compared at a time
 @source
 @dataclass(frozen=True)
 class Intents:
-    """Your own folder of LETOR files, one per intent (1.txt, 2.txt, ...): same lines, other
-    labels.
+    """Read your own folder of LETOR files, one per intent: equal lines, different labels.
 
-    There is no held-out set: both splits are the same queries. `labels` of the data set has one
-    row per intent, in the order of the file names (numbers by value)."""
+    The files are 1.txt, 2.txt, ... `labels` of the data set has one row per file, in the order of
+    the names (numbers by value). There is no held-out set: both splits have the same queries.
+
+    Fields
+        path: the folder; relative to the working directory, or else below a folder of FOLTR_DATA
+        normalize: scale each feature to [0, 1] within each query (min-max; constant features
+            become 0)
+        sparse: whether features that a line leaves out are zeros; otherwise they are an error
+        grades: number of relevance grades, labels 0 .. grades - 1 (2 .. 128), or None for what the
+            files have
+    """
 
     path: str
     normalize: bool = False
@@ -53,7 +60,7 @@ class Intents:
 
 
 def intent_files(folder: Path) -> list[Path]:
-    """The .txt files of a folder, in the order of the intents that name them."""
+    """The .txt files of a folder in the order of their names, numbers first and by value."""
     paths = [path for path in folder.glob("*.txt") if path.is_file()]
     if not paths:
         raise Mistake(
@@ -78,7 +85,7 @@ def _stack(paths: list[Path], parts: list[Dataset], folder: Path) -> dict[str, A
 
 
 def first_difference(a: Dataset, b: Dataset) -> int | None:
-    """The first row in which two data sets differ in more than the label."""
+    """The first row in which two data sets differ in more than the label, or None."""
     rows = min(a.documents, b.documents)
     if a.width != b.width:
         return 0

@@ -1,4 +1,4 @@
-"""Istella-S LETOR: a sample of the queries of an Italian web search engine"""
+"""The Istella-S collection."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,11 +11,16 @@ from foltr.world.dataset import Dataset
 @source
 @dataclass(frozen=True)
 class IstellaS:
-    """Istella-S: 33,018 queries, 3,408,630 documents, 220 raw features (hence normalised per
-    query), grades 0-4.
+    """Istella-S LETOR: 33,018 queries, 3,408,630 documents, 220 features, grades 0-4.
 
-    Some of its numbers are the largest of float64 and become the largest of float32. C. Lucchese,
-    F. M. Nardini, S. Orlando, R. Perego, F. Silvestri & S. Trani, Post-Learning Optimization of
+    A sample of the queries of an Italian web search engine, with raw features. Some values are the
+    largest number of float64; they become the largest of float32.
+
+    Fields
+        normalize: scale each feature to [0, 1] within each query (min-max; constant features
+            become 0)
+
+    Reference: Lucchese, Nardini, Orlando, Perego, Silvestri & Trani, Post-Learning Optimization of
     Tree Ensembles for Efficient Ranking, SIGIR 2016."""
 
     normalize: bool = True
@@ -30,7 +35,7 @@ class IstellaS:
         files={"sample": {split: f"sample/{split}.txt" for split in SPLITS}},
         published={"sample": (33_018, 3_408_630)},
         folders=("istella-s-letor", "Istella-S", "IstellaS", "istella-s"),
-        # accepts copies of both kinds: with all features on each line, and without the zeros
+        # copies exist with all features on each line, and without zeros
         sparse=True,
         clip=True,
     )

@@ -1,5 +1,4 @@
-"""Data in which every user has a feature of his own, so that one can see whether a ranker has
-forgotten him."""
+"""Data with one extra feature per user, to test whether a ranker has forgotten a user."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from foltr.components.sources.synthetic import Synthetic
-from foltr.core import require
 from foltr.data import cache
+from foltr.errors import require
 from foltr.seeds import stream
 from foltr.spec import source
 from foltr.world.dataset import Dataset, padded
@@ -22,13 +21,20 @@ from foltr.world.protocols import Source
 @source
 @dataclass(frozen=True)
 class Marked:
-    """The queries of another source, dealt out at random among users, each of whom has a mark: one
-    more feature.
+    """Add one feature per user to another source, as a mark that only this user can teach.
 
-    Feature f + u is 1 in a `share` of the relevant documents of user u's training queries, and 0
-    everywhere else, as a word that one person alone uses would be. So only user u can teach a
-    ranker what his mark is worth, held-out queries have no marks, and a linear ranker that never
-    met him has a weight of exactly 0 there. For `partition='ByUser()'`."""
+    The queries are dealt at random among the users, in equal numbers up to one. Feature f + u is 1
+    in a random share of the relevant documents of user u's training queries, and 0 everywhere
+    else. So only user u can teach a ranker a weight for it, queries of other splits have no marks,
+    and a linear ranker trained without user u has a weight of exactly 0 there. Use it with
+    ByUser() as the partition.
+
+    Fields
+        data: the source that is marked
+        users: number of users (1 .. 1000, at most the number of queries)
+        share: probability that a relevant document of a user is marked (0 < share <= 1)
+        seed: seed of the draws
+    """
 
     data: Source = Synthetic()
     users: int = 10

@@ -1,37 +1,28 @@
-"""LETOR 4.0 MQ2007: the Million Query track of TREC 2007 on the .gov2 pages"""
+"""The MQ2007 collection of LETOR 4.0."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.data.collection import Collection, InFolds, five_folds
+from foltr.components.sources._microsoft import letor4
+from foltr.data.collection import Collection, InFolds
 from foltr.spec import source
-
-FILES, PUBLISHED = five_folds(1_692, 69_623)
 
 
 @source
 @dataclass(frozen=True)
 class MQ2007(InFolds):
-    """LETOR 4.0 MQ2007: 1,692 queries, 69,623 documents, 46 features, grades 0-2; its makers
-    normalised it per query.
+    """LETOR 4.0 MQ2007: 1,692 queries, 69,623 documents, 46 features, grades 0-2.
 
-    T. Qin & T.-Y. Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013.
-    """
+    Queries of the TREC Million Query track 2007 on the .gov2 pages. The features are published
+    normalised per query.
+
+    Fields
+        fold: cross-validation fold (1 .. 5)
+        normalize: scale each feature to [0, 1] within each query once more (min-max)
+
+    Reference: Qin & Liu, Introducing LETOR 4.0 Datasets, arXiv:1306.2597, 2013."""
 
     fold: int = 1
     normalize: bool = False
 
-    collection: ClassVar[Collection] = Collection(
-        name="MQ2007",
-        about="LETOR 4.0 MQ2007: the Million Query track of TREC 2007 on the .gov2 pages",
-        home=(
-            "Microsoft Research's LETOR 4.0 page"
-            " (https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/)"
-        ),
-        terms="free for research under Microsoft's LETOR agreement, no redistribution",
-        features=46,
-        grades=3,
-        files=FILES,
-        published=PUBLISHED,
-        folders=("MQ2007", "LETOR-4.0/MQ2007"),
-    )
+    collection: ClassVar[Collection] = letor4(2007, 1_692, 69_623)

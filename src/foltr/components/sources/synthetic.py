@@ -1,4 +1,4 @@
-"""Data made from a seed: the embedded default, in the shape of the published collections."""
+"""Synthetic data in the shape of published collections."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
 from foltr.data import cache
 from foltr.data.collection import SPLITS, known_split
+from foltr.errors import require
 from foltr.seeds import Stream, stream
 from foltr.spec import source
 from foltr.world.dataset import Dataset, padded
 
-MADE = 1  # raise it whenever the same seed would give other data
-FACTORS = 10  # what a document is about; features are noisy views of these
-CHUNK = 250  # queries drawn at one address
-IN_MEMORY = (
-    4_000_000  # numbers; beyond, a data set is kept in the cache and opened as a memory map
-)
+MADE = 1  # version: raise it when the same seed gives other data
+FACTORS = 10  # topics of a document; features are noisy views of them
+CHUNK = 250  # queries drawn from one random stream
+IN_MEMORY = 4_000_000  # numbers; larger data sets are written to the cache and memory-mapped
 
 
 @dataclass(frozen=True)
 class Shape:
+    """The shape of a collection."""
+
     features: int
     documents: int  # mean per query
     shares: tuple[float, ...]  # of the grades
-    queries: int  # for training, unless told
+    queries: int  # of the training split, by default
 
 
 SHAPES = {
@@ -46,32 +47,38 @@ SHAPES = {
 @source
 @dataclass(frozen=True)
 class Synthetic:
-    """Documents with correlated features, whose relevance is partly linear, partly not, and partly
-    luck.
+    """Generate documents from a seed, in the shape of a published collection (no download).
 
-    A document has factors z (10,) = query's factors + its own. A feature is a noisy view of one to
-    three factors, some of them skewed, then min-max normalised per query. Utility u = linear(z) +
-    bend x curved(z) + query's level + noise x N(0, 1), where linear weighs all factors, and curved
-    prefers middling values of two factors and agreement of two others; grades cut u at fixed
-    thresholds, so that their shares are those of the real collection.
+    A document has factors z (10,): those of its query plus its own. A feature is a noisy view of
+    one to three factors, some of them skewed, then min-max normalised per query. The relevance of
+    a document follows its utility
+        u = linear(z) + bend x curved(z) + level of the query + noise x N(0, 1)
+    where linear weights all factors, and curved prefers middle values of two factors and equal
+    signs of two others. Grades cut u at fixed thresholds, so that their shares are those of the
+    real collection.
 
-    nDCG@10 on the test split, fitted on the labels of the training split (default fields, ridge
-    regression and a network of 64 sigmoid units; queries without a relevant document skipped), by
-    benchmarks/synthetic_levels.py:
+    nDCG@10 on the test split of rankers fitted on the labels of the training split (default
+    fields; ridge regression and a network of 64 sigmoid units; queries without a relevant document
+    skipped), by benchmarks/synthetic_levels.py:
 
-    shape       random   linear   MLP(64)   ideal
-    MQ2007      .249     .617     .808      1
-    MQ2008      .368     .660     .797      1
-    MSLR        .177     .643     .832      1
-    Yahoo       .454     .816     .897      1
-    IstellaS    .101     .590     .794      1
+        shape       random   linear   MLP(64)   ideal
+        MQ2007      .249     .617     .808      1
+        MQ2008      .368     .660     .797      1
+        MSLR        .177     .643     .832      1
+        Yahoo       .454     .816     .897      1
+        IstellaS    .101     .590     .794      1
+
+    Fields
+        shape: the collection whose features, list lengths and grades are imitated
+        queries: queries of the training split (1 .. 10^6), or None for 1,000 (MQ2008: 500);
+            validation and test have a third each
+        seed: seed of the data; other seeds give other collections
+        noise: standard deviation of the noise in the utility (>= 0)
+        bend: weight of the non-linear part of the utility (>= 0)
     """
 
     shape: Literal["MQ2007", "MQ2008", "MSLR", "Yahoo", "IstellaS"] = "MQ2007"
-    queries: int | None = (
-        # of the training split; vali and test have a third of it each. None: as the shape has
-        None
-    )
+    queries: int | None = None
     seed: int = 0
     noise: float = 0.2
     bend: float = 1.5
@@ -103,8 +110,8 @@ class Synthetic:
 
 
 class World:
-    """What all splits share: how features view factors, what makes a document relevant, where
-    grades are cut."""
+    """What all splits share: the features' loadings on factors, the relevance function, and the
+    cuts of grades."""
 
     def __init__(self, spec: Synthetic) -> None:
         self.spec, self.shape = spec, SHAPES[spec.shape]
@@ -120,7 +127,7 @@ class World:
         self.cuts = np.quantile(utility, np.cumsum(self.shape.shares)[:-1])
 
     def chunks(self, split: str, queries: int) -> Iterator[tuple[Array, Array, Array]]:
-        """Storage (n, w), labels (n,) and list lengths (q,), some hundred queries at a time."""
+        """Storage (n, w), labels (n,) and list lengths (q,), for at most 250 queries at a time."""
         for chunk, start in enumerate(range(0, queries, CHUNK)):
             factors, utility, lengths = self._documents(split, chunk, min(CHUNK, queries - start))
             views = self._views(factors, self._stream(split, chunk).at(9))
@@ -149,7 +156,7 @@ class World:
         return factors, utility, lengths
 
     def _views(self, factors: Array, rng: Stream) -> Array:
-        """Features (n, f): every third one skewed, as counts and lengths are."""
+        """Features (n, f); every third one is skewed, as counts and lengths are in real data."""
         n, f = len(factors), self.shape.features
         views = np.einsum(
             "nk,kf->nf", factors, self.loads
@@ -160,14 +167,14 @@ class World:
 
 
 def _curved(factors: Array) -> Array:
-    """What no linear ranker sees: middling values of two factors, agreement of two others."""
+    """The part of the utility that no linear ranker can represent."""
     # (n,)
     middling = np.exp(-(factors[:, 0] ** 2)) + np.exp(-(factors[:, 1] ** 2))
     return 2.0 * middling + 0.8 * np.tanh(factors[:, 2]) * np.tanh(factors[:, 3])
 
 
 def _normalized(views: Array, lengths: Array) -> Array:
-    """Query-level min-max, padded to the width of storage."""
+    """Features scaled to [0, 1] per query, padded to the width of storage."""
     offsets = np.append(0, np.cumsum(lengths))
     low = np.minimum.reduceat(views, offsets[:-1])
     span = np.maximum.reduceat(views, offsets[:-1]) - low
@@ -193,7 +200,7 @@ def _write(spec: Synthetic, split: str, queries: int, folder: Path) -> dict[str,
 
 
 def _small(labels: Array, lengths: Array) -> dict[str, Array]:
-    """All arrays but the features."""
+    """All arrays of a data set but the features."""
     names = np.arange(1, len(lengths) + 1).astype("S")
     return {
         "labels": labels[None],

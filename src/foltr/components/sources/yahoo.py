@@ -1,11 +1,10 @@
-"""Yahoo! Learning to Rank Challenge (Webscope C14): queries of a web search engine, features
-renamed by number"""
+"""The Yahoo! Learning to Rank Challenge."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from foltr.core import require
 from foltr.data.collection import SPLITS, Collection
+from foltr.errors import require
 from foltr.spec import source
 from foltr.world.dataset import Dataset
 
@@ -22,11 +21,18 @@ PUBLISHED = {
 @source
 @dataclass(frozen=True)
 class Yahoo:
-    """Yahoo! Learning to Rank Challenge: set 1 has 29,921 queries, set 2 has 6,330; 700 features,
-    grades 0-4.
+    """Yahoo! Learning to Rank Challenge: 36,251 queries in two sets, 700 features, grades 0-4.
 
-    Its lines leave out features that are zero. O. Chapelle & Y. Chang, Yahoo! Learning to Rank
-    Challenge Overview, JMLR W&CP 14, 2011."""
+    Set 1 has 29,921 queries and 709,877 documents, set 2 has 6,330 and 172,870. They come from a
+    web search engine, with anonymous features (Webscope C14). Its lines leave out features that
+    are zero.
+
+    Fields
+        set: 1 or 2
+        normalize: scale each feature to [0, 1] within each query (min-max; constant features
+            become 0)
+
+    Reference: Chapelle & Chang, Yahoo! Learning to Rank Challenge Overview, JMLR W&CP 14, 2011."""
 
     set: int = 1
     normalize: bool = True

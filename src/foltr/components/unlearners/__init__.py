@@ -1,1 +1,1 @@
-"""Every file in this folder adds unlearners; `foltr.spec` finds them."""
+"""Unlearners: how a trained ranker forgets clients; `foltr.spec` finds them."""

@@ -1,5 +1,4 @@
-"""FedEraser (Liu, Ma, Yang, Wang & Liu, IWQoS 2021) as Wang, Liu & Zuccon brought it to online
-learning to rank (ECIR 2024; thesis 6)."""
+"""FedEraser for online learning to rank."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from foltr.cohorts import lengths
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
@@ -18,16 +18,23 @@ from foltr.world.protocols import Past, Phase
 @unlearner
 @dataclass(frozen=True)
 class FedEraser(Forgets):
-    """Start again, one round for each stored one: as far as then, in the direction of now.
+    """Retrain in fewer rounds and searches, rescaling new updates to the norms of stored ones.
 
-    From the initial parameters, in the round that stands for stored round s each remaining client
-    of that round makes `sessions` searches instead of n and sends |stored_s| x new / |new| (L2
-    norms) instead of its new update; the server does with them what it does in training. A new
-    update of zero stays zero, a stored one of zero gives zero. A device needs only the norms of
-    what it sent: four bytes for each stored round. Against retraining that is n / sessions x
-    delta_t times fewer local steps and delta_t times fewer messages, delta_t being the
-    experiment's `history`. What is left of those who left are the norms of others, which they had
-    a part in."""
+    Unlearning starts from the initial parameters and makes one round for each stored round s. Each
+    remaining client of round s makes `sessions` searches from the current parameters and sends
+        |stored_s| x new / |new|     (L2 norms)
+    instead of its new update. The server aggregates them as in training. A new or stored update of
+    zero gives zero. A device needs only the norms of its stored updates: four bytes per stored
+    round. With n searches per round in training and every delta_t-th round stored (`history` of
+    the experiment), unlearning has (n / sessions) x delta_t times fewer local steps and delta_t
+    times fewer messages than retraining. One influence of the leaving clients remains: the stored
+    norms of the others, which were computed with them.
+
+    Fields
+        sessions: searches per client and round of unlearning (1 .. those of training)
+
+    Reference: Liu, Ma, Yang, Wang & Liu, IWQoS 2021; for online learning to rank: Wang, Liu &
+    Zuccon, ECIR 2024."""
 
     sessions: int = 3
     restarts = True
@@ -53,7 +60,7 @@ class FedEraser(Forgets):
         return past.initial
 
     def phases(self, past: Past) -> tuple[Phase, ...]:
-        assert past.history is not None  # what it stores
+        assert past.history is not None  # because `stores` is not 'nothing'
         history, rows = past.history, past.history.with_any(past.remaining)
 
         def send(updates: Array, clients: Array, t: int) -> Array:
@@ -63,7 +70,7 @@ class FedEraser(Forgets):
 
 
 def calibrated(updates: Array, sizes: Array) -> Array:
-    """Each row of `updates` (n, d) with the norm that `sizes` (n,) says; zero stays zero."""
+    """Each row of `updates` (n, d) rescaled to the norm in `sizes` (n,); zero rows stay zero."""
     new = lengths(updates)
     unit = updates / np.where(new > 0.0, new, 1.0)[:, None]
     return (sizes[:, None] * unit).astype(np.float32)

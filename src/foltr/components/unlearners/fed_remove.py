@@ -1,4 +1,4 @@
-"""Removing stored updates, as the first step of Wu, Zhu & Mitra (arXiv:2201.09441) does."""
+"""FedRemove: subtraction of stored updates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.world.history import NOBODY
@@ -17,14 +18,19 @@ from foltr.world.protocols import Past, Phase
 @unlearner
 @dataclass(frozen=True)
 class FedRemove(Forgets):
-    """Subtract what the leaving clients have contributed, then let the others go on for
-    `fine_tune` rounds.
+    """Subtract the stored updates of the leaving clients, then train on without them.
 
-    start = final - lr sum_s r_s sum_{c leaving} n_c u_{s,c} / sum_{c in round s} n_c: u_{s,c} is
-    what client c sent in stored round s, which stands for the r_s rounds until the next one, n_c
-    its interactions, lr the server's. It is exact only where all rounds are stored and nobody
-    reacted to anybody: what the others learned was learned from parameters with those
-    contributions in them."""
+        start = final - lr sum_s r_s sum_{c leaving} n_c u_{s,c} / sum_{c in round s} n_c
+
+    u_{s,c} is the update of client c in stored round s, r_s the number of rounds from s to the
+    next stored one, n_c the client's interactions, and lr the server's step size. It would be
+    exact only if every round were stored and the other clients' updates did not depend on the
+    model: they were computed from parameters that include the subtracted contributions.
+
+    Fields
+        fine_tune: rounds of the remaining clients afterwards (>= 0)
+
+    Reference: the first step of Wu, Zhu & Mitra, arXiv:2201.09441."""
 
     fine_tune: int = 100
     handed, subtracts = 1, True
@@ -37,7 +43,7 @@ class FedRemove(Forgets):
         return "updates"
 
     def start(self, past: Past) -> Array:
-        assert past.history is not None  # what it stores
+        assert past.history is not None  # because `stores` is not 'nothing'
         history, share = past.history, np.zeros(len(past.final))
         stand_for = history.stand_for
         for row in history.with_any(past.leaving).tolist():

@@ -1,10 +1,10 @@
-"""Fine-tuning: those who remain go on, and hope that what they do not confirm is forgotten."""
+"""Fine-tuning without the leaving clients."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.core import require
+from foltr.errors import require
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
@@ -13,9 +13,12 @@ from foltr.world.protocols import Past, Phase
 @unlearner
 @dataclass(frozen=True)
 class FineTune(Forgets):
-    """Go on from the final parameters for some `rounds` without those who left.
+    """Continue training from the final parameters without the leaving clients.
 
-    The cheapest rival, and no unlearning by itself: nothing takes their contributions out.
+    It is the cheapest comparison and no unlearning by itself: nothing removes their contributions.
+
+    Fields
+        rounds: rounds of the remaining clients (>= 1)
     """
 
     rounds: int = 100

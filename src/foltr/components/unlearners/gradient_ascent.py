@@ -1,4 +1,4 @@
-"""Projected gradient ascent (Halimi, Kadhe, Rawat & Baracaldo, arXiv:2207.05521)."""
+"""Projected gradient ascent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from foltr.cohorts import lengths
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
@@ -17,15 +18,22 @@ from foltr.world.protocols import Past, Phase
 @unlearner
 @dataclass(frozen=True)
 class GradientAscent(Forgets):
-    """Those who leave climb their own loss near the others' model, then the others go on for
-    `fine_tune` rounds.
+    """Let leaving clients maximise their loss near the others' model, then train on without them.
 
-    The reference is the mean of the others' local models in the last stored round, for want of the
-    last: final + lr (mean of the remaining updates - mean of all). From it, for `rounds`, each
-    leaving client searches and sends minus its update, and the server's parameters are put back
-    into the L2 ball of `radius` around the reference. It needs the help of those who leave; with
-    `stored` they do not search: the server makes one such step along minus the sum of their last
-    `rounds` stored updates."""
+    The reference model is final + lr (mean of the remaining updates - mean of all) in the last
+    stored round in which a leaving client took part. From it, for some rounds, each leaving client
+    searches and sends the negative of its update, and the server projects the parameters onto the
+    L2 ball around the reference. This needs the cooperation of the leaving clients; `stored` does
+    not.
+
+    Fields
+        rounds: rounds of ascent (>= 1); with `stored`, the number of stored rounds that are summed
+        radius: radius of the L2 ball around the reference (> 0)
+        fine_tune: rounds of the remaining clients afterwards (>= 0)
+        stored: instead of searching, the server makes one projected step along the negative sum of
+            the mean updates of the leaving clients in their last `rounds` stored rounds
+
+    Reference: Halimi, Kadhe, Rawat & Baracaldo, arXiv:2207.05521."""
 
     rounds: int = 10
     radius: float = 1.0
@@ -44,7 +52,8 @@ class GradientAscent(Forgets):
 
     @property
     def handed(self) -> int:
-        """The last update, for the reference; the sum of the last ones."""
+        """One vector for the reference (the last update), and with `stored` the sum of the last
+        ones."""
         return 2 if self.stored else 1
 
     def start(self, past: Past) -> Array:
@@ -72,7 +81,7 @@ class GradientAscent(Forgets):
 
 def reference(past: Past) -> Array:
     """The final parameters as if the last stored round of the leaving clients had been made
-    without them: (d,)"""
+    without them: (d,)."""
     if not len(rows := _last(past, 1)):
         return past.final
     row, everybody = int(rows[0]), np.append(past.remaining, past.leaving)
@@ -82,20 +91,20 @@ def reference(past: Past) -> Array:
 
 
 def in_ball(params: Array, centre: Array, radius: float) -> Array:
-    """The nearest point of the L2 ball."""
+    """The nearest point of the L2 ball of `radius` around `centre`."""
     far = float(lengths((params - centre)[None])[0])
     return params if far <= radius else centre + (radius / far) * (params - centre)
 
 
 def _last(past: Past, count: int) -> Array:
     """The last stored rounds in which any of the leaving clients took part, newest first."""
-    assert past.history is not None  # what it stores
+    assert past.history is not None  # because `stores` is not 'nothing'
     return past.history.with_any(past.leaving)[::-1][:count]
 
 
 def _mean(past: Past, row: int, clients: Array) -> Array:
-    """The weighted mean of what these clients sent in a stored round: (d,), zero if none of them
-    took part."""
+    """The weighted mean of what these clients sent in a stored round: (d,), zero if none took
+    part."""
     assert past.history is not None
     own = past.history.took_part(row, clients)
     if not len(own):

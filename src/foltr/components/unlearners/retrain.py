@@ -1,10 +1,11 @@
-"""Retraining: what all unlearning is measured against."""
+"""Retraining without the leaving clients."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Forgets
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
@@ -13,12 +14,16 @@ from foltr.world.protocols import Past, Phase
 @unlearner
 @dataclass(frozen=True)
 class Retrain(Forgets):
-    """Start again from the initial parameters, with all rounds and all sessions, without those who
-    left.
+    """Train again from the initial parameters, with all rounds, without the leaving clients.
 
-    Nothing is stored and nothing is left of them, but it costs as much as training did. Another
-    `luck` is another retraining of the same federation: how far the two are apart is what no
-    unlearning can be asked to be nearer than."""
+    It is the exact reference for other unlearners: nothing of the leaving clients is left, at the
+    cost of a whole training. The distance between two retrainings with different `luck` is the
+    random variation that no unlearner can be expected to go below.
+
+    Fields
+        luck: number of the random draws (>= 0): retrainings with different numbers meet different
+            queries and clicks
+    """
 
     luck: int = 0
     restarts = True

@@ -1,1 +1,1 @@
-"""Every file in this folder adds click models; `foltr.spec` finds them."""
+"""Click models of simulated users; `foltr.spec` finds them."""

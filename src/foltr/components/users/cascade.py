@@ -1,6 +1,4 @@
-"""Cascade click model with stops after clicks (Guo et al., WSDM 2009), as instantiated for online
-learning to rank by Hofmann et al. (Information Retrieval 16, 2013) and used since to study
-federated online learning to rank."""
+"""The cascade click model."""
 
 from __future__ import annotations
 
@@ -9,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Tabled
 from foltr.spec import click_model
 
@@ -41,11 +40,19 @@ TABLES: dict[str, dict[int, tuple[tuple[float, ...], tuple[float, ...]]]] = {
 @click_model
 @dataclass(frozen=True)
 class Cascade(Tabled):
-    """Scan from the top; click with P(click | grade); only after a click, stop with P(stop |
-    grade).
+    """Click by a cascade model: scan from the top, click by grade, maybe stop after a click.
 
-    `kind` names a published table for 2, 3 or 5 grades; `kind='custom'` takes `click` and `stop`,
-    one number per grade."""
+    At each rank the user clicks with P(click | grade); only after a click the user stops with
+    P(stop | grade). Without a stop the scan reaches the end of the list.
+
+    Fields
+        kind: a published table for 2, 3 or 5 grades ('perfect', 'navigational', 'informational',
+            'poison'), or 'custom'
+        click: P(click | grade), one probability per grade; only with kind='custom'
+        stop: P(stop | click, grade), one probability per grade; only with kind='custom'
+
+    Reference: Guo et al., WSDM 2009; for online learning to rank: Hofmann et al., Information
+    Retrieval 16, 2013."""
 
     kind: Literal["perfect", "navigational", "informational", "poison", "custom"] = "perfect"
     click: tuple[float, ...] | None = None
@@ -55,7 +62,7 @@ class Cascade(Tabled):
         if self.kind != "custom":
             require(
                 self.click is None and self.stop is None,
-                f"{self.kind!r} has its own tables: say kind='custom'",
+                f"{self.kind!r} has published tables: give click and stop with kind='custom' only",
             )
             return
         require(

@@ -1,4 +1,4 @@
-"""Position-based click model (Craswell et al., WSDM 2008; Richardson et al., WWW 2007)."""
+"""The position-based click model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.components.users.cascade import TABLES
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.kinds import Tabled
 from foltr.spec import click_model
 
@@ -15,11 +16,16 @@ from foltr.spec import click_model
 @click_model
 @dataclass(frozen=True)
 class PositionBased(Tabled):
-    """Click at rank i with (1/i)^eta x P(click | grade) of the perfect table, independently of
-    other ranks.
+    """Click by a position-based model: each rank independently, less often further down.
 
-    Nobody stops: the list is examined as far as attention reaches. `eta=0` has no position bias.
-    """
+        P(click at rank i) = (1 / i)^eta P(click | grade)
+
+    P(click | grade) is that of the perfect cascade. Users never stop early.
+
+    Fields
+        eta: position bias (>= 0; 0 has none)
+
+    Reference: Craswell et al., WSDM 2008; Richardson et al., WWW 2007."""
 
     eta: float = 1.0
 

@@ -1,0 +1,145 @@
+"""Checks of what components return, so that a faulty one is named before it spoils a run.
+
+NumPy stretches a wrong shape over the right one without a word, and a guarantee is worth nothing
+if a learner sends other numbers than the ledger counted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foltr.core import (
+    Array,
+    Cohort,
+    Learner,
+    Memory,
+    Privatizer,
+    SendReward,
+    Update,
+    User,
+)
+from foltr.errors import Mistake, require
+from foltr.seeds import Stream
+
+LARGEST = float(np.finfo(np.float32).max)  # number that a device can hold
+
+
+def check_vector(component: object, given: Array, like: Array) -> None:
+    """Real numbers in the shape of `like`."""
+    if isinstance(given, np.ndarray) and given.shape == like.shape and given.dtype.kind == "f":
+        return
+    shape, kind = np.shape(given), np.asarray(given).dtype.kind
+    name = type(component).__name__
+    raise Mistake(f"{name} gave {shape} of kind {kind!r}, not {like.shape} real numbers")
+
+
+def check_memory(component: object, memory: Memory) -> None:
+    """A tuple of arrays: that is what a checkpoint can store."""
+    if type(memory) is not tuple or not all(isinstance(part, np.ndarray) for part in memory):
+        raise Mistake(f"{type(component).__name__} remembers {memory!r}, not a tuple of arrays")
+
+
+def check_on_device(params: Array, t: int) -> None:
+    """Parameters that a device can hold as float32."""
+    if not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST:  # or NaN
+        raise FloatingPointError(f"round {t}: the server's parameters are not finite on a device")
+
+
+def check_notes(component: object, notes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a component's `fits` returns: sentences."""
+    sentences = isinstance(notes, tuple) and all(isinstance(note, str) for note in notes)
+    name = type(component).__name__
+    require(sentences, f"{name}.fits gave {notes!r}, not a tuple of sentences")
+    return notes
+
+
+def sending_rewards(
+    learner: Learner, privacy: Privatizer | None, sessions: int, noise: Stream
+) -> SendReward:
+    """The way of every reward into a message: of each session one, out of as many values as the
+    learner declared, through the privatizer. The ledger counts on it."""
+    name, declared, sent = type(learner).__name__, learner.reward_levels, set[int]()
+
+    def send_reward(which: int, values: int, session: int) -> int:
+        require(values == declared, f"{name} sends one of {values} rewards, declared {declared}")
+        require(0 <= which < values, f"{name} sends reward {which}, not in 0 .. {values - 1}")
+        once = 0 <= session < sessions and session not in sent
+        require(once, f"{name} sends session {session} twice, or one that was not made")
+        sent.add(session)
+        if privacy is None:
+            return which
+        other = privacy.on_reward(which, values, noise.at(session))
+        changed = f"{type(privacy).__name__} sends reward {other}, not in 0 .. {values - 1}"
+        require(0 <= other < values, changed)
+        return other
+
+    return send_reward
+
+
+def check_as_counted(
+    learner: Learner,
+    privacy: Privatizer,
+    payload: Array,
+    weight: float,
+    params: Array,
+    user: User,
+) -> None:
+    """What the ledger counts on: an update has as many numbers as the parameters; where the
+    privatizer needs equal weights, a weight is the number of searches."""
+    name = type(learner).__name__
+    if learner.reward_levels == 0:
+        made_for = f"the noise is made for updates of {params.shape}"
+        whole = f"{name} sends {np.shape(payload)} numbers, and {made_for}"
+        require(np.shape(payload) == params.shape, whole)
+    sends = f"{name} sends a weight of {weight:g} for {user.sessions} searches"
+    needs = f"{type(privacy).__name__} needs the number of searches as the weight"
+    require(not privacy.needs_equal_weights or weight == user.sessions, f"{sends}, and {needs}")
+
+
+def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Array:
+    """What a client sends in a round of n clients: as many numbers, of the same kind."""
+    sent = privacy.on_client(payload, n, noise)
+    if (
+        isinstance(sent, np.ndarray)
+        and sent.shape == payload.shape
+        and sent.dtype == payload.dtype
+    ):
+        return sent
+    kind = sent.dtype if isinstance(sent, np.ndarray) else type(sent).__name__
+    wanted = f"not {payload.shape} of {payload.dtype}"
+    raise Mistake(f"{type(privacy).__name__}.on_client gave {np.shape(sent)} of {kind}, {wanted}")
+
+
+def check_update(update: Update, kept: Array, before: Array, where: str) -> None:
+    """What one client sends, and what its device keeps for the next round."""
+    flat = f"{where}: a payload is one flat vector, got shape {np.shape(update.payload)}"
+    require(np.ndim(update.payload) == 1, flat)
+    memory = f"{where}: the learner got memory {before.shape} and returned {np.shape(kept)}"
+    require(np.shape(kept) == before.shape, memory)
+    require(update.weight > 0.0, f"{where}: a weight must be > 0, got {update.weight}")
+    if not np.isfinite(update.payload).all():
+        raise FloatingPointError(f"{where}: the update is not finite")
+
+
+def check_carried(channel: object, got: Cohort, p: int) -> None:
+    """What a channel gives: one row, the weighted mean."""
+    name = type(channel).__name__
+    one = got.updates.shape == (1, p) and np.shape(got.weights) == (1,)
+    require(one, f"{name}.carry gave {got.updates.shape}, not one row, the weighted mean")
+    require(bool(got.weights[0] > 0.0), f"{name}.carry gave a whole weight of {got.weights[0]}")
+
+
+def check_crafted(attack: object, crafted: Array, count: int, p: int) -> None:
+    """What malicious clients send: a row each."""
+    if crafted.shape != (count, p) or crafted.dtype.kind != "f":
+        given = f"{crafted.shape} of kind {crafted.dtype.kind!r} for {count} malicious clients"
+        rows = f"{count} rows of {p} real numbers"
+        raise Mistake(f"{type(attack).__name__}.craft gave {given}, not {rows}")
+
+
+def check_finite_messages(sender: object, updates: Array, t: int) -> None:
+    if not np.isfinite(np.vdot(updates, updates)) and not np.isfinite(updates).all():
+        name = type(sender).__name__
+        raise Mistake(
+            f"round {t}: {name} sends numbers that are not finite: its updates grew too large"
+        )

@@ -1,0 +1,110 @@
+"""What it takes to make one run: the experiment with its data and clients, folder and threads, and
+how its ranker is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.metrics import DEPTH, online_performance
+from foltr.runs.config import written
+from foltr.runs.folder import RESULTS, Folder, Metrics
+from foltr.runs.identity import revisions
+from foltr.runs.result import Progress, Result, known
+from foltr.runs.user_files import sources_behind
+from foltr.simulation.evaluation import Evaluator
+from foltr.system.environment import environment
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population
+
+
+@dataclass(frozen=True)
+class Context:
+    experiment: Experiment
+    train: Dataset
+    test: Dataset
+    population: Population
+    identity: str
+    folder: Folder | None
+    threads: Threads
+    engine: str
+    watch: Callable[[Progress], None]
+    per_query: bool
+    notes: tuple[str, ...]
+
+    def evaluator(self, data: Dataset | None = None) -> Evaluator:
+        """Measures rankers on the test queries, or on other data."""
+        e, p, tables = self.experiment, self.population, self.population.tables(DEPTH)
+        models = p.models[: p.clients]
+        shares = np.bincount(models.ravel(), minlength=len(p.click_models)) / models.size
+        clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
+        plain = self.engine == "debug"
+        return Evaluator(e.ranker, data or self.test, clicks, e.empty, e.seed, self.threads, plain)
+
+    def files(self) -> dict[str, str]:
+        """The files that a run's folder begins with: its config, and what it is made on."""
+        about = {
+            "identity": self.identity,
+            "results": RESULTS,
+            "data": {"train": self.train.content, "test": self.test.content},
+            "files": sources_behind(self.experiment),
+            "revisions": revisions(self.experiment),
+            **environment(),
+        }
+        return {
+            "config.toml": written(self.experiment),
+            "environment.json": json.dumps(about, indent=1) + "\n",
+        }
+
+    def keep_queries(self, params: Array) -> None:
+        """Store the ranker's measures on each test query."""
+        if self.experiment.baseline is not None:
+            where = self.folder and self.folder.path
+            raise Mistake(f"{where} has no results per query: delete it to make it again")
+        self.keep(self.evaluator().per_query(params.astype(np.float32)))
+
+    def keep(self, values: Array) -> None:
+        assert self.folder is not None
+        names = [name.decode(errors="replace") for name in self.test.query_ids.tolist()]
+        self.folder.keep_queries(names, self.evaluator().measures, values)
+
+    def final(
+        self, metrics: Metrics, seconds: tuple[float, float], notes: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """The numbers of result.json that every run has."""
+        last = {name: values[-1] for name, values in metrics.offline.items()}
+        nothing, held_out = [float("nan")], self.test  # a baseline has no searches
+        online, max_rr = (metrics.online[name] or nothing for name in ("online_ndcg@10", "maxrr"))
+        relevant = np.add.reduceat((held_out.labels > 0).any(axis=0), held_out.offsets[:-1])
+        measures = {
+            **last,
+            "online": online_performance(np.array(online)),
+            "online_ndcg@10": online[-1],
+            "maxrr": max_rr[-1],
+        }
+        return {
+            **{name: known(value) for name, value in measures.items()},
+            "interactions": int(sum(metrics.online["interactions"])),
+            "rounds": len(metrics.online["interactions"]),
+            "queries": held_out.queries,
+            "empty_queries": int((relevant == 0).sum()),
+            "empty": self.experiment.empty,
+            "engine": self.engine,
+            "seconds": round(seconds[0], 3),
+            "kernel_seconds": round(seconds[1], 3),
+            "notes": list(notes),
+        }
+
+    def finished(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> Result:
+        if self.folder is not None:
+            self.folder.finish(params, metrics, final)
+        path = self.folder.path if self.folder else None
+        return Result(self.experiment, params, metrics, final, path, self.train.width)
