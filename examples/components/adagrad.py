@@ -1,4 +1,4 @@
-"""Adagrad on the server's side (Reddi et al., Adaptive federated optimization, ICLR 2021)."""
+"""Adagrad on the server's side (Reddi et al., ICLR 2021): see docs/howto/optimizer.md."""
 
 from dataclasses import dataclass
 

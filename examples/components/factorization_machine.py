@@ -1,4 +1,4 @@
-"""Factorisation machines (Rendle, ICDM 2010): features count in pairs, too."""
+"""Factorisation machines (Rendle, ICDM 2010): the ranker of docs/howto/ranker.md."""
 
 from dataclasses import dataclass
 

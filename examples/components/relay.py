@@ -1,4 +1,4 @@
-"""A relay between devices and server, which adds messages up."""
+"""A relay that adds messages up for the server: the channel of docs/howto/channel.md."""
 
 from dataclasses import dataclass
 from math import ceil
