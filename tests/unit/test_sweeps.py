@@ -300,7 +300,7 @@ def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the sweep and its workers
     code, _, err = ended(process)
-    assert code == 130 and "the same command goes on" in err and "Traceback" not in err, err
+    assert code == 130 and "the same command continues" in err and "Traceback" not in err, err
     assert len(list(out.glob("*/checkpoint.npz"))) == jobs
     code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet"))
     assert code == 0, err
