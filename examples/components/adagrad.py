@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, Memory, require
+from foltr.core import Array, Memory
+from foltr.errors import require
+from foltr.kinds import OptimizerDefaults
 from foltr.spec import optimizer
 
 
 @optimizer
 @dataclass(frozen=True)
-class Adagrad:
+class Adagrad(OptimizerDefaults):
     """v + g^2 becomes v, then params + lr g / (sqrt(v) + tau) for the direction g."""
 
     lr: float = 0.1

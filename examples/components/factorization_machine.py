@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.core import Array, require
+from foltr.core import Array
+from foltr.errors import require
 from foltr.seeds import Stream
 from foltr.spec import ranker
 

@@ -5,7 +5,8 @@ from math import ceil
 
 import numpy as np
 
-from foltr.core import Cohort, Withheld, require
+from foltr.core import Ask, Cohort, Withheld
+from foltr.errors import require
 from foltr.seeds import Stream
 from foltr.spec import channel
 
@@ -29,10 +30,10 @@ class Relay:
     def fewest(self, asked: int) -> int:
         return ceil(self.least * asked)
 
-    def carry(self, cohort: Cohort, asked: int, rng: Stream) -> Cohort:
-        fewest, whole = self.fewest(asked), cohort.weights.sum()
+    def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        fewest, whole = self.fewest(ask.n), cohort.weights.sum()
         if len(cohort) < fewest:
-            raise Withheld(f"{len(cohort)} of {asked} clients arrived: {fewest} are needed")
+            raise Withheld(f"{len(cohort)} of {ask.n} clients arrived: {fewest} are needed")
         sent = np.rint(cohort.weights[:, None] * cohort.updates / self.step)  # (n, d)
         mean = sent.sum(axis=0) * self.step / whole
         return Cohort(np.array([-1]), mean[None], np.array([whole]))

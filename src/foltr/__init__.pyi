@@ -8,6 +8,7 @@ from foltr import errors as errors
 from foltr import events as events
 from foltr import experiment as experiment
 from foltr import federation as federation
+from foltr import guards as guards
 from foltr import kinds as kinds
 from foltr import metrics as metrics
 from foltr import noise as noise
@@ -15,6 +16,7 @@ from foltr import ranking as ranking
 from foltr import results as results
 from foltr import seeds as seeds
 from foltr import spec as spec
+from foltr import web as web
 from foltr.comparison import compare as compare
 from foltr.components.aggregators.bucketing import Bucketing as Bucketing
 from foltr.components.aggregators.bulyan import Bulyan as Bulyan

@@ -261,10 +261,10 @@ def test_a_channel_says_what_it_hides_and_leaves_messages_alone(thing):
     assert withstands is None or 0 <= withstands < 9
     assert thing.step >= 0.0 and 1 <= thing.fewest(9) <= 9
     c = cohort(n=9)
-    c = Cohort(c.clients, c.updates, np.arange(1.0, 10.0), params=np.zeros(5, np.float32))
+    c = Cohort(c.clients, c.updates, np.arange(1.0, 10.0))
     sent = c.updates.copy()
     rounding = thing.step / c.weights.sum() * len(c)  # of the weight times the update, each once
-    first, again = (thing.carry(c.sealed(), 9, stream(0, "channel")) for _ in range(2))
+    first, again = (thing.carry(c.sealed(), asked_of(9), stream(0, "channel")) for _ in range(2))
     np.testing.assert_array_equal(c.updates, sent)
     np.testing.assert_array_equal(first.updates, again.updates)
     exact = np.average(c.updates.astype(float), axis=0, weights=c.weights)
