@@ -355,7 +355,7 @@ def test_who_contributes_is_told_of_every_family():
     rows = dict(re.findall(row, told, re.M))
     assert set(rows) == {family.folder for family in FAMILIES}
     assert set(rows.values()) == {page.name for page in (DOCS / "howto").glob("*.md")}
-    for path in re.findall(r"`((?:src|docs|tests|benchmarks)/[\w./]+)`", told):
+    for path in re.findall(r"\b((?:src|docs|tests|benchmarks)/[\w./]*\w)", told):
         assert (ROOT / path).exists(), path
 
 
