@@ -150,7 +150,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
         if progress.t == 5:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(Stopped, match=r"stopped after round 5 of 30.*the same command goes on"):
+    with pytest.raises(Stopped, match=r"stopped after round 5 of 30.*the same command continues from there"):
         SMALL.run(tmp_path, watch=watch)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert bits(SMALL.run(tmp_path)) == bits(SMALL.run())
