@@ -67,6 +67,35 @@ class Experiment:
     empty: Empty = "skip"
     seed: int = 1
 
+    if TYPE_CHECKING:  # what `checked` takes: a part may be given as its spec
+
+        def __init__(
+            self,
+            data: Source | str = ...,
+            partition: Partition | str = ...,
+            users: ClickModel | str = ...,
+            ranker: Ranker | str = ...,
+            learner: Learner | str = ...,
+            attack: Attack | str | None = ...,
+            malicious: int = ...,
+            roaming: bool = ...,
+            aggregator: Aggregator | str = ...,
+            optimizer: Optimizer | str = ...,
+            privacy: Privatizer | str | None = ...,
+            channel: Channel | str | None = ...,
+            baseline: Baseline | str | None = ...,
+            unlearning: Unlearner | str | None = ...,
+            leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ...,
+            clients: int = ...,
+            participation: float = ...,
+            dropout: float | None = ...,
+            rounds: int = ...,
+            history: int | None = ...,
+            evaluate_every: int = ...,
+            empty: Empty = ...,
+            seed: int = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         require(1 <= self.clients <= 10**8, f"clients must be in 1 .. 10^8, got {self.clients}")
         require(

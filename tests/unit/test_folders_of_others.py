@@ -15,7 +15,7 @@ import pytest
 from foltr.cli.status import states_of
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.report.forgetting import _beside
+from foltr.report.chapters.unlearning import _unlearning_report
 from foltr.results import load_runs
 from foltr.runs.folder import Folder
 from foltr.runs.lock import claimed
@@ -87,7 +87,7 @@ def test_other_files_of_a_run_that_are_none(kind, run, bounded):
     with pytest.raises(Mistake, match=f"queries.csv is {kind}"):
         load_runs(run.parent).queries()
     instead(run / "unlearning.json", kind)
-    assert _beside(run) == {}
+    assert _unlearning_report(run) == {}
     instead(run / "history-updates.npy", kind)
     with pytest.raises(Mistake, match=f"history-updates.npy is {kind}"):
         History.read(run, 1, 3, 46, "")

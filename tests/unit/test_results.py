@@ -16,7 +16,7 @@ import foltr
 import foltr.runs.train
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.report.commands import command
+from foltr.report.page.rerun_command import command
 from foltr.results import Loader, load_runs
 from foltr.runs.folder import Folder
 from foltr.spec import opened

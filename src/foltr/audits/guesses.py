@@ -4,7 +4,7 @@ One session of PDGD moves the weights by lr x sum of c_i x (gradient of the scor
 i), with c_i > 0 for clicked documents and c_i <= 0 for others. Scaling the weights back into a
 ball adds a multiple of the weights. An attacker that knows the list and the weights solves for c.
 
-Reference: Pham 2022, section 4.1 (the attacks in OF_THE_SEED); those in BEYOND are of this
+Reference: Pham 2022, section 4.1 (the attacks in OF_THE_REPORT); those in BEYOND are of this
 project."""
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def positive(coefficients: Array, tolerance: float = TOLERANCE) -> Guess:
     return Guess(coefficients > tolerance * np.abs(coefficients).max(), coefficients)
 
 
-OF_THE_SEED: dict[str, Attack] = {
+OF_THE_REPORT: dict[str, Attack] = {
     "random 3": at_random(3),
     "random 4": at_random(4),
     "higher score": higher_score,

@@ -11,7 +11,7 @@ import numpy as np
 
 from foltr.audits.guesses import (
     BEYOND,
-    OF_THE_SEED,
+    OF_THE_REPORT,
     ROBUST_TOLERANCE,
     Guess,
     Seen,
@@ -152,7 +152,7 @@ class Inference:
             self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target
         )
         seen = self._seen(target, arrived)
-        for name, attack in {**OF_THE_SEED, **BEYOND}.items():
+        for name, attack in {**OF_THE_REPORT, **BEYOND}.items():
             yield name, attack(seen)
         if self.learner.k <= LONGEST:
             yield SETS, self.model.guess(search, seen.update, view)

@@ -141,9 +141,9 @@ def _verdict(audit: Audit) -> Iterator[str]:
     if here:
         best = max(here, key=lambda row: row.measures["AUC"].mean)
         yield (
-            f"What this server sees tells clicks with an AUC of {best.measures['AUC'].mean:.2f}"
-            f" ({best.attack}); 0.5 is chance, 1 is every click."
-            f" {promised(best.promised)[0].upper()}{promised(best.promised)[1:]}."
+            f'The best attack on what this server sees is "{best.attack}": it finds clicked'
+            f" documents with an AUC of {best.measures['AUC'].mean:.2f} (0.5 is chance, 1 is every"
+            f" click). {promised(best.promised)[0].upper()}{promised(best.promised)[1:]}."
         )
     if any(game.promised.delta for game in (*audit.games, *(each.game for each in audit.members))):
         yield f"* with delta = {audit.ledger.delta:g}"

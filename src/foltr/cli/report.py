@@ -99,7 +99,7 @@ def watch(
     any_version: AnyVersion = False,
 ) -> None:
     """Serve the report as a web page that is updated while a sweep runs."""
-    from foltr.report.watch import serve
+    from foltr.report.page.watch_server import serve
     from foltr.results import Loader
     from foltr.sweeps.state import Sweeps
 
@@ -145,7 +145,7 @@ def _write(compared: Study, out: Path, measure: str, curves: dict[str, Any]) -> 
     from foltr.system.files import write_whole
 
     if out.suffix == ".html":
-        from foltr.report.page import page
+        from foltr.report.page.document import page
 
         write_whole(out, page(compared))
     elif out.suffix in FORMATS:
@@ -153,8 +153,9 @@ def _write(compared: Study, out: Path, measure: str, curves: dict[str, Any]) -> 
     elif out.suffix == ".parquet":
         compared.runs.to_parquet(out)
     else:
-        from foltr.report import tables
         from foltr.report.matrix import matrix
+        from foltr.report.tables.csv_table import csv_table
+        from foltr.report.tables.latex_table import latex_tables
 
-        table = tables.latex if out.suffix == ".tex" else tables.csv
+        table = latex_tables if out.suffix == ".tex" else csv_table
         write_whole(out, table(matrix(compared, measure)))

@@ -1,11 +1,12 @@
-"""The block of a report's page that shows the guarantees of its runs."""
+"""The privacy ledger on the page of a report."""
 
 import pytest
 from made_ledgers import recorded
 
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.laplace import Laplace
-from foltr.report.blocks import blocks, privacy_ledger, privacy_remarks
+from foltr.report.chapters.contents import blocks
+from foltr.report.chapters.privacy import privacy_guarantees, privacy_remarks
 from foltr.results import Runs
 
 
@@ -16,12 +17,12 @@ def test_a_page_tells_what_its_runs_guarantee():
         recorded(Laplace(1.0, 0.1)),
         recorded(None),
     ]
-    found = privacy_ledger(Runs(tuple(runs)))
+    found = privacy_guarantees(Runs(tuple(runs)))
     assert found.rows[0] == (
         "privatizer",
-        "against",
-        "epsilon, for what is protected",
-        "if one trusts",
+        "observer",
+        "epsilon of each protected unit",
+        "assumes",
         "runs",
     )
     shares = "GammaShares(epsilon=1.2, sensitivity=3.0)"
@@ -43,8 +44,8 @@ def test_a_page_tells_what_its_runs_guarantee():
 
 
 def test_a_page_of_runs_without_privatizers_says_that_in_a_sentence():
-    found = privacy_ledger(Runs((recorded(None),)))
-    assert "nothing is promised" in found.text and not found.rows
+    found = privacy_guarantees(Runs((recorded(None),)))
+    assert "nothing is guaranteed" in found.text and not found.rows
     assert privacy_remarks(Runs((recorded(None),))) is None
 
 
@@ -54,5 +55,5 @@ def test_a_page_of_runs_without_privatizers_says_that_in_a_sentence():
 def test_runs_that_recorded_no_ledger_or_another_are_passed_over(damaged):
     run = recorded(None)
     run.final["privacy"] = damaged
-    assert privacy_ledger(Runs((run,))) is None
+    assert privacy_guarantees(Runs((run,))) is None
     blocks(Runs((run,)))
