@@ -385,7 +385,7 @@ def test_workers_that_do_not_see_the_folder_are_told_of(tmp_path, monkeypatch):
         "in_pool",
         lambda tasks, pool: [Outcome(task.run, "stopped") for task in tasks],
     )
-    with pytest.raises(Mistake, match=r"no worker sees .* all machines share"):
+    with pytest.raises(Mistake, match=r"no worker can see .* all machines share"):
         sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
 
 
@@ -429,7 +429,7 @@ def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
     assert Overview(record, jobs=2).look().left == 300 * 0.02
     assert Record.read(Path(_write(record))) == record
     (tmp_path / "s.sweep.json").write_text("{")
-    with pytest.raises(Mistake, match="writes it anew"):
+    with pytest.raises(Mistake, match="writes it again"):
         Record.read(record.path)
 
 
