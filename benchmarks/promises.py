@@ -9,7 +9,7 @@ know on each.
 
 Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and
 one of these differs from the plainest, or two where the noise is not each message's own; and a
-list of others (learners, known weak spots). Each is played as a whole (`foltr.audits.promises`):
+list of others (learners, known weak spots). Each is played as a whole (`foltr.audits.guarantees`):
 two inputs as far apart as the mechanism allows, many rounds with its real noise, malicious
 clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound of
 epsilon that holds with 99.9 % confidence; "of the promise" is how much of the stated epsilon that
@@ -27,7 +27,7 @@ from functools import cache
 from typing import Any
 
 from foltr.audits.games import Game
-from foltr.audits.promises import play_all
+from foltr.audits.guarantees import play_all
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
@@ -163,7 +163,7 @@ def _legal(fields: dict[str, Any]) -> Iterator[tuple[str, Experiment]]:
 def closeness(game: Game, part: float) -> float:
     """The most of a stated epsilon that was shown, over all deltas; above 1 where the promise is
     broken."""
-    return max(test.at_least / (part * test.promised.epsilon) for test in game.tests)
+    return max(test.at_least / (part * test.guarantee.epsilon) for test in game.tests)
 
 
 def main() -> None:
@@ -196,15 +196,15 @@ def main() -> None:
             default=None,
         )
         if best is None:
-            stated = ledger_of(e, FEATURES).promised("models", "round").epsilon
+            stated = ledger_of(e, FEATURES).guarantee("models", "round").epsilon
             assert math.isinf(stated), (name, stated)
             print(f"{'-':>8} {'nothing':>9} {'':>15}  {name}", flush=True)
             continue
         promising += 1
         share = closeness(best, given.ledger)
         (broken if share > 1.0 else tight if share > TIGHT else []).append(name)
-        test = max(best.tests, key=lambda test: test.at_least / test.promised.epsilon)
-        stated = given.ledger * test.promised.epsilon
+        test = max(best.tests, key=lambda test: test.at_least / test.guarantee.epsilon)
+        stated = given.ledger * test.guarantee.epsilon
         mark = "  BROKEN" if share > 1.0 else ""
         print(
             f"{test.at_least:8.2f} {stated:9.2f} {share:14.0%}   {name} ({best.name},"

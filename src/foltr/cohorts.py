@@ -113,25 +113,25 @@ def weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int)
     z <- sum_i b_i u_i / sum_i b_i with b_i = weights[i] / max(smoothing, |u_i - z|), from the
     weighted median of each coordinate, until a step is no longer than smoothing / 1000 or
     `iterations` are made."""
-    z = weighted_middle(updates, weights)
+    z = weighted_median(updates, weights)
     compiled().weiszfeld(rows(updates), rows(weights), smoothing, iterations, z)
     return z
 
 
-def middle(updates: Array) -> Array:
+def median(updates: Array) -> Array:
     """The median of each coordinate; for an even number of rows the mean of the middle two: (d,)
     float64."""
     ordered, n = sorted_columns(updates), len(updates)
     return (ordered[(n - 1) // 2].astype(np.float64) + ordered[n // 2]) / 2.0
 
 
-def weighted_middle(updates: Array, weights: Array) -> Array:
+def weighted_median(updates: Array, weights: Array) -> Array:
     """The weighted median of each coordinate: (d,) float64.
 
     It is the lowest value x with at least half of the weight on values <= x; if that is exactly
-    half, the mean of x and the next value. With equal weights it equals `middle`."""
+    half, the mean of x and the next value. With equal weights it equals `median`."""
     if (weights == weights[0]).all():
-        return middle(updates)
+        return median(updates)
     (n, d), ordered, half = updates.shape, sorted_columns(updates), weights.sum() / 2.0
     every, first, last = np.arange(d), np.zeros(d, np.int64), np.full(d, n - 1)
     while (first < last).any():  # bisection is faster than sorting with weights
@@ -207,12 +207,12 @@ def _bulyan_rows(updates: Array, malicious: int, count: int) -> Array:
 
 def _mean_around_median(updates: Array, count: int) -> Array:
     ordered = np.sort(updates, axis=0).astype(np.float64)
-    near = np.argsort(np.abs(ordered - middle(updates)), axis=0, kind="stable")[:count]
+    near = np.argsort(np.abs(ordered - median(updates)), axis=0, kind="stable")[:count]
     return np.take_along_axis(ordered, near, axis=0).mean(axis=0)
 
 
 def _weiszfeld(updates: Array, weights: Array, smoothing: float, iterations: int) -> Array:
-    z, before = weighted_middle(updates, weights), None
+    z, before = weighted_median(updates, weights), None
     while iterations and (before is None or np.linalg.norm(z - before) > 1e-3 * smoothing):
         pull = weights / np.maximum(smoothing, np.linalg.norm(updates - z, axis=1))
         z, before, iterations = (

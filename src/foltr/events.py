@@ -6,9 +6,9 @@ replaced by any other. Participation is not hidden.
 
 Two fields describe the difference between computer arithmetic and real numbers. `grid` is the step
 of the grid on which all released numbers lie for any data; None gives no guarantee, because the
-last bits of floating-point numbers can reveal what the noise should hide. `off` bounds the error
-of the logarithm of the probability of a whole release, over both data sets together; it is added
-to epsilon."""
+last bits of floating-point numbers can reveal what the noise should hide. `log_error` bounds the
+error of the logarithm of the probability of a whole release, over both data sets together; it is
+added to epsilon."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Setting:
 
     d: int  # parameters
     cohort: int  # clients asked per round, n
-    arriving: int  # fewest of them whose messages make a released round
+    least_arriving: int  # fewest of them whose messages make a released round
     sessions: int  # searches per client and round
     values: int  # values that a reward can take; 0 if no reward is sent
     rounding: float = 0.0  # the step to which a channel rounds the numbers of an update
@@ -55,7 +55,7 @@ class Conditions:
     unbounded: bool = False  # malicious clients may send any numbers
 
     def __post_init__(self) -> None:
-        cohort, arriving = self.setting.cohort, self.setting.arriving
+        cohort, arriving = self.setting.cohort, self.setting.least_arriving
         require(1 <= arriving <= cohort, f"{arriving} of {cohort} clients cannot arrive")
         require(self.colluding >= 0, f"colluding must be >= 0, got {self.colluding}")
         rounds = f"a client cannot take part in {self.times} of {self.rounds} rounds"
@@ -92,7 +92,7 @@ class RandomizedResponse:
     times: int
     seen: Seen = "message"
 
-    grid, off = 1.0, 0.0  # answers are integers
+    grid, log_error = 1.0, 0.0  # answers are integers
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class LaplaceNoise:
     d: int
     seen: Seen
     grid: float | None = None
-    off: float = 0.0
+    log_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class GammaNoise:
     d: int
     seen: Seen
     grid: float | None = None
-    off: float = 0.0
+    log_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class GaussianNoise:
     l2: float
     seen: Seen
     grid: float | None = None
-    off: float = 0.0
+    log_error: float = 0.0
 
 
 Event = RandomizedResponse | LaplaceNoise | GammaNoise | GaussianNoise

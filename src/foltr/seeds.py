@@ -58,7 +58,7 @@ class Stream:
         self.drawn = 0
 
     def at(self, part: int) -> Stream:
-        return Below(self, part)
+        return SubStream(self, part)
 
     def words(self, n: int) -> np.ndarray:
         """The next n 64-bit words."""  # (n,) uint64
@@ -104,7 +104,7 @@ class Stream:
         return np.sort(np.argsort(self.words(n), kind="stable")[:k])
 
 
-class Below(Stream):
+class SubStream(Stream):
     """A stream at an address below another. Its key is computed on first use, since many are never
     drawn from."""
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from foltr.audits.guesses import positive, solved
+from foltr.audits.guesses import minimum_norm_solution, positive
 from foltr.audits.intervals import area
 from foltr.audits.labels import ABSENT, OTHERS_NORMAL, SETS_ABSENT, infer_labels
 from foltr.audits.noise import summed
 from foltr.audits.pdgd_model import Model
 from foltr.audits.searches import Search, gradients, searches
-from foltr.audits.sums import Sum, client, rounding
+from foltr.audits.sums import Sum, member, rounding
 from foltr.experiment import Experiment
 from foltr.seeds import stream
 from foltr.world.population import iid
@@ -117,7 +117,7 @@ class FourSearches:
         shown = docs[ranking]
         scores, slopes = self.e.ranker.scores(at, docs), gradients(self.e.ranker, at, shown)
         search = Search(0, shown, ranking, scores, slopes, None, None)
-        return client(
+        return member(
             Model(replace(self.e.device_learner, sessions=1), None, at, self.e.rounds), search, 1
         )
 
@@ -156,7 +156,7 @@ def test_four_searches_in_one_bare_message_are_read_click_by_click(with_real_dat
         columns = np.concatenate([docs[ranking] for docs, ranking in user.lists]).T.astype(
             np.float64
         )
-        squares = solved(columns, update.astype(np.float64)).reshape(4, 10)
+        squares = minimum_norm_solution(columns, update.astype(np.float64)).reshape(4, 10)
         aucs += [
             area(x[c], x[~c])
             for x, c in zip(squares, true, strict=True)

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from foltr.audits.noise import kept
-from foltr.audits.promises import two_histories
+from foltr.audits.guarantees import two_histories
+from foltr.audits.noise import clipped
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 
@@ -34,9 +34,9 @@ def test_replacing_the_first_round_alone(learner, ranker, least, most):
         rounds=100,
     )
     data = e.data.load("train")
-    worlds = [kept(e.privacy, each.astype(float), 100) for each in two_histories(e, data)]
+    worlds = [clipped(e.privacy, each.astype(float), 100) for each in two_histories(e, data)]
     loss = np.abs(worlds[0] - worlds[1]).sum() / e.privacy.scale
-    found = ledger_of(e, data.width).promised("server", "round")
+    found = ledger_of(e, data.width).guarantee("server", "round")
     print(f"{learner}: {loss:.1f}, promised {found.epsilon:.2f}")
     assert least < loss < most
     assert found.epsilon == (1.0 if learner == "PDGD()" else pytest.approx(70.8, abs=0.1))

@@ -15,7 +15,7 @@ from foltr.audits.labels import (
     SETS_ABSENT,
     infer_labels,
 )
-from foltr.audits.noise import message, promise, summed
+from foltr.audits.noise import guarantee, message, summed
 from foltr.audits.searches import searches
 from foltr.components.users.cascade import Cascade
 from foltr.experiment import Experiment
@@ -29,7 +29,7 @@ PUBLISHED = {
 }  # least squares, perfect clicks, on MQ2007 and on MSLR-WEB10K
 GAMMA = "GammaShares(epsilon=1.2, sensitivity=3.0, clip='full')"
 LAPLACE = "Laplace(epsilon=1.2, clip=1.0)"
-OF_THE_REPORT = (
+SIMPLER = (
     "random 3",
     "random 4",
     "higher score",
@@ -74,7 +74,7 @@ def table(name, pairs, privacy, views=(), kinds=KINDS):
             ):
                 values = [row.measures[measure].mean for measure in MEASURES]
                 found.setdefault((kind, row.view, row.attack), []).append(values)
-                promises[row.view] = row.promised.epsilon
+                promises[row.view] = row.guarantee.epsilon
     means = {place: np.nanmean(values, axis=0) for place, values in found.items()}
     print(f"\n{name}, {pairs} pairs, {privacy}")
     for (kind, view, attack), values in means.items():
@@ -114,7 +114,7 @@ def test_least_squares_is_near_print_and_far_above_the_reports_other_attacks(tab
     for kind in KINDS:
         ours = attacked(means, kind, "least squares")[0]
         assert ours > 0.8
-        assert all(ours > attacked(means, kind, other)[0] + 0.08 for other in OF_THE_REPORT)
+        assert all(ours > attacked(means, kind, other)[0] + 0.08 for other in SIMPLER)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -203,6 +203,6 @@ def test_the_ledger_says_which_is_which():
     from foltr.components.privatizers.laplace import Laplace
 
     shares, laplace = GammaShares(1.2, 3.0, "full"), Laplace(1.2, 1.0)
-    assert promise(shares, message(1000), 46, 1e-5).epsilon == np.inf
-    assert 13.0 < promise(shares, summed(100), 46, 1e-5).epsilon < 16.3
-    assert promise(laplace, message(1000), 46, 1e-5).epsilon == 1.2
+    assert guarantee(shares, message(1000), 46, 1e-5).epsilon == np.inf
+    assert 13.0 < guarantee(shares, summed(100), 46, 1e-5).epsilon < 16.3
+    assert guarantee(laplace, message(1000), 46, 1e-5).epsilon == 1.2

@@ -236,7 +236,9 @@ def test_a_privatizer_tells_a_reward_that_exists(thing):
 @each(privatizers)
 def test_a_privatizer_describes_itself_to_the_ledger(thing):
     values = 11 if thing.acts_on == "rewards" else 0
-    for event in thing.events(Setting(d=46, cohort=100, arriving=80, sessions=4, values=values)):
+    for event in thing.events(
+        Setting(d=46, cohort=100, least_arriving=80, sessions=4, values=values)
+    ):
         assert event.seen in ("message", "sum", "model")
     assert thing.nominal() and "\n" not in thing.nominal()
 

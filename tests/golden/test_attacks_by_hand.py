@@ -260,7 +260,10 @@ def test_fang_against_trimmed_mean_with_own_knowledge():
     assert not crafted[:, 1].any()
     mirrored = sent(FangTrimmed(), [(-x, 0) for x, _ in own], [(50, 50)], [7.0, 7.0])
     np.testing.assert_allclose(mirrored, -crafted, atol=1e-6)
-    assert sent(FangTrimmed(), [5], [50]) == every(5, 1) and "void" in FangTrimmed().fits(10, 1)[0]
+    assert (
+        sent(FangTrimmed(), [5], [50]) == every(5, 1)
+        and "no effect" in FangTrimmed().fits(10, 1)[0]
+    )
 
 
 def test_a_compromised_model():
@@ -305,7 +308,7 @@ def test_min_max_in_two_dimensions():
 def test_one_known_update_leaves_no_room():
     for attack in (MinMax(knowledge="own"), MinSum(knowledge="own")):
         assert sent(attack, [5], [1, 2, 3]) == every(5, 1)
-        assert "void" in attack.fits(10, 1)[0] and attack.fits(10, 2) == ()
+        assert "no effect" in attack.fits(10, 1)[0] and attack.fits(10, 2) == ()
 
 
 def test_inner_product_manipulation():

@@ -191,6 +191,6 @@ def test_epsilon_of_one_answer():
     """Kharitonov (WSDM 2019), eq. 10."""
     for p, epsilon in ((0.9, math.log(0.9 * 10 / 0.1)), (1.0, math.inf)):
         (event,) = RandomizedReward(p=p).events(
-            Setting(d=1, cohort=1, arriving=1, sessions=1, values=11)
+            Setting(d=1, cohort=1, least_arriving=1, sessions=1, values=11)
         )
         assert pure_epsilon(event) == pytest.approx(epsilon)

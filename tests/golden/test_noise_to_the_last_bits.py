@@ -78,7 +78,7 @@ def test_every_point_of_the_server_s_grid_has_its_probability():
         j = round(x * sd / step)
         ends = [mpmath.erfc((j + side) * step / sd / mpmath.sqrt(2)) / 2 for side in (-0.5, 0.5)]
         true = ends[0] - ends[1]
-        assert abs(mpmath.log(mass(drawn, j) / true)) < gaussian.OFF / 2, x
+        assert abs(mpmath.log(mass(drawn, j) / true)) < gaussian.LOG_ERROR / 2, x
 
 
 def test_every_number_that_a_device_draws_by_laplace_has_its_probability():
@@ -90,7 +90,7 @@ def test_every_number_that_a_device_draws_by_laplace_has_its_probability():
     for x in (0.01, 0.7, 3.0, 10.0, 24.0, 36.0, 60.0):
         j = round(x * privacy.scale / privacy.step)
         ends = [mpmath.exp(-(j + side) * privacy.step / privacy.scale) / 2 for side in (-0.5, 0.5)]
-        assert abs(mpmath.log(mass(drawn, j) / (ends[0] - ends[1]))) < laplace.OFF / 2, x
+        assert abs(mpmath.log(mass(drawn, j) / (ends[0] - ends[1]))) < laplace.LOG_ERROR / 2, x
 
 
 class Scripted:

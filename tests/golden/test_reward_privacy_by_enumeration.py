@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from foltr.audits.rewards import chances, click_tables, told, worst_pair
+from foltr.audits.rewards import chances, click_tables, reported, worst_pair
 from foltr.components.learners.es import ES
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
@@ -81,7 +81,7 @@ def test_the_chances_of_a_reward_are_those_of_the_click_patterns(objective, kind
             expected[i, coded[learner.code(np.array(pattern))]] += chance
     ours = chances(learner, click, stop, lists)
     np.testing.assert_allclose(ours, expected, atol=1e-14)
-    np.testing.assert_allclose(told(ours, 0.7).sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(reported(ours, 0.7).sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_levels_put_rewards_together_and_the_bound_follows():

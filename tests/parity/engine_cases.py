@@ -21,12 +21,11 @@ from foltr.components.users.position_based import PositionBased
 from foltr.core import Array, ClickModel
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
-from foltr.federation import nobody
 from foltr.metrics import ideal_dcg
 from foltr.seeds import stream
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
-from foltr.world.population import Population, iid, with_deceit
+from foltr.world.population import Population, iid, nobody, with_malicious_model
 
 EPS = float(np.finfo(np.float32).eps)
 SEED = 11
@@ -138,7 +137,7 @@ def every_third(t: int, clients: Array) -> Array:
 def some_lie(ranker: Linear | MLP) -> Case:
     honest = iid(usual(), Cascade(), SESSIONS // 2, 2)
     params = weights() if ranker == Linear() else ranker.init(FEATURES, stream(3, "init"))
-    population = with_deceit(honest, Cascade(kind="poison"))
+    population = with_malicious_model(honest, Cascade(kind="poison"))
     return Case(population, params, PDGD(sessions=2), ranker, t=1, malicious=every_third)
 
 

@@ -150,16 +150,16 @@ def test_weighted_medians(pairs):
     values, weights = np.array(pairs).T
     columns = np.stack([values, -values, values % 3], axis=1).astype(np.float32)
     expected = np.median(np.repeat(columns.astype(float), weights, axis=0), axis=0)
-    assert cohorts.weighted_middle(columns, weights.astype(float)).tolist() == expected.tolist()
+    assert cohorts.weighted_median(columns, weights.astype(float)).tolist() == expected.tolist()
     assert (
-        cohorts.weighted_middle(columns, np.full(len(values), 0.1)).tolist()
-        == cohorts.middle(columns).tolist()
+        cohorts.weighted_median(columns, np.full(len(values), 0.1)).tolist()
+        == cohorts.median(columns).tolist()
     )
 
 
 def test_a_weighted_median_of_what_is_no_number():
     columns = np.array([[np.nan, np.inf], [1, -np.inf], [2, 5]])
-    assert cohorts.weighted_middle(columns, np.array([2.0, 1.0, 2.0])).tolist() == [2, 5]
+    assert cohorts.weighted_median(columns, np.array([2.0, 1.0, 2.0])).tolist() == [2, 5]
 
 
 @pytest.mark.parametrize(("n", "d"), [(10, 46), (10, 136), (100, 136), (200, 20)])

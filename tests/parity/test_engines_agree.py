@@ -31,7 +31,7 @@ from foltr.engines.local import Local
 from foltr.seeds import stream
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
-from foltr.world.population import with_deceit
+from foltr.world.population import with_malicious_model
 
 FEWER_THAN = 5_000  # one mismatched session in so many
 STILL = {
@@ -157,7 +157,7 @@ MODELS = (Cascade(), INFORMATIONAL)
 def test_malicious_users_lie_and_nobody_else_is_touched(engine, learner, ranker):
     poison = Cascade(kind="poison")
     honest = varied(dataset(lengths_between(2, 30)), MODELS, 60)
-    population, lies = with_deceit(honest, poison), every_third(2, np.arange(60))
+    population, lies = with_malicious_model(honest, poison), every_third(2, np.arange(60))
     found = collected(engine, learner, ranker, population, malicious=every_third)
     told = collected(engine, learner, ranker, honest)
     lied = collected(engine, learner, ranker, replace(honest, click_models=(poison, poison)))
@@ -170,7 +170,7 @@ def test_malicious_users_lie_and_nobody_else_is_touched(engine, learner, ranker)
 
 
 def test_who_lies_may_change_from_round_to_round():
-    population = with_deceit(varied(usual(), MODELS, 30), Cascade(kind="poison"))
+    population = with_malicious_model(varied(usual(), MODELS, 30), Cascade(kind="poison"))
     clients, params = np.arange(30), start(Linear(), population.data)
 
     def local():

@@ -324,11 +324,11 @@ def test_more_colluding_clients_than_a_channel_withstands_are_promised_nothing(
         "privacy": "Gaussian(noise=20, clip=0.1, where='shares')",
     }
     e = Experiment(**fields, channel=channel)
-    assert ledger_of(e, 46, colluding=most).promised("server", "round").epsilon < 10.0
-    with pytest.raises(Mistake, match=f"it withstands {most}"):
+    assert ledger_of(e, 46, colluding=most).guarantee("server", "round").epsilon < 10.0
+    with pytest.raises(Mistake, match=f"which withstands {most}"):
         ledger_of(e, 46, colluding=most + 1)
 
 
 def test_a_channel_that_hides_nothing_is_no_secure_sum():
     e = Experiment(**SMALL, privacy=GAMMA, channel="AllOrNothing()")
-    assert ledger_of(e, 46).promised("server", "round").epsilon == float("inf")
+    assert ledger_of(e, 46).guarantee("server", "round").epsilon == float("inf")

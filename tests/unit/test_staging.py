@@ -12,7 +12,7 @@ from foltr.federation import Delivery, Observed
 from foltr.kinds import ChangesMessages
 from foltr.runs.setup import delivery_of, population_of, warmed_up
 from foltr.seeds import stream
-from foltr.simulation.malicious import Attacked, Malicious
+from foltr.simulation.malicious import Malicious, MaliciousRewrite
 from foltr.system.threads import Threads
 
 SMALL = foltr.Experiment(
@@ -56,10 +56,10 @@ SECOND = lambda t, clients: clients == 1  # noqa: E731
 
 def test_an_attack_changes_the_messages_of_the_malicious_alone():
     before = COHORT.updates.copy()
-    sent = Attacked(Sends(np.full((1, 2), 9, np.float32)), SECOND)(COHORT, ASK, stream(1))
+    sent = MaliciousRewrite(Sends(np.full((1, 2), 9, np.float32)), SECOND)(COHORT, ASK, stream(1))
     np.testing.assert_array_equal(sent.updates, [[0, 1], [9, 9], [4, 5]])
     np.testing.assert_array_equal(COHORT.updates, before)
-    nobody = Attacked(Sends(np.zeros((0, 2))), lambda t, clients: clients == 7)
+    nobody = MaliciousRewrite(Sends(np.zeros((0, 2))), lambda t, clients: clients == 7)
     assert nobody(COHORT, ASK, stream(1)) is COHORT
 
 
@@ -67,10 +67,12 @@ def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(
         Mistake, match=r"Sends.craft gave \(2, 2\) of kind 'f' for 1 malicious clients"
     ):
-        Attacked(Sends(np.zeros((2, 2))), SECOND)(COHORT, ASK, stream(1))
+        MaliciousRewrite(Sends(np.zeros((2, 2))), SECOND)(COHORT, ASK, stream(1))
     with pytest.raises(Mistake, match="round 5: Sends sends numbers that are not finite"):
-        Attacked(Sends(np.array([[np.inf, 0]])), SECOND)(COHORT, replace(ASK, t=5), stream(1))
-    huge = Attacked(
+        MaliciousRewrite(Sends(np.array([[np.inf, 0]])), SECOND)(
+            COHORT, replace(ASK, t=5), stream(1)
+        )
+    huge = MaliciousRewrite(
         Sends(np.full((1, 2), 3e38, np.float32)), SECOND
     )  # its square overflows, it does not
     assert np.isfinite(huge(COHORT, ASK, stream(1)).updates).all()
@@ -92,7 +94,7 @@ def test_trusted_queries_become_the_servers_own_client():
     e = replace(SMALL, aggregator="FLTrust(queries=4)")
     data = e.data.load("train")
     p = population_of(e, data)
-    assert p.clients == 6 and p.hosted == 1 and delivery_of(e, p).host == 6
+    assert p.clients == 6 and p.server_clients == 1 and delivery_of(e, p).host == 6
     rows, _, offsets = p.held(6)
     assert len(offsets) == 5 and set(offsets[:-1].tolist()) <= set(range(len(rows)))
     with pytest.raises(Mistake, match="FLTrust wants 500 trusted queries, and there are 30"):
@@ -123,7 +125,7 @@ def test_equal_weights_are_those_of_clients_not_of_the_server():
         population_of(uneven, uneven.data.load("train"))
     even = replace(uneven, partition="ByVolume(sessions=(5, 5), of=Sharing(of=ByLabel()))")
     assert (
-        population_of(even, even.data.load("train")).hosted == 1
+        population_of(even, even.data.load("train")).server_clients == 1
     )  # it searches 3 times, as the learner says
 
 

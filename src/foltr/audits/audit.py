@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from foltr.audits.games import Game, Reach, play, reach, worst_updates
-from foltr.audits.labels import Row, Tell, infer_labels
+from foltr.audits.games import Distance, Game, largest_distance, play, worst_updates
+from foltr.audits.labels import LabelResult, Report, infer_labels
 from foltr.audits.membership import Membership, membership, real_round
 from foltr.audits.noise import View, events_in, message, summed
 from foltr.audits.rewards import Enumerated, chance_of_truth, worst_pair
@@ -60,8 +60,8 @@ class Audit:
     ledger: Ledger
     made: int  # searches
     clicked: int  # searches with a click
-    labels: tuple[Row, ...]
-    reach: Reach | None
+    labels: tuple[LabelResult, ...]
+    distance: Distance | None
     enumerated: Enumerated | None
     games: tuple[Game, ...]
     members: tuple[Membership, ...]
@@ -69,7 +69,7 @@ class Audit:
     @property
     def broken(self) -> bool:
         """Whether an attack achieved more than a guarantee allows."""
-        found = self.reach is not None and self.reach.broken
+        found = self.distance is not None and self.distance.broken
         return found or any(
             game.broken for game in (*self.games, *(each.game for each in self.members))
         )
@@ -94,8 +94,8 @@ class Audit:
             "searches": self.made,
             "with_clicks": self.clicked,
             "labels": [row.plain() for row in self.labels],
-            "promises": _promises(self.labels),
-            "reach": None if self.reach is None else self.reach.plain(),
+            "promises": _guarantees(self.labels),
+            "reach": None if self.distance is None else self.distance.plain(),
             "reward": (
                 None
                 if exact is None
@@ -115,13 +115,13 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _promises(rows: tuple[Row, ...]) -> dict[str, Any]:
+def _guarantees(rows: tuple[LabelResult, ...]) -> dict[str, Any]:
     """The guarantee for one client and round, by view."""
     return {
         str(row.view): {
-            "epsilon": _finite(row.promised.epsilon),
-            "delta": row.promised.delta,
-            "how": row.promised.how,
+            "epsilon": _finite(row.guarantee.epsilon),
+            "delta": row.guarantee.delta,
+            "how": row.guarantee.how,
         }
         for row in rows
     }
@@ -133,7 +133,7 @@ def audit(
     users: ClickModel | None = None,
     effort: Effort = NORMAL,
     delta: float = DELTA,
-    tell: Tell = lambda what, done, of: None,
+    report: Report = lambda what, done, of: None,
 ) -> Audit:
     """Attack the round after the last, with the weights `params` (d,).
 
@@ -146,7 +146,7 @@ def audit(
     learner = single(e)
     train, (split, data), users = e.data.load("train"), _held_out(e), users or e.users
     params = _fitting(e, params.astype(np.float32), train)
-    tell("searching", 0, 1)
+    report("simulating searches", 0, 1)
     made = searches(e, params, users, data, effort.queries)
     clicked = sum(bool(search.clicks.any()) for search in made)
     require(
@@ -157,12 +157,12 @@ def audit(
     views = [message(e.cohort), *map(summed, SUMS if len(made) > 1 else ())]
     if seen not in views and seen.arriving <= LARGEST and len(made) > 1:
         views.append(seen)
-    rows = tuple(infer_labels(e, params, made, tuple(views), delta, tell))
+    rows = tuple(infer_labels(e, params, made, tuple(views), delta, report))
     found, exact, furthest = [], None, None
     members: tuple[Membership, ...] = ()
     if learner.reward_levels > 0:
         learner = cast(RewardLearner, learner)
-        tell("which of two queries", 0, 1)
+        report("distinguishing two queries", 0, 1)
         queries = np.array([search.query for search in made])
         args = (e, learner, params, users, data, queries, effort.games, delta, effort.threads)
         found.append(two_queries(*args))
@@ -172,9 +172,9 @@ def audit(
     else:
         pool = max(LEAST_POOL, min(POOL, SESSIONS // e.sessions))
         updates = real_round(e, params, users, train, pool, effort.threads)
-        furthest = reach(e.privacy, updates, e.cohort)
-        found = _games(e, params, furthest, effort, delta, tell)
-        members = tuple(membership(e, updates, ROUNDS, effort.trials, delta, tell))
+        furthest = largest_distance(e.privacy, updates, e.cohort)
+        found = _games(e, params, furthest, effort, delta, report)
+        members = tuple(membership(e, updates, ROUNDS, effort.trials, delta, report))
     ledger = ledger_of(e, train.width, delta)
     return Audit(
         e,
@@ -205,27 +205,31 @@ def _fitting(e: Experiment, params: Array, train: Dataset) -> Array:
     wanted = e.ranker.init(train.width, stream(0)).shape
     if params.shape != wanted:
         raise Mistake(
-            f"{params.shape[0]} weights are not those of a ranker of {wanted[0]}: other data, or"
-            " another run"
+            f"got {params.shape[0]} weights for a ranker of {wanted[0]}: they come from other data"
+            " or another run"
         )
     return params
 
 
 def _seen_here(e: Experiment, d: int) -> View:
-    return message(e.cohort) if e.channel is None else summed(e.cohort, setting_of(e, d).arriving)
+    return (
+        message(e.cohort)
+        if e.channel is None
+        else summed(e.cohort, setting_of(e, d).least_arriving)
+    )
 
 
 def _games(
-    e: Experiment, params: Array, furthest: Reach, effort: Effort, delta: float, tell: Tell
+    e: Experiment, params: Array, furthest: Distance, effort: Effort, delta: float, report: Report
 ) -> list[Game]:
     pairs = {"two real updates": furthest.pair, **worst_updates(e.privacy, params, e.cohort)}
     views, found = [message(e.cohort)], list[Game]()
     if e.cohort > 1:
-        views.append(summed(e.cohort, setting_of(e, len(params)).arriving))
+        views.append(summed(e.cohort, setting_of(e, len(params)).least_arriving))
     model = View("model", e.cohort, e.cohort)
     if any(event.seen == "model" for event in events_in(e.privacy, model, len(params))):
         views.append(model)
     for view in views:
-        tell(f"telling updates apart, {view}", 0, 1)
+        report(f"distinguishing two updates, {view}", 0, 1)
         found += play(pairs, e.privacy, view, effort.games, delta, e.seed)
     return found

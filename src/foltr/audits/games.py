@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from foltr.audits.intervals import Estimate, lower, mean_of, upper
-from foltr.audits.noise import View, events_in, kept, log_density, of_others, promise, seen
+from foltr.audits.noise import View, clipped, events_in, guarantee, log_density, of_others, seen
 from foltr.core import Array, Privatizer
 from foltr.events import GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.accounting import Bound
@@ -38,12 +38,12 @@ DRAWN, HELD = 10**8, 10**7  # most numbers of noise drawn per view, and held in 
 class Test:
     """At one delta: the guarantee, and the lower bound of epsilon that the game proves."""
 
-    promised: Bound
+    guarantee: Bound
     at_least: float
 
     @property
     def broken(self) -> bool:
-        return self.at_least > self.promised.epsilon
+        return self.at_least > self.guarantee.epsilon
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Game:
         return self.tests[0].at_least
 
     @property
-    def promised(self) -> Bound:
-        return self.tests[0].promised
+    def guarantee(self) -> Bound:
+        return self.tests[0].guarantee
 
     def plain(self) -> dict[str, Any]:
         def finite(x: float) -> float | None:
             return round(x, 6) if math.isfinite(x) else None
 
         tests = [
-            {"delta": each.promised.delta, "epsilon_promised": finite(each.promised.epsilon),
+            {"delta": each.guarantee.delta, "epsilon_promised": finite(each.guarantee.epsilon),
              "epsilon_at_least": round(each.at_least, 6), "broken": each.broken}
             for each in self.tests
         ]  # fmt: skip
@@ -87,18 +87,18 @@ class Game:
         }
 
 
-def judged(
+def game_result(
     name: str,
     view: str,
     unit: str,
     ones: Array,
     zeros: Array,
-    promised: Callable[[float], Bound],
+    guarantee: Callable[[float], Bound],
     delta: float,
 ) -> Game:
     """The result of a game, from the scores of a test in either world. The threshold is chosen on
     one half of the scores and counted on the other."""
-    bounds = [promised(each) for each in (delta, *DELTAS)]
+    bounds = [guarantee(each) for each in (delta, *DELTAS)]
     distinct = list(dict.fromkeys(bounds))  # a pure guarantee (delta = 0) is the same for each
     miss = (1.0 - SURE) / (2 * len(distinct))  # two counts per bound
     split = (ones[0::2], ones[1::2]), (zeros[0::2], zeros[1::2])
@@ -173,18 +173,20 @@ def play(
     doing, events = played or privacy, events_in(privacy, view, d)
     rest = of_others(doing, view, times, d, seed)
 
-    def promised(at: float) -> Bound:
-        return promise(privacy, view, d, at)
+    def guaranteed(at: float) -> Bound:
+        return guarantee(privacy, view, d, at)
 
     for name, pair in pairs.items():
-        zero, one = kept(privacy, np.stack(pair).astype(np.float64), view.asked)
+        zero, one = clipped(privacy, np.stack(pair).astype(np.float64), view.asked)
         scores = []
         for t, update in enumerate(pair):
             got = seen(doing, update.astype(np.float32), view, rest, seed, t)
             scores.append(
                 log_density(events, view, got - one) - log_density(events, view, got - zero)
             )
-        yield judged(name, str(view), "one client-round", scores[1], scores[0], promised, delta)
+        yield game_result(
+            name, str(view), "one client-round", scores[1], scores[0], guaranteed, delta
+        )
 
 
 def worst_updates(
@@ -197,10 +199,10 @@ def worst_updates(
     for event in () if privacy is None else privacy.events(Setting(d, n, n, sessions=1, values=0)):
         if isinstance(event, LaplaceNoise | GaussianNoise):
             clip = (event.l1 if isinstance(event, LaplaceNoise) else event.l2) / 2
-            found["worst two updates"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
+            found["worst case"] = TOO_LONG * clip * one, -TOO_LONG * clip * one
         elif isinstance(event, GammaNoise):  # any weights in the ball, minus the broadcast weights
-            for name, way in (("in one number", one), ("in all numbers", alike)):
-                found[f"worst two updates, {name}"] = (
+            for name, way in (("one coordinate", one), ("all coordinates", alike)):
+                found[f"worst case, {name}"] = (
                     event.l2 / 2 * way - start,
                     -event.l2 / 2 * way - start,
                 )
@@ -208,7 +210,7 @@ def worst_updates(
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Distance:
     """The largest distance between two real updates in the norm of the noise, and the allowed
     sensitivity."""
 
@@ -231,9 +233,9 @@ class Reach:
         }
 
 
-def reach(privacy: Privatizer | None, updates: Array, n: int) -> Reach:
-    """The `Reach` of the longest of the updates (rows, d), after clipping."""
-    left = kept(privacy, updates.astype(np.float64), n)
+def largest_distance(privacy: Privatizer | None, updates: Array, n: int) -> Distance:
+    """The largest distance between two of the longest updates (rows, d), after clipping."""
+    left = clipped(privacy, updates.astype(np.float64), n)
     order, norm, allowed = 2, "L2", math.inf
     for event in (
         ()
@@ -247,4 +249,4 @@ def reach(privacy: Privatizer | None, updates: Array, n: int) -> Reach:
     long = np.argsort(-np.linalg.norm(left - left.mean(axis=0), ord=order, axis=1))[:LONGEST]
     apart = np.stack([np.linalg.norm(left[long] - left[i], ord=order, axis=1) for i in long])
     i, j = np.unravel_index(apart.argmax(), apart.shape)
-    return Reach(norm, float(apart.max()), allowed, (updates[long[i]], updates[long[j]]))
+    return Distance(norm, float(apart.max()), allowed, (updates[long[i]], updates[long[j]]))

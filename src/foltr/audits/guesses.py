@@ -4,7 +4,7 @@ One session of PDGD moves the weights by lr x sum of c_i x (gradient of the scor
 i), with c_i > 0 for clicked documents and c_i <= 0 for others. Scaling the weights back into a
 ball adds a multiple of the weights. An attacker that knows the list and the weights solves for c.
 
-Reference: Pham 2022, section 4.1 (the attacks in OF_THE_REPORT); those in BEYOND are of this
+Reference: Pham 2022, section 4.1 (the attacks in PUBLISHED); those in EXTENDED are of this
 project."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Seen:
     docs: Array  # (k, f) the client's list
     regressors: Array  # (d, columns): gradients of the client's documents, then of other clients'
     update: Array  # (d,) float64: the message or sum
-    luck: Stream
+    rng: Stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def at_random(count: int) -> Attack:
     """Guess `count` random documents."""
 
     def attack(seen: Seen) -> Guess:
-        belief = seen.luck.uniforms(len(seen.docs))
+        belief = seen.rng.uniforms(len(seen.docs))
         return Guess(belief >= np.sort(belief)[-min(count, len(belief))], belief)
 
     return attack
@@ -92,10 +92,10 @@ def higher_distance_count(seen: Seen) -> Guess:
 def least_squares(seen: Seen) -> Guess:
     """Regress the update on the documents' gradients; where there are several solutions, take the
     shortest."""
-    return positive(solved(seen.regressors, seen.update)[: len(seen.docs)])
+    return positive(minimum_norm_solution(seen.regressors, seen.update)[: len(seen.docs)])
 
 
-def solved(a: Array, y: Array) -> Array:
+def minimum_norm_solution(a: Array, y: Array) -> Array:
     """The shortest x that minimises |a x - y|, for each column of y. If `a` has many rows and more
     columns, it is computed approximately from the products of rows (ridge regression with a tiny
     ridge)."""
@@ -114,22 +114,22 @@ def with_weights(regressors: Array, params: Array) -> Array:
 
 def least_squares_with_weights(seen: Seen) -> Guess:
     """Least squares with the broadcast weights as one more regressor."""
-    found = solved(with_weights(seen.regressors, seen.params), seen.update)
+    found = minimum_norm_solution(with_weights(seen.regressors, seen.params), seen.update)
     return positive(found[: len(seen.docs)])
 
 
 def least_deviations(seen: Seen) -> Guess:
     """Least absolute deviations with the broadcast weights: robust to noise that is large in a few
     numbers only, such as one of many gamma shares."""
-    found = deviating_least(with_weights(seen.regressors, seen.params), seen.update)
+    found = least_absolute_deviations(with_weights(seen.regressors, seen.params), seen.update)
     return positive(found[: len(seen.docs)], ROBUST_TOLERANCE)
 
 
-def deviating_least(a: Array, y: Array) -> Array:
+def least_absolute_deviations(a: Array, y: Array) -> Array:
     """The x that minimises the sum of |a x - y|, by reweighted least squares (Schlossmacher, JASA
     68, 1973)."""
     if a.shape[1] >= min(len(y), DIRECT):  # an exact fit, or too slow
-        return solved(a, y)
+        return minimum_norm_solution(a, y)
     some = slice(
         None, None, max(1, len(y) // ENOUGH)
     )  # a sample of the numbers, if there are many
@@ -152,7 +152,7 @@ def positive(coefficients: Array, tolerance: float = TOLERANCE) -> Guess:
     return Guess(coefficients > tolerance * np.abs(coefficients).max(), coefficients)
 
 
-OF_THE_REPORT: dict[str, Attack] = {
+PUBLISHED: dict[str, Attack] = {
     "random 3": at_random(3),
     "random 4": at_random(4),
     "higher score": higher_score,
@@ -160,7 +160,7 @@ OF_THE_REPORT: dict[str, Attack] = {
     "higher distance count": higher_distance_count,
     "least squares": least_squares,
 }
-BEYOND: dict[str, Attack] = {
+EXTENDED: dict[str, Attack] = {
     "least squares, weights known": least_squares_with_weights,
     "least deviations, weights known": least_deviations,
 }

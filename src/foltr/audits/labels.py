@@ -10,23 +10,23 @@ from typing import Any, cast
 import numpy as np
 
 from foltr.audits.guesses import (
-    BEYOND,
-    OF_THE_REPORT,
+    EXTENDED,
+    PUBLISHED,
     ROBUST_TOLERANCE,
     Guess,
     Seen,
     at_random,
-    deviating_least,
+    least_absolute_deviations,
+    minimum_norm_solution,
     positive,
-    solved,
     with_weights,
 )
 from foltr.audits.intervals import Estimate, area, mean_of
-from foltr.audits.noise import View, message, promise, sent, variance
+from foltr.audits.noise import View, guarantee, message, sent, variance
 from foltr.audits.pdgd_model import LONGEST, Model, click_sets
-from foltr.audits.rewards import chance_of_truth, promised
+from foltr.audits.rewards import chance_of_truth, reward_guarantee
 from foltr.audits.searches import RewardLearner, Search, UpdateLearner, single
-from foltr.audits.sums import Client, Sum, client, rounding
+from foltr.audits.sums import Member, Sum, member, rounding
 from foltr.components.learners.es import read_messages
 from foltr.core import Array, Learner, Privatizer
 from foltr.experiment import Experiment
@@ -45,17 +45,17 @@ HELD, HELD_SETS = (
     10**8,
     4 * 10**7,
 )  # most numbers in the gradients of a sum's documents: for regression, for click sets
-Tell = Callable[[str, int, int], None]  # (current step, done, total)
+Report = Callable[[str, int, int], None]  # (current step, done, total)
 
 
 @dataclass(frozen=True)
-class Row:
+class LabelResult:
     """The result of one attack on one view."""
 
     attack: str
     view: View
     measures: dict[str, Estimate]
-    promised: Bound  # for one client in one round
+    guarantee: Bound  # for one client in one round
 
     def plain(self) -> dict[str, Any]:
         found = {name: each.plain() for name, each in self.measures.items()}
@@ -82,15 +82,15 @@ def infer_labels(
     made: list[Search],
     views: tuple[View, ...],
     delta: float,
-    tell: Tell,
-) -> Iterator[Row]:
+    report: Report,
+) -> Iterator[LabelResult]:
     """All attacks on all views; for learners that send rewards there are only messages to
     attack."""
     learner = single(e)
     if learner.reward_levels > 0:
-        yield from _from_rewards(e, cast(RewardLearner, learner), made, delta, tell)
+        yield from _from_rewards(e, cast(RewardLearner, learner), made, delta, report)
         return
-    inference = Inference(e, cast(UpdateLearner, learner), params, made, delta, tell)
+    inference = Inference(e, cast(UpdateLearner, learner), params, made, delta, report)
     for view in views:
         yield from inference.of(view)
 
@@ -104,12 +104,12 @@ class Inference:
     params: Array
     made: list[Search]
     delta: float
-    tell: Tell
-    clients: dict[tuple[int, int], Client] = field(
+    report: Report
+    members: dict[tuple[int, int], Member] = field(
         default_factory=dict
     )  # cache, by search and clients asked
 
-    def of(self, view: View) -> Iterator[Row]:
+    def of(self, view: View) -> Iterator[LabelResult]:
         """All attacks on one view. A sum of updates with many weights takes long to solve, so the
         clicks of several of its clients are then sought at once."""
         targets, together = [i for i, search in enumerate(self.made) if search.clicks.any()], 1
@@ -121,7 +121,7 @@ class Inference:
                 together = max(1, min(view.arriving, len(self.made) // 2))
         found: dict[str, list[Guess]] = {}
         for done in range(0, len(targets), together):
-            self.tell(f"label inference, {view}", done, len(targets))
+            self.report(f"label inference, {view}", done, len(targets))
             some = targets[done : done + together]
             for name, guess in (
                 self._from_sum(some, view)
@@ -129,10 +129,10 @@ class Inference:
                 else self._from_message(some[0], view)
             ):
                 found.setdefault(name, []).append(guess)
-        promised = promise(self.e.privacy, view, len(self.params), self.delta)
+        bound = guarantee(self.e.privacy, view, len(self.params), self.delta)
         for name, guesses in found.items():
-            yield Row(
-                name, view, measured(guesses, [self.made[i].clicks for i in targets]), promised
+            yield LabelResult(
+                name, view, measured(guesses, [self.made[i].clicks for i in targets]), bound
             )
 
     @property
@@ -140,10 +140,10 @@ class Inference:
         return Model(self.learner, self.e.privacy, self.params, self.e.rounds)
 
     def _seen(self, target: int, update: Array) -> Seen:
-        search, luck = self.made[target], stream(self.e.seed, "audit", "guess", target)
+        search, rng = self.made[target], stream(self.e.seed, "audit", "guess", target)
         columns = search.gradients.T.astype(np.float64)
         return Seen(
-            self.e.ranker, self.params, search.docs, columns, update.astype(np.float64), luck
+            self.e.ranker, self.params, search.docs, columns, update.astype(np.float64), rng
         )
 
     def _from_message(self, target: int, view: View) -> Iterator[tuple[str, Guess]]:
@@ -152,7 +152,7 @@ class Inference:
             self.e.privacy, search.payload[None], view.asked, self.e.seed, self.e.rounds, target
         )
         seen = self._seen(target, arrived)
-        for name, attack in {**OF_THE_REPORT, **BEYOND}.items():
+        for name, attack in {**PUBLISHED, **EXTENDED}.items():
             yield name, attack(seen)
         if self.learner.k <= LONGEST:
             yield SETS, self.model.guess(search, seen.update, view)
@@ -172,12 +172,12 @@ class Inference:
         )  # (sought, d): the sum with another client in its place
         columns = np.concatenate([search.gradients for search in members]).T.astype(np.float64)
         squares, known = (
-            solved(columns, np.column_stack([arrived, *without])),
+            minimum_norm_solution(columns, np.column_stack([arrived, *without])),
             with_weights(columns, self.params),
         )
-        squares_known = solved(known, arrived)
+        squares_known = minimum_norm_solution(known, arrived)
         few = columns.shape[1] < min(len(self.params), MANY_COLUMNS)
-        deviations = deviating_least(known, arrived) if few else None
+        deviations = least_absolute_deviations(known, arrived) if few else None
         for j, target in enumerate(sought):
             own = slice(j * k, (j + 1) * k)
             yield "random 3", at_random(3)(self._seen(target, arrived))
@@ -197,9 +197,9 @@ class Inference:
     ) -> Iterator[tuple[str, Guess]]:
         """The guesses by click sets for the first `sought` members of a sum."""
         for i in members:
-            if (i, view.asked) not in self.clients:
-                self.clients[i, view.asked] = client(self.model, self.made[i], view.asked)
-        clients = [self.clients[i, view.asked] for i in members]
+            if (i, view.asked) not in self.members:
+                self.members[i, view.asked] = member(self.model, self.made[i], view.asked)
+        clients = [self.members[i, view.asked] for i in members]
         noise = variance(self.e.privacy, view, len(self.params)) + rounding(self.params, clients)
         found, which = Sum(clients, noise), list(range(sought))
         yield from ((OTHERS_NORMAL, guess) for guess in found.first(which, arrived))
@@ -217,8 +217,8 @@ class Inference:
 
 
 def _from_rewards(
-    e: Experiment, learner: RewardLearner, made: list[Search], delta: float, tell: Tell
-) -> Iterator[Row]:
+    e: Experiment, learner: RewardLearner, made: list[Search], delta: float, report: Report
+) -> Iterator[LabelResult]:
     """The guesses from the reported reward, by the posterior over sets of clicks; a priori each
     document is clicked with probability PRIOR."""
     if learner.k > LONGEST:
@@ -228,21 +228,21 @@ def _from_rewards(
     which = np.array([coded[learner.code(clicks)] for clicks in sets])
     guesses, truths = [], []
     for i, search in enumerate(made):
-        tell("label inference, each message", i, len(made))
+        report("label inference, each message", i, len(made))
         if search.clicks.any():
             guesses.append(
-                _posterior(_told(e, learner, search, i), which, sets, learner, e.privacy)
+                _posterior(_reported(e, learner, search, i), which, sets, learner, e.privacy)
             )
             truths.append(search.clicks)
-    yield Row(
-        "what the reward tells",
+    yield LabelResult(
+        "posterior given the reward",
         message(e.cohort),
         measured(guesses, truths),
-        promised(e, learner, delta),
+        reward_guarantee(e, learner, delta),
     )
 
 
-def _told(e: Experiment, learner: RewardLearner, search: Search, client: int) -> int:
+def _reported(e: Experiment, learner: RewardLearner, search: Search, client: int) -> int:
     """Which value the message holds, after the privatizer."""
     values, _ = learner.reward_values()
     _, means = read_messages(search.payload[None])
@@ -255,10 +255,10 @@ def _told(e: Experiment, learner: RewardLearner, search: Search, client: int) ->
 
 
 def _posterior(
-    told: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None
+    reported: int, which: Array, sets: Array, learner: Learner, privacy: Privatizer | None
 ) -> Guess:
     p = chance_of_truth(privacy, learner.reward_levels)
-    chance = np.where(which == told, p, (1.0 - p) / (learner.reward_levels - 1))
+    chance = np.where(which == reported, p, (1.0 - p) / (learner.reward_levels - 1))
     chance = chance * PRIOR ** sets.sum(axis=1) * (1.0 - PRIOR) ** (~sets).sum(axis=1)
     belief = chance @ sets / chance.sum()
     return Guess(belief > 0.5, belief)

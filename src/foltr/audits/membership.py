@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from foltr.audits.games import Game, judged
+from foltr.audits.games import Game, game_result
 from foltr.audits.intervals import Estimate, area_interval
-from foltr.audits.labels import MANY_WEIGHTS, Tell
+from foltr.audits.labels import MANY_WEIGHTS, Report
 from foltr.audits.noise import (
     View,
+    clipped,
     events_in,
-    kept,
+    guarantee,
     log_density,
     message,
-    promise,
     sent,
     summed,
     variance,
@@ -62,21 +62,21 @@ def real_round(
 
 
 def membership(
-    e: Experiment, updates: Array, sizes: tuple[int, ...], most: int, delta: float, tell: Tell
+    e: Experiment, updates: Array, sizes: tuple[int, ...], most: int, delta: float, report: Report
 ) -> Iterator[Membership]:
     """The attack in rounds of sizes[i] clients, at most `most` trials each: with the target, and
     with another client in its place."""
     for n in sizes:
         trials = max(100, min(most, DRAWN // (n * updates.shape[1])))
         for view in (message(n), summed(n)):
-            tell(f"membership, {view} of a round of {n:,}", 0, 1)
+            report(f"membership inference, {view} of a round of {n:,}", 0, 1)
             ones, zeros = scores(e.privacy, updates, view, trials, e.seed)
 
-            def promised(at: float, view: View = view) -> Bound:
-                return promise(e.privacy, view, updates.shape[1], at)
+            def guaranteed(at: float, view: View = view) -> Bound:
+                return guarantee(e.privacy, view, updates.shape[1], at)
 
-            game = judged(
-                "membership", str(view), "one client-round", ones, zeros, promised, delta
+            game = game_result(
+                "membership", str(view), "one client-round", ones, zeros, guaranteed, delta
             )
             yield Membership(view, area_interval(ones, zeros), game)
 
@@ -114,7 +114,7 @@ class _Messages:
         self.privacy, self.view = privacy, view
 
     def __call__(self, messages: Array, target: Array) -> float:
-        bare = kept(self.privacy, target[None].astype(np.float64), self.view.asked)
+        bare = clipped(self.privacy, target[None].astype(np.float64), self.view.asked)
         return float(
             log_density(
                 events_in(self.privacy, self.view, len(target)), self.view, messages - bare
@@ -128,7 +128,7 @@ class _Sum:
 
     def __init__(self, privacy: Privatizer | None, known: Array, view: View) -> None:
         self.privacy, self.view = privacy, view
-        bare = kept(privacy, known.astype(np.float64), view.asked)
+        bare = clipped(privacy, known.astype(np.float64), view.asked)
         d, n = bare.shape[1], view.arriving
         self.mean = bare.mean(axis=0)
         if d > MANY_WEIGHTS:  # a diagonal covariance, which is faster and less accurate
@@ -144,7 +144,9 @@ class _Sum:
             self.weigh = lambda way: inverse @ way
 
     def __call__(self, messages: Array, target: Array) -> float:
-        way = kept(self.privacy, target[None].astype(np.float64), self.view.asked)[0] - self.mean
+        way = (
+            clipped(self.privacy, target[None].astype(np.float64), self.view.asked)[0] - self.mean
+        )
         return float(
             self.weigh(way) @ (messages.sum(axis=0) - len(messages) * self.mean - way / 2.0)
         )

@@ -66,21 +66,21 @@ def events_in(privacy: Privatizer | None, view: View, d: int) -> tuple[Event, ..
     )
 
 
-def promise(privacy: Privatizer | None, view: View, d: int, delta: float) -> Bound:
+def guarantee(privacy: Privatizer | None, view: View, d: int, delta: float) -> Bound:
     """The (epsilon, delta) for one client and round, against an observer of this view."""
     events = events_in(privacy, view, d)
     return bound(tuple((event, 1) for event in events), delta) if events else NONE
 
 
-def kept(privacy: Privatizer | None, updates: Array, n: int) -> Array:
+def clipped(privacy: Privatizer | None, updates: Array, n: int) -> Array:
     """The updates (rows, d) after the privatizer's clipping, which anybody can compute."""
     if privacy is None:
         return updates
     for event in privacy.events(Setting(updates.shape[1], n, n, sessions=1, values=0)):
         if isinstance(event, LaplaceNoise):
-            updates = _clipped(updates, np.abs(updates).sum(axis=1), event.l1 / 2.0)
+            updates = _clip_rows(updates, np.abs(updates).sum(axis=1), event.l1 / 2.0)
         elif isinstance(event, GaussianNoise):
-            updates = _clipped(updates, np.sqrt(np.square(updates).sum(axis=1)), event.l2 / 2.0)
+            updates = _clip_rows(updates, np.sqrt(np.square(updates).sum(axis=1)), event.l2 / 2.0)
     return updates
 
 
@@ -101,7 +101,7 @@ def variance(privacy: Privatizer | None, view: View, d: int) -> float:
     return total
 
 
-def _clipped(updates: Array, norms: Array, clip: float) -> Array:
+def _clip_rows(updates: Array, norms: Array, clip: float) -> Array:
     return updates * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
 
 
@@ -132,8 +132,8 @@ def _density(event: Event, x: Array) -> Array:
         return -np.square(x).sum(axis=-1) / (2.0 * event.sd**2)
     if not isinstance(event, GammaNoise):
         raise Mistake(
-            f"the audit does not know how {type(event).__name__} changes an update: it cannot"
-            " attack that"
+            f"the audit has no density of {type(event).__name__}: it cannot attack updates with"
+            " that noise"
         )
     size = np.maximum(np.abs(x), ROUNDING) / event.scale
     return (np.interp(np.log(size), *_bessel(event.shape)) - size).sum(axis=-1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.audits.guesses import Guess
-from foltr.audits.noise import View, events_in, kept, log_density
+from foltr.audits.noise import View, clipped, events_in, log_density
 from foltr.audits.searches import Search, UpdateLearner
 from foltr.components.learners.pdgd import document_weights
 from foltr.core import Array, Privatizer
@@ -34,7 +34,7 @@ class Model:
         if self.learner.max_norm is not None:
             norms = np.sqrt(np.square(local).sum(axis=1, keepdims=True))
             local *= np.minimum(1.0, self.learner.max_norm / np.maximum(norms, 1e-300))
-        return kept(self.privacy, local - start, n)
+        return clipped(self.privacy, local - start, n)
 
     def guess(self, search: Search, seen: Array, view: View) -> Guess:
         """The guess from one message, with all sets of clicks equally likely a priori."""

@@ -24,7 +24,7 @@ from foltr.world.population import checked_tables
 MOST_LISTS = 300_000  # most lists that are enumerated
 
 
-def promised(e: Experiment, learner: RewardLearner, delta: float) -> Bound:
+def reward_guarantee(e: Experiment, learner: RewardLearner, delta: float) -> Bound:
     """The guarantee for one interaction, against everybody that gets its message."""
     if learner.entropy == "shared":
         return NONE
@@ -45,8 +45,7 @@ def click_tables(users: ClickModel, grades: int, depth: int) -> tuple[Array, Arr
     if tables is None:
         require(
             False,
-            f"{type(users).__name__} has no table of click probabilities, which this attack"
-            " calculates with",
+            f"{type(users).__name__} has no table of click probabilities, which this attack needs",
         )
     assert tables is not None
     return tables
@@ -86,7 +85,7 @@ def _after_click(objective: str, codes: Array, j: int) -> Array:
     )
 
 
-def told(chance: Array, p: float) -> Array:
+def reported(chance: Array, p: float) -> Array:
     """The distribution of the reported value: the true one with probability p, else any other."""
     return chance * p + (1.0 - chance) * (1.0 - p) / (chance.shape[-1] - 1)
 
@@ -120,7 +119,7 @@ def worst_pair(learner: RewardLearner, users: ClickModel, grades: int, p: float)
     else:
         ranks = [list(range(grades))] * depth
     lists = np.array(list(product(*ranks)))
-    chance = told(chances(shorter, click, stop, lists), p)
+    chance = reported(chances(shorter, click, stop, lists), p)
     with np.errstate(divide="ignore"):
         epsilon = float((np.log(chance.max(axis=0)) - np.log(chance.min(axis=0))).max())
     bound = math.inf if p == 1.0 else math.log(p * (shorter.reward_levels - 1) / (1.0 - p))

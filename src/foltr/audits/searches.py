@@ -88,8 +88,8 @@ def searches(
         long = long[stream(e.seed, "audit", "queries").sample(len(long), most)]
     if not len(long):
         raise Mistake(
-            f"no query of the data has {learner.k} documents, the length of a list: nothing to"
-            " attack"
+            f"no query of the data has {learner.k} documents, the length of a list: there is"
+            " nothing to attack"
         )
     population, t, found = alone(data, users, long), e.rounds, []
     for i, query in enumerate(map(int, long)):

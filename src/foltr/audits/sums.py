@@ -31,12 +31,12 @@ SURE = 1e-9  # least relative variance
 WIDEST = 20.0  # largest assumed variance, relative to the prior
 STEP, PASSES = 0.5, 40  # damping of each pass; most passes
 STILL = 1e-3  # change of a probability below which passes end
-TELLING = 6  # most documents per weight for repeated passes
+DOCUMENTS_PER_WEIGHT = 6  # most documents per weight for repeated passes
 WORK = 10**9  # most multiplications per factorisation for repeated passes
 
 
 @dataclass(frozen=True, eq=False)
-class Client:
+class Member:
     """All updates that a client could send, without noise: mean + ways @ sets[s]. Under `prior`,
     `sets` have mean 0 and covariance 1 (0 where there are fewer directions)."""
 
@@ -53,7 +53,7 @@ def prior(k: int) -> Array:
     return np.array(some)[click_sets(k).sum(axis=1)] + lgamma(a + b) - lgamma(a) - lgamma(b)
 
 
-def client(model: Model, search: Search, n: int) -> Client:
+def member(model: Model, search: Search, n: int) -> Member:
     """The updates of a client, which are combinations of the documents' gradients and, because of
     a ball, of the weights."""
     updates, chance = model.updates(search, n), np.exp(prior(len(search.ranking)))
@@ -64,10 +64,10 @@ def client(model: Model, search: Search, n: int) -> Client:
     _, sizes, turn = np.linalg.svd(np.sqrt(chance)[:, None] * off, full_matrices=False)
     sizes[sizes <= NOTHING * sizes[0]] = 0.0
     scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
-    return Client(span @ mean, span @ turn.T * sizes, off @ turn.T * scale)
+    return Member(span @ mean, span @ turn.T * sizes, off @ turn.T * scale)
 
 
-def rounding(params: Array, clients: list[Client]) -> float:
+def rounding(params: Array, clients: list[Member]) -> float:
     """The variance that float32 arithmetic adds to each number of a sum: the only noise of a sum
     without a privatizer."""
     sizes = [
@@ -80,7 +80,7 @@ def rounding(params: Array, clients: list[Client]) -> float:
 class Sum:
     """The attack on the sum of `clients`, given the variance of its noise."""
 
-    def __init__(self, clients: list[Client], noise: float) -> None:
+    def __init__(self, clients: list[Member], noise: float) -> None:
         ways = np.stack([each.ways for each in clients])  # (n, d, r)
         self.mean = np.sum([each.mean for each in clients], axis=0)
         self.sets = np.stack([each.sets for each in clients])  # (n, 2^k, r)
@@ -92,13 +92,15 @@ class Sum:
             ways if self.span is None else np.matmul(self.span.T, ways)
         )  # the rest of the sum carries no information
         self.square = self._square(self.ways)
-        self.repeats = n * self.k <= TELLING * d and n * r * len(self.square) ** 2 <= WORK
+        self.repeats = (
+            n * self.k <= DOCUMENTS_PER_WEIGHT * d and n * r * len(self.square) ** 2 <= WORK
+        )
 
     def first(self, which: list[int], arrived: Array) -> list[Guess]:
         """The guesses for some clients by the formula above; `arrived` is one sum (d,), or one for
         each (which, d)."""
-        told = self._off(np.broadcast_to(arrived, (len(which), arrived.shape[-1])))
-        sharp, pull = _by_others(self.square, self.ways[which], told)
+        off = self._off(np.broadcast_to(arrived, (len(which), arrived.shape[-1])))
+        sharp, pull = _by_others(self.square, self.ways[which], off)
         return [self._guess(each) for each in self._chances(self.sets[which], sharp, pull)]
 
     def settled(self, arrived: Array) -> list[Guess]:
@@ -175,12 +177,12 @@ def _by_others(square: Array, ways: Array, off: Array) -> tuple[Array, Array]:
     and S = B'B, sharp is S (1 - S)^-1 and pull is (1 - S)^-1 B' R'^-1 off."""
     n, d, r = ways.shape
     b = np.linalg.solve(square.T, side_by_side(ways)).reshape(d, n, r).transpose(1, 0, 2)
-    told = np.broadcast_to(np.linalg.solve(square.T, off.T).T, (n, d))
+    whitened = np.broadcast_to(np.linalg.solve(square.T, off.T).T, (n, d))
     share, turn = np.linalg.eigh(np.matmul(b.transpose(0, 2, 1), b))
     left = 1.0 - np.clip(share, 0.0, 1.0 - SURE)[:, None, :]
     sharp = turn * ((1.0 - left) / left) @ turn.transpose(0, 2, 1)
     return sharp, np.einsum(
-        "nrs,nds,nd->nr", turn / left @ turn.transpose(0, 2, 1), b, told, optimize=True
+        "nrs,nds,nd->nr", turn / left @ turn.transpose(0, 2, 1), b, whitened, optimize=True
     )
 
 

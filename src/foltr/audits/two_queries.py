@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from foltr.audits.games import Game, judged
-from foltr.audits.rewards import chance_of_truth, chances, click_tables, promised, told
+from foltr.audits.games import Game, game_result
+from foltr.audits.rewards import chance_of_truth, chances, click_tables, reported, reward_guarantee
 from foltr.audits.searches import RewardLearner, alone
 from foltr.components.learners.es import read_messages
 from foltr.core import Array, Ask, ClickModel, Privatizer
@@ -56,14 +56,14 @@ def two_queries(
     ]
     zero, one = (np.log(np.maximum(each, 1e-300)) for each in likelihoods)
     scores = one - zero
-    promise = partial(promised, e, learner)
-    return judged(
+    guarantee = partial(reward_guarantee, e, learner)
+    return game_result(
         "two queries",
         "each message",
         "one interaction",
         scores[times:],
         scores[:times],
-        promise,
+        guarantee,
         delta,
     )
 
@@ -79,10 +79,12 @@ class Lists:
         self.click, self.stop = click_tables(users, data.grades, learner.k)
         self.p = chance_of_truth(privacy, learner.reward_levels)
 
-    def told(self, labels: Array) -> Array:
+    def reported(self, labels: Array) -> Array:
         """The distribution of the reported value for lists of labels: (n, k) -> (n, V)."""
         different, which = np.unique(labels, axis=0, return_inverse=True)
-        return told(chances(self.learner, self.click, self.stop, different), self.p)[which.ravel()]
+        return reported(chances(self.learner, self.click, self.stop, different), self.p)[
+            which.ravel()
+        ]
 
     def of_messages(self, e: Experiment, weights: Array, query: int) -> Array:
         """P(value | query) for the list that the weights (n, d) of each message make: (n, V).
@@ -91,11 +93,11 @@ class Lists:
         held = slice(self.data.offsets[query], self.data.offsets[query + 1])
         scores = np.stack([e.ranker.scores(each, self.data.features[held]) for each in weights])
         order = np.argsort(-scores, axis=1, kind="stable")[:, : self.learner.k]
-        return self.told(self.data.labels[0, held][order])
+        return self.reported(self.data.labels[0, held][order])
 
     def most_different(self, e: Experiment, params: Array, queries: Array) -> Array:
         """The two queries whose unperturbed lists are distinguished best by some value."""
-        require(len(queries) >= 2, "two queries with full lists are needed to tell them apart")
+        require(len(queries) >= 2, "the game needs two queries with full lists")
         chance = np.concatenate(
             [self.of_messages(e, params[None], int(query)) for query in queries]
         )

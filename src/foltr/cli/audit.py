@@ -49,7 +49,7 @@ def audit(
 
     from foltr.audits.audit import Effort
     from foltr.audits.audit import audit as attack
-    from foltr.audits.telling import lines
+    from foltr.audits.text import lines
     from foltr.cli.progress import StepProgress
     from foltr.runs import config
     from foltr.spec import click_models

@@ -14,7 +14,7 @@ from foltr.spec import sources
 
 
 @dataclass(frozen=True)
-class Row:
+class CollectionRow:
     """One line of `foltr data list`; `where` is the folder, or where to get the collection."""
 
     name: str
@@ -32,7 +32,7 @@ def collections() -> dict[str, Collection]:
     return {name: known for name, known in facts if isinstance(known, Collection)}
 
 
-def listing() -> list[Row]:
+def listing() -> list[CollectionRow]:
     """All published collections, present or not."""
     return [_row(collection) for collection in collections().values()]
 
@@ -98,7 +98,7 @@ def add(name: str, path: str | Path, tell: Callable[[str], None] = lambda line: 
     tell(f"registered in {lookup.registry()}")
 
 
-def _row(collection: Collection) -> Row:
+def _row(collection: Collection) -> CollectionRow:
     folder, parts = collection.present(), list(collection.files)
     whole = collection.published.get(parts[0])
     if whole is None and collection.published:
@@ -108,7 +108,7 @@ def _row(collection: Collection) -> Row:
         whole = (sum(q for q, _ in splits), sum(d for _, d in splits))
     queries, documents = whole or (None, None)
     where = str(folder) if folder else collection.home
-    return Row(
+    return CollectionRow(
         collection.name,
         folder is not None,
         queries,

@@ -32,9 +32,9 @@ class Debug:
         ask = replace(ask, params=ask.params.view())
         ask.params.flags.writeable = False  # a client that changed them would change them for all
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
-        turned = self.malicious(ask.t, clients)
+        malicious = self.malicious(ask.t, clients)
         for i, id in enumerate(map(int, clients)):
-            client, user = self._client(id), self._user(id, ask.t, bool(turned[i]))
+            client, user = self._client(id), self._user(id, ask.t, bool(malicious[i]))
             where = f"client {id}, round {ask.t}"
             try:
                 update, kept = client.step(ask, self.memory[id], user)

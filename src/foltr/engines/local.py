@@ -55,7 +55,7 @@ class Local:
         self.around: tuple[Any, Any] = ((data, blocks), (tables, *self.twin.settings))
         self.honest = self._given(p.models)
         # who was malicious in the last round, and the arguments for them
-        self.turned: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)
+        self.last_malicious: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)
         self.usual = float(p.sessions.mean())
 
     def _given(self, models: Array) -> tuple[Any, ...]:
@@ -65,9 +65,10 @@ class Local:
 
     def _with_malicious(self, t: int, clients: Array) -> tuple[Any, ...]:
         who = clients[self.malicious(t, clients)]
-        if who.tobytes() != self.turned[0]:
-            self.turned = who.tobytes(), self._given(self.population.turned(who))
-        return self.turned[1]
+        if who.tobytes() != self.last_malicious[0]:
+            models = self.population.models_with_malicious(who)
+            self.last_malicious = who.tobytes(), self._given(models)
+        return self.last_malicious[1]
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
         if self.twin is None:
@@ -75,7 +76,8 @@ class Local:
             plain = Debug(*parts, self.privacy, malicious=self.malicious)
             return plain.collect(ask, clients)
         twin, params, t, n = self.twin, ask.params, ask.t, len(clients)
-        given = self.honest if self.population.deceit is None else self._with_malicious(t, clients)
+        honest = self.population.malicious_model is None
+        given = self.honest if honest else self._with_malicious(t, clients)
         directions, seen = np.empty((n, len(params)), np.float32), np.empty((3, n))
         sent = np.empty((n, twin.message), np.uint32) if twin.message else directions
         filled = (sent, directions, seen) if twin.message else (self.memory, sent, seen)

@@ -34,8 +34,8 @@ Two facts on noise that is drawn independently for each coordinate, which the pa
   function's bound is infinite, and no guarantee is given.
 
 If probabilities have an error of a factor exp(x) at most, over both data sets together
-(`Event.off`), an (epsilon, delta) of the described noise is (epsilon + x, delta exp(x)) of the
-drawn noise."""
+(`Event.log_error`), an (epsilon, delta) of the described noise is (epsilon + x, delta exp(x)) of
+the drawn noise."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ FARTHEST_NORMAL, FARTHEST = (
     600.0,
 )  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for
 # smaller sensitivities the missing tail has a probability below 1e-18
-FARTHEST_OFF = 100.0  # largest `off` in total; beyond, no guarantee is given
+LARGEST_LOG_ERROR = 100.0  # largest `log_error` in total; beyond, no guarantee is given
 
-WORST = "exactly, as the worst mechanism of that epsilon"
+WORST = "exactly, as the worst mechanism with that epsilon"
 
 Parts = tuple[tuple[Event, int], ...]  # events, and how often each occurs
 
@@ -91,16 +91,16 @@ NONE = Bound(math.inf, 0.0, "no finite epsilon is known")
 def bound(parts: Parts, delta: float) -> Bound:
     """The smallest known epsilon of all these events together, for an observer of all of them."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    off = sum(times * known(event).off for event, times in parts)
-    if off > FARTHEST_OFF or any(_too_far(event) for event, _ in parts):
+    log_error = sum(times * known(event).log_error for event, times in parts)
+    if log_error > LARGEST_LOG_ERROR or any(_too_far(event) for event, _ in parts):
         return NONE
     parts = tuple(_single(event, times) for event, times in parts)
     pure = Bound(
-        sum(times * pure_epsilon(event) for event, times in parts) + off, 0.0, _added(parts)
+        sum(times * pure_epsilon(event) for event, times in parts) + log_error, 0.0, _added(parts)
     )
     found = [
-        Bound(epsilon + off, delta, how)
-        for epsilon, how in _approximate(parts, delta * math.exp(-off))
+        Bound(epsilon + log_error, delta, how)
+        for epsilon, how in _approximate(parts, delta * math.exp(-log_error))
     ]
     best = min(found, key=lambda each: each.epsilon, default=NONE)
     chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
@@ -118,11 +118,11 @@ def _too_far(event: Event) -> bool:
 
 
 def _single(event: Event, times: int) -> tuple[Event, int]:
-    """The event without repetitions and without `grid` and `off`, so that equal events can be
+    """The event without repetitions, `grid` and `log_error`, so that equal events can be
     combined."""
     if isinstance(event, RandomizedResponse):
         return replace(event, times=1), times * event.times
-    return replace(event, grid=None, off=0.0), times  # so that equal noises are combined
+    return replace(event, grid=None, log_error=0.0), times  # so that equal noises are combined
 
 
 def _added(parts: Parts) -> str:
@@ -138,7 +138,7 @@ def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]
     found = () if privacy is None else privacy.events(setting)
     require(
         isinstance(found, tuple),
-        f"{type(privacy).__name__}.events gave {found!r}, not a tuple of events",
+        f"{type(privacy).__name__}.events returned {found!r}, not a tuple of events",
     )
     return tuple(known(event) for event in found)
 
@@ -161,13 +161,13 @@ def known(event: Event) -> Event:
         ok = event.sd > 0.0 and 0.0 <= event.l2 < math.inf
     else:
         raise Mistake(
-            f"the ledger does not know events of type {name}: a privatizer describes itself by"
-            " those of foltr.events, and what they cannot say is not accounted for"
+            f"the ledger cannot account for events of type {name}: a privatizer must describe its"
+            " noise by the events of foltr.events"
         )
-    ok = ok and event.off >= 0.0 and (event.grid is None or event.grid > 0.0)
+    ok = ok and event.log_error >= 0.0 and (event.grid is None or event.grid > 0.0)
     require(
         ok and event.seen in ("message", "sum", "model"),
-        f"the ledger cannot make sense of {event}",
+        f"a field of this event is out of range: {event}",
     )
     return event
 
@@ -322,14 +322,17 @@ def sampled(event: GaussianNoise, cohort: int, clients: int, rounds: int, delta:
         from dp_accounting.rdp import RdpAccountant
     except ImportError:
         raise Mistake(
-            "accounting for a part of the clients that is drawn in secret needs dp-accounting: "
-            "pip install 'foltr[privacy]', or take participation = 1.0"
+            "accounting for clients that are drawn in secret needs dp-accounting: "
+            "pip install 'foltr[privacy]', or set participation = 1.0"
         ) from None
     accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
     noise = GaussianDpEvent(event.sd / event.l2)
     accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
-    how = "by Renyi divergences, with who took part kept secret"
-    off = rounds * event.off
+    how = "by Renyi divergences, with secret participation"
+    log_error = rounds * event.log_error
     return Bound(
-        float(accountant.get_epsilon(delta * math.exp(-off))) + off, delta, how, secret=True
+        float(accountant.get_epsilon(delta * math.exp(-log_error))) + log_error,
+        delta,
+        how,
+        secret=True,
     )

@@ -17,12 +17,12 @@ from foltr.errors import require
 from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
-from foltr.privacy.text import Case, block, counted, epsilon_told, remarks
+from foltr.privacy.text import Case, block, counted, epsilon_text, remarks
 from foltr.spec import brief
 
 Who = Literal["server", "models"]
 Unit = Literal["interaction", "round", "client"]
-TITLES: dict[Who, str] = {"server": "the server", "models": "who sees only models"}
+TITLES: dict[Who, str] = {"server": "the server", "models": "observers of models"}
 # version of the guarantees: version 1 ignored device memory and malicious clients, and its
 # epsilons were too small
 VERSION = 2
@@ -44,7 +44,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class View:
+class AdversaryGuarantees:
     """The guarantees against one adversary."""
 
     who: Who
@@ -59,10 +59,10 @@ class Ledger:
     mechanism: str  # "none" if there is none
     nominal: str
     delta: float
-    views: tuple[View, ...]
+    views: tuple[AdversaryGuarantees, ...]
     remarks: tuple[str, ...]  # why the guarantee differs from the published one
 
-    def promised(self, who: Who, unit: Unit) -> Bound:
+    def guarantee(self, who: Who, unit: Unit) -> Bound:
         """The guarantee against `who` for a unit. For an interaction without a guarantee of its
         own it is that of the client's round."""
         found = {
@@ -95,8 +95,8 @@ class Ledger:
         }
 
 
-def _plain(view: View) -> dict[str, Any]:
-    told = []
+def _plain(view: AdversaryGuarantees) -> dict[str, Any]:
+    guarantees = []
     for each in view.guarantees:
         epsilon, finite = each.bound.epsilon, math.isfinite(each.bound.epsilon)
         about = {
@@ -105,10 +105,10 @@ def _plain(view: View) -> dict[str, Any]:
             "finite": finite,
             "epsilon": epsilon if finite else None,
         }
-        told.append(
+        guarantees.append(
             {
                 **about,
-                "told": epsilon_told(epsilon),
+                "told": epsilon_text(epsilon),
                 "delta": each.bound.delta,
                 "how": each.bound.how,
             }
@@ -117,7 +117,7 @@ def _plain(view: View) -> dict[str, Any]:
         "against": view.who,
         "title": TITLES[view.who],
         "trusted": view.trusted,
-        "guarantees": told,
+        "guarantees": guarantees,
     }
 
 
@@ -128,18 +128,18 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
     adds, because the server knows who takes part, and only if no malicious client reveals its
     participation. The observer of models may be one client that was not drawn."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    cohort, counted_on, alone = given.setting.cohort, given.setting.arriving, False
+    cohort, counted_on, alone = given.setting.cohort, given.setting.least_arriving, False
     made = described(privacy, given.setting)
     if given.missing and any(event.seen == "sum" for event in made):
-        nobody = (
-            f"{given.colluding} colluding clients of {counted_on} that may make a round leave"
-            " nobody to hide among"
+        nobody_left = (
+            f"a round may consist of only {counted_on} messages: {given.colluding} colluding"
+            " clients leave no other client to hide among"
         )
-        require(given.colluding < counted_on, nobody)
+        require(given.colluding < counted_on, nobody_left)
         alone = given.missing >= counted_on
         if not alone:
             counted_on -= given.missing
-            made = described(privacy, replace(given.setting, arriving=counted_on))
+            made = described(privacy, replace(given.setting, least_arriving=counted_on))
     voids = {
         "shared seed": given.seed_is_shared,
         "no grid": any(event.grid is None for event in made),
@@ -168,7 +168,11 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
         if who == "models" and secretly:
             found = _amplified(found, secretly, given, delta)
         holds = any(math.isfinite(each.bound.epsilon) for each in found)
-        views.append(View(who, _trusted(events, who, secure) if holds else None, tuple(found)))
+        views.append(
+            AdversaryGuarantees(
+                who, _trusted(events, who, secure) if holds else None, tuple(found)
+            )
+        )
     of_round, total = (each.bound for each in views[-1].guarantees[-2:])
     case = Case(
         privacy is not None, bool(rewards), made, given, counted_on, void, of_round, total, delta
@@ -206,7 +210,7 @@ def share(event: Event, n: int) -> Event:
         return replace(event, shape=event.shape / n)
     if isinstance(event, GaussianNoise):
         return replace(event, sd=event.sd / math.sqrt(n))
-    require(n == 1, f"the ledger does not know how {type(event).__name__} comes in shares")
+    require(n == 1, f"the ledger cannot account for shares of {type(event).__name__}")
     return event
 
 
@@ -248,8 +252,8 @@ def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
         event for event in events if isinstance(event, GaussianNoise) and event.seen == "model"
     ]
     moved = math.hypot(*(event.l2 / event.sd for event in noises))
-    off = sum(event.off for event in noises)
-    one = GaussianNoise(sd=1.0, l2=moved, seen="model", grid=1.0, off=off)
+    log_error = sum(event.log_error for event in noises)
+    one = GaussianNoise(sd=1.0, l2=moved, seen="model", grid=1.0, log_error=log_error)
     return one if moved and len(noises) == len(events) else None
 
 

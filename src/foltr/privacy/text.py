@@ -13,38 +13,42 @@ from foltr.privacy.accounting import Bound, bound, pure_epsilon
 
 WIDTH = 100
 ADDED = "added up"
+NO_GUARANTEE = "There is no privacy guarantee."
 SIMULATED = (
-    "This is a simulation: its noise comes from the experiment's seed and protects nobody. On"
-    " devices it must come from the operating system."
+    "This is a simulation. Its noise comes from the experiment's seed and protects nobody. On"
+    " devices the noise must come from the operating system."
 )
 SHARED = (
-    "entropy='shared' sends the very seed that the user's luck is drawn from. It is there to"
-    " repeat published figures and promises nothing."
+    "entropy='shared' sends the seed of the user's random draws. It exists to repeat published"
+    f" figures. {NO_GUARANTEE}"
 )
 NO_GRID = (
-    "This privatizer does not say that its messages lie on a grid (`grid` of its events). The last"
-    " bits of floating-point numbers can tell what noise should hide: nothing is promised."
+    "This privatizer does not state that its messages lie on a grid (`grid` of its events). The"
+    " last bits of floating-point numbers can reveal what the noise should hide."
+    f" {NO_GUARANTEE}"
 )
 OVERHEARD = (
     "The messages of malicious clients may depend on those of honest clients. One client can then"
-    " change the sum by more than its own message, and the noise is not made for that: nothing is"
-    " promised. (An attack of your own that uses no honest message says so: overhears = False.)"
+    " change the sum by more than its own message. The noise is not calibrated for that."
+    f" {NO_GUARANTEE} (An attack of your own that uses no honest message declares overhears ="
+    " False.)"
 )
 REMEMBERS = (
-    "The learner keeps numbers on the device. What one round leaves there shapes every later"
-    " message of that client, so the epsilon of one client-round is that of all its rounds"
-    " together."
+    "The learner keeps numbers on the device. One round of a client can change all its later"
+    " messages. So the epsilon of one client-round is the epsilon of all its rounds together."
 )
 UNBOUNDED = (
-    "Malicious clients may send numbers so large that all others are lost in the rounding of the"
-    " sum, and the noise with them: nothing is promised. (Shares behind SecureSum() are added"
-    " exactly. A server that adds the noise itself clips the messages, if it gets each.)"
+    "Malicious clients may send numbers so large that all other messages, and the noise, are lost"
+    f" in the rounding of the sum. {NO_GUARANTEE} (SecureSum() adds noise shares exactly. A server"
+    " that adds the noise itself clips the messages, if it receives each one.)"
 )
 VOID = {"shared seed": SHARED, "no grid": NO_GRID, "overheard": OVERHEARD, "unbounded": UNBOUNDED}
-BARE_MESSAGES = "Messages are sent as they are. They can tell which documents were clicked."
-BARE_SUM = (
-    "The server sees only sums, but nothing limits what sums, and the models made of them, tell of"
-    " one client."
+PLAIN_MESSAGES = (
+    "Clients send their updates unprotected. An update can reveal which documents were clicked."
+)
+PLAIN_SUM = (
+    "The server sees only sums. Nothing limits what the sums, and the models computed from them,"
+    " reveal about one client."
 )
 
 
@@ -63,7 +67,7 @@ class Case:
     delta: float
 
 
-def epsilon_told(epsilon: float) -> str:
+def epsilon_text(epsilon: float) -> str:
     """An epsilon as text, rounded up, so that a guarantee never appears better than it is."""
     if math.isinf(epsilon):
         return "no limit"
@@ -79,17 +83,14 @@ def counted(n: int, what: str) -> str:
 
 def remarks(case: Case) -> Iterator[str]:
     if not case.privatized:
-        yield BARE_SUM if case.given.secure else BARE_MESSAGES
+        yield PLAIN_SUM if case.given.secure else PLAIN_MESSAGES
     elif not case.events:
-        yield (
-            "This privatizer describes nothing that could be accounted for, so nothing is"
-            " promised."
-        )
+        yield f"This privatizer describes nothing that could be accounted for. {NO_GUARANTEE}"
     elif case.void == "alone":
         yield (
-            "Malicious clients add no noise, or know what they added. There may be"
-            f" {case.given.malicious:,} of them among the {case.given.setting.arriving:,} messages"
-            " that are sure to make a round: nothing is promised."
+            "Malicious clients add no noise, or know the noise that they added. A round may"
+            f" consist of {case.given.setting.least_arriving:,} messages, and"
+            f" {_adversarial(case)} may be among them. {NO_GUARANTEE}"
         )
     elif case.void:
         yield VOID[case.void]
@@ -104,38 +105,39 @@ def remarks(case: Case) -> Iterator[str]:
             yield _composed(case)
         if case.total.secret:
             yield (
-                "It counts as secret who takes part in which round, which holds while the server"
-                " tells nobody."
+                "Who takes part in which round is assumed to be secret. The server must not reveal"
+                " it."
             )
         yield SIMULATED
 
 
 def _composed(case: Case) -> str:
     added = case.given.times * sum(pure_epsilon(event) for event in case.events)
-    rounds = "All rounds" if case.total.secret else f"A client's {case.given.times:,} rounds"
-    told = (
-        f"Every round tells more. {rounds} are"
-        f" {'' if case.total.how == ADDED else 'put together '}{case.total.how}"
-    )
+    rounds = "all rounds" if case.total.secret else f"a client's {case.given.times:,} rounds"
+    if case.total.how == ADDED:
+        composed = f"The epsilons of {rounds} are added up"
+    else:
+        composed = f"{rounds[0].upper()}{rounds[1:]} are composed {case.total.how}"
+    text = f"Every round reveals more. {composed}"
     if case.total.delta == 0.0 or math.isinf(added):
-        return f"{told}."
+        return f"{text}."
     return (
-        f"{told}, which is tighter than adding up their epsilons ({epsilon_told(added)}, without a"
+        f"{text}, which is tighter than adding up their epsilons ({epsilon_text(added)}, without a"
         " delta)."
     )
 
 
 def _opened(case: Case) -> str:
-    told = (
-        f"{case.given.missing:,} malicious or colluding clients could reveal single messages"
-        f" together with the server: the secure sum withstands {case.given.withstands:,}. Against"
-        " the server only the noise of single messages counts."
+    text = (
+        f"{counted(case.given.missing, 'malicious or colluding client')} could reveal single"
+        f" messages to the server. The secure sum withstands {case.given.withstands:,}. Against"
+        " the server, only the noise of each single message counts."
     )
     if math.isinf(case.round.epsilon) or all(event.seen == "message" for event in case.events):
-        return told
+        return text
     return (
-        f"{told} If none of them helps it, epsilon against it is"
-        f" {epsilon_told(case.round.epsilon)} a round."
+        f"{text} If none of them colludes with the server, epsilon against the server is"
+        f" {epsilon_text(case.round.epsilon)} a round."
     )
 
 
@@ -147,44 +149,47 @@ def _of(event: Event, case: Case) -> Iterator[str]:
         yield _norms(event)
     if isinstance(event, GaussianNoise):
         yield (
-            f"One client's data replaced by any other move an update by up to {event.l2:.3g},"
-            " twice the clip. Where a paper takes clients as added or removed, it counts half of"
-            " that."
+            f"Replacing one client's data changes an update by up to {event.l2:.3g}, twice the"
+            " clip. A paper that adds or removes a client instead counts half of that."
         )
     if event.seen == "sum" and case.counted_on < n:
         yield _dropped(event, case)
     if event.seen == "sum" and case.given.secure and case.counted_on == n:
         yield (
-            f"All {n:,} messages are counted. Where some may be lost, say so (dropout): fewer"
-            " carry less noise."
+            f"The noise shares of all {n:,} messages are counted. Set dropout if messages can be"
+            " lost: fewer messages carry less noise."
         )
     if event.seen == "sum" and n > 1 and not case.given.opened:
-        yield _masked(n) if case.given.secure else _bare(event, n, case.counted_on)
+        yield _summed(n) if case.given.secure else _single(event, n, case.counted_on)
     if event.seen == "model":
-        gets = "the bare sum" if case.given.secure else "every update bare"
+        gets = "the sum" if case.given.secure else "every update"
         yield (
-            f"The server gets {gets} and adds the noise itself: against the server nothing holds."
+            f"The server receives {gets} without noise and adds the noise itself. There is no"
+            " guarantee against the server."
         )
 
 
 def _answers(event: RandomizedResponse, rewards: bool) -> Iterator[str]:
-    one = epsilon_told(pure_epsilon(event) / event.times)
+    one = epsilon_text(pure_epsilon(event) / event.times)
     if event.p == 1.0:
-        yield "p = 1 tells everything as it is: no epsilon holds there."
+        yield "With p = 1 every answer is sent unchanged. No finite epsilon holds."
     elif event.times > 1:
-        of = "one interaction" if rewards else "one answer"
-        yield f"Epsilon is {one} for {of}; a message holds {event.times:,}, and they add up."
+        unit = "interaction" if rewards else "answer"
+        yield (
+            f"Epsilon is {one} for one {unit}. A message contains {event.times:,} {unit}s, and"
+            " their epsilons add up."
+        )
 
 
 def _norms(event: GammaNoise) -> str:
     """The remark on L1 against L2 sensitivity."""
     whole = replace(event, shape=1.0)
     return (
-        f"The noise would give epsilon {event.l2 / event.scale:.3g} if all numbers of a message"
-        f" together changed by at most {event.l2:.3g} (L1 norm). But it is their Euclidean length"
-        f" that is kept below that (L2 norm): spread over {event.d:,} numbers, they change by"
-        f" sqrt({event.d}) = {math.sqrt(event.d):.1f} times as much. So with all shares of the"
-        f" noise, epsilon is {epsilon_told(pure_epsilon(whole))} a round without a delta."
+        f"The noise would give epsilon {event.l2 / event.scale:.3g} if a message changed"
+        f" by at most {event.l2:.3g} in L1 norm. But only the L2 norm of the change is limited to"
+        f" {event.l2:.3g}. Over {event.d:,} numbers, its L1 norm can be sqrt({event.d}) ="
+        f" {math.sqrt(event.d):.1f} times as large. So with all shares of the noise, epsilon is"
+        f" {epsilon_text(pure_epsilon(whole))} a round without a delta."
     )
 
 
@@ -194,51 +199,56 @@ def _dropped(event: Event, case: Case) -> str:
         full: Event = replace(event, shape=1.0)
     elif not isinstance(event, GaussianNoise):
         raise Mistake(
-            f"the ledger does not know what is left of {type(event).__name__} when messages are"
-            " lost"
+            f"the ledger cannot account for {type(event).__name__} in a sum from which messages"
+            " are lost"
         )
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), case.delta).epsilon for each in (full, event))
-    left = f"Only {k:,} of {n:,} shares of the noise are counted on: {_who_takes(case)}"
+    left = f"Only {k:,} of {n:,} shares of the noise are counted. {_why_not_all(case)}"
     if math.isinf(now):
-        return f"{left}. With half of the shares or fewer the ledger has no finite bound."
-    return (
-        f"{left}. So epsilon is at most {epsilon_told(now)} a round, instead of"
-        f" {epsilon_told(was)}."
-    )
+        return f"{left} With half of the shares or fewer the ledger has no finite bound."
+    was_text, now_text = epsilon_text(was), epsilon_text(now)
+    return f"{left} So epsilon is at most {now_text} a round, instead of {was_text}."
 
 
-def _who_takes(case: Case) -> str:
-    malicious, colluding = case.given.malicious, case.given.colluding
-    if not malicious:
-        return "the others may be lost, or their clients may reveal them"
-    with_others = f" and {counted(colluding, 'colluding client')}" if colluding else ""
-    return f"{counted(malicious, 'malicious client')}{with_others} may add none, or reveal theirs"
+def _why_not_all(case: Case) -> str:
+    if not case.given.malicious:
+        return "The others may be lost, or their clients may reveal them."
+    return f"{_adversarial(case)} may add no share, or reveal theirs."
 
 
-def _bare(event: Event, n: int, arriving: int) -> str:
-    way = 'channel = "SecureSum()" hides single messages.'
+def _adversarial(case: Case) -> str:
+    """The malicious and colluding clients of a round, counted."""
+    malicious = counted(case.given.malicious, "malicious client")
+    if not case.given.colluding:
+        return malicious
+    return f"{malicious} and {counted(case.given.colluding, 'colluding client')}"
+
+
+def _single(event: Event, n: int, arriving: int) -> str:
+    """The remark on a single message of a sum that the server receives."""
+    way = 'The server receives every message. Use channel = "SecureSum()" to hide single messages.'
     if isinstance(event, GammaNoise):
         scale, share = event.scale / (event.grid or event.scale), event.shape / arriving
         bare = math.exp(
             2.0 * share * math.log(-math.expm1(-1.0 / scale))
         )  # probability of no jump
         return (
-            f"Only the sum of {n:,} messages is noisy. One message alone is nearly bare"
-            f" ({bare:.0%} of its numbers carry no noise at all), and the server gets each: {way}"
+            f"Only the sum of {n:,} messages carries the whole noise. In a single message"
+            f" {bare:.0%} of the numbers carry no noise at all. {way}"
         )
     return (
-        f"Only the sum of {n:,} messages is noisy enough. One message carries 1/{math.sqrt(n):.3g}"
-        f" of that, and the server gets each: {way}"
+        f"Only the sum of {n:,} messages carries the whole noise. A single message carries"
+        f" 1/{math.sqrt(n):.3g} of it. {way}"
     )
 
 
-def _masked(n: int) -> str:
+def _summed(n: int) -> str:
     return (
-        "The server sees only the sum, if it follows the protocol. Clients who collude with it"
-        f" give away their shares of the noise, 1/{n:,} of all each, as if they had dropped out:"
-        " --colluding counts some."
+        "The server sees only the sum, if it follows the protocol. A client that colludes with the"
+        f" server reveals its share of the noise, 1/{n:,} of the whole, as if it had dropped out."
+        " The option --colluding counts such clients."
     )
 
 
@@ -248,14 +258,14 @@ def block(
 ) -> list[str]:  # fmt: skip
     """The lines for the terminal."""
     if mechanism == "none":
-        text = f"none: {' '.join(said)} Nothing is promised to anybody."
+        text = f"none. {' '.join(said)} {NO_GUARANTEE}"
         return _labelled("privacy", text)
     lines = [*_labelled("privacy", mechanism), *_labelled("published as", nominal)]
     cells = [[_cell(each) for each in bounds] for _, _, bounds in rows]
     widths = [max(len(unit), *(len(row[i]) for row in cells)) for i, unit in enumerate(units)]
     names = max(len(who) for who, _, _ in rows)
     heads = "  ".join(unit.rjust(width) for unit, width in zip(units, widths, strict=True))
-    lines.append(f"{'epsilon, against':<{names + 2}}  {heads}  if one trusts")
+    lines.append(f"{'epsilon, against':<{names + 2}}  {heads}  requires trust in")
     for (who, trusted, _), row in zip(rows, cells, strict=True):
         shown = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         lines.append(f"  {who:<{names}}  {shown}  {trusted or '-'}")
@@ -265,10 +275,10 @@ def block(
         f" {delta:g}."
     )
     meaning = (
-        "Epsilon limits what can be learned about the unit at the head of the column: whatever is"
-        " observed, the odds of any two possibilities change at most exp(epsilon) times: 2.7"
-        " times at 1, 150 at 5, 22,000 at 10. No limit: nothing is"
-        f" promised.{added if starred else ''}"
+        "Epsilon limits what an adversary can learn about the unit at the head of the column."
+        " Whatever it observes, the odds of any two possibilities change at most exp(epsilon)"
+        " times: 2.7 times at 1, 150 at 5, 22,000 at 10. No limit: there is no"
+        f" guarantee.{added if starred else ''}"
     )
     lines += wrap(meaning, WIDTH, initial_indent="  ", subsequent_indent="  ")
     for remark in said:
@@ -287,4 +297,4 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def _cell(each: Bound) -> str:
-    return epsilon_told(each.epsilon) + ("*" if each.delta else " ")
+    return epsilon_text(each.epsilon) + ("*" if each.delta else " ")

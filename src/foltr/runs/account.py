@@ -18,7 +18,8 @@ from foltr.privacy.ledger import Ledger, ledger
 from foltr.seeds import stream
 from foltr.simulation.malicious import Malicious
 
-# rounds (of 500 clients) whose draws are counted; beyond, everybody is taken to take part always
+# rounds (of 500 clients) whose draws are counted; beyond, every client counts as taking part in
+# every round
 COUNTED = 50_000
 DELTA = 1e-5
 
@@ -42,8 +43,8 @@ def ledger_of(
     colluding: int = 0,
     exposure: Exposure | None = None,
 ) -> Ledger:
-    """`colluding`: clients of a round who tell the adversary their shares of the noise, besides
-    the malicious ones. `exposure` stands for experiments that differ in their draws."""
+    """`colluding`: clients of a round that reveal their shares of the noise to the adversary,
+    besides the malicious ones. `exposure` stands for experiments that differ in their draws."""
     params, users = e.ranker.init(features, stream(0)), stream(0, "users")
     d, found = len(params), exposure or exposure_of(e)
     shared = e.learner.user_draws(users, stream(0, "own")) is not users
@@ -54,13 +55,11 @@ def ledger_of(
     if withstands is not None and any(
         event.seen != "message" for event in described(e.privacy, setting)
     ):
-        opened = (
-            f"{colluding:,} of {e.cohort:,} clients could open every message of"
-            f" {type(e.channel).__name__} together"
-        )
         require(
             colluding <= withstands,
-            f"{opened} (it withstands {withstands:,}): then nothing would be promised",
+            f"{colluding:,} of {e.cohort:,} clients could together open every message of"
+            f" {type(e.channel).__name__}, which withstands {withstands:,}: there would be no"
+            " privacy guarantee",
         )
     given = Conditions(
         setting,

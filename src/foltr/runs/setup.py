@@ -14,10 +14,10 @@ from foltr.errors import require
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate
 from foltr.seeds import stream
-from foltr.simulation.malicious import Attacked
+from foltr.simulation.malicious import MaliciousRewrite
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
-from foltr.world.population import Population, nobody, with_deceit, with_host
+from foltr.world.population import Population, nobody, with_malicious_model, with_server_client
 
 
 def population_of(e: Experiment, data: Dataset) -> Population:
@@ -40,8 +40,12 @@ def population_of(e: Experiment, data: Dataset) -> Population:
         many = f"{rule} wants {count} trusted queries, and there are {data.queries}: take fewer"
         require(count < data.queries, many)
         queries = stream(e.seed, "trusted").sample(data.queries, count)
-        p = with_host(p, queries, e.users, e.learner.sessions)
-    return p if e.attack is None or e.attack.users is None else with_deceit(p, e.attack.users)
+        p = with_server_client(p, queries, e.users, e.learner.sessions)
+    return (
+        p
+        if e.attack is None or e.attack.users is None
+        else with_malicious_model(p, e.attack.users)
+    )
 
 
 def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
@@ -50,7 +54,9 @@ def malicious_of(e: Experiment) -> Callable[[int, Array], Array]:
 
 def delivery_of(e: Experiment, p: Population) -> Delivery:
     changed = e.attack is not None and e.attack.rewrites
-    rewrite = Attacked(e.attack, malicious_of(e)) if e.attack is not None and changed else None
+    rewrite = (
+        MaliciousRewrite(e.attack, malicious_of(e)) if e.attack is not None and changed else None
+    )
     host = len(p.first) - 1 if e.aggregator.trusted_queries else None
     return Delivery(rewrite, e.dropout, e.channel, host)
 

@@ -35,7 +35,7 @@ Guarantees and their assumptions (t is `Terms.threshold`, more than half of the 
   one list, so at most one sum is released.
 - A server that sends different models to different clients gets no sum over both. (It could
   send all but one client a model 10^4 times as large, from which nothing is learned, so that
-  the sum is one client's update.) The terms name the model by its hash, and a `Client` that was
+  the sum is one client's update.) The terms name the model by its hash, and a `SumClient` that was
   sent another model takes no part. Different terms are different sessions, between which shares
   cannot be opened and masks do not cancel. So all clients in a sum have learned from one model.
 - A device also has a minimum of its own: by default it takes part only if t is at least two

@@ -47,7 +47,7 @@ CARD = 2 * PUBLIC + SIGNATURE  # two public keys and a signature, all zeros with
 OF_SEED, OF_KEY = b"b", b"s"  # names of the two shared secrets
 
 
-class Client:
+class SumClient:
     """A client's state machine: it makes each step once, in order. A refused message changes
     nothing, so the right one may still follow.
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foltr.core import Array, Withheld
-from foltr.secure_sum.client import Client
+from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.keys import node_key
 from foltr.secure_sum.messages import Kind
-from foltr.secure_sum.server import Server
+from foltr.secure_sum.server import SumServer
 from foltr.secure_sum.terms import LEAST, Terms
 
 
@@ -19,7 +19,7 @@ def secure_sum(
     model: Array,
     leaving: Mapping[int, Kind] | None = None,
     least: float | None = LEAST,
-) -> Server:
+) -> SumServer:
     """The server after its last step, with the sum (`total`) over its `survivors`; may raise
     Withheld.
 
@@ -28,9 +28,9 @@ def secure_sum(
     leaving = leaving or {}
     nodes = {i: node_key() if terms.consistency else (None, b"") for i in range(terms.clients)}
     known = {i: public for i, (_, public) in nodes.items()} if terms.consistency else {}
-    server = Server(terms, known)
+    server = SumServer(terms, known)
     clients = {
-        i: Client(terms, i, model, nodes[i][0], known, least, smallest=2)
+        i: SumClient(terms, i, model, nodes[i][0], known, least, smallest=2)
         for i in range(terms.clients)
     }
     post = dict.fromkeys(clients, b"")
@@ -46,7 +46,7 @@ def secure_sum(
     return server
 
 
-def _answer(client: Client, step: Kind, message: bytes, words: Array | None) -> bytes:
+def _answer(client: SumClient, step: Kind, message: bytes, words: Array | None) -> bytes:
     match step:
         case Kind.KEYS:
             return client.advertise()

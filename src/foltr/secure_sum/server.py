@@ -44,7 +44,7 @@ OWN, ENTRY = (
 )  # bytes of a client's shares: first part, then per neighbour
 
 
-class Server:
+class SumServer:
     """The server's state machine. `take` a message of the step that is `due` from each client that
     answers in time; `close` the step, which returns a message for each client that is left; after
     UNMASK, `total`.

@@ -44,7 +44,7 @@ class Malicious:
 
 
 @dataclass(frozen=True)
-class Attacked:
+class MaliciousRewrite:
     """A round's messages after malicious clients have put theirs in the place of honest ones."""
 
     attack: Attack

@@ -27,9 +27,9 @@ class Population:
     Client c draws its searches from blocks first[c] .. last[c] and clicks by one of `models[c]`;
     if there are several, each session draws one.
 
-    The last `hosted` clients belong to the server: they hold data that the server has, and take
-    part in no ordinary round. The first of them learns alone for `warmup` rounds before the
-    federation begins. Malicious users click by model `deceit`."""
+    The last `server_clients` clients belong to the server: they hold data that the server has, and
+    take part in no ordinary round. The first of them learns alone for `warmup` rounds before the
+    federation begins. Malicious users click by model `malicious_model`."""
 
     data: Dataset
     rows: Array  # (documents of all blocks,) int32, rows of the data
@@ -42,9 +42,9 @@ class Population:
     click_models: tuple[ClickModel, ...]
     models: Array  # (clients, choices) int64, indices of click_models
     sessions: Array  # (clients,) int64 searches per round
-    hosted: int = 0
+    server_clients: int = 0
     warmup: int = 0
-    deceit: int | None = None  # index of click_models
+    malicious_model: int | None = None  # index of click_models
 
     def __post_init__(self) -> None:
         """Check all indices, because kernels read these tables without bounds checks."""
@@ -66,10 +66,12 @@ class Population:
                     f"the table {name} of a population has the wrong kind or shape",
                 )
         require(bool(np.isfinite(self.ideals).all()), "the ideals of a population are not finite")
-        hosts = (
-            f"a population hosts 0 .. {HOSTS} clients, and a warm-up needs one: got {self.hosted}"
+        own = self.server_clients
+        require(
+            0 <= own <= HOSTS and (own > 0 or not self.warmup),
+            f"a population has 0 .. {HOSTS} clients of the server, and a warm-up needs one: got"
+            f" {own}",
         )
-        require(0 <= self.hosted <= HOSTS and (self.hosted > 0 or not self.warmup), hosts)
 
         def inside(table: Array, low: int, high: int) -> bool:
             return len(table) > 0 and bool(table.min() >= low and table.max() <= high)
@@ -90,7 +92,7 @@ class Population:
             and bool((self.first < self.last).all())
         )
         require(drawn, f"every client must draw from at least one of the {blocks} blocks")
-        known = self.deceit is None or 0 <= self.deceit < models
+        known = self.malicious_model is None or 0 <= self.malicious_model < models
         clicked = inside(self.models, 0, models - 1) and known
         require(clicked, f"every client must click by one of {models} click models")
         require(bool((self.sessions >= 1).all()), "every client must search at least once a round")
@@ -98,7 +100,7 @@ class Population:
     @property
     def clients(self) -> int:
         """The number of clients without those of the server."""
-        return len(self.first) - self.hosted
+        return len(self.first) - self.server_clients
 
     @property
     def longest(self) -> int:
@@ -125,13 +127,13 @@ class Population:
         ]
         return rows, self.data.labels[np.repeat(self.labelling[blocks], lengths), rows], offsets
 
-    def turned(self, malicious: Array) -> Array:
+    def models_with_malicious(self, malicious: Array) -> Array:
         """`models` with the click model of malicious users for these clients (indices): (clients,
         choices)."""
-        if self.deceit is None or not len(malicious):
+        if self.malicious_model is None or not len(malicious):
             return self.models
         models = self.models.copy()
-        models[malicious] = self.deceit
+        models[malicious] = self.malicious_model
         return models
 
 
@@ -204,7 +206,7 @@ def holding(data: Dataset, model: ClickModel, held: Sequence[Array], sessions: i
     )
 
 
-def with_host(
+def with_server_client(
     p: Population, queries: Array, model: ClickModel, sessions: int, warmup: int = 0
 ) -> Population:
     """The population with one more client, of the server, which holds whole queries by the first
@@ -230,12 +232,12 @@ def with_host(
         click_models=p.click_models if same < len(p.click_models) else (*p.click_models, model),
         models=np.append(p.models, np.full((1, p.models.shape[1]), same), axis=0),
         sessions=np.append(p.sessions, sessions),
-        hosted=p.hosted + 1,
+        server_clients=p.server_clients + 1,
         warmup=p.warmup or warmup,
     )
 
 
-def with_deceit(p: Population, model: ClickModel) -> Population:
+def with_malicious_model(p: Population, model: ClickModel) -> Population:
     """The population with a click model for malicious users."""
     checked_tables(model, p.data.grades, 1)
-    return replace(p, click_models=(*p.click_models, model), deceit=len(p.click_models))
+    return replace(p, click_models=(*p.click_models, model), malicious_model=len(p.click_models))

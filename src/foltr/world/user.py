@@ -22,7 +22,7 @@ class SimulatedUser:
         self, population: Population, client: int, rng: Stream, malicious: bool = False
     ) -> None:
         self.population, self.client, self.rng = population, client, rng
-        self.turned = malicious and population.deceit is not None
+        self.malicious = malicious and population.malicious_model is not None
         self.sessions = int(population.sessions[client])
         self.made = 0
         self.ndcg = self.max_rr = 0.0  # sums over the sessions so far
@@ -31,7 +31,9 @@ class SimulatedUser:
         p, c, draws = self.population, self.client, self.rng.at(self.made)
         block = p.first[c] + draws.integer(int(p.last[c] - p.first[c]))
         drawn = p.models[c, draws.integer(p.models.shape[1])]
-        model = p.click_models[p.deceit if self.turned and p.deceit is not None else drawn]
+        model = p.click_models[
+            p.malicious_model if self.malicious and p.malicious_model is not None else drawn
+        ]
         held = p.rows[p.starts[block] : p.stops[block]]
         docs = p.data.storage[held][
             :, : p.data.width

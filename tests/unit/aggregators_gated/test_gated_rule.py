@@ -219,13 +219,13 @@ def test_too_few_for_the_fallback_are_averaged():
 
 
 def test_what_it_says_of_itself():
-    assert Gated().fits(10) == () and Gated().trusted == 0
+    assert Gated().fits(10) == () and Gated().trusted_queries == 0
     (note,) = Gated().fits(4)
-    assert "majority: of 4 clients that is 3" in note
-    assert Gated(fallback=FLTrust(queries=7)).trusted == 7
+    assert "a majority of the clients, which is only 3 of 4" in note
+    assert Gated(fallback=FLTrust(queries=7)).trusted_queries == 7
     assert Gated(fallback=Krum(malicious=2)).fits(12) == ()
     (note,) = Gated(fallback=Krum(malicious=3)).fits(9)
-    assert "takes the mean where it trusts too few of 9" in note and "n > m + 2" in note
+    assert "returns the mean when it keeps too few of 9" in note and "n > m + 2" in note
     with pytest.raises(Mistake, match="needs n > m \\+ 2"):
         Gated(fallback=Krum(malicious=3)).fits(5)
 

@@ -79,9 +79,9 @@ def test_it_refuses_what_its_rule_refuses():
     with pytest.raises(Mistake, match="n > m"):
         Tailored(rule="Krum(malicious=4)").fits(6, 2)
     assert Tailored(rule="Krum(malicious=2)").fits(10, 2) == ()
-    assert "void" in Tailored(rule="Mean()", knowledge="own").fits(10, 1)[0]
+    assert "no effect" in Tailored(rule="Mean()", knowledge="own").fits(10, 1)[0]
     assert (
-        "takes all clients for equal"
+        "assumes that all clients equal"
         in Tailored(rule="Mean()", knowledge="own", direction="unit").fits(10, 1)[0]
     )
 

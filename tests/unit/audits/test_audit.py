@@ -8,7 +8,7 @@ import pytest
 
 import foltr
 from foltr.audits.audit import Effort, audit
-from foltr.audits.telling import lines
+from foltr.audits.text import lines
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.spec import learners
@@ -47,8 +47,8 @@ def test_every_kind_of_experiment_is_audited_and_told(fields):
         == str(fields.get("privacy", "none")).split("(")[0]
     )
     text = "\n".join(lines(found))
-    assert "Which documents were clicked?" in text and "promised" in text
-    assert ("Is a client whose update" in text) == ("ES" not in fields.get("learner", ""))
+    assert "which documents were clicked?" in text and "guarantee" in text
+    assert ("Membership inference" in text) == ("ES" not in fields.get("learner", ""))
     if "channel" in fields:
         assert (
             found.view.kind == "sum"
@@ -64,7 +64,7 @@ def test_what_is_not_audited_is_said():
         partition="ByLabel(labels=1)", clients=12, attack="LittleIsEnough()", malicious=2
     )
     assert found.left_out == ["ByLabel()", "LittleIsEnough()"] == found.plain()["left_out"]
-    assert "alike and honest: ByLabel(), LittleIsEnough() left out" in "\n".join(lines(found))
+    assert "honest and alike. Left out: ByLabel(), LittleIsEnough()." in "\n".join(lines(found))
 
 
 def test_the_same_audit_gives_the_same_numbers():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from foltr.audits.games import epsilon_at_least, judged, play, reach, worst_updates
+from foltr.audits.games import epsilon_at_least, game_result, largest_distance, play, worst_updates
 from foltr.audits.noise import View, message, summed
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.gaussian import Gaussian
@@ -55,10 +55,10 @@ HOLDS = [
 @pytest.mark.parametrize(("privacy", "view", "close"), HOLDS, ids=str)
 def test_mechanisms_keep_their_promise_and_the_game_comes_close(privacy, view, close, d):
     for game in games(privacy, view, d):
-        assert all(np.isfinite(test.promised.epsilon) for test in game.tests)
+        assert all(np.isfinite(test.guarantee.epsilon) for test in game.tests)
         assert not game.broken, game
         if d == 1:
-            assert max(test.at_least / test.promised.epsilon for test in game.tests) > close, game
+            assert max(test.at_least / test.guarantee.epsilon for test in game.tests) > close, game
 
 
 BROKEN = [
@@ -116,13 +116,13 @@ def test_what_is_nearly_bare_is_told_apart_and_nothing_was_promised(privacy, vie
     pairs = {"two": (np.full(20, 0.1), np.full(20, -0.1))}
     (game,) = play(pairs, privacy, view, 4000, 1e-5, 1)
     assert game.at_least > 4.5 and game.right.mean > 0.98
-    assert not game.broken and game.promised.epsilon == np.inf
+    assert not game.broken and game.guarantee.epsilon == np.inf
     assert game.plain()["tests"][0]["epsilon_promised"] is None
 
 
 def test_one_message_of_normal_shares_has_a_promise_of_its_own():
     (game,) = games(SHARES, message(10), 1)
-    assert not game.broken and game.promised.epsilon > 40
+    assert not game.broken and game.guarantee.epsilon > 40
 
 
 def test_the_bound_of_epsilon_is_seldom_wrong():
@@ -142,7 +142,7 @@ def test_the_bound_of_epsilon_is_seldom_wrong():
 def test_equal_worlds_are_not_told_apart():
     rng = np.random.default_rng(1)
     ones, zeros = rng.normal(size=(2, 5000))
-    game = judged(
+    game = game_result(
         "same", "view", "unit", ones, zeros, lambda delta: Bound(0.0, delta, "by itself"), 1e-5
     )
     assert game.at_least == 0.0 and not game.broken and 0.45 < game.right.mean < 0.55
@@ -152,10 +152,11 @@ def test_reach_finds_updates_that_the_noise_is_not_made_for():
     rng = np.random.default_rng(3)
     inside = rng.normal(size=(50, 4))
     inside *= 1.5 / np.linalg.norm(inside, axis=1, keepdims=True)
-    kept = reach(HALF, np.append(inside, -inside, axis=0), 5)
-    assert kept.norm == "L2" and kept.found == pytest.approx(3.0) and not kept.broken
-    assert reach(HALF, 1.1 * np.append(inside, -inside, axis=0), 5).broken
+    allowed = largest_distance(HALF, np.append(inside, -inside, axis=0), 5)
+    assert allowed.norm == "L2" and allowed.found == pytest.approx(3.0) and not allowed.broken
+    assert largest_distance(HALF, 1.1 * np.append(inside, -inside, axis=0), 5).broken
     assert (
-        reach(LAPLACE, 10 * inside, 5).norm == "L1" and not reach(LAPLACE, 10 * inside, 5).broken
+        largest_distance(LAPLACE, 10 * inside, 5).norm == "L1"
+        and not largest_distance(LAPLACE, 10 * inside, 5).broken
     )
-    assert reach(None, inside, 5).plain()["allowed"] is None
+    assert largest_distance(None, inside, 5).plain()["allowed"] is None

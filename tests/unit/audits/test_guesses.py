@@ -14,7 +14,7 @@ from foltr.audits.guesses import (
     least_deviations,
     least_squares,
     least_squares_with_weights,
-    solved,
+    minimum_norm_solution,
 )
 from foltr.components.rankers.linear import Linear
 from foltr.seeds import stream
@@ -78,8 +78,12 @@ def test_noise_in_few_numbers_does_not_move_least_deviations():
 def test_the_shortest_solution_however_large_the_system(shape):
     rng = np.random.default_rng(2)
     a, y = rng.normal(size=shape), rng.normal(size=(shape[0], 3))
-    np.testing.assert_allclose(solved(a, y), np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-6)
-    np.testing.assert_allclose(solved(a, y[:, 1]), solved(a, y)[:, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        minimum_norm_solution(a, y), np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        minimum_norm_solution(a, y[:, 1]), minimum_norm_solution(a, y)[:, 1], atol=1e-6
+    )
 
 
 def test_random_guesses_are_as_many_as_said_and_differ_by_address():
@@ -87,7 +91,7 @@ def test_random_guesses_are_as_many_as_said_and_differ_by_address():
     one = at_random(3)(seen(np.zeros(46), docs, np.zeros(46, np.float32)))
     assert one.clicked.sum() == 3
     others = [
-        at_random(4)(replace(seen(np.zeros(46), docs), luck=stream(i))).clicked for i in range(40)
+        at_random(4)(replace(seen(np.zeros(46), docs), rng=stream(i))).clicked for i in range(40)
     ]
     assert (
         all(guess.sum() == 4 for guess in others) and len({tuple(guess) for guess in others}) > 20

@@ -37,7 +37,7 @@ def test_shares_hide_nothing_in_the_clear_and_much_in_the_sum(found):
 )
 def test_noise_on_each_message_hides_who_is_there(found, privacy):
     for row in found(privacy, sizes=(2, 10)).values():
-        assert not row.game.broken and np.isfinite(row.game.promised.epsilon)
+        assert not row.game.broken and np.isfinite(row.game.guarantee.epsilon)
         assert row.auc.mean < 0.7
 
 

@@ -10,12 +10,12 @@ from scipy.stats import kstest, laplace, norm
 
 from foltr.audits.noise import (
     View,
+    clipped,
     events_in,
-    kept,
+    guarantee,
     log_density,
     message,
     of_others,
-    promise,
     seen,
     summed,
 )
@@ -74,31 +74,31 @@ def test_shares_of_a_gamma_sum_are_laplace_and_of_normal_noise_normal():
 def test_clipping_is_the_privatizers():
     updates = np.array([[3.0, -4.0], [0.1, 0.1], [0.0, 0.0]])
     np.testing.assert_allclose(
-        kept(LAPLACE, updates, 5), [[3 / 7, -4 / 7], [0.1, 0.1], [0.0, 0.0]]
+        clipped(LAPLACE, updates, 5), [[3 / 7, -4 / 7], [0.1, 0.1], [0.0, 0.0]]
     )
     np.testing.assert_allclose(
-        kept(Gaussian(1.0, 1.0), updates, 5), [[0.6, -0.8], [0.1, 0.1], [0.0, 0.0]]
+        clipped(Gaussian(1.0, 1.0), updates, 5), [[0.6, -0.8], [0.1, 0.1], [0.0, 0.0]]
     )
-    np.testing.assert_array_equal(kept(GAMMA, updates, 5), updates)  # there it is the learner's
-    np.testing.assert_array_equal(kept(None, updates, 5), updates)
+    np.testing.assert_array_equal(clipped(GAMMA, updates, 5), updates)  # there it is the learner's
+    np.testing.assert_array_equal(clipped(None, updates, 5), updates)
 
 
 def test_promises_by_who_sees_what():
-    assert promise(None, message(5), 3, 1e-5).epsilon == math.inf
+    assert guarantee(None, message(5), 3, 1e-5).epsilon == math.inf
     assert (
-        promise(LAPLACE, message(5), 3, 1e-5).epsilon
-        == promise(LAPLACE, summed(9), 3, 1e-5).epsilon
+        guarantee(LAPLACE, message(5), 3, 1e-5).epsilon
+        == guarantee(LAPLACE, summed(9), 3, 1e-5).epsilon
         == 1.2
     )
-    assert promise(GAMMA, message(5), 3, 1e-5).epsilon == math.inf
-    assert promise(GAMMA, summed(5), 1, 1e-5).epsilon == pytest.approx(1.2, rel=1e-4)
-    assert promise(GAMMA, summed(5, 4), 1, 1e-5).epsilon > 1.2
+    assert guarantee(GAMMA, message(5), 3, 1e-5).epsilon == math.inf
+    assert guarantee(GAMMA, summed(5), 1, 1e-5).epsilon == pytest.approx(1.2, rel=1e-4)
+    assert guarantee(GAMMA, summed(5, 4), 1, 1e-5).epsilon > 1.2
     assert (
-        promise(GAMMA, summed(4, 2), 1, 1e-5).epsilon == math.inf
+        guarantee(GAMMA, summed(4, 2), 1, 1e-5).epsilon == math.inf
     )  # half of the noise, or less, is none
     server = Gaussian(1.0, 1.0, "server")
-    assert promise(server, summed(5), 3, 1e-5).epsilon == math.inf
-    by_server = promise(server, View("model", 5, 5), 3, 1e-5).epsilon
+    assert guarantee(server, summed(5), 3, 1e-5).epsilon == math.inf
+    by_server = guarantee(server, View("model", 5, 5), 3, 1e-5).epsilon
     assert by_server == pytest.approx(
-        promise(Gaussian(1.0, 1.0), message(5), 3, 1e-5).epsilon, rel=1e-4
+        guarantee(Gaussian(1.0, 1.0), message(5), 3, 1e-5).epsilon, rel=1e-4
     )

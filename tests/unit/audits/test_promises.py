@@ -11,26 +11,26 @@ import numpy as np
 import pytest
 
 from asking import client_step
-from foltr.audits import promises
-from foltr.audits.noise import kept
-from foltr.audits.promises import Table, narrowed, play_all, two_histories
+from foltr.audits import guarantees
+from foltr.audits.guarantees import Table, narrowed, play_all, two_histories
+from foltr.audits.noise import clipped
 from foltr.compatibility import setting_of
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.optimizers.sgd import SGD
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.gaussian import Gaussian
-from foltr.core import Cohort
+from foltr.core import Ask, Cohort
 from foltr.errors import Mistake
 from foltr.events import Conditions
 from foltr.experiment import Experiment
 from foltr.federation import Server
 from foltr.kinds import ChangesMessages, Memoryless
 from foltr.privacy.ledger import ledger
-from foltr.privacy.text import epsilon_told
+from foltr.privacy.text import epsilon_text
 from foltr.runs.account import ledger_of
 from foltr.runs.preflight import checked_population
 from foltr.seeds import stream
-from foltr.simulation.malicious import Attacked
+from foltr.simulation.malicious import MaliciousRewrite
 from foltr.spec import aggregators, attacks, privatizers
 from foltr.world.user import SimulatedUser
 
@@ -69,7 +69,7 @@ def test_no_promise_is_broken(benchmark, legal, i):
     e = legal[name]
     games = play_all(e, benchmark.FEATURES, GAMES)
     stated = [
-        ledger_of(e, benchmark.FEATURES).promised(who, "round").epsilon
+        ledger_of(e, benchmark.FEATURES).guarantee(who, "round").epsilon
         for who in ("server", "models")
     ]
     assert bool(games) == (min(stated) < math.inf)
@@ -120,15 +120,15 @@ def test_what_a_device_remembers_tells_of_its_first_round_for_good(learner, rank
     (game,) = play_all(e, 1, GAMES)
     assert game.at_least > 3.5 and not game.broken
     worlds = [
-        kept(e.privacy, each.astype(float), 6)
+        clipped(e.privacy, each.astype(float), 6)
         for each in two_histories(e, narrowed(e.data.load("train"), 1))
     ]
     loss = np.abs(worlds[0] - worlds[1]).sum() / e.privacy.scale
     assert 5.0 < loss <= 20.0  # one for each round is the most that clipping allows
     found = ledger_of(e, 1)
-    assert found.promised("server", "round") == found.promised("server", "client")
+    assert found.guarantee("server", "round") == found.guarantee("server", "client")
     assert any("keeps numbers on the device" in remark for remark in found.remarks)
-    assert ledger_of(replace(e, learner="PDGD()"), 1).promised("server", "round").epsilon == 1.0
+    assert ledger_of(replace(e, learner="PDGD()"), 1).guarantee("server", "round").epsilon == 1.0
 
 
 # 2. Attackers that depend on honest messages
@@ -140,21 +140,20 @@ def test_copies_of_one_client_s_message_move_the_mean_farther_than_its_noise_is_
     privacy = Gaussian(noise=5.0, clip=0.1, where="server")
     e = Experiment(**{**SMALL, "clients": 1000}, privacy=privacy, attack="Mimic()", malicious=300)
     lying = np.arange(1000) >= 700
-    attacked = Attacked(e.attack, lambda t, clients: lying[clients])
+    attacked = MaliciousRewrite(e.attack, lambda t, clients: lying[clients])
     means = []
     for sign in (1.0, -1.0):
         updates = np.zeros((1000, 4), np.float32)
         updates[0, 0] = sign * privacy.clip  # the lowest number: whom Mimic copies
-        sent = attacked(
-            Cohort(np.arange(1000), updates, np.ones(1000)), np.zeros(4, np.float32), 0, stream(1)
-        )
+        cohort = Cohort(np.arange(1000), updates, np.ones(1000))
+        sent = attacked(cohort, Ask(np.zeros(4, np.float32), 0, 1000), stream(1))
         means.append(sent.updates.astype(float).mean(axis=0))
     assert (means[0] - means[1])[0] / (privacy.sd / 1000) == pytest.approx(120.4, abs=0.1)
     found = ledger_of(e, 46)
-    assert all(found.promised(who, "round").epsilon == math.inf for who in ("server", "models"))
-    assert "nothing is promised" in " ".join(found.remarks)
+    assert all(found.guarantee(who, "round").epsilon == math.inf for who in ("server", "models"))
+    assert "There is no privacy guarantee." in " ".join(found.remarks)
     alone = replace(e, attack="CompromisedModel()")  # which looks at nobody else
-    assert ledger_of(alone, 46).promised("models", "round").epsilon == pytest.approx(
+    assert ledger_of(alone, 46).guarantee("models", "round").epsilon == pytest.approx(
         1.56, abs=0.01
     )
 
@@ -166,7 +165,7 @@ def test_who_copies_noisy_messages_learns_nothing_that_they_do_not_tell(privacy)
     e = Experiment(**SMALL, privacy=privacy)
     copied = replace(e, attack="Mimic()", malicious=2)
     for who in ("server", "models"):
-        assert ledger_of(copied, 46).promised(who, "round") == ledger_of(e, 46).promised(
+        assert ledger_of(copied, 46).guarantee(who, "round") == ledger_of(e, 46).guarantee(
             who, "round"
         )
 
@@ -190,18 +189,18 @@ def test_malicious_clients_add_no_share_of_the_noise(privacy, true):
         malicious=450,
     )
     found = ledger_of(e, 46)
-    assert found.promised("models", "round").epsilon == pytest.approx(true, abs=0.01)
+    assert found.guarantee("models", "round").epsilon == pytest.approx(true, abs=0.01)
     assert (
-        found.promised("server", "round").epsilon > 17.0
+        found.guarantee("server", "round").epsilon > 17.0
     )  # 450 could open messages, which carry one share each
     assert "withstands 200" in " ".join(found.remarks) and "550 of 1,000 shares" in " ".join(
         found.remarks
     )
     fewer = ledger_of(replace(e, malicious=150), 46)
-    assert fewer.promised("server", "round") == fewer.promised("models", "round")
+    assert fewer.guarantee("server", "round") == fewer.guarantee("models", "round")
     assert (
-        fewer.promised("server", "round").epsilon
-        > ledger_of(replace(e, attack=None, malicious=0), 46).promised("server", "round").epsilon
+        fewer.guarantee("server", "round").epsilon
+        > ledger_of(replace(e, attack=None, malicious=0), 46).guarantee("server", "round").epsilon
     )
 
 
@@ -218,12 +217,14 @@ def test_malicious_clients_count_as_many_as_there_are_in_a_round():
         ledger_of(each, 46) for each in (e, replace(e, roaming=True), replace(e, malicious=99))
     ]
     counted = [
-        [remark for remark in each.remarks if "malicious clients may add none" in remark]
+        [remark for remark in each.remarks if "malicious clients may add no share" in remark]
         for each in ledgers
     ]
     assert all("of 20 shares" in told[0] for told in counted[:2])
-    assert ledgers[2].promised("models", "round").epsilon == math.inf
-    assert "There may be 20 of them among the 20 messages" in " ".join(ledgers[2].remarks)
+    assert ledgers[2].guarantee("models", "round").epsilon == math.inf
+    assert "consist of 20 messages, and 20 malicious clients may be among them" in " ".join(
+        ledgers[2].remarks
+    )
 
 
 # 4. The float lattice
@@ -253,8 +254,8 @@ def test_the_last_bits_of_a_sum_do_not_tell_what_the_noise_hides(privacy):
     step = table.privacy.step if "Gamma" in privacy else table.privacy.step(1000)
     for world in (0, 1):
         rows = np.full((1000, 46), 0.2, np.float32)
-        rows[0], rows[0, 0] = 0.0, world * promises.FINEST
-        promises.privatize(e.privacy, rows, np.arange(1000), 1000, 1, 7)
+        rows[0], rows[0, 0] = 0.0, world * guarantees.FINEST
+        guarantees.privatize(e.privacy, rows, np.arange(1000), 1000, 1, 7)
         worlds.append(table._released(rows, 0, 0))
         words = worlds[-1] / step
         np.testing.assert_array_equal(words, np.rint(words))  # nothing is finer than the grid
@@ -271,7 +272,7 @@ def test_shares_of_real_numbers_are_told_apart_by_their_last_bits():
             total = np.zeros(46)
             for client in range(300):
                 bare = np.full(46, 0.2 if client else 0.0, np.float32)
-                bare[0] = bare[0] if client else world * promises.FINEST
+                bare[0] = bare[0] if client else world * guarantees.FINEST
                 total += 4.0 * spread.on_client(bare, 300, stream(i, world, client)).astype(float)
             fine = round(float(total[0]) * 2**32) % 2**5 != 0
             right += fine == bool(world)
@@ -334,7 +335,7 @@ def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise
         attack="Swamping()",
         malicious=3,
     )
-    assert ledger_of(e, 1).promised("models", "round").epsilon < 0.13
+    assert ledger_of(e, 1).guarantee("models", "round").epsilon < 0.13
     server, worlds = Server(e.learner, e.aggregator, SGD(), e.privacy), []
     for sign in (1.0, -1.0):
         rows = np.array([sign * 0.1] + [0.0] * 16 + [4.0, 2.0**54, -(2.0**54)], np.float32)[
@@ -375,7 +376,7 @@ def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise
 def test_a_sum_that_can_be_swamped_promises_nothing(fields, holds):
     e = Experiment(**{**SMALL, "clients": 60}, **fields, attack="CompromisedModel()", malicious=3)
     found = ledger_of(e, 46)
-    assert math.isfinite(found.promised("models", "round").epsilon) == holds
+    assert math.isfinite(found.guarantee("models", "round").epsilon) == holds
     assert any("so large" in remark for remark in found.remarks) != holds
 
 
@@ -401,10 +402,10 @@ def test_one_client_that_was_not_drawn_knows_who_was():
     pytest.importorskip("dp_accounting")
     server = "Gaussian(noise=5.0, clip=0.1, where='server')"
     e = Experiment(**{**SMALL, "clients": 2}, privacy=server, participation=0.5)
-    assert ledger_of(e, 46).promised("models", "round").epsilon == pytest.approx(
+    assert ledger_of(e, 46).guarantee("models", "round").epsilon == pytest.approx(
         1.556, abs=0.001
     )  # said 1.24
-    more = ledger_of(replace(e, clients=40), 46).promised("models", "round")
+    more = ledger_of(replace(e, clients=40), 46).guarantee("models", "round")
     assert more.secret and more.epsilon < 1.5
 
 
@@ -443,11 +444,11 @@ def test_a_learner_must_send_what_the_noise_is_made_for():
 
 def test_an_interaction_is_promised_more_than_a_round_only_where_searches_are_separate():
     e = Experiment(**SMALL, learner="ES()", privacy="RandomizedReward(p=0.5)")
-    assert ledger_of(e, 46).promised("server", "interaction").epsilon == pytest.approx(
+    assert ledger_of(e, 46).guarantee("server", "interaction").epsilon == pytest.approx(
         math.log(10)
     )
     found = ledger(e.privacy, Conditions(setting_of(e, 46), 3, 3, 6, separate=False), 1e-5)
-    assert found.promised("server", "interaction") == found.promised("server", "round")
+    assert found.guarantee("server", "interaction") == found.guarantee("server", "round")
 
 
 def test_noise_on_each_message_holds_though_its_channel_could_be_opened():
@@ -458,7 +459,7 @@ def test_noise_on_each_message_holds_though_its_channel_could_be_opened():
         attack="CompromisedModel()",
         malicious=15,
     )
-    assert ledger_of(e, 46, colluding=3).promised("server", "round").epsilon == 1.0
+    assert ledger_of(e, 46, colluding=3).guarantee("server", "round").epsilon == 1.0
 
 
 @pytest.mark.parametrize("far", [1e35, np.nan])
@@ -487,7 +488,7 @@ def test_a_ball_is_kept_whatever_the_weights(far):
     ],
 )
 def test_an_epsilon_is_never_told_smaller(epsilon, told):
-    assert epsilon_told(epsilon) == told
+    assert epsilon_text(epsilon) == told
 
 
 def test_every_privatizer_that_acts_on_the_server_is_called_with_the_mean():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from asking import client_step
-from foltr.audits.labels import ABSENT, Inference, _told, infer_labels
+from foltr.audits.labels import ABSENT, Inference, _reported, infer_labels
 from foltr.audits.noise import message, sent, summed
 from foltr.audits.pdgd_model import Model, click_sets, coefficients
 from foltr.audits.searches import alone, single
@@ -164,7 +164,7 @@ def test_rewards_tell_the_first_click_and_privatized_ones_less(made):
     )
     assert truth.measures["precision"].mean == 1.0  # the first click is where the reward says
     assert noisy.measures["AUC"].high < truth.measures["AUC"].low
-    assert truth.promised.epsilon == np.inf and noisy.promised.epsilon == pytest.approx(
+    assert truth.guarantee.epsilon == np.inf and noisy.guarantee.epsilon == pytest.approx(
         np.log(0.3 * 10 / 0.7)
     )
 
@@ -197,5 +197,5 @@ def test_a_told_reward_is_the_one_in_the_message(made, objective):
         )
         _, means = read_messages(client_step(*args)[0].payload[None])
         assert means[0, 0] == np.float32(
-            learner.reward_values()[0][_told(e, learner, found[i], i)]
+            learner.reward_values()[0][_reported(e, learner, found[i], i)]
         )

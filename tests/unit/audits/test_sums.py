@@ -9,7 +9,7 @@ from foltr.audits.labels import ABSENT, OTHERS_NORMAL, OTHERS_TOO, SETS_ABSENT, 
 from foltr.audits.noise import of_others, sent, summed, variance
 from foltr.audits.pdgd_model import Model, click_sets
 from foltr.audits.searches import single
-from foltr.audits.sums import Sum, client, prior, rounding
+from foltr.audits.sums import Sum, member, prior, rounding
 
 MANY = "Synthetic(queries=180)"
 LAPLACE = "Laplace(epsilon=90, clip=0.05)"
@@ -32,7 +32,7 @@ def sums(made, n, **fields):
     arrived = sent(
         e.privacy, np.stack([search.payload for search in found[:n]]), n, e.seed, e.rounds
     ).sum(axis=0)
-    clients = [client(model, search, n) for search in found[:n]]
+    clients = [member(model, search, n) for search in found[:n]]
     noise = variance(e.privacy, summed(n), len(params)) + rounding(params, clients)
     return model, found[:n], clients, arrived.astype(np.float64), noise
 
@@ -53,7 +53,7 @@ def test_what_a_client_could_send_is_taken_apart_without_loss(made, ranker, priv
         made, 3, learner="PDGD(k=4, pairs='shown')", ranker=ranker, privacy=privacy, weights=3.0
     )
     found[0].gradients[2] = found[0].gradients[1]
-    for each, search in zip([client(model, found[0], 3), *clients[1:]], found, strict=True):
+    for each, search in zip([member(model, found[0], 3), *clients[1:]], found, strict=True):
         np.testing.assert_allclose(
             each.mean + each.sets @ each.ways.T, model.updates(search, 3), atol=1e-9
         )
@@ -176,8 +176,10 @@ def test_many_clients_are_solved_for_once(made, monkeypatch):
     """Sought together they are the same clients of the same sum."""
     e, params, found = made(ranker="MLP(hidden=8)", data=MANY)
     monkeypatch.setattr(labels, "MANY_WEIGHTS", 10)
-    calls, solve = [], labels.solved
-    monkeypatch.setattr(labels, "solved", lambda a, y: calls.append(y.shape) or solve(a, y))
+    calls, solve = [], labels.minimum_norm_solution
+    monkeypatch.setattr(
+        labels, "minimum_norm_solution", lambda a, y: calls.append(y.shape) or solve(a, y)
+    )
     (row,) = (
         r
         for r in infer_labels(e, params, found, (summed(30),), 1e-5, lambda *_: 0)

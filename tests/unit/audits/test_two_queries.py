@@ -25,9 +25,9 @@ def game(made, p, played=None, times=4000, **fields):
 def test_no_told_reward_says_more_than_equation_10(made, p, kind):
     found = game(made, p, users=f"Cascade(kind={kind!r})")
     assert not found.broken and found.unit == "one interaction"
-    assert found.promised.epsilon == pytest.approx(np.log(p * 10 / (1 - p)))
+    assert found.guarantee.epsilon == pytest.approx(np.log(p * 10 / (1 - p)))
     if kind == "perfect":
-        assert found.at_least > 0.6 * found.promised.epsilon
+        assert found.at_least > 0.6 * found.guarantee.epsilon
 
 
 @pytest.mark.parametrize(("said", "done"), [(0.3, 0.45), (0.5, 0.7), (0.8, 0.95)])
@@ -38,18 +38,18 @@ def test_a_p_that_is_wrong_is_caught(made, said, done):
 @pytest.mark.parametrize("objective", ["dcg", "ctr", "first", "last"])
 def test_other_objectives_keep_it_too(made, objective):
     found = game(made, 0.5, learner=f"ES(k=6, objective={objective!r}, levels=5)", times=3000)
-    assert not found.broken and found.promised.epsilon == pytest.approx(np.log(0.5 * 4 / 0.5))
+    assert not found.broken and found.guarantee.epsilon == pytest.approx(np.log(0.5 * 4 / 0.5))
 
 
 def test_bare_rewards_tell_queries_apart(made):
     found = game(made, None, times=2000)
-    assert found.promised.epsilon == np.inf and found.right.mean > 0.8 and found.at_least > 3.0
+    assert found.guarantee.epsilon == np.inf and found.right.mean > 0.8 and found.at_least > 3.0
 
 
 def test_a_small_network_and_shared_entropy_run_as_well(made):
     assert not game(made, 0.5, ranker="MLP(hidden=3)", times=1000).broken
     shared = game(made, 0.5, learner="ES(entropy='shared')", times=300)
-    assert shared.promised.epsilon == np.inf  # its seed tells the user's luck
+    assert shared.guarantee.epsilon == np.inf  # its seed tells the user's luck
 
 
 def test_a_click_model_without_tables_is_refused(made, monkeypatch):

@@ -31,7 +31,7 @@ def test_a_file_is_told_before_it_is_run(tmp_path):
 
 def test_a_file_without_a_privatizer_is_told_so(tmp_path):
     code, said = told(tmp_path, SMALL)
-    assert code == 0 and "none" in said and "Nothing is promised" in said
+    assert code == 0 and "none" in said and "There is no privacy guarantee" in said
 
 
 def test_delta_can_be_given(tmp_path):
@@ -72,7 +72,7 @@ def test_malicious_clients_are_part_of_a_promise(tmp_path):
     code, said = told(tmp_path, text)
     assert code == 0 and said.count("1 experiment: ") == 3
     assert (
-        "70 of 100 shares of the noise are counted on: 30 malicious clients may add none"
+        "70 of 100 shares of the noise are counted. 30 malicious clients may add no share"
         in " ".join(said.split())
     )
     assert "The messages of malicious clients may depend on those of honest clients" in " ".join(
@@ -90,9 +90,11 @@ def test_how_many_are_malicious_is_part_of_a_promise(tmp_path):
     words = " ".join(said.split())
     assert (
         said.count("1 experiment: ") == 3
-        and "1 malicious client and 20 colluding clients may add none" in words
+        and "1 malicious client and 20 colluding clients may add no share" in words
     )
-    assert "100 malicious or colluding clients" not in words and "There may be 80 of them" in words
+    assert (
+        "100 malicious or colluding clients" not in words and "80 malicious clients and" in words
+    )
 
 
 def test_each_method_of_a_sweep_is_told_once(tmp_path):

@@ -24,7 +24,9 @@ def test_everybody_holds_the_shared_queries_in_full_and_the_rest_of_its_own(data
     clients = data.grades
     alone = ByLabel().population(data, Cascade(), clients, 5, seed)
     p = Sharing(share=share, warmup=7).population(data, Cascade(), clients, 5, seed)
-    assert copies_nothing(p, data) and p.clients == clients and (p.hosted, p.warmup) == (1, 7)
+    assert (
+        copies_nothing(p, data) and p.clients == clients and (p.server_clients, p.warmup) == (1, 7)
+    )
     shared = queries(data, p, clients)  # what the server holds
     assert len(shared) == max(1, round(share * data.queries))
     whole = [row for q in shared for row in range(data.offsets[q], data.offsets[q + 1])]

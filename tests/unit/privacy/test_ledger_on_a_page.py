@@ -31,7 +31,7 @@ def test_a_page_tells_what_its_runs_guarantee():
     told = "one client-round: 5.84 (delta 1e-05); one client, 100 rounds: 128 (delta 1e-05)"
     assert (
         shares,
-        "who sees only models",
+        "observers of models",
         told,
         "the server, for the sum",
         "2 of 4",

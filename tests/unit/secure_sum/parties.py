@@ -5,10 +5,10 @@ import secrets
 import numpy as np
 from scipy.stats import chisquare
 
-from foltr.secure_sum.client import Client
+from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.keys import node_key
 from foltr.secure_sum.messages import Kind
-from foltr.secure_sum.server import Server
+from foltr.secure_sum.server import SumServer
 from foltr.secure_sum.terms import Terms, model_digest
 
 STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.UNMASK)
@@ -59,9 +59,9 @@ class Parties:
         self.node_keys = {i: private for i, (private, _) in nodes.items()}
         self.known = {i: public for i, (_, public) in nodes.items()}
         self.terms, self.words = terms, some_words(terms) if words is None else words
-        self.server = Server(terms, self.known)
+        self.server = SumServer(terms, self.known)
         self.clients = {
-            i: Client(
+            i: SumClient(
                 terms, i, MODEL, self.node_keys.get(i), self.known if nodes else None, least=None
             )
             for i in range(terms.clients)

@@ -9,10 +9,10 @@ from parties import MODEL, SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, 
 
 from foltr.core import Withheld
 from foltr.errors import Mistake
-from foltr.secure_sum.client import CARD, SEALED, Client
+from foltr.secure_sum.client import CARD, SEALED, SumClient
 from foltr.secure_sum.keys import KeyPair, node_key, seal
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, Refused, pack, write_set
-from foltr.secure_sum.server import OWN, Server
+from foltr.secure_sum.server import OWN, SumServer
 from foltr.secure_sum.shamir import PRIME, SHARE
 
 
@@ -193,8 +193,8 @@ def test_a_key_replaced_on_its_way_is_noticed_without_signatures_and_named_with_
 
 def test_keys_must_be_signed_where_node_keys_are_known():
     parties = Parties(small_terms(3, 2), node_keys=True)
-    stranger = Client(parties.terms, 1, MODEL, smallest=2)
-    impostor = Client(parties.terms, 1, MODEL, node_key()[0], parties.known, smallest=2)
+    stranger = SumClient(parties.terms, 1, MODEL, smallest=2)
+    impostor = SumClient(parties.terms, 1, MODEL, node_key()[0], parties.known, smallest=2)
     for client in (stranger, impostor):
         with pytest.raises(Refused, match="keys of client 1 are not signed by its node key"):
             parties.server.take(client.advertise())
@@ -210,7 +210,7 @@ def test_a_signature_of_another_session_or_client_is_worth_nothing():
         parties.server.take(moved)
     with pytest.raises(Refused, match="another session"):
         parties.server.take(again)
-    renamed = Server(small_terms(3, 2), parties.known)
+    renamed = SumServer(small_terms(3, 2), parties.known)
     with pytest.raises(Refused, match="keys of client 1 are not signed"):
         renamed.take(pack(renamed.terms, Kind.KEYS, 1, SERVER, keys[HEADER.size :]))
 
@@ -317,13 +317,13 @@ def test_a_ring_whose_survivors_fall_silent_is_withheld():
 
 def test_node_keys_of_the_wrong_length_are_refused():
     for make in (
-        lambda: Server(small_terms(3, 2), {1: b"short"}),
-        lambda: Client(small_terms(3, 2), 0, MODEL, None, {1: b"short"}, smallest=2),
+        lambda: SumServer(small_terms(3, 2), {1: b"short"}),
+        lambda: SumClient(small_terms(3, 2), 0, MODEL, None, {1: b"short"}, smallest=2),
     ):
         with pytest.raises(Mistake, match="public node key of client 1 has 5 bytes, expected 32"):
             make()
     with pytest.raises(Mistake, match="a node key is an Ed25519 private key of 32 bytes"):
-        Client(small_terms(3, 2), 0, MODEL, b"short", smallest=2)
+        SumClient(small_terms(3, 2), 0, MODEL, b"short", smallest=2)
 
 
 def lists(parties, clients):

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ from foltr.components.channels import secure_sum as module
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.optimizers.sgd import SGD
-from foltr.core import Answers, Cohort, Withheld
+from foltr.core import Answers, Ask, Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.federation import Delivery, Server, federate
 from foltr.secure_sum import in_process
-from foltr.secure_sum.client import Client
+from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.terms import model_digest
 from foltr.seeds import stream
 
@@ -226,23 +226,20 @@ def test_simulated_devices_accept_the_experiments_own_threshold(threshold):
         )
 
 
-@pytest.mark.parametrize(
-    "params", [None, np.arange(5, dtype=np.float32)], ids=["by hand", "in a round"]
-)
-def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(params, monkeypatch):
+def test_the_terms_and_every_client_are_given_what_the_cohort_was_sent(monkeypatch):
     made = []
 
     def client(terms, index, model, *others, **floor):
         made.append((terms.model, model))
-        return Client(terms, index, model, *others, **floor)
+        return SumClient(terms, index, model, *others, **floor)
 
-    monkeypatch.setattr(in_process, "Client", client)
-    sent = replace(cohort(4), params=params)
+    monkeypatch.setattr(in_process, "SumClient", client)
+    model = np.arange(5, dtype=np.float32)
+    ask = Ask(model, 0, 4)
     same(
-        SecureSum(masks=True).carry(sent, asked_of(4), stream(1, "c")),
-        SecureSum().carry(cohort(4), asked_of(4), stream(1, "c")),
+        SecureSum(masks=True).carry(cohort(4), ask, stream(1, "c")),
+        SecureSum().carry(cohort(4), ask, stream(1, "c")),
     )
-    model = np.empty(0, np.float32) if params is None else params
     assert len(made) == 4
     for named, given_ in made:
         assert named == model_digest(model)
@@ -301,4 +298,4 @@ def test_a_round_tells_the_channel_what_the_clients_were_sent(rewrite):
 
 def test_without_a_channel_nothing_is_made_of_a_cohort():
     sent = cohort(4)
-    assert Delivery().carried(sent, 4, np.zeros(5, np.float32), stream(1, "c")) is sent
+    assert Delivery().carried(sent, asked_of(4), stream(1, "c")) is sent

@@ -5,9 +5,9 @@ from parties import MODEL, ring_terms, small_terms, some_words
 
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.errors import Mistake
-from foltr.secure_sum.client import Client
+from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.in_process import secure_sum
-from foltr.secure_sum.server import Server
+from foltr.secure_sum.server import SumServer
 from foltr.secure_sum.terms import LEAST, Terms
 
 
@@ -54,11 +54,11 @@ def test_terms_that_protect_nobody_are_refused():
 def test_the_consistency_step_needs_node_keys():
     terms = small_terms(3, 2, consistency=True)
     with pytest.raises(Mistake, match="needs a node key, and everybody's public one"):
-        Client(terms, 0, MODEL, smallest=2)
+        SumClient(terms, 0, MODEL, smallest=2)
     with pytest.raises(Mistake, match="needs everybody's public node key"):
-        Server(terms)
+        SumServer(terms)
     with pytest.raises(Mistake, match="client 3 is not among the 3"):
-        Client(terms, 3, MODEL, smallest=2)
+        SumClient(terms, 3, MODEL, smallest=2)
 
 
 def test_a_client_refuses_terms_that_protect_too_little():
@@ -67,12 +67,12 @@ def test_a_client_refuses_terms_that_protect_too_little():
     with pytest.raises(
         Mistake, match="2 neighbours and a quorum of 3 protect too little among 1000 clients"
     ):
-        Client(weak, 0, MODEL)
-    Client(weak, 0, MODEL, least=None)
+        SumClient(weak, 0, MODEL)
+    SumClient(weak, 0, MODEL, least=None)
     good = Terms.of(1000, 3, 667, MODEL)
-    Client(good, 0, MODEL)
+    SumClient(good, 0, MODEL)
     with pytest.raises(Mistake, match=r"sums of 667 of 1000 clients are fewer than the part 0\.9"):
-        Client(good, 0, MODEL, least=0.9)
+        SumClient(good, 0, MODEL, least=0.9)
 
 
 @pytest.mark.parametrize("threshold", [51, 60, 66])
@@ -85,15 +85,15 @@ def test_a_client_has_a_floor_of_its_own(threshold):
         r" must be 67"
     )
     with pytest.raises(Mistake, match=reason):
-        Client(terms, 0, MODEL, smallest=2)
+        SumClient(terms, 0, MODEL, smallest=2)
     with pytest.raises(Mistake, match=reason):
         secure_sum(terms, some_words(terms), MODEL)
-    Client(terms, 0, MODEL, least=0.5)  # whoever wants less says so on the device
+    SumClient(terms, 0, MODEL, least=0.5)  # whoever wants less says so on the device
 
 
 def test_what_the_channel_asks_for_by_default_every_device_accepts():
     for clients in (2, 3, 4, 5, 6, 7, 9, 10, 33, 99, 100, 128):
-        Client(Terms.of(clients, 3, SecureSum().fewest(clients), MODEL), 0, MODEL, smallest=2)
+        SumClient(Terms.of(clients, 3, SecureSum().fewest(clients), MODEL), 0, MODEL, smallest=2)
     assert SecureSum().threshold == LEAST
 
 
@@ -103,5 +103,5 @@ def test_a_device_has_a_floor_in_numbers_too(clients, threshold):
     is."""
     terms = Terms.of(clients, 3, threshold, MODEL)
     with pytest.raises(Mistake, match="10 are wanted at least"):
-        Client(terms, 0, MODEL, least=0.5)
-    Client(terms, 0, MODEL, least=0.5, smallest=2)  # whoever wants less says so on the device
+        SumClient(terms, 0, MODEL, least=0.5)
+    SumClient(terms, 0, MODEL, least=0.5, smallest=2)  # whoever wants less says so on the device

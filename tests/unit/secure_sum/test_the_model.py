@@ -17,7 +17,7 @@ from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.secure_sum import client as client_module
-from foltr.secure_sum.client import SEALED, Client
+from foltr.secure_sum.client import SEALED, SumClient
 from foltr.secure_sum.keys import (
     TAG,
     commitment,
@@ -31,7 +31,7 @@ from foltr.secure_sum.keys import (
     survivors_text,
 )
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, Refused, pack, write_set
-from foltr.secure_sum.server import Server
+from foltr.secure_sum.server import SumServer
 from foltr.secure_sum.terms import Terms, model_digest
 from foltr.seeds import stream as draws
 
@@ -97,8 +97,8 @@ def test_a_client_that_was_sent_another_model_takes_no_part(received, least):
         Mistake,
         match=rf"client 3 was sent the model {sent}\.\.\., and the terms name {named}\.\.\.;",
     ):
-        Client(terms, 3, received, least=least)
-    Client(terms, 3, A.copy(), least=least)
+        SumClient(terms, 3, received, least=least)
+    SumClient(terms, 3, A.copy(), least=least)
 
 
 def test_with_one_set_of_terms_either_the_others_refuse_or_the_target():
@@ -106,7 +106,7 @@ def test_with_one_set_of_terms_either_the_others_refuse_or_the_target():
         terms, refused = small_terms(N, T, model=named), []
         for i in range(N):
             try:
-                Client(terms, i, A if i == TARGET else B)
+                SumClient(terms, i, A if i == TARGET else B)
             except Mistake:
                 refused.append(i)
         assert refused == list(refusing)
@@ -124,9 +124,9 @@ class Split:
         )
         nodes = [node_key() if node_keys else (None, b"") for _ in range(N)]
         known = {i: public for i, (_, public) in enumerate(nodes)} if node_keys else None
-        self.clients = {i: Client(self.others, i, B, nodes[i][0], known) for i in OTHERS}
-        self.clients[TARGET] = Client(own, TARGET, model, nodes[TARGET][0], known)
-        self.words, self.server = some_words(self.others), Server(self.others)
+        self.clients = {i: SumClient(self.others, i, B, nodes[i][0], known) for i in OTHERS}
+        self.clients[TARGET] = SumClient(own, TARGET, model, nodes[TARGET][0], known)
+        self.words, self.server = some_words(self.others), SumServer(self.others)
         self.post = dict.fromkeys(range(N), b"")
 
     def answer(self, i):
@@ -160,7 +160,9 @@ def test_with_terms_for_each_model_no_share_can_be_opened_and_there_is_no_sum():
     with pytest.raises(
         Refused, match="of another session"
     ):  # as they are, messages do not even pass for each other's
-        Server(attack.others).take(Client(attack.clients[TARGET].terms, TARGET, A).advertise())
+        SumServer(attack.others).take(
+            SumClient(attack.clients[TARGET].terms, TARGET, A).advertise()
+        )
     attack.step()
     attack.step()
     for i in range(N):
@@ -290,7 +292,7 @@ def test_a_model_too_large_for_the_others_would_bare_the_target_and_is_refused()
     assert before < 0.7 and after > 0.95, (before, after)  # measured: .63 and .99
 
     terms = Terms.of(e.clients, 1 + len(params), SecureSum().fewest(e.clients), params)
-    Client(terms, TARGET, params)
+    SumClient(terms, TARGET, params)
     for i in range(1, e.clients):
         with pytest.raises(Mistake, match="who sends clients different models can open their sum"):
-            Client(terms, i, large)
+            SumClient(terms, i, large)

@@ -113,7 +113,7 @@ def test_without_a_history_some_can_be_unlearned_all_the_same():
 
 def test_as_many_sessions_as_in_training_are_remarked():
     notes = Experiment(**{**LEAVING, "unlearning": "FedEraser(sessions=4)"}).run().final["notes"]
-    assert any("as many sessions in a round as training" in note for note in notes)
+    assert any("as many sessions per round as training" in note for note in notes)
     assert not Experiment(**LEAVING).run().final["notes"]
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from foltr.cohorts import compiled, middle, rows
+from foltr.cohorts import compiled, median, rows
 from foltr.core import Array
 
 WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
@@ -96,7 +96,7 @@ def _scores(
             tallies[:, SQUARES] * noise
         )
 
-    from_median = apart(middle((sums / weights[:, None])[single]))
+    from_median = apart(median((sums / weights[:, None])[single]))
     group = single & (from_median <= np.sort(from_median[single])[single.sum() // 2])
     for _ in range(2):  # around the nearest half, then around all that are not suspected
         distances = apart(sums[group].sum(axis=0) / weights[group].sum())

@@ -41,12 +41,12 @@ class Bucketing(InFront):
 
     def fits(self, n: int) -> tuple[str, ...]:
         buckets = -(-n // self.size)
-        told = f"{self!r} makes {buckets} buckets of {n} clients"
+        made = f"{self!r} makes {buckets} buckets of {n} clients"
         try:
             notes = self.rule.fits(buckets)
         except Mistake as mistake:
-            raise Mistake(f"{told}: {mistake}") from None
-        return tuple(f"{told}: {note}" for note in notes)
+            raise Mistake(f"{made}: {mistake}") from None
+        return tuple(f"{made}: {note}" for note in notes)
 
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
         cohort = in_order(cohort)

@@ -92,7 +92,7 @@ class Gated(Remembering):
         if n < SMALL:
             notes = (
                 *notes,
-                f"Gated goes by the majority: of {n} clients that is {half}, which tells little",
+                f"Gated relies on a majority of the clients, which is only {half} of {n}",
             )
         try:
             self.fallback.fits(half)
@@ -100,7 +100,7 @@ class Gated(Remembering):
             notes = (
                 *notes,
                 (
-                    f"Gated takes the mean where it trusts too few of {n} clients for its"
+                    f"Gated returns the mean when it keeps too few of {n} clients for its"
                     f" fallback: {mistake}"
                 ),
             )

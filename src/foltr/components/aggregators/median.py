@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.cohorts import middle
+from foltr.cohorts import median
 from foltr.core import Array, Cohort
 from foltr.kinds import Memoryless
 from foltr.spec import aggregator
@@ -21,4 +21,4 @@ class Median(Memoryless):
     Reference: Yin, Chen, Ramchandran & Bartlett, ICML 2018 (arXiv:1803.01498)."""
 
     def combine(self, cohort: Cohort) -> Array:
-        return middle(cohort.updates)
+        return median(cohort.updates)

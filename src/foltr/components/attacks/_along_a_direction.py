@@ -28,7 +28,7 @@ class AlongADirection(ChangesMessages):
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         alone, name = self.knowledge == "own" and m == 1, type(self).__name__
         return (
-            (f"{name} is void: a single malicious client that knows one update sends it as it is",)
+            (f"{name} has no effect: a single malicious client sends the one update it knows",)
             if alone
             else ()
         )

@@ -42,7 +42,9 @@ class AgainstKrum(ChangesMessages):
         )
         note = self.unsure(n, m) if self.knowledge == "own" else None
         return (
-            () if note is None else (f"{type(self).__name__} {note}: it sends the start as it is",)
+            ()
+            if note is None
+            else (f"{type(self).__name__} {note}: it sends the start unchanged",)
         )
 
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:

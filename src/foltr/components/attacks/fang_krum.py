@@ -49,7 +49,7 @@ class FangKrum(AgainstKrum):
 
     def unsure(self, n: int, m: int) -> str | None:
         return (
-            f"cannot tell from its own {m} of {n} updates whether Krum picks it"
+            f"cannot infer from its own {m} of {n} updates whether Krum selects it"
             if m <= 3
             else None
         )

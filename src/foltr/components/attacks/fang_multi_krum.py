@@ -31,4 +31,4 @@ class FangMultiKrum(AgainstKrum):
     multi = True
 
     def unsure(self, n: int, m: int) -> str | None:
-        return "cannot tell from its one update whether it is picked" if m == 1 else None
+        return "cannot infer from its one update whether it is selected" if m == 1 else None

@@ -51,11 +51,11 @@ class FangTrimmed(ChangesMessages):
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
         alone = self.knowledge == "own" and m == 1
-        void = (
-            "FangTrimmed is void: the one update that a single malicious client knows has no"
+        none = (
+            "FangTrimmed has no effect: a single malicious client knows one update, which has no"
             " spread"
         )
-        return (void,) if alone else ()
+        return (none,) if alone else ()
 
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own, theta = cohort.updates[malicious], ask.params.astype(np.float64)

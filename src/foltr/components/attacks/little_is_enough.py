@@ -53,19 +53,19 @@ class LittleIsEnough(ChangesMessages):
         if self.knowledge == "own" and m == 1:
             return (
                 (
-                    "LittleIsEnough is void: the one update that a single malicious client knows"
-                    " has no spread"
+                    "LittleIsEnough has no effect: a single malicious client knows one update,"
+                    " which has no spread"
                 ),
             )
         if z == 0.0:
             return (
                 (
-                    f"LittleIsEnough sends only the mean of what it knows: z is 0 for {m}"
+                    f"LittleIsEnough sends only the mean of the updates it knows: z is 0 for {m}"
                     f" malicious clients of {n}"
                 ),
             )
         return (
-            (f"LittleIsEnough adds spread instead of taking it away: z is {z:.2g}",)
+            (f"LittleIsEnough adds the spread instead of subtracting it: z is {z:.2g}",)
             if z and z < 0.0
             else ()
         )

@@ -62,14 +62,10 @@ class Tailored(ChangesMessages):
         )  # raises if the rule cannot work with n clients; its notes are not repeated
         if self.knowledge == "all" or m > 1:
             return ()
-        void = (
-            "Tailored is void: the one update that a single malicious client knows has no spread"
-        )
-        return (
-            void
-            if self.direction == "std"
-            else "Tailored takes all clients for equal to the one that it knows",
-        )
+        if self.direction == "std":
+            known = "a single malicious client knows one update, which has no spread"
+            return (f"Tailored has no effect: {known}",)
+        return ("Tailored assumes that all clients equal the one that it knows",)
 
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
         own = cohort.updates[malicious]

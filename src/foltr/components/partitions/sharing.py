@@ -13,7 +13,7 @@ from foltr.kinds import PartitionDefaults
 from foltr.seeds import stream
 from foltr.spec import partition
 from foltr.world.dataset import Dataset
-from foltr.world.population import Population, with_host
+from foltr.world.population import Population, with_server_client
 from foltr.world.protocols import Partition
 
 
@@ -60,11 +60,11 @@ class Sharing(PartitionDefaults):
             f"{differ} there is nothing to share; share data with one labelling",
         )
         p = self.of.population(data, users, clients, sessions, seed)
-        require(p.hosted == 0, f"Sharing: {self.of} shares queries already")
+        require(p.server_clients == 0, f"Sharing: {self.of} shares queries already")
         queries = stream(seed, "shared").sample(
             data.queries, max(1, round(self.share * data.queries))
         )
-        p = with_host(p, queries, users, sessions, self.warmup)
+        p = with_server_client(p, queries, users, sessions, self.warmup)
         own, host = slice(0, p.first[clients]), slice(p.first[clients], p.last[clients])
         theirs = ~np.isin(
             np.searchsorted(data.offsets, p.rows[p.starts[own]], side="right") - 1, queries

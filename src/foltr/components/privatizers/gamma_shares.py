@@ -18,8 +18,8 @@ from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 MOST = 2.0**23  # steps: larger numbers are cut, so that float32 holds them with noise exactly
-OFF = 2.0**-24  # error of ln(probability), per number; and per share of it:
-OFF_SHARE = 2.0**-45
+LOG_ERROR = 2.0**-24  # error of ln(probability), per number; and per share of it:
+LOG_ERROR_SHARE = 2.0**-45
 
 
 @privatizer
@@ -96,16 +96,24 @@ class GammaShares(Untouched):
         moved = (
             2.0 * self.radius * (1.0 + SLACK) + math.sqrt(setting.d) * self.step
         )  # sensitivity after rounding to the grid
-        shape, off = (
-            setting.arriving / setting.cohort,
-            setting.d * (OFF + setting.cohort * OFF_SHARE),
+        shape, log_error = (
+            setting.least_arriving / setting.cohort,
+            setting.d * (LOG_ERROR + setting.cohort * LOG_ERROR_SHARE),
         )
         return (
-            GammaNoise(shape, self.scale, moved, setting.d, seen="sum", grid=self.step, off=off),
+            GammaNoise(
+                shape,
+                self.scale,
+                moved,
+                setting.d,
+                seen="sum",
+                grid=self.step,
+                log_error=log_error,
+            ),
         )
 
     def nominal(self) -> str:
         return (
-            f"Wang et al. (2021): epsilon = {self.epsilon:g} for a round, sensitivity"
+            f"Wang et al. (2021): epsilon = {self.epsilon:g} per round, sensitivity"
             f" {self.sensitivity:g}"
         )

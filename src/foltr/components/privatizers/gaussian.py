@@ -18,8 +18,8 @@ from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 FARTHEST = 14.0  # standard deviations that the grid must hold; P(beyond) < 1e-43
-OFF = 2.0**-28  # error of ln(probability), per number drawn once; and per share:
-OFF_SHARE = 2.0**-31
+LOG_ERROR = 2.0**-28  # error of ln(probability), per number drawn once; and per share:
+LOG_ERROR_SHARE = 2.0**-31
 ADDED = 2.0**-52  # relative rounding of a float64 sum, per term
 # grid steps per standard deviation of a share: fewer, and rounded shares do not add up to normal
 # noise
@@ -114,24 +114,40 @@ class Gaussian(Untouched):
         moved, d, n = 2.0 * self.clip, setting.d, setting.cohort
         step = self.step(n)
         if self.where == "client":
-            return (GaussianNoise(self.sd, moved, seen="message", grid=step, off=d * OFF),)
+            return (
+                GaussianNoise(self.sd, moved, seen="message", grid=step, log_error=d * LOG_ERROR),
+            )
         if self.where == "server":
             rounded = (
                 self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip
             )  # rounding of the sum before noise
             return (
                 GaussianNoise(
-                    self.sd, moved + math.sqrt(d) * rounded, seen="model", grid=step, off=d * OFF
+                    self.sd,
+                    moved + math.sqrt(d) * rounded,
+                    seen="model",
+                    grid=step,
+                    log_error=d * LOG_ERROR,
                 ),
             )
         steps = self.sent_sd(n) / step
-        off = d * (n * OFF_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
-        left = math.sqrt(setting.arriving / n)  # clients that dropped out added no share
+        log_error = (
+            d * (n * LOG_ERROR_SHARE + 12.0 / steps**2) if steps >= FEWEST_STEPS else math.inf
+        )
+        left = math.sqrt(setting.least_arriving / n)  # clients that dropped out added no share
         return (
             GaussianNoise(
-                self.sd * left, moved + math.sqrt(d) * step, seen="sum", grid=step, off=off
+                self.sd * left,
+                moved + math.sqrt(d) * step,
+                seen="sum",
+                grid=step,
+                log_error=log_error,
             ),
         )
 
     def nominal(self) -> str:
-        return f"noise multiplier {self.noise:g} (standard deviation / clip), {self.where} noise"
+        added = {"client": "by each client", "shares": "in shares", "server": "by the server"}
+        return (
+            f"noise multiplier {self.noise:g} (standard deviation / clip), added"
+            f" {added[self.where]}"
+        )

@@ -16,7 +16,7 @@ from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 FARTHEST = 37.0  # scales that the grid must hold: the largest draw of 52 uniform bits
-OFF = 2.0**-26  # error of ln(probability), per number
+LOG_ERROR = 2.0**-26  # error of ln(probability), per number
 
 
 @privatizer
@@ -61,14 +61,19 @@ class Laplace(Untouched):
         return grid_step(self.clip + FARTHEST * self.scale)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        off = max(
-            0.0, setting.d * OFF - SLACK * self.epsilon
+        log_error = max(
+            0.0, setting.d * LOG_ERROR - SLACK * self.epsilon
         )  # the error that clipping to 1 - SLACK does not cover
         return (
             LaplaceNoise(
-                self.scale, 2.0 * self.clip, setting.d, seen="message", grid=self.step, off=off
+                self.scale,
+                2.0 * self.clip,
+                setting.d,
+                seen="message",
+                grid=self.step,
+                log_error=log_error,
             ),
         )
 
     def nominal(self) -> str:
-        return f"epsilon = {self.epsilon:g} for a round, of each message by itself"
+        return f"epsilon = {self.epsilon:g} per round, for each message by itself"

@@ -47,13 +47,9 @@ class FedEraser(Forgets):
         return "norms"
 
     def fits(self, sessions: int) -> tuple[str, ...]:
-        more = (
-            f"sessions={self.sessions} is more than training's {sessions} in a round: take fewer"
-        )
+        more = f"sessions={self.sessions} is more than training's {sessions} per round: use fewer"
         require(self.sessions <= sessions, more)
-        same = (
-            f"{self!r} makes as many sessions in a round as training did: fewer save local steps"
-        )
+        same = f"{self!r} has as many sessions per round as training: fewer would save local steps"
         return (same,) if self.sessions == sessions else ()
 
     def start(self, past: Past) -> Array:

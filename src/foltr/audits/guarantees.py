@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from foltr.audits.games import Game, judged, worst_updates
-from foltr.audits.noise import View, events_in, kept, log_density, message
+from foltr.audits.games import Game, game_result, worst_updates
+from foltr.audits.noise import View, clipped, events_in, log_density, message
 from foltr.compatibility import setting_of
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Array, Ask, Cohort, Privatizer
@@ -28,7 +28,7 @@ from foltr.privacy.ledger import Unit, Who
 from foltr.runs.account import exposure_of, ledger_of
 from foltr.runs.preflight import checked_population
 from foltr.seeds import stream
-from foltr.simulation.malicious import Attacked
+from foltr.simulation.malicious import MaliciousRewrite
 from foltr.spec import click_models
 from foltr.world.dataset import Dataset
 from foltr.world.population import iid
@@ -54,11 +54,11 @@ def play_all(e: Experiment, features: int, games: int, delta: float = 1e-5) -> l
     return list(Table(e, e.privacy, features).play(games, delta))
 
 
-def promised(e: Experiment, features: int, who: Who, unit: Unit, delta: float) -> Bound:
-    return ledger_of(e, features, delta).promised(who, unit)
+def guarantee(e: Experiment, features: int, who: Who, unit: Unit, delta: float) -> Bound:
+    return ledger_of(e, features, delta).guarantee(who, unit)
 
 
-def _judged(
+def _game_result(
     e: Experiment,
     features: int,
     name: str,
@@ -69,9 +69,9 @@ def _judged(
     delta: float,
 ) -> Game:
     def at(each: float) -> Bound:
-        return promised(e, features, who, unit, each)
+        return guarantee(e, features, who, unit, each)
 
-    return judged(name, who, f"one {unit}", ones, zeros, at, delta)
+    return game_result(name, who, f"one {unit}", ones, zeros, at, delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class Table:
     def arriving(self) -> int:
         """The number of rows that arrive: the fewest that may make a round, all malicious ones
         included."""
-        return setting_of(self.e, len(self.params)).arriving
+        return setting_of(self.e, len(self.params)).least_arriving
 
     def play(self, games: int, delta: float) -> Iterator[Game]:
         pairs, whos = worst_updates(self.privacy, self.params, self.e.cohort), self._who()
@@ -118,14 +118,14 @@ class Table:
                 yield from self._units(name, against, ones, zeros, delta)
         if any(view.kind == "sum" for view in whos) and self.e.channel is not None:
             zeros, ones = (self.last_bits(world, min(games, 2 * FEWEST)) for world in (0, 1))
-            yield from self._units("the last bits of the sum", "server", ones, zeros, delta)
+            yield from self._units("last bits of the sum", "server", ones, zeros, delta)
 
     def _who(self) -> dict[View, Who]:
         """The views for which there is a guarantee, and against whom."""
         n, found = self.e.cohort, dict[View, Who]()
         honest = self.arriving - int(self.malicious[: self.arriving].sum())
         for who in ("models", "server"):
-            if math.isfinite(promised(self.e, self.features, who, "round", 1e-5).epsilon):
+            if math.isfinite(guarantee(self.e, self.features, who, "round", 1e-5).epsilon):
                 hidden: View = (
                     View("model", n, honest)
                     if self.privacy.adds_noise_on_server
@@ -146,12 +146,14 @@ class Table:
                 for each in (ones, zeros)
             ]
             if len(whole[0]) >= FEWEST:
-                yield _judged(self.e, self.features, name, who, unit, whole[0], whole[1], delta)
+                yield _game_result(
+                    self.e, self.features, name, who, unit, whole[0], whole[1], delta
+                )
 
     def scores(self, pair: tuple[Array, Array], world: int, games: int, view: View) -> Array:
         """The log-likelihood ratio of the second update against the first, for each round."""
         events = events_in(self.privacy, view, len(self.params))
-        zero, one = kept(self.privacy, np.stack(pair).astype(np.float64), self.e.cohort)
+        zero, one = clipped(self.privacy, np.stack(pair).astype(np.float64), self.e.cohort)
         secret = (
             view.kind == "model" and self.e.attack is None and self.e.cohort < self.e.clients - 1
         )
@@ -208,23 +210,23 @@ class Table:
     def _released(self, sent: Array, i: int, world: int) -> Array:
         """The output of one round (of the channel, or of the server if it adds noise), minus what
         malicious clients sent."""
-        luck, cohort = (
+        rng, cohort = (
             stream(self.seed, "audit", "round", world, i),
             Cohort(np.arange(len(sent)), sent, self.weights),
         )
         if self.e.attack is not None and self.e.attack.rewrites:
-            attacked = Attacked(self.e.attack, lambda t, clients: self.malicious[clients])
-            cohort = attacked(cohort, self.ask, luck.at(0))
+            attacked = MaliciousRewrite(self.e.attack, lambda t, clients: self.malicious[clients])
+            cohort = attacked(cohort, self.ask, rng.at(0))
         arrived = cohort.only(np.arange(self.arriving))
         lying = self.malicious[: self.arriving]
         total, known = _summed(arrived), _summed(arrived.only(lying))
         if self.e.channel is not None:
-            carried = self.e.channel.carry(arrived, self.ask, luck.at(1))
+            carried = self.e.channel.carry(arrived, self.ask, rng.at(1))
             total = carried.updates[0] * carried.weights[0]
         if self.privacy.adds_noise_on_server:
             got = arrived if self.e.channel is None else carried
             state = self.server.init(self.params)
-            moved = self.server.step(state, got, luck.at(2), len(arrived)).params
+            moved = self.server.step(state, got, rng.at(2), len(arrived)).params
             total = moved / self.gain * got.weights.sum()
         return (total - known) / self.weights[0]
 
@@ -269,18 +271,17 @@ def _rewards(
 ) -> Iterator[Game]:
     """The game between two rewards: reported once (an interaction), or in every search of a
     round."""
-    told = np.empty((2, games, e.sessions), np.int64)
+    sent = np.empty((2, games, e.sessions), np.int64)
     for world, i in np.ndindex(2, games):
-        luck = stream(1, "audit", "reward", world, i)
-        told[world, i] = [
-            privacy.on_reward(world, e.learner.reward_levels, luck.at(s))
-            for s in range(e.sessions)
+        rng = stream(1, "audit", "reward", world, i)
+        sent[world, i] = [
+            privacy.on_reward(world, e.learner.reward_levels, rng.at(s)) for s in range(e.sessions)
         ]
-    zeros, ones = (told == 1).astype(float) - (told == 0)
-    yield _judged(
+    zeros, ones = (sent == 1).astype(float) - (sent == 0)
+    yield _game_result(
         e, features, "two rewards", "server", "interaction", ones[:, 0], zeros[:, 0], delta
     )
-    yield _judged(
+    yield _game_result(
         e, features, "two rewards", "server", "round", ones.sum(axis=1), zeros.sum(axis=1), delta
     )
 
@@ -293,7 +294,7 @@ def _remembered(
     the messages of both worlds except for the noise."""
     histories, view = two_histories(e, data), message(e.cohort)
     events = events_in(privacy, view, histories.shape[2])
-    bare = [kept(privacy, each.astype(np.float64), e.cohort) for each in histories]
+    bare = [clipped(privacy, each.astype(np.float64), e.cohort) for each in histories]
     scores = np.zeros((2, games))
     for world, history in enumerate(histories):
         for t, update in enumerate(history):
@@ -303,8 +304,8 @@ def _remembered(
                 log_density(events, view, sent.astype(np.float64) - each[t]) for each in bare
             )
             scores[world] += second - first
-    yield _judged(
-        e, data.width, "its first round replaced", "server", "round", scores[1], scores[0], delta
+    yield _game_result(
+        e, data.width, "first round replaced", "server", "round", scores[1], scores[0], delta
     )
 
 

@@ -11,21 +11,18 @@ from foltr.audits.intervals import Estimate
 from foltr.audits.labels import MEASURES
 from foltr.audits.noise import View
 from foltr.privacy.accounting import Bound
-from foltr.privacy.text import epsilon_told
+from foltr.privacy.text import epsilon_text
 from foltr.spec import brief
 
 
 def lines(audit: Audit) -> Iterator[str]:
     e = audit.experiment
     yield (
-        f"{brief(e.learner)}  {brief(e.ranker)}, {e.cohort:,} clients in a round; the server sees"
+        f"{brief(e.learner)}  {brief(e.ranker)}, {e.cohort:,} clients per round; the server sees"
         f" {audit.view}"
     )
     if audit.left_out:
-        yield (
-            "audited are searches of clients who are alike and honest:"
-            f" {', '.join(audit.left_out)} left out"
-        )
+        yield (f"The audited clients are honest and alike. Left out: {', '.join(audit.left_out)}.")
     yield ""
     yield from audit.ledger.lines()
     yield ""
@@ -41,15 +38,16 @@ def lines(audit: Audit) -> Iterator[str]:
 
 def _labels(audit: Audit) -> Iterator[str]:
     yield (
-        f"1. Which documents were clicked?  {audit.clicked} searches with a click, of {audit.made}"
-        f" ({audit.split}, {brief(audit.users)}); one search per message; 95 % intervals"
+        f"1. Label inference: which documents were clicked?  {audit.clicked} of {audit.made}"
+        f" searches have a click ({audit.split}, {brief(audit.users)}); one search per message;"
+        " 95 % confidence intervals"
     )
     yield f"{'':36}" + "".join(f"{name:>20}" for name in MEASURES)
     view = None
     for row in audit.labels:
         if row.view != view:
             view = row.view
-            yield f"{view}{_here(audit, view)}: {promised(row.promised)}"
+            yield f"{view}{_here(audit, view)}: {guarantee_text(row.guarantee)}"
         yield f"  {row.attack:<34}" + "".join(
             f"{interval(row.measures[name]):>20}" for name in MEASURES
         )
@@ -59,17 +57,16 @@ def _here(audit: Audit, view: View) -> str:
     return " (what this server sees)" if view == audit.view else ""
 
 
-def promised(bound: Bound) -> str:
+def guarantee_text(bound: Bound) -> str:
     if math.isinf(bound.epsilon):
-        return "nothing is promised"
-    but = f" with delta = {bound.delta:g}" if bound.delta else ""
+        return "there is no privacy guarantee"
+    stated = f"the guarantee is epsilon {epsilon_text(bound.epsilon)}"
+    if bound.delta:
+        return f"{stated} with delta = {bound.delta:g}"
     best = 1.0 / (1.0 + math.exp(-bound.epsilon))  # the best possible share of correct guesses
-    sure = (
-        f"; a guess between two is right {100 * best:.4g} % of the time at most"
-        if not bound.delta
-        else ""
+    return (
+        f"{stated}; a guess between two inputs is correct at most {100 * best:.4g} % of the time"
     )
-    return f"promised is epsilon {epsilon_told(bound.epsilon)}{but}{sure}"
 
 
 def interval(each: Estimate) -> str:
@@ -80,34 +77,34 @@ def interval(each: Estimate) -> str:
 
 def _games(audit: Audit) -> Iterator[str]:
     yield (
-        "2. Which of two was it?  Played many times; epsilon is at least that, with 99.9 %"
-        " confidence"
+        "2. Distinguishing games: which of two inputs was sent?  Lower bounds of epsilon, with"
+        " 99.9 % confidence"
     )
-    yield f"{'':36}{'right':>20}{'epsilon at least':>18}{'promised':>12}"
+    yield f"{'':36}{'correct':>20}{'epsilon at least':>18}{'guarantee':>12}"
     view = None
     for game in audit.games:
         if game.view != view:
             view = game.view
             yield f"{view} ({game.unit})"
         yield _game(game, interval(game.right))
-    if audit.reach is not None and math.isfinite(audit.reach.allowed):
-        r = audit.reach
-        kept = "BROKEN" if r.broken else "kept"
+    if audit.distance is not None and math.isfinite(audit.distance.allowed):
+        r = audit.distance
+        verdict = "BROKEN" if r.broken else "holds"
         yield (
-            f"  real updates are up to {r.found:.3g} apart ({r.norm}); the noise is made for"
-            f" {r.allowed:.3g}: {kept}"
+            f"  real updates differ by up to {r.found:.3g} ({r.norm} norm); the noise is"
+            f" calibrated for {r.allowed:.3g}: {verdict}"
         )
     if audit.enumerated is not None:
         exact = audit.enumerated
         yield (
-            f"  over all lists of {exact.depth}, exactly: epsilon {epsilon_told(exact.epsilon)}"
-            " for one interaction of these users; of any users (Kharitonov 2019, eq. 10):"
-            f" {epsilon_told(exact.bound)}"
+            f"  exactly, over all lists of {exact.depth}: epsilon {epsilon_text(exact.epsilon)}"
+            f" for one interaction of these users; {epsilon_text(exact.bound)} for any users"
+            " (Kharitonov 2019, eq. 10)"
         )
 
 
 def _game(game: Game, measure: str) -> str:
-    limit = epsilon_told(game.promised.epsilon) + ("*" if game.promised.delta else "")
+    limit = epsilon_text(game.guarantee.epsilon) + ("*" if game.guarantee.delta else "")
     return f"  {game.name:<34}{measure:>20}{game.at_least:>18.2f}{limit:>12}" + (
         "  BROKEN" if game.broken else ""
     )
@@ -115,16 +112,16 @@ def _game(game: Game, measure: str) -> str:
 
 def _members(audit: Audit) -> Iterator[str]:
     yield (
-        "3. Is a client whose update is known in this round?  (Who takes part is promised to"
-        " nobody.)"
+        "3. Membership inference: did a client with a known update take part in this round?  (No"
+        " guarantee hides participation.)"
     )
-    yield f"{'':36}{'AUC':>20}{'epsilon at least':>18}{'promised':>12}"
+    yield f"{'':36}{'AUC':>20}{'epsilon at least':>18}{'guarantee':>12}"
     for each in audit.members:
         where = (
             f"{each.view.arriving:,} messages" if each.view.kind == "message" else str(each.view)
         )
-        limit = epsilon_told(each.game.promised.epsilon) + (
-            "*" if each.game.promised.delta else ""
+        limit = epsilon_text(each.game.guarantee.epsilon) + (
+            "*" if each.game.guarantee.delta else ""
         )
         broken = "  BROKEN" if each.game.broken else ""
         yield (
@@ -140,25 +137,28 @@ def _verdict(audit: Audit) -> Iterator[str]:
     ]
     if here:
         best = max(here, key=lambda row: row.measures["AUC"].mean)
+        stated = guarantee_text(best.guarantee)
         yield (
             f'The best attack on what this server sees is "{best.attack}": it finds clicked'
             f" documents with an AUC of {best.measures['AUC'].mean:.2f} (0.5 is chance, 1 is every"
-            f" click). {promised(best.promised)[0].upper()}{promised(best.promised)[1:]}."
+            f" click). {stated[0].upper()}{stated[1:]}."
         )
-    if any(game.promised.delta for game in (*audit.games, *(each.game for each in audit.members))):
+    if any(
+        game.guarantee.delta for game in (*audit.games, *(each.game for each in audit.members))
+    ):
         yield f"* with delta = {audit.ledger.delta:g}"
     if audit.broken:
         yield (
             "FAILED: an attack achieves more than the stated epsilon allows. The mechanism does"
-            " not keep its promise."
+            " not satisfy its guarantee."
         )
     elif audit.experiment.privacy is None:
         yield (
-            "Nothing is promised here, so nothing was broken: what the attacks found is what there"
-            " is to find."
+            "There is no privacy guarantee here that an attack could break. The figures show what"
+            " the attacks found."
         )
     else:
         yield (
-            "No attack achieved more than the ledger allows. That proves no promise: it failed to"
-            " disprove them."
+            "No attack achieved more than the ledger allows. This does not prove the guarantees:"
+            " the attacks failed to disprove them."
         )
