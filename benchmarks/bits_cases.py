@@ -123,7 +123,7 @@ LEARNERS: Cases = {
     "ES, for clicks": {"learner": "ES(objective='ctr', sigma=0.1)"},
     "ES, for the first click, lists of 5": {"learner": "ES(objective='first', k=5)"},
     "ES, for the last click": {"learner": "ES(objective='last', sessions=6)"},
-    "ES as published, one generator": {
+    "ES as published, one seed": {
         "learner": "ES(entropy='shared')",
         "optimizer": "Adam(lr=0.001)",
     },
@@ -269,7 +269,7 @@ PRIVACY: Cases = {
         "ranker": "MLP(hidden=8)",
         "privacy": "RandomizedReward(p=0.6)",
     },
-    "randomized rewards, one generator": {
+    "randomized rewards, one seed": {
         "learner": "ES(entropy='shared')",
         "privacy": "RandomizedReward(p=0.9)",
     },
@@ -391,7 +391,7 @@ DEBUG_ENGINE: Cases = {
         "learner": "ES()",
         "privacy": "RandomizedReward(p=0.9)",
     },
-    "debug engine: ES as published, one generator": {"learner": "ES(entropy='shared')"},
+    "debug engine: ES as published, one seed": {"learner": "ES(entropy='shared')"},
     "debug engine: personal rankers": {"learner": "Personal()"},
     "debug engine: FedPer": {"learner": "FedPer()", "ranker": "MLP(hidden=8)"},
     "debug engine: gamma shares": {"privacy": GAMMA_SHARES},

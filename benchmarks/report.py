@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from foltr.experiment import Experiment
-from foltr.report.page import page
+from foltr.report.page.document import page
 from foltr.report.study import study
 from foltr.results import load_runs
 from foltr.system.paths import cache_folder

@@ -2,13 +2,20 @@
 has."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # before NumPy: on a busy machine its threads wait for each other
+# before NumPy: on a busy machine its threads wait for each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
+
+# A shell starts background processes with Ctrl-C ignored, and their children inherit it: tests
+# that press it would wait for ever.
+ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+if ignored and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

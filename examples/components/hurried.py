@@ -13,8 +13,7 @@ from foltr.spec import click_model
 @click_model
 @dataclass(frozen=True)
 class Hurried(Tabled):
-    """Look at the first `patience` results and click each with probability grade / (grades -
-    1)."""
+    """Look at the first `patience` results; click each with probability grade / (grades - 1)."""
 
     patience: int = 3
 

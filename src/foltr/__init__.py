@@ -6,7 +6,7 @@ nothing."""
 
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Experiment": "foltr.experiment",

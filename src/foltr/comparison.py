@@ -15,16 +15,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foltr.cli.sweep_command import SweepPanel
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
-from foltr.report import tables
-from foltr.report.matrix import MEASURES, Matrix, matrix
+from foltr.report.matrix import Matrix, matrix
+from foltr.report.measures import HEADLINES, MEASURES
 from foltr.report.study import Study, study
+from foltr.report.tables.csv_table import csv_table
+from foltr.report.tables.latex_table import latex_tables
+from foltr.report.tables.terminal_table import terminal_table
 from foltr.results import Runs, fields_of, load_runs
 from foltr.runs import config
 from foltr.spec import opened
 from foltr.sweeps.file import Point
+from foltr.sweeps.panel import SweepPanel
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
 from foltr.system.files import write_whole
@@ -37,7 +40,7 @@ class Comparison:
     """Prints itself as a table per measure; `latex()`, `csv()` and `report(path)` are for papers
     and colleagues."""
 
-    study: Study
+    study: Study  # the runs, sorted by what they differ in
     measures: tuple[str, ...]
 
     @cached_property
@@ -46,20 +49,23 @@ class Comparison:
 
     @property
     def runs(self) -> Runs:
+        """All of them, as `foltr.load_runs` gives them."""
         return self.study.runs
 
     def __repr__(self) -> str:
-        return "\n".join(tables.text(found) for found in self.matrices)
+        return "\n".join(terminal_table(found) for found in self.matrices)
 
     def latex(self) -> str:
-        return tables.latex(*self.matrices)
+        """The tables for a paper."""
+        return latex_tables(*self.matrices)
 
     def csv(self) -> str:
-        return tables.csv(*self.matrices)
+        """The same numbers, a row per cell."""
+        return csv_table(*self.matrices)
 
     def report(self, path: str | Path) -> None:
         """The page of `foltr report`."""
-        from foltr.report.page import page
+        from foltr.report.page.document import page
 
         write_whole(Path(path), page(self.study))
 
@@ -71,7 +77,7 @@ def compare(
     seeds: Iterable[int] = (1, 2, 3, 4, 5),
     folds: Iterable[int] | None = None,
     users: Iterable[Any] | None = None,
-    measures: Sequence[str] = ("ndcg@10", "online"),
+    measures: Sequence[str] = HEADLINES,
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,

@@ -21,7 +21,7 @@ from foltr.federation import cohort_size
 from foltr.metrics import Empty
 from foltr.simulation.departures import Departures, Groups
 from foltr.simulation.malicious import Malicious
-from foltr.spec import checked, coerce
+from foltr.spec import checked
 from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
@@ -66,6 +66,35 @@ class Experiment:
     evaluate_every: int = 10
     empty: Empty = "skip"
     seed: int = 1
+
+    if TYPE_CHECKING:  # what `checked` takes: a part may be given as its spec
+
+        def __init__(
+            self,
+            data: Source | str = ...,
+            partition: Partition | str = ...,
+            users: ClickModel | str = ...,
+            ranker: Ranker | str = ...,
+            learner: Learner | str = ...,
+            attack: Attack | str | None = ...,
+            malicious: int = ...,
+            roaming: bool = ...,
+            aggregator: Aggregator | str = ...,
+            optimizer: Optimizer | str = ...,
+            privacy: Privatizer | str | None = ...,
+            channel: Channel | str | None = ...,
+            baseline: Baseline | str | None = ...,
+            unlearning: Unlearner | str | None = ...,
+            leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ...,
+            clients: int = ...,
+            participation: float = ...,
+            dropout: float | None = ...,
+            rounds: int = ...,
+            history: int | None = ...,
+            evaluate_every: int = ...,
+            empty: Empty = ...,
+            seed: int = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         require(1 <= self.clients <= 10**8, f"clients must be in 1 .. 10^8, got {self.clients}")
@@ -142,9 +171,10 @@ class Experiment:
         that is named by the run's identity; a finished run is not repeated. `watch` is called
         after every round. `per_query` keeps the final ranker's measures on each held-out query in
         the folder."""
-        threads = coerce(threads, int, "threads")
-        require(threads >= 1, f"threads must be >= 1, got {threads}")
-        require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
+        from foltr.runs.execution import check_engine, checked_threads
+
+        threads = checked_threads(threads)
+        check_engine(engine)
         from foltr.runs.run import Run
 
         require(

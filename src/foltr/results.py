@@ -1,5 +1,4 @@
-"""Finished runs as data: one tidy table, a row per run, from a folder of run folders or from a
-sweep's record.
+"""Finished runs as data: one table with a row per run, from a folder of runs or a sweep's record.
 
     runs = foltr.load_runs("runs")
     runs["ndcg@10"]                       # a column, in the order of the rows
@@ -7,8 +6,8 @@ sweep's record.
     runs.to_csv("runs.csv"); runs.to_pandas(); runs.to_parquet("runs.parquet")
 
 Columns are the fields of the experiment (`data`, `clients`, ...), those of its components
-(`data.fold`, `learner.sessions`), and the final measures. What cannot be read is named in
-`skipped`, what is not finished in `unfinished`; neither is ever counted as a result."""
+(`data.fold`, `learner.sessions`), and the final measures. Runs that cannot be read are listed in
+`skipped`, unfinished ones in `unfinished`; neither counts as a result."""
 
 from __future__ import annotations
 
@@ -23,12 +22,11 @@ from typing import Any, NamedTuple
 from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
 from foltr.runs.folder import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
-from foltr.spec import opened
+from foltr.runs.identity import folders_with_runs, holds_run
+from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
-
-MARKS = ("config.toml", "result.json")  # either says that a folder is a run's
 
 
 class Skipped(NamedTuple):
@@ -38,16 +36,16 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """One finished run, as its folder tells it. Its components need not be known here: a spec is
-    only text."""
+    """One finished run, as read from its folder. Its components need not be known here: a spec is
+    text."""
 
     path: Path
     config: dict[str, Any]  # as in config.toml
     final: dict[str, Any]  # as in result.json
     environment: dict[str, Any]
-    given: Metrics | None = None  # else they are read when they are first asked for
-    method: str | None = None  # what its sweep calls it
-    use: tuple[str, ...] = ()  # files of a user's own that it was made with
+    given: Metrics | None = None  # else they are read from the folder at first use
+    method: str | None = None  # its sweep's name for it
+    use: tuple[str, ...] = ()  # the user's files that it was made with
     sets: tuple[str, ...] = ()  # fields that the sweep's method sets
 
     @cached_property
@@ -66,7 +64,7 @@ class Recorded:
 
     @cached_property
     def fields(self) -> dict[str, Any]:
-        """The config, and every field of a component by its dotted name."""
+        """The config, and each field of a component by its dotted name."""
         return {
             dotted: part
             for name, value in self.config.items()
@@ -76,20 +74,19 @@ class Recorded:
     @property
     def row(self) -> dict[str, Any]:
         about = {"run": self.name, "method": self.method, **self.fields}
-        if revisions := self.environment.get(
-            "revisions"
-        ):  # of components that had other bits before
-            about["revisions"] = ", ".join(
-                f"{name} {number}" for name, number in revisions.items()
-            )
-        told = {
-            name: value for name, value in self.final.items() if not isinstance(value, list | dict)
+        if revisions := self.environment.get("revisions"):  # of components whose results changed
+            numbers = (f"{name} {number}" for name, number in revisions.items())
+            about["revisions"] = ", ".join(numbers)
+        measures = {
+            name: value
+            for name, value in self.final.items()
+            if name not in about and not isinstance(value, list | dict)
         }
-        return {**about, **{name: value for name, value in told.items() if name not in about}}
+        return {**about, **measures}
 
 
 def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A value of a config, and the fields of the component that it is, by dotted names."""
+    """A value of a config and, if it is a component, its fields by dotted names."""
     yield name, value
     for inner, part in opened(value).fields.items():
         yield from fields_of(f"{name}.{inner}", part)
@@ -97,14 +94,14 @@ def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True, repr=False)
 class Runs:
-    """Finished runs, and what was not counted among them."""
+    """Finished runs, and the runs that were left out."""
 
     recorded: tuple[Recorded, ...]
     skipped: tuple[Skipped, ...] = ()
     unfinished: tuple[Path, ...] = ()
     title: str = ""
-    planned: int | None = None  # runs that the sweep asks for
-    selection: str = ""  # what `where` chose
+    planned: int | None = None  # number of runs of the sweep
+    selection: str = ""  # the conditions given to `where`
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -134,8 +131,8 @@ class Runs:
         write_whole(Path(path), self.table.parquet())
 
     def where(self, test: Callable[[Recorded], bool] | None = None, **fields: Any) -> Runs:
-        """Those runs only: `where(clients=100)`, `where(**{"data.fold": 1})`, or any test of a
-        run."""
+        """The runs that have these values, as in `where(clients=100)` or `where(**{"data.fold":
+        1})`, and pass the test."""
         known = {"run", "method", *(name for run in self for name in run.fields)}
         for name in fields:
             if name not in known:
@@ -143,20 +140,20 @@ class Runs:
 
         def kept(run: Recorded) -> bool:
             its = {"run": run.name, "method": run.method, **run.fields}
-            return all(its.get(name) == value for name, value in fields.items()) and (
+            return all(_equal(its.get(name), value) for name, value in fields.items()) and (
                 not test or test(run)
             )
 
-        told = [f"{name} = {value!r}" for name, value in fields.items()] + (
-            ["a test of its own"] if test else []
-        )
+        conditions = [
+            *([self.selection] if self.selection else []),
+            *(f"{name} = {value!r}" for name, value in fields.items()),
+            *(["a test of its own"] if test else []),
+        ]
         chosen = tuple(run for run in self if kept(run))
-        selection = ", ".join([*([self.selection] if self.selection else []), *told])
-        return replace(self, recorded=chosen, planned=None, selection=selection)
+        return replace(self, recorded=chosen, planned=None, selection=", ".join(conditions))
 
     def rounds(self, *measures: str) -> Tidy:
-        """A row per run and round of the curves that are asked for; empty where a round was not
-        evaluated."""
+        """A row per run and round, with these measures; empty where a round was not evaluated."""
         rows = []
         for run in self:
             curves = {
@@ -169,7 +166,7 @@ class Runs:
         return Tidy.of(rows)
 
     def queries(self) -> Tidy:
-        """A row per run and held-out query, of the runs that kept them (`--per-query`)."""
+        """A row per run and held-out query, for runs made with `--per-query`."""
         rows: list[dict[str, Any]] = []
         for run in self:
             rows += [{"run": run.name, **row} for row in Folder(run.path).queries()]
@@ -177,15 +174,15 @@ class Runs:
 
 
 def load_runs(path: str | Path, any_version: bool = False) -> Runs:
-    """All finished runs below a folder, or those of a sweep's record (runs/NAME.sweep.json).
+    """All finished runs in a folder, or those of a sweep's record (runs/NAME.sweep.json).
 
-    Runs of a foltr whose results have other bits are skipped, and named, unless `any_version`."""
+    Runs of a version of foltr whose results differ are skipped, unless `any_version`."""
     return Loader(Path(path), any_version).load()
 
 
 @dataclass
 class Loader:
-    """Loads again and again without reading twice what is finished."""
+    """Loads runs repeatedly, and reads each finished run once."""
 
     path: Path
     any_version: bool = False
@@ -199,8 +196,7 @@ class Loader:
                 f"no runs at {self.path}: give a folder of runs, or a sweep's record"
                 f" (runs/NAME{SWEEP})"
             )
-        one = any((self.path / mark).exists() for mark in MARKS)
-        below = {file.parent for mark in MARKS for file in self.path.glob(f"[!.]*/{mark}")}
+        folders = [self.path] if holds_run(self.path) else folders_with_runs(self.path)
         records, unread = [], []
         for file in sorted(self.path.glob(f"*{SWEEP}")):
             try:
@@ -208,8 +204,8 @@ class Loader:
             except Mistake as mistake:
                 unread.append(Skipped(file, str(mistake)))
         planned = _named([run for record in records for run in record.runs])
-        runs = self._read([self.path] if one else sorted(below), planned)
-        order = {name: i for i, name in enumerate(planned)}  # as the sweeps have it, then by field
+        runs = self._read(folders, planned)
+        order = {name: i for i, name in enumerate(planned)}  # in the sweeps' order, then by field
 
         def place(run: Recorded) -> tuple[int, list[tuple[int, float, str]]]:
             return order.get(run.name, len(order)), [_rank(value) for value in run.fields.values()]
@@ -249,8 +245,7 @@ class Loader:
         return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
 
     def _finished(self, path: Path) -> Recorded | None:
-        """A finished run, None if it is not finished, or a Mistake that says what is wrong with
-        it."""
+        """A finished run; None if it is not finished; a Mistake if it cannot be read."""
         try:
             written = (path / "result.json").stat().st_mtime_ns
         except OSError:
@@ -274,18 +269,18 @@ def _recorded(path: Path, any_version: bool) -> Recorded:
         ) from None
     if environment.get("results") != RESULTS and not any_version:
         maker = f"foltr {environment.get('foltr', 'of an unknown version')}"
-        bits = (
-            f"whose results have other bits (number {environment.get('results')}, here {RESULTS})"
+        number = f"results version {environment.get('results')}, here {RESULTS}"
+        raise Mistake(
+            f"made by {maker}, whose results differ ({number}): add --any-version to read it"
         )
-        raise Mistake(f"made by {maker}, {bits}: --any-version reads it")
     final = Folder(path).final()
     if final is None:
-        raise Mistake(f"{path} has gone while it was read")
+        raise Mistake(f"{path} was deleted while it was read")
     return Recorded(path, config, final, environment, use=used)
 
 
 def _named(runs: Sequence[Planned]) -> dict[str, Planned]:
-    """By folder name. A run that two sweeps name differently has both names."""
+    """By folder name. A run that has different names in two sweeps gets both."""
     found: dict[str, Planned] = {}
     for run in runs:
         known = found.get(run.run, run)
@@ -295,8 +290,13 @@ def _named(runs: Sequence[Planned]) -> dict[str, Planned]:
     return found
 
 
+def _equal(value: Any, wanted: Any) -> bool:
+    """Text from a command line that is also a number or a truth value may mean either."""
+    return value == wanted or (isinstance(wanted, Ambiguous) and value == wanted.value)
+
+
 def _rank(value: Any) -> tuple[int, float, str]:
-    """Sorts numbers by size, then the kinds of users from clear to noisy, then everything else as
+    """Orders numbers by size, then kinds of users from clear to noisy clicks, then all else as
     text."""
     if isinstance(value, int | float):
         return 0, float(value), ""

@@ -195,6 +195,22 @@ def checked(cls: T) -> T:
     return cls
 
 
+class Ambiguous(str):
+    """Text from a command line that is a number or a truth value elsewhere than in Python (true,
+    010, nan). The annotation of its field says whether the text or that `value` is meant."""
+
+    value: Any
+
+    @classmethod
+    def of(cls, text: str, value: Any) -> Ambiguous:
+        made = cls(text)
+        made.value = value
+        return made
+
+    def meant_by(self, hint: Any) -> Any:
+        return self.value if hint in (bool, int, float) else str(self)
+
+
 class _Call(str):
     """The text of a call inside a spec: a component once the field's annotation says of which
     family."""
@@ -243,9 +259,11 @@ def _text(node: ast.AST, spec: str) -> str:
 def coerce(value: Any, hint: Any, where: str) -> Any:
     """`value` as the annotation `hint` wants it, or a Mistake that names both."""
     if hint is Any:
-        return value
+        return str(value) if isinstance(value, Ambiguous) else value
     if get_origin(hint) in (Union, types.UnionType):
         return _first_fit(value, get_args(hint), where)
+    if isinstance(value, Ambiguous):
+        value = value.meant_by(hint)
     if isinstance(value, _Call) and not any(hint is family.protocol for family in FAMILIES):
         raise Mistake(f"{where}: {value} is not a plain value (text needs quotes: {str(value)!r})")
     if get_origin(hint) is Literal:
@@ -288,7 +306,8 @@ def _first_fit(value: Any, options: tuple[Any, ...], where: str) -> Any:
         value is None or (value in ("none", "None") and str not in options)
     ):
         return None  # files have no word of their own for it
-    exact = [option for option in options if option is type(value)]
+    kind = str if isinstance(value, Ambiguous) else type(value)
+    exact = [option for option in options if option is kind]
     messages = []
     for option in exact or [option for option in options if option is not type(None)]:
         try:

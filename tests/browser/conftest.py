@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foltr.report.page import page as made_page
+from foltr.report.page.document import page as made_page
 from foltr.report.study import study
 
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))  # for made_runs

@@ -9,8 +9,8 @@ import pytest
 from learning_runs import KINDS, run_of
 from made_runs import made_run, made_runs
 
-from foltr.report.commands import command
 from foltr.report.curves import cell_curve
+from foltr.report.page.rerun_command import command
 from foltr.report.study import study
 
 expect = pytest.importorskip(
@@ -120,8 +120,9 @@ def test_smoothing_is_for_online_curves_and_told(opened):
     assert shown.inner_text() == "none"
     slider.fill("2")
     smooth = tab.evaluate("charts[0].plot.data[1]")
-    assert shown.inner_text() == "10 rounds" and "smoothed over 10 rounds first" in tab.inner_text(
-        "#curve-note"
+    assert (
+        shown.inner_text() == "10 rounds"
+        and "smoothed over 10 rounds before averaging" in tab.inner_text("#curve-note")
     )
 
     def roughness(values):
@@ -203,8 +204,8 @@ def test_a_mark_that_folds_do_not_bear_out_is_hollow_and_says_so(opened):
     for words in (
         "t (9 pairs)",
         "t (3 pairs)",
-        "share their queries",
-        "on these splits, but not over data",
+        "share its queries",
+        "over runs, but not over data splits",
     ):
         assert words in told
 
@@ -374,7 +375,7 @@ def test_without_scripts_the_comparison_is_complete(opened):
         tab.locator("#matrix .panel:visible").count() == 3
         and tab.locator("#matrix td:visible").count() == 27
     )
-    assert tab.locator("text=The curves are drawn by a script").is_visible()
+    assert tab.locator("text=A script draws the curves").is_visible()
     assert not tab.locator(".tabs:visible").count() and not tab.locator("#theme").is_visible()
 
 
@@ -426,7 +427,7 @@ def test_methods_of_other_lengths_share_an_axis(opened):
 def test_one_run_of_one_round(opened):
     tab = opened(made_runs([made_run(None, rounds=1, every=1)]))
     assert (
-        "one run has no band" in tab.inner_text("#curve-note")
+        "a single run has no band" in tab.inner_text("#curve-note")
         and tab.locator("figure.chart").count() == 1
     )
 

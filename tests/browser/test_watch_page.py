@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from learning_runs import run_of
 
-from foltr.report import following as follow
-from foltr.report import watch
-from foltr.report.following import Following
+from foltr import web
+from foltr.report.page import live_page, watch_server
+from foltr.report.page.live_page import LivePage
 from foltr.results import load_runs
 from foltr.runs.folder import RESULTS, Folder
 
@@ -47,35 +47,35 @@ def serving(below, planned):
             "left": 60.0 if planned else None,
         }
 
-    opened = watch.listening("127.0.0.1", 0)
-    following = Following(lambda: load_runs(below), progress)
+    opened = web.listening_socket("127.0.0.1", 0)
+    live = LivePage(lambda: load_runs(below), progress)
     config = uvicorn.Config(
-        watch.application(following), log_level="warning", timeout_graceful_shutdown=2
+        watch_server.application(live), log_level="warning", timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(config)
-    following.ending = lambda: server.should_exit
-    following.start()
+    live.is_ending = lambda: server.should_exit
+    live.start()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
 
     def stop():
         server.should_exit = True
         thread.join()
-        following.stop()
+        live.stop()
         opened.close()
 
     try:
-        yield watch.address(opened), stop
+        yield web.address(opened), stop
     finally:
         stop()
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(follow, "LOOK", 0.05)
-    monkeypatch.setattr(follow, "SHARE", 0)
-    monkeypatch.setattr(follow, "LEAST", 0.0)
-    monkeypatch.setattr(watch, "TICK", 0.05)
+    monkeypatch.setattr(live_page, "LOOK", 0.05)
+    monkeypatch.setattr(live_page, "SHARE", 0)
+    monkeypatch.setattr(live_page, "LEAST", 0.0)
+    monkeypatch.setattr(watch_server, "TICK", 0.05)
 
 
 def test_it_follows_from_the_first_run_to_the_last(watched, tmp_path):
@@ -100,9 +100,9 @@ def test_a_folder_without_a_sweep(watched, tmp_path):
     with serving(tmp_path, planned=0) as (address, _):
         tab = watched().tab
         tab.goto(address)
-        tab.wait_for_selector("text=no sweep is planned here, 1 run so far")
+        tab.wait_for_selector("text=No sweep is planned here; 1 run so far")
         put(run_of(100, "perfect", 2), tmp_path)
-        tab.wait_for_selector("text=no sweep is planned here, 2 runs so far")
+        tab.wait_for_selector("text=No sweep is planned here; 2 runs so far")
         assert not tab.locator("#live-bar").is_visible()
 
 
@@ -169,7 +169,7 @@ def test_it_says_when_the_server_has_gone(watched, tmp_path):
         each.tab.goto(address)
         each.tab.wait_for_selector("figure.chart canvas")
         stop()
-        each.tab.wait_for_selector("text=The server has gone")
+        each.tab.wait_for_selector("text=The server does not answer")
         assert each.tab.locator("figure.chart canvas").is_visible()
         each.complaints.clear()  # the browser itself complains of the lost connection
         each.tab.goto("about:blank")

@@ -1,6 +1,6 @@
 """Secure sums without noise on real data, and four searches in one message without noise: what
 they hide from a server that knows every list. Heavy: `pytest -m claims -s`, with FOLTR_DATA set.
-Sums of linear rankers are in test_seed004.py."""
+Sums of linear rankers are in test_pham_2022.py."""
 
 from dataclasses import dataclass, replace
 

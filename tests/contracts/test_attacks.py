@@ -5,6 +5,7 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
+from plain_things import each
 
 from asking import asked_of
 from foltr.core import Cohort
@@ -12,20 +13,15 @@ from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.spec import attacks
 
-NEEDS = {"Tailored": {"rule": "Mean()"}}  # fields without a default
+
+def knowledge(cls):
+    """Each kind of knowledge that an attack has a field for."""
+    kinds = get_args(get_type_hints(cls).get("knowledge"))
+    return [(f"{kind}-{cls.__name__}", {"knowledge": kind}) for kind in kinds]
 
 
-def variants():
-    """Each attack as it is by default, and with each kind of knowledge that it has a field for."""
-    for name, cls in attacks.members().items():
-        thing = cls(**NEEDS.get(name, {}))
-        yield pytest.param(thing, id=name)
-        for knowledge in get_args(get_type_hints(cls).get("knowledge")):
-            yield pytest.param(replace(thing, knowledge=knowledge), id=f"{knowledge}-{name}")
-
-
-each = pytest.mark.parametrize("thing", list(variants()))
-each_own = pytest.mark.parametrize("thing", [v for v in variants() if not v.values[0].overhears])
+each_one = each(attacks, variants=knowledge)
+each_own = each(attacks, lambda thing: not thing.overhears, variants=knowledge)
 SIZES = [
     (10, 1),
     (10, 2),
@@ -55,26 +51,21 @@ def crafted(thing, c, malicious, t=4):
     return thing.craft(c, malicious, asked_of(len(c), PARAMS, t), stream(7, "attack", t))
 
 
-def test_full_knowledge_is_overhearing():
+@each_one
+def test_full_knowledge_is_overhearing(thing):
     """The ledger promises nothing of a sum where attackers make their messages of honest ones."""
-    assert all(
-        v.values[0].overhears for v in variants() if getattr(v.values[0], "knowledge", "") == "all"
-    )
-    assert all(
-        not v.values[0].overhears
-        for v in variants()
-        if getattr(v.values[0], "knowledge", "") == "own"
-    )
+    known = getattr(thing, "knowledge", None)
+    assert known is None or thing.overhears == (known == "all")
 
 
-@each
+@each_one
 @sizes
 def test_a_row_for_each_malicious_client(thing, n, m):
     sent = crafted(thing, *cohort(n, m))
     assert sent.shape == (m, 5) and sent.dtype == np.float32 and np.isfinite(sent).all()
 
 
-@each
+@each_one
 @pytest.mark.parametrize("value", [0.0, 1.0, -1e6], ids=["nothing", "agreement", "far"])
 def test_clients_that_agree_leave_no_hole(thing, value):
     """A device without clicks sends zeros, and all of a round may send the same."""
@@ -83,7 +74,7 @@ def test_clients_that_agree_leave_no_hole(thing, value):
     assert sent.shape == (3, 5) and np.isfinite(sent).all()
 
 
-@each
+@each_one
 def test_nothing_is_written(thing):
     c, malicious = cohort(10, 3)
     params, before = PARAMS.copy(), c.updates.copy()
@@ -94,13 +85,13 @@ def test_nothing_is_written(thing):
     assert not np.shares_memory(crafted(thing, c, malicious), c.updates)
 
 
-@each
+@each_one
 @sizes
 def test_the_same_address_gives_the_same_rows(thing, n, m):
     np.testing.assert_array_equal(crafted(thing, *cohort(n, m)), crafted(thing, *cohort(n, m)))
 
 
-@each
+@each_one
 @pytest.mark.parametrize(("n", "m"), [(10, 1), (10, 4), (40, 10)])
 def test_the_order_of_clients_does_not_matter(thing, n, m):
     """Each malicious client sends the same wherever its row stands."""
@@ -124,7 +115,7 @@ def test_own_knowledge_looks_at_no_other_client(thing, n, m):
     np.testing.assert_array_equal(crafted(thing, changed, malicious), crafted(thing, c, malicious))
 
 
-@each
+@each_one
 @pytest.mark.parametrize(("n", "m"), [(10, 1), (10, 2), (10, 4), (1000, 10), (10, 6)])
 def test_remarks_are_sentences_and_refusals_name_the_numbers(thing, n, m):
     try:
@@ -137,7 +128,7 @@ def test_remarks_are_sentences_and_refusals_name_the_numbers(thing, n, m):
         )
 
 
-@each
+@each_one
 def test_users_are_known(thing):
     assert thing.rewrites in (True, False)
     if thing.users is not None:

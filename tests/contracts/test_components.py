@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
 import pytest
+from plain_things import each, plain
 
 from asking import asked_of
 from foltr.components.sources.synthetic import Synthetic
@@ -25,33 +26,12 @@ from foltr.spec import (
     sources,
 )
 
-NEEDS = {  # fields without a default
-    "Letor": {"path": "somewhere"},
-    "Intents": {"path": "somewhere"},
-    "RandomizedReward": {"p": 0.9},
-    "GammaShares": {"epsilon": 1.2, "sensitivity": 3.0},
-    "Laplace": {"epsilon": 1.0, "clip": 2.0},
-    "Gaussian": {"noise": 1.0, "clip": 2.0},
-    "Tailored": {"rule": "Mean()"},
-}
-
-
-def made(registry, name):
-    return registry.members()[name](**NEEDS.get(name, {}))
-
-
 EVERY = [pytest.param(family, name, id=name) for family in FAMILIES for name in family.members()]
-
-
-def each(registry):
-    return pytest.mark.parametrize(
-        "thing", [pytest.param(made(registry, n), id=n) for n in registry.members()]
-    )
 
 
 @pytest.mark.parametrize(("family", "name"), EVERY)
 def test_a_spec_round_trips(family, name):
-    thing = made(family, name)
+    thing = plain(family.members()[name])
     assert family.build(repr(thing)) == thing
     assert repr(family.build(repr(thing))) == repr(thing)
     assert hash(thing) == hash(family.build(repr(thing)))
@@ -59,7 +39,7 @@ def test_a_spec_round_trips(family, name):
 
 @pytest.mark.parametrize(("family", "name"), EVERY)
 def test_is_frozen_and_explained(family, name):
-    thing = made(family, name)
+    thing = plain(family.members()[name])
     for field in fields(thing):
         with pytest.raises(FrozenInstanceError):
             setattr(thing, field.name, None)
@@ -159,6 +139,41 @@ def test_an_optimizer_goes_uphill_and_keeps_its_input(thing):
     )
 
 
+@each(optimizers)
+def test_an_optimizer_steps_alike_from_the_same_memory(thing):
+    """Checkpoints rely on it: what it carries is arrays of one kind, and nothing else counts."""
+    params, direction, memory = np.arange(3.0), np.array([1.0, -2.0, 0.5]), thing.init(3)
+    for _ in range(3):
+        for part in memory:
+            part.setflags(write=False)
+        stepped, after = thing(params, direction, memory)
+        again, _ = thing(params, direction, memory)
+        np.testing.assert_array_equal(stepped, again)
+        assert stepped.shape == (3,) and stepped.dtype == np.float64
+        for before, now in zip(memory, after, strict=True):
+            assert now.shape == before.shape and now.dtype == before.dtype
+        params, memory = stepped, after
+
+
+@each(rankers)
+def test_a_pullback_is_the_gradient(thing):
+    """Along its own direction, and along others; as closely as numbers of four bytes tell."""
+    docs = stream(1, "docs").normals(6 * 4).reshape(6, 4).astype(np.float32)
+    params = thing.init(4, stream(1, "init"))
+    params = params + stream(1, "more").normals(len(params)).astype(np.float32)
+    dscores = stream(1, "dscores").normals(6).astype(np.float32)
+    params.setflags(write=False)
+    gradient = thing.pullback(params, docs, dscores)
+    length, step = np.sqrt(np.square(gradient).sum()), np.float32(0.01)
+    for i in range(5):
+        way = stream(1, "way", i).normals(len(params)) if i else gradient
+        way = (way / np.sqrt(np.square(way).sum())).astype(np.float32)
+        more, less = (thing.scores(params + s * way, docs) @ dscores for s in (step, -step))
+        slope = (more - less) / (2 * step)
+        assert abs(slope - gradient @ way) < 0.05 * length, f"way {i}"
+    assert 0 <= thing.head < len(params)
+
+
 @each(rankers)
 def test_a_ranker_scores_row_by_row(thing):
     docs = stream(1, "docs").uniforms(6 * 4).reshape(6, 4).astype(np.float32)
@@ -240,6 +255,23 @@ def test_a_channel_gives_the_weighted_mean_or_nothing(thing):
     few = thing.fewest(9) - 1
     with pytest.raises(Withheld):
         thing.carry(c.only(np.arange(few)), asked_of(9), stream(0, "channel"))
+
+
+@each(channels)
+def test_a_channel_says_what_it_hides_and_leaves_messages_alone(thing):
+    withstands = thing.withstands(9)
+    assert withstands is None or 0 <= withstands < 9
+    assert thing.step >= 0.0 and 1 <= thing.fewest(9) <= 9
+    c = cohort(n=9)
+    c = Cohort(c.clients, c.updates, np.arange(1.0, 10.0))
+    sent = c.updates.copy()
+    rounding = thing.step / c.weights.sum() * len(c)  # of the weight times the update, each once
+    first, again = (thing.carry(c.sealed(), asked_of(9), stream(0, "channel")) for _ in range(2))
+    np.testing.assert_array_equal(c.updates, sent)
+    np.testing.assert_array_equal(first.updates, again.updates)
+    exact = np.average(c.updates.astype(float), axis=0, weights=c.weights)
+    np.testing.assert_allclose(first.updates[0], exact, rtol=1e-6, atol=rounding)
+    assert first.updates[0].dtype.kind == "f"
 
 
 @each(baselines)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from plain_things import each
 
 from foltr.experiment import Experiment
 from foltr.seeds import stream
@@ -21,10 +21,7 @@ SMALL = Experiment(
 )
 
 
-def each():
-    return pytest.mark.parametrize(
-        "thing", [pytest.param(cls(), id=name) for name, cls in unlearners.members().items()]
-    )
+each_one = each(unlearners)
 
 
 def past():
@@ -39,7 +36,7 @@ def past():
     )
 
 
-@each()
+@each_one
 def test_it_starts_with_parameters_and_makes_rounds(thing):
     start = thing.start(past())
     assert start.shape == (4,) and start.dtype == np.float64
@@ -63,7 +60,7 @@ def test_it_starts_with_parameters_and_makes_rounds(thing):
             )  # there it stays
 
 
-@each()
+@each_one
 def test_it_says_what_it_needs(thing):
     assert thing.stores in ("nothing", "norms", "updates")
     assert thing.handed >= 0 and (thing.handed == 0 or thing.stores == "updates")
@@ -71,7 +68,7 @@ def test_it_says_what_it_needs(thing):
     assert all(isinstance(note, str) for note in thing.fits(5))
 
 
-@each()
+@each_one
 def test_one_and_several_clients_together_and_one_after_another(thing, tmp_path):
     for leaving in (((1,),), ((1, 3),), ((3,), (1,))):
         e = replace(SMALL, unlearning=thing, leaving=leaving)
@@ -86,7 +83,7 @@ def test_one_and_several_clients_together_and_one_after_another(thing, tmp_path)
         assert bits(e.run()) == bits(result)  # without a folder, all runs before it are made again
 
 
-@each()
+@each_one
 def test_its_base_is_left_as_it_is(thing, tmp_path):
     before = SMALL.run(tmp_path)
     files = {file.name: file.read_bytes() for file in before.folder.iterdir()}
@@ -94,9 +91,7 @@ def test_its_base_is_left_as_it_is(thing, tmp_path):
     assert {file.name: file.read_bytes() for file in before.folder.iterdir()} == files
 
 
-@pytest.mark.parametrize(
-    "thing", [cls() for cls in unlearners.members().values() if cls().restarts], ids=repr
-)
+@each(unlearners, lambda thing: thing.restarts)
 def test_who_restarts_looks_at_nothing_that_the_leaving_client_sent(thing):
     """In bits: a federation in which that client attacked gives the same. But for the norms of
     others, where they are stored: those were sent from parameters that the leaving client had a

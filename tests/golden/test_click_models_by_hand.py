@@ -1,4 +1,4 @@
-"""Click tables as the seeds print them, and scans worked by hand."""
+"""Click tables as the papers print them, and scans worked by hand."""
 
 import numpy as np
 import pytest

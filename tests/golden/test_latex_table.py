@@ -6,7 +6,7 @@ import pytest
 
 from foltr.report.matrix import matrix
 from foltr.report.study import study
-from foltr.report.tables import latex
+from foltr.report.tables.latex_table import latex_tables
 from foltr.results import Recorded, Runs
 from foltr.runs.folder import Metrics
 
@@ -59,4 +59,4 @@ def test_numbers(found):
 
 
 def test_table(found):
-    assert latex(found) == TABLE.read_text(encoding="utf-8")
+    assert latex_tables(found) == TABLE.read_text(encoding="utf-8")

@@ -180,7 +180,7 @@ def test_a_reward_is_told_as_often_as_stated():
 
 
 def test_the_mean_of_what_is_told():
-    """Seed 001, eq. 7: (p V - 1) / (V - 1) x value + constant."""
+    """Kharitonov (WSDM 2019), eq. 7: (p V - 1) / (V - 1) x value + constant."""
     values, p = np.array([0.0, 0.2, 0.25, 0.5, 1.0]), 0.7
     told = [p * v + (1 - p) / 4 * (values.sum() - v) for v in values]
     slope, constant = (p * 5 - 1) / 4, (1 - p) / 4 * values.sum()
@@ -188,7 +188,7 @@ def test_the_mean_of_what_is_told():
 
 
 def test_epsilon_of_one_answer():
-    """Seed 001, eq. 10."""
+    """Kharitonov (WSDM 2019), eq. 10."""
     for p, epsilon in ((0.9, math.log(0.9 * 10 / 0.1)), (1.0, math.inf)):
         (event,) = RandomizedReward(p=p).events(
             Setting(d=1, cohort=1, least_arriving=1, sessions=1, values=11)

@@ -1,5 +1,5 @@
-"""Seed 001, Table 2: what one privatized MaxRR of a list of five can tell, to every printed digit;
-and eq. 10."""
+"""Kharitonov (WSDM 2019), Table 2: what one privatized MaxRR of a list of five can tell, to every
+printed digit; and eq. 10."""
 
 import math
 from itertools import product

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from html import unescape
 from html.parser import HTMLParser
@@ -27,8 +27,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import foltr
+from foltr import core, kinds
 from foltr.cli.app import app
 from foltr.spec import FAMILIES
+from foltr.world import protocols
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -317,6 +320,43 @@ def test_the_reference_holds_every_command_option_and_component(site):
     for family in FAMILIES:
         for name in family.members():
             assert f'<h3 id="{name.lower()}">' in parts
+
+
+def test_the_python_interface_holds_every_public_name_protocol_and_kind(site):
+    page = (site / "api.html").read_text(encoding="utf-8")
+    titles = set(re.findall(r"<h3 id=[^>]*>([\w.]+)", page))
+    assert {f"foltr.{name}" for name in foltr._HOMES} <= titles
+    for module in (core, kinds, protocols):
+        own = {name for name, each in vars(module).items() if is_own_class(each, module)}
+        assert own and own <= titles, own - titles
+    text = unescape(re.sub(r"<[^>]+>", "", page))
+    for field in fields(foltr.Experiment):
+        assert re.search(rf"^{field.name}: .+ = .+\n.+\.$", text, re.M), field.name
+    for family in FAMILIES:  # what must be written, with its arguments
+        for name in vars(family.protocol):
+            if not name.startswith("_"):
+                assert re.search(rf"^{name}[:(]", text, re.M), f"{family.family} {name}"
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.S)  # a bar in a type ends no cell
+    assert {len(re.findall(r"<t[dh]>", row)) for row in rows} == {2, 5}
+    assert "<!--" not in page.partition("<article")[2].partition("</article>")[0]
+
+
+def is_own_class(each, module):
+    return (
+        isinstance(each, type)
+        and each.__module__ == module.__name__
+        and not each.__name__.startswith("_")
+    )
+
+
+def test_who_contributes_is_told_of_every_family():
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    row = r"^\| [\w ]+ \| `(\w+)` \| \[\w+\]\(docs/howto/(\w+\.md)\) \|$"
+    rows = dict(re.findall(row, told, re.M))
+    assert set(rows) == {family.folder for family in FAMILIES}
+    assert set(rows.values()) == {page.name for page in (DOCS / "howto").glob("*.md")}
+    for path in re.findall(r"\b((?:src|docs|tests|benchmarks)/[\w./]*\w)", told):
+        assert (ROOT / path).exists(), path
 
 
 def every_command():

@@ -291,7 +291,7 @@ def test_fields_of_a_component_are_judged_together():
     assert made.learner.reward_levels == 31
     made = experiment({"channel": "SecureSum()", "dropout": 0.4, "channel.threshold": 0.55})
     assert made.channel.threshold == 0.55
-    with pytest.raises(Mistake, match="there is no privacy that could have one"):
+    with pytest.raises(Mistake, match="no privacy is set: give privacy as a whole first"):
         experiment({"privacy.epsilon": 3})
     with pytest.raises(Mistake, match="did you mean 'sessions'"):
         experiment({"learner.sesions": 3})

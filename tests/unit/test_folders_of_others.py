@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from foltr.cli.housekeeping import status
+from foltr.cli.status import states_of
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.report.forgetting import _beside
+from foltr.report.chapters.unlearning import _unlearning_report
 from foltr.results import load_runs
 from foltr.runs.folder import Folder
 from foltr.runs.lock import claimed
@@ -76,7 +76,7 @@ def test_a_run_whose_files_are_none_is_skipped_with_the_reason(name, kind, run, 
     runs = load_runs(run.parent)
     assert len(runs) == 0 and runs.skipped[0].path == run
     assert f"cannot be read (OSError: {name} is {kind}, not a regular file)" in runs.skipped[0].why
-    status(run.parent)
+    states_of(run.parent)
     with pytest.raises(Mistake, match=f"{name} is {kind}"):
         Folder(run).finished()
 
@@ -87,7 +87,7 @@ def test_other_files_of_a_run_that_are_none(kind, run, bounded):
     with pytest.raises(Mistake, match=f"queries.csv is {kind}"):
         load_runs(run.parent).queries()
     instead(run / "unlearning.json", kind)
-    assert _beside(run) == {}
+    assert _unlearning_report(run) == {}
     instead(run / "history-updates.npy", kind)
     with pytest.raises(Mistake, match=f"history-updates.npy is {kind}"):
         History.read(run, 1, 3, 46, "")
@@ -95,7 +95,7 @@ def test_other_files_of_a_run_that_are_none(kind, run, bounded):
     for name in ("failed.json", "checkpoint.npz", "running.lock"):
         instead(run / name, kind)
     assert f"failed.json is {kind}" in load_runs(run.parent).skipped[0].why
-    assert f"failed.json is {kind}" in status(run.parent).failed[0][1]
+    assert f"failed.json is {kind}" in states_of(run.parent).failed[0][1]
     with pytest.raises(Mistake, match=f"checkpoint.npz is {kind}"):
         Folder(run).resume()
     assert claimed(run) is None
@@ -106,7 +106,7 @@ def test_a_record_of_a_sweep_that_is_no_file(kind, run, bounded):
     NO_FILES[kind](run.parent / "s.sweep.json")
     runs = load_runs(run.parent)
     assert len(runs) == 1 and f"s.sweep.json is {kind}" in runs.skipped[0].why
-    assert status(run.parent).sweeps == ()
+    assert states_of(run.parent).sweeps == ()
 
 
 @pytest.mark.parametrize(

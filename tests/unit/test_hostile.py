@@ -14,7 +14,7 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.sources.synthetic import Synthetic
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.kinds import Memoryless
+from foltr.kinds import Memoryless, OptimizerDefaults
 from foltr.runs.folder import Folder
 from foltr.spec import FAMILIES, aggregators, click_models, optimizers, rankers, sources
 from foltr.world.population import iid
@@ -165,7 +165,7 @@ def test_a_direction_of_another_shape_is_not_stretched(kind):
 
 
 @dataclass(frozen=True)
-class Shrinking:
+class Shrinking(OptimizerDefaults):
     """An optimizer that loses a parameter."""
 
     def init(self, dim):

@@ -16,7 +16,7 @@ import foltr
 import foltr.runs.train
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.report.commands import command
+from foltr.report.page.rerun_command import command
 from foltr.results import Loader, load_runs
 from foltr.runs.folder import Folder
 from foltr.spec import opened
@@ -218,7 +218,7 @@ def test_a_record_names_folders_beside_it_only(runs, name):
     (runs / "t.sweep.json").write_text(
         json.dumps({"title": "t", "runs": [{"run": name, "method": None}]})
     )
-    with pytest.raises(Mistake, match="is no name of a run folder"):
+    with pytest.raises(Mistake, match="is not the name of a run folder"):
         load_runs(runs / "t.sweep.json")
 
 
@@ -235,7 +235,7 @@ def test_runs_of_another_version_are_named_and_can_be_read(runs):
     found = load_runs(runs)
     assert len(found) == 7
     assert (
-        "made by foltr 0.0.1, whose results have other bits (number 0, here 1)"
+        "made by foltr 0.0.1, whose results differ (results version 0, here 1)"
         in found.skipped[0].why
     )
     assert len(load_runs(runs, any_version=True)) == 8

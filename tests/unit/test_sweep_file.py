@@ -62,22 +62,22 @@ def test_a_whole_component_and_a_field_of_it_can_be_swept_together():
     [
         ("[sweep]\nsede = [1]", "unknown key 'sede': did you mean 'seed'"),
         ("[sweep]\nlearner.sesions = [1]", "PDGD has no field 'sesions': did you mean 'sessions'"),
-        ("[sweep]\nseed = 1", "must be a list, got 1: a single value belongs above"),
-        ("[sweep]\nseed = []", "sweep.seed is empty"),
+        ("[sweep]\nseed = 1", "must be a list, got 1: put a single value above"),
+        ("[sweep]\nseed = []", "sweep.seed is an empty list"),
         ("[sweep]\nseed = [1, 2, 1]", "sweep.seed has 1 twice"),
-        ("seed = 3\n[sweep]\nseed = [1, 2]", "seed has one value"),
+        ("seed = 3\n[sweep]\nseed = [1, 2]", "seed has both one value"),
         ("[sweep]\nseed = [1]\n[sweep.zip]\nseed = [1]", "seed is swept twice"),
-        ("[sweep.zip]\nseed = [1, 2]\nclients = [1]", "must be equally long"),
+        ("[sweep.zip]\nseed = [1, 2]\nclients = [1]", "must have equal lengths"),
         ("[sweep.zip]\nseed = 2", "must be a list"),
         ("[[sweep.method]]\nclients = 2", "needs a name"),
         (
             "[[sweep.method]]\nname = 'a'\n[[sweep.method]]\nname = 'a'\nclients = 2",
-            "two methods are called 'a'",
+            "two methods have the name 'a'",
         ),
         ("[[sweep.method]]\nname = 'a'\n[[sweep.method]]\nname = 'b'", "has one experiment twice"),
         (
             "[sweep]\nclients = [1, 0, -1]",
-            "2 of 3 experiments cannot be built, the first: .*got 0",
+            "2 of 3 experiments cannot be built. The first: .*got 0",
         ),
         ("[sweep]\nranker = ['Linear()', 'MPL()']", "1 of 2 .* did you mean 'MLP'"),
         (
@@ -97,7 +97,7 @@ def test_a_file_is_named_and_options_come_in_between(tmp_path):
     swept = read_sweep(file, {"rounds": 3, "learner.sessions": 2})
     assert (swept.name, swept.title) == ("grid", "A grid")
     assert {(p.experiment.rounds, p.experiment.learner.sessions) for p in swept.points} == {(3, 2)}
-    with pytest.raises(Mistake, match="seed has one value"):
+    with pytest.raises(Mistake, match="seed has both one value"):
         read_sweep(file, {"seed": 3})
     file.write_text("rounds = 10")
     with pytest.raises(Mistake, match="table: `foltr run"):
@@ -165,7 +165,7 @@ def test_several_tables_are_united(tmp_path):
         and swept.title == "Two grids"
     )
     file.write_text("[[sweep]]\nseed = [1]\n[[sweep]]\n[[sweep.method]]\nname = 'a'\n")
-    with pytest.raises(Mistake, match="one experiment is called None and 'a'"):
+    with pytest.raises(Mistake, match="one experiment has two names: None and 'a'"):
         read_sweep(file)
 
 

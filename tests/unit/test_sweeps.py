@@ -300,7 +300,7 @@ def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the sweep and its workers
     code, _, err = ended(process)
-    assert code == 130 and "the same command goes on" in err and "Traceback" not in err, err
+    assert code == 130 and "the same command continues" in err and "Traceback" not in err, err
     assert len(list(out.glob("*/checkpoint.npz"))) == jobs
     code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet"))
     assert code == 0, err
@@ -385,7 +385,7 @@ def test_workers_that_do_not_see_the_folder_are_told_of(tmp_path, monkeypatch):
         "in_pool",
         lambda tasks, pool: [Outcome(task.run, "stopped") for task in tasks],
     )
-    with pytest.raises(Mistake, match=r"no worker sees .* all machines share"):
+    with pytest.raises(Mistake, match=r"no worker can see .* all machines share"):
         sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
 
 
@@ -429,7 +429,7 @@ def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
     assert Overview(record, jobs=2).look().left == 300 * 0.02
     assert Record.read(Path(_write(record))) == record
     (tmp_path / "s.sweep.json").write_text("{")
-    with pytest.raises(Mistake, match="writes it anew"):
+    with pytest.raises(Mistake, match="writes it again"):
         Record.read(record.path)
 
 

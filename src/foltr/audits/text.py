@@ -139,9 +139,9 @@ def _verdict(audit: Audit) -> Iterator[str]:
         best = max(here, key=lambda row: row.measures["AUC"].mean)
         stated = guarantee_text(best.guarantee)
         yield (
-            f"What this server sees reveals clicks with an AUC of {best.measures['AUC'].mean:.2f}"
-            f" ({best.attack}); 0.5 is chance, 1 is every click."
-            f" {stated[0].upper()}{stated[1:]}."
+            f'The best attack on what this server sees is "{best.attack}": it finds clicked'
+            f" documents with an AUC of {best.measures['AUC'].mean:.2f} (0.5 is chance, 1 is every"
+            f" click). {stated[0].upper()}{stated[1:]}."
         )
     if any(
         game.guarantee.delta for game in (*audit.games, *(each.game for each in audit.members))

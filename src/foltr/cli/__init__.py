@@ -1,2 +1,2 @@
-"""The command line: one module per command. A module loads what it needs when its command is
-called."""
+"""The command line: one module per command. A module imports what its command needs when the
+command is called."""

@@ -1,13 +1,19 @@
-"""The command that attacks a run: audit."""
+"""`foltr audit`: attacks on a finished run, or on a run of a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.cli.tools import GIVEN
+from foltr.cli.tools import Delta, Json, Out, Quiet, Threads, UseOnly, given_code
+from foltr.errors import Mistake, require
+
+if TYPE_CHECKING:
+    from foltr.audits.audit import Effort
+    from foltr.core import Array
+    from foltr.experiment import Experiment
 
 
 def audit(
@@ -15,44 +21,80 @@ def audit(
         Path, typer.Argument(help="The folder of a finished run, or an experiment's TOML file.")
     ],
     users: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Who clicks, if not the run's own users.")
+        str | None,
+        typer.Option(metavar="SPEC", help="How the attacked users click. Default: as in the run."),
     ] = None,
-    use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
-    out: Annotated[
-        Path, typer.Option(help="Where run folders are kept; a file is run first.")
-    ] = Path("runs"),
-    delta: Annotated[
-        float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")
-    ] = 1e-5,
-    queries: Annotated[int, typer.Option(help="At most so many queries are attacked.")] = 500,
+    use: UseOnly = None,
+    out: Out = Path("runs"),
+    delta: Delta = 1e-5,
+    queries: Annotated[int, typer.Option(help="Number of queries to attack, at most.")] = 500,
     games: Annotated[
-        int, typer.Option(help="Rounds of each distinguishing game, at most, for either input.")
+        int,
+        typer.Option(help="Number of trials per input in each distinguishing game, at most."),
     ] = 20_000,
-    threads: Annotated[int, typer.Option(help="The results do not depend on it.")] = 1,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print everything as one line of JSON.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    threads: Threads = 1,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Attack a run as its server could: guess clicks, tell inputs apart, look for a client; beside
-    what is promised.
+    """Attack a run with what its server sees, and compare with the privacy guarantee.
 
-    Files that the run or the TOML file names by `use` must be given by --use: only code that you
-    name is loaded.
+    The attacks infer clicks, distinguish two inputs, and test whether a client took part. An
+    experiment's file is run first.
 
-    Exit code 1: an attack achieves more than the stated epsilon allows.
-    """
+    Every file that the run or the TOML file names by `use` must be given by --use: no other code
+    is loaded.
+
+    Exit code 1: an attack achieves more than the stated epsilon allows."""
+    from json import dumps
+
     from foltr.audits.audit import Effort
-    from foltr.cli.audit_command import audit_command
+    from foltr.audits.audit import audit as attack
+    from foltr.audits.text import lines
+    from foltr.cli.progress import StepProgress
+    from foltr.runs import config
+    from foltr.spec import click_models
 
-    if not audit_command(
-        path,
-        users,
-        use or [],
-        out,
-        delta,
-        Effort(queries, games, min(games, Effort.trials), threads),
-        json,
-        quiet,
-    ):
+    effort = Effort(queries, games, min(games, Effort.trials), threads)
+    _check(delta, effort)
+    finished, code = path.is_dir(), given_code(use, quiet)
+    load = config.load_finished if finished else config.load_experiment
+    experiment = load(path, code)
+    clicking = None if users is None else click_models.build(users)
+    params = _learned(path, experiment) if finished else _run(experiment, out, threads, quiet)
+    with StepProgress(quiet) as progress:
+        found = attack(experiment, params, clicking, effort, delta, progress)
+    print(dumps(found.plain(), allow_nan=False) if json else "\n".join(lines(found)))
+    if found.broken:
         raise typer.Exit(1)
+
+
+def _check(delta: float, effort: Effort) -> None:
+    from foltr.runs.execution import checked_threads
+
+    require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
+    require(effort.queries >= 1, f"queries must be >= 1, got {effort.queries}")
+    require(effort.games >= 200, f"games must be >= 200, got {effort.games}: fewer prove nothing")
+    checked_threads(effort.threads)
+
+
+def _learned(path: Path, experiment: Experiment) -> Array:
+    """The parameters of a finished run, if its data has not changed since."""
+    import numpy as np
+
+    from foltr.runs.folder import Folder
+    from foltr.spec import brief
+
+    data = Folder(path).environment().get("data")
+    if not isinstance(data, dict) or experiment.data.load("train").content != data.get("train"):
+        raise Mistake(f"{brief(experiment.data)} has changed since {path} learned from it")
+    done = Folder(path).finished()
+    if done is None:
+        raise Mistake(f"{path} was deleted while it was read")
+    return np.asarray(done[0])
+
+
+def _run(experiment: Experiment, out: Path, threads: int, quiet: bool) -> Array:
+    from foltr.cli.progress import RunProgress, label_of
+
+    with RunProgress(label_of(experiment), quiet) as watch:
+        return experiment.run(out, threads, watch=watch).params

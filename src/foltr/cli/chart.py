@@ -1,5 +1,5 @@
-"""Learning curves over a logarithmic axis, as text for a terminal and as SVG for a page. No
-plotting library."""
+"""Learning curves with a logarithmic horizontal axis: as text for a terminal and as SVG. No
+plotting library is needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MARKS = "●○◆◇"
 
 
 def bounds(panels: list[Panel]) -> tuple[float, float, float, float]:
-    """Ranges of log10(x) and y that all panels share."""
+    """Ranges of log10(x) and y over all panels."""
     xs = np.log10(np.concatenate([s.x for p in panels for s in p.series] or [np.array([1.0])]))
     ys = np.concatenate([s.y for p in panels for s in p.series] or [np.array([0.0])])
     low, high = float(np.nanmin(ys)), float(np.nanmax(ys))
@@ -46,7 +46,7 @@ def bounds(panels: list[Panel]) -> tuple[float, float, float, float]:
 def text_chart(
     panel: Panel, box: tuple[float, float, float, float], width: int = 34, height: int = 9
 ) -> str:
-    """One panel as lines of characters; where two curves share a place the later one is seen."""
+    """One panel as lines of characters. Where two curves meet, the later one is visible."""
     x0, x1, y0, y1 = box
     grid = [[" "] * width for _ in range(height)]
     for mark, s in zip(MARKS, panel.series, strict=False):

@@ -1,26 +1,23 @@
-"""`foltr demo`: see a federated ranker learn within a minute, on embedded data."""
+"""`foltr demo`: federated and centralised learning side by side, on built-in data, in a minute."""
 
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from rich.columns import Columns
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from foltr.cli.chart import MARKS, Panel, Series, bounds, svg_chart, text_chart
-from foltr.components.learners.pdgd import PDGD
-from foltr.components.users.cascade import Cascade
-from foltr.experiment import Experiment
-from foltr.kernels import COMPILING, nothing_compiled
-from foltr.runs.result import Progress, Result
-from foltr.system.files import told, write_whole
+from foltr.cli.tools import Seed, Threads
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.table import Table
+
+    from foltr.cli.chart import Panel, Series
+    from foltr.core import Array
+    from foltr.experiment import Experiment
+    from foltr.runs.result import Progress, Result
 
 KINDS = ("perfect", "navigational", "informational")
 METHODS = ("FPDGD (100 clients)", "PDGD (centralised)")
@@ -28,10 +25,73 @@ CLIENTS, SESSIONS, ROUNDS = 100, 4, 1000
 POINTS = 50  # on a curve
 
 
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figure and the runs.")] = Path(
+        "foltr-demo"
+    ),
+    seed: Seed = 1,
+    threads: Threads = 2,
+) -> None:
+    """Train a ranker with 100 clients, and compare it with a centralised one.
+
+    It takes under a minute, on built-in data."""
+    from contextlib import nullcontext
+    from functools import partial
+
+    from rich.console import Console
+
+    from foltr.cli.chart import svg_chart
+    from foltr.runs.execution import compiling_notice
+    from foltr.system.files import told, write_whole
+
+    console = Console()
+    show, began, results = Show(console), time.perf_counter(), {}
+    with told(out):
+        out.mkdir(parents=True, exist_ok=True)
+    console.print(
+        "100 clients learn to rank from clicks. Queries, documents and clicks stay on the clients."
+    )
+    console.print("The data is synthetic, in the shape of MQ2007.\n")
+    if notice := compiling_notice():
+        console.print(notice)
+    with show.live if console.is_terminal else nullcontext():
+        for kind in KINDS:
+            for method in METHODS:
+                show.status = f"running {method} with {kind} clicks ..."
+                show.draw()
+                watch = partial(show.watch, method=method, kind=kind)
+                result = experiment(method, kind, seed).run(out / "runs", threads, watch=watch)
+                show.add(method, kind, *result.curve("ndcg@10"))
+                results[method, kind] = result
+        show.status = ""
+        show.draw()
+    if not console.is_terminal:
+        console.print(show.picture())
+    console.print(_table(results, console.width))
+    console.print(
+        "offline: the final ranker on held-out queries; online: the lists shown to users during"
+        " training."
+    )
+    if any(result.found for result in results.values()):
+        console.print(
+            f"Some runs were finished before and not repeated. Delete {out} to run them again."
+        )
+    figure = out / "curves.svg"
+    axes = ("interactions", "offline nDCG@10 (built-in data)")
+    write_whole(figure, svg_chart("Learning to rank from clicks", *axes, show.panels()))
+    console.print(
+        f"{time.perf_counter() - began:.0f} s in total. Figure: {figure}   Runs: {out / 'runs'}"
+    )
+
+
 def experiment(method: str, kind: str, seed: int) -> Experiment:
-    """Both methods see the same number of interactions. Centralised PDGD updates after each of
-    them: it is one client whose update is the server's next ranker, so that a round of many
-    sessions only means to look every so often."""
+    """Both methods see the same number of interactions. Centralised PDGD is one client that
+    updates after each of its sessions; the number of sessions in its rounds only sets how often
+    the ranker is evaluated."""
+    from foltr.components.learners.pdgd import PDGD
+    from foltr.components.users.cascade import Cascade
+    from foltr.experiment import Experiment
+
     clients, sessions = (CLIENTS, SESSIONS) if method == METHODS[0] else (1, CLIENTS * SESSIONS)
     users, learner = Cascade(kind=kind), PDGD(sessions=sessions)  # type: ignore[arg-type]
     return Experiment(
@@ -39,9 +99,11 @@ def experiment(method: str, kind: str, seed: int) -> Experiment:
     )
 
 
-def thinned(interactions: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over stretches that are equally long on a logarithmic axis: late evaluations are many
-    and noisy."""
+def thinned(interactions: Array, values: Array) -> tuple[Array, Array]:
+    """Means over intervals of equal length on a logarithmic axis: late evaluations are many and
+    noisy."""
+    import numpy as np
+
     edges = np.geomspace(interactions[0], interactions[-1] + 1, POINTS + 1)
     part = np.searchsorted(edges, interactions, side="right")
     counts = np.bincount(part)
@@ -53,9 +115,11 @@ def thinned(interactions: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, n
 
 
 class Show:
-    """Curves of all runs so far, drawn again while they grow."""
+    """The learning curves of all runs so far, drawn again while they grow."""
 
     def __init__(self, console: Console) -> None:
+        from rich.live import Live
+
         self.console = console
         self.curves: dict[tuple[str, str], Series] = {}
         self.live = Live(console=console, auto_refresh=False)
@@ -68,13 +132,16 @@ class Show:
         self.add(method, kind, *progress.metrics.curve("ndcg@10"))
         self.draw()
 
-    def add(self, method: str, kind: str, rounds: np.ndarray, values: np.ndarray) -> None:
-        if len(rounds) > 1:  # the axis is logarithmic: round 0 has no place on it
-            self.curves[method, kind] = Series(
-                method, *thinned(rounds[1:] * CLIENTS * SESSIONS, values[1:])
-            )
+    def add(self, method: str, kind: str, rounds: Array, values: Array) -> None:
+        from foltr.cli.chart import Series
+
+        if len(rounds) > 1:  # a logarithmic axis has no round 0
+            interactions = rounds[1:] * CLIENTS * SESSIONS
+            self.curves[method, kind] = Series(method, *thinned(interactions, values[1:]))
 
     def panels(self) -> list[Panel]:
+        from foltr.cli.chart import Panel
+
         return [
             Panel(f"{kind} clicks", tuple(s for m in METHODS if (s := self.curves.get((m, kind)))))
             for kind in KINDS
@@ -87,6 +154,12 @@ class Show:
             self.live.update(self.picture(), refresh=True)
 
     def picture(self) -> Group:
+        from rich.columns import Columns
+        from rich.console import Group
+        from rich.text import Text
+
+        from foltr.cli.chart import MARKS, bounds, text_chart
+
         panels = self.panels()
         legend = "   ".join(
             f"{mark} {method}" for mark, method in zip(MARKS, METHODS, strict=False)
@@ -97,53 +170,9 @@ class Show:
         return Group(Text(title), Text(legend), charts, Text(self.status, style="dim"))
 
 
-def run_demo(out: Path, seed: int, threads: int) -> None:
-    """Run everything, print curves and a table, write a picture."""
-    console = Console()
-    show, began, results = Show(console), time.perf_counter(), {}
-    with told(out):
-        out.mkdir(parents=True, exist_ok=True)
-    console.print(
-        "100 devices learn to rank from clicks; no query, document or click leaves a device."
-    )
-    console.print("Embedded synthetic data in the shape of MQ2007.\n")
-    if nothing_compiled():
-        console.print(COMPILING)
-    with show.live if console.is_terminal else nullcontext():
-        for kind in KINDS:
-            for method in METHODS:
-                show.status = f"running {method} under {kind} clicks ..."
-                show.draw()
-                e = experiment(method, kind, seed)
-                watch = partial(show.watch, method=method, kind=kind)
-                result = e.run(out / "runs", threads, watch=watch)
-                show.add(method, kind, *result.curve("ndcg@10"))
-                results[method, kind] = result
-        show.status = ""
-        show.draw()
-    if not console.is_terminal:
-        console.print(show.picture())
-    console.print(_table(results, console.width))
-    console.print(
-        "offline: the final ranker on held-out queries; online: the lists that users were shown on"
-        " the way."
-    )
-    if any(result.found for result in results.values()):
-        console.print(
-            f"Some runs were finished before and not repeated; delete {out} to see them anew."
-        )
-    picture = out / "curves.svg"
-    title, axes = (
-        "Learning to rank from clicks",
-        ("interactions", "offline nDCG@10 (embedded data)"),
-    )
-    write_whole(picture, svg_chart(title, *axes, show.panels()))
-    console.print(
-        f"{time.perf_counter() - began:.0f} s in all. Picture: {picture}   Runs: {out / 'runs'}"
-    )
-
-
 def _table(results: dict[tuple[str, str], Result], width: int) -> Table:
+    from rich.table import Table
+
     made = next(iter(results.values())).final["interactions"]
     table = Table(title=f"nDCG@10 after {made:,} interactions each", title_justify="left")
     for name in ("clicks", "method", "offline", "online", "updates", "seconds")[
@@ -154,7 +183,7 @@ def _table(results: dict[tuple[str, str], Result], width: int) -> Table:
         )
     for (method, kind), result in results.items():
         final = result.final
-        online = float(np.mean(result.curve("online_ndcg@10").values))
+        online = float(result.curve("online_ndcg@10").values.mean())
         updates = final["rounds"] if method == METHODS[0] else final["interactions"]
         row = (
             kind,

@@ -1,34 +1,127 @@
-"""The command that tells what a run guarantees: privacy."""
+"""`foltr privacy`: the guarantee of an experiment, or of each experiment of a sweep."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.cli.tools import GIVEN
+from foltr.cli.tools import Delta, UseOnly, given_code
+from foltr.errors import Mistake, require
+
+if TYPE_CHECKING:
+    from foltr.experiment import Experiment
+    from foltr.runs.account import Exposure
+    from foltr.world.dataset import Dataset
+    from foltr.world.protocols import Source
+
+# fields that change no guarantee; a seed changes only who takes part how often
+NO_EFFECT = (
+    "data", "users", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
+)  # fmt: skip
 
 
 def privacy(
     file: Annotated[
         Path, typer.Argument(help="An experiment's TOML file, or one with a sweep table.")
     ],
-    delta: Annotated[
-        float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")
-    ] = 1e-5,
+    delta: Delta = 1e-5,
     colluding: Annotated[
-        int, typer.Option(help="Clients of a round who tell the server their noise.")
+        int, typer.Option(help="Clients per round that reveal their noise to the server.")
     ] = 0,
-    use: Annotated[list[Path] | None, typer.Option(help=GIVEN)] = None,
+    use: UseOnly = None,
 ) -> None:
-    """What a run will guarantee, for what, against whom, and who must be trusted. Nothing is run.
+    """Print the privacy guarantee of an experiment, without running it.
 
-    Files that the TOML file names by `use` must be given by --use as well: only code that you name
-    is loaded.
+    The guarantee is an epsilon, what it protects, against whom, and who must be trusted.
 
-    The same block is in the summary of every run, and in its result.json.
-    """
-    from foltr.cli.privacy_command import privacy_command
+    Every file that the TOML file names by `use` must also be given by --use: no other code is
+    loaded.
 
-    privacy_command(file, delta, colluding, use or [])
+    Each run prints the same guarantee in its summary, and keeps it in result.json."""
+    from foltr.runs import config
+    from foltr.sweeps.file import sweep_of
+
+    require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
+    content = config.load(file, given_code(use), sweep=True)
+    if "sweep" in content:
+        points = sweep_of(content, file).points
+        named = [(point.method or point.label, point.experiment) for point in points]
+        print("\n\n".join(guarantees_of_sweep(named, delta, colluding)))
+    else:
+        experiment = config.experiment(config.flat(content))
+        width = checked_width(experiment, splits(experiment.data))
+        print("\n".join(guarantee(experiment, width, delta, colluding)))
+
+
+def splits(data: Source) -> tuple[Dataset, Dataset]:
+    return data.load("train"), data.load("test")
+
+
+def checked_width(experiment: Experiment, data: tuple[Dataset, Dataset]) -> int:
+    """The number of features, if the experiment can be run."""
+    from foltr.runs.preflight import checked_population
+
+    checked_population(experiment, *data)
+    return data[0].width
+
+
+def guarantee(
+    experiment: Experiment,
+    features: int,
+    delta: float,
+    colluding: int,
+    exposure: Exposure | None = None,
+) -> list[str]:
+    from foltr.runs.account import ledger_of
+
+    if experiment.baseline is not None:
+        return [
+            "privacy       none: a baseline collects all labels in one place and protects nobody."
+        ]
+    return ledger_of(experiment, features, delta, colluding, exposure).lines()
+
+
+def guarantees_of_sweep(
+    points: list[tuple[str, Experiment]], delta: float, colluding: int
+) -> Iterator[str]:
+    """Each guarantee once, below the names of its experiments. Experiments that differ only in
+    their random draws share the guarantee of the worst: of its busiest client, and with the most
+    malicious clients."""
+    from functools import reduce
+
+    from foltr.runs.account import Exposure, exposure_of
+    from foltr.spec import shortened
+
+    blocks: dict[str, list[str]] = {}
+    for (features, _), group in _alike(points).items():
+        worst = reduce(Exposure.or_worse, (exposure_of(experiment) for _, experiment in group))
+        block = "\n".join(guarantee(group[0][1], features, delta, colluding, worst))
+        blocks.setdefault(block, []).extend(name for name, _ in group)
+    for block, names in blocks.items():
+        count = "1 experiment" if len(names) == 1 else f"{len(names):,} experiments"
+        yield f"{count}: {shortened('; '.join(dict.fromkeys(names)), 80)}\n{block}"
+
+
+Alike = dict[tuple[int, tuple[object, ...]], list[tuple[str, "Experiment"]]]
+
+
+def _alike(points: list[tuple[str, Experiment]]) -> Alike:
+    """Experiments by the number of their features and the fields that set a guarantee."""
+    from foltr.experiment import Experiment
+
+    sources = dict.fromkeys(experiment.data for _, experiment in points)
+    loaded = {data: splits(data) for data in sources}
+    relevant = [field.name for field in fields(Experiment) if field.name not in NO_EFFECT]
+    groups: Alike = {}
+    for name, experiment in points:
+        try:
+            features = checked_width(experiment, loaded[experiment.data])
+        except Mistake as mistake:
+            raise Mistake(f"{name}: {mistake}") from None
+        values = tuple(getattr(experiment, field) for field in relevant)
+        groups.setdefault((features, values), []).append((name, experiment))
+    return groups

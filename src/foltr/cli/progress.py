@@ -1,88 +1,56 @@
-"""What a person sees while a run goes on: a live panel in a terminal, plain lines elsewhere."""
+"""The progress of a run or an audit: in place in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import AbstractContextManager
 
 import numpy as np
 from rich.console import Console, Group
-from rich.live import Live
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from foltr.experiment import Experiment
+from foltr.runs.execution import compiling_notice
 from foltr.runs.result import Progress
+from foltr.spec import brief
+from foltr.system.terminal import LivePanel, duration, progress_bar, sparkline
 
-BARS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: list[float], width: int = 40) -> str:
-    """The course of some values in one line; the highest bar is the highest value."""
-    if np.isnan(values).all():
-        return ""
-    kept = np.array(values)[
-        np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
-    ]
-    low, high = np.nanmin(kept), np.nanmax(kept)
-    steps = np.zeros(len(kept)) if high == low else (kept - low) / (high - low) * (len(BARS) - 1)
-    return "".join(BARS[round(step)] for step in np.nan_to_num(steps).tolist())
+WIDTH = 30  # of the bar
+PANEL_SECONDS = 0.1
+LINE_SECONDS = 2.0
+STEP_SECONDS = 5.0  # between lines about one step of an audit
 
 
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def label_of(e: Experiment) -> str:
+    """One line that names an experiment."""
+    parts = "  ".join(map(brief, (e.data, e.users, e.learner, e.ranker)))
+    return f"{parts}  {e.clients:,} clients, {e.rounds:,} rounds"
 
 
-class Watcher:
-    """Called after every round; shows something a few times a second."""
+class RunProgress(LivePanel):
+    """Called after every round of a run; shows something a few times a second."""
 
     def __init__(self, label: str, quiet: bool = False) -> None:
-        self.label, self.quiet = label, quiet
-        self.console = Console(stderr=True)
-        self.live = Live(console=self.console, auto_refresh=False, transient=True)
-        self.lively = self.console.is_terminal and not self.console.is_dumb_terminal
-        self.pause = 0.1 if self.lively else 2.0
-        self.shown = 0.0
-        self.first: tuple[float, int] | None = (
-            None  # when the first round was over, and its number: it may compile
-        )
-
-    def __enter__(self) -> Watcher:
-        if not self.quiet:
-            self._say_what_takes_long()
-            if self.lively:
-                self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
-
-    def _say_what_takes_long(self) -> None:
-        from foltr.kernels import COMPILING, nothing_compiled
-
-        if nothing_compiled():
-            print(COMPILING, file=sys.stderr, flush=True)
+        super().__init__(quiet, PANEL_SECONDS, LINE_SECONDS, compiling_notice)
+        self.label = label
+        # when the first round ended, and its number: that round may have compiled kernels
+        self.first: tuple[float, int] | None = None
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
-        if (
-            self.first is None or progress.t == progress.began + 1
-        ):  # the first of a run: there may be several
+        if self.first is None or progress.t == progress.began + 1:  # one watches several runs
             self.first, self.shown = (now, progress.t), now
             for note in () if self.quiet else progress.notes:
                 self.console.print(Text(f"note: {note}"))
-        if self.quiet or now - self.shown < self.pause:
-            return
-        self.shown = now
-        if self.lively:
-            self.live.update(self._panel(progress, now), refresh=True)
-        else:
-            print(self._line(progress, now), file=sys.stderr, flush=True)
+        if self.due():
+            self.show(lambda: self._panel(progress, now), lambda: self._line(progress, now))
 
     def _rates(self, progress: Progress, now: float) -> tuple[float, float]:
-        """Interactions per second, and seconds left, by the rounds of this process but the
-        first."""
+        """Interactions per second and seconds left, measured without this process's first
+        round."""
         began, at = self.first or (now, progress.t)
         elapsed, rounds = max(now - began, 1e-9), max(progress.t - at, 1)
         made = sum(progress.metrics.online["interactions"][at:])
@@ -100,11 +68,10 @@ class Watcher:
     def _panel(self, progress: Progress, now: float) -> Group:
         rate, left = self._rates(progress, now)
         m, rounds = progress.metrics, progress.rounds
-        filled = round(30 * progress.t / rounds)
         table = Table.grid(padding=(0, 2))
         for _ in range(3):
             table.add_column(no_wrap=True)
-        bar = "━" * filled + "╌" * (30 - filled)
+        bar = progress_bar(progress.t, rounds, WIDTH)
         table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
         offline = m.offline["ndcg@10"]
         table.add_row(
@@ -119,7 +86,38 @@ class Watcher:
 
 
 def smoothed(values: list[float], points: int = 40) -> list[float]:
-    """Means of `points` stretches: single rounds are noisy."""
+    """The means of `points` consecutive parts: single rounds are noisy."""
     return [
         float(part.mean()) for part in np.array_split(np.array(values), min(points, len(values)))
     ]
+
+
+class StepProgress(AbstractContextManager["StepProgress"]):
+    """Called with the current step of an audit, and how much of it is done."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.console = Console(stderr=True)
+        self.status: Status | None = None
+        self.step, self.shown = "", 0.0
+
+    def __enter__(self) -> StepProgress:
+        if not self.quiet and self.console.is_terminal:
+            self.status = self.console.status("audit")
+            self.status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.status is not None:
+            self.status.stop()
+
+    def __call__(self, step: str, done: int, of: int) -> None:
+        if self.quiet:
+            return
+        now, line = time.monotonic(), f"{step}: {done:,} of {of:,}" if of > 1 else step
+        if self.status is not None and now - self.shown > PANEL_SECONDS:
+            self.status.update(line)
+            self.shown = now
+        elif self.status is None and (step != self.step or now - self.shown > STEP_SECONDS):
+            print(f"audit: {line}", file=sys.stderr, flush=True)
+            self.step, self.shown = step, now

@@ -1,4 +1,4 @@
-"""What all commands share."""
+"""What the commands share: error messages, the values that users type, and common options."""
 
 from __future__ import annotations
 
@@ -9,57 +9,105 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from foltr.errors import Mistake, explained
 
-GIVEN = (
-    "A Python file with components of your own. No other code is loaded, whatever the TOML file"
-    " names."
-)
+if TYPE_CHECKING:
+    from foltr.runs.user_files import Code
+
+TRUTH_VALUES = {"true": True, "false": False}
+
+Use = Annotated[
+    list[Path] | None,
+    typer.Option(help="A Python file with your own components. Can be given more than once."),
+]
+UseOnly = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A Python file with your own components. Can be given more than once. No other code"
+        " is loaded, even if the TOML file names it."
+    ),
+]
+Out = Annotated[Path, typer.Option(help="Folder in which run folders are kept.")]
+Engine = Annotated[
+    str, typer.Option(help="local (compiled kernels) or debug (plain Python definitions).")
+]
+Threads = Annotated[int, typer.Option(help="Number of threads. Results do not depend on it.")]
+Seed = Annotated[
+    int, typer.Option(help="Seed of all random draws. The same seed gives the same bits.")
+]
+Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")]
+PerQuery = Annotated[
+    bool, typer.Option("--per-query", help="Keep the final measures of each held-out query.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as one line of JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
 
 
-def told(command: Callable[..., None]) -> Callable[..., None]:
-    """A user's mistake is one message and exit code 2; an interruption says how to go on."""
+def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
+    """An error that the user can correct is one message and exit code 2; an interruption prints
+    how to continue."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
             sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # who read us has left: no more to say
+        except BrokenPipeError:  # the reader of our output has ended
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (Mistake, FloatingPointError, MemoryError, OSError) as error:
             print(f"foltr: {explained(error)}", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt as stop:
-            print(
-                f"\nfoltr: {str(stop) or 'stopped before anything was made; nothing is lost'}",
-                file=sys.stderr,
-            )
+            message = str(stop) or "stopped before any run began; nothing is lost"
+            print(f"\nfoltr: {message}", file=sys.stderr)
             raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
 
     return call
 
 
-def plain(text: str) -> Any:
-    """A number, a truth or a list if it is one, as in a TOML file."""
+def typed_value(text: str) -> Any:
+    """A value typed on a command line: a number, true or false, a list, a tuple or another Python
+    literal; else text, such as a spec.
+
+    Words that only a command line reads as a number or a truth value (true, 010) stay text that
+    carries that value: the field that takes it decides, because text fields exist too."""
+    with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return ast.literal_eval(text)
+    from foltr.spec import Ambiguous
+
+    if text in TRUTH_VALUES:
+        return Ambiguous.of(text, TRUTH_VALUES[text])
     for kind in (int, float):
         with suppress(ValueError):
-            return kind(text)
-    if text in ("true", "false"):
-        return text == "true"
-    with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return ast.literal_eval(text) if text.startswith("[") else text
+            return Ambiguous.of(text, kind(text))
     return text
 
 
-def use_files(files: list[Path] | None) -> None:
-    from foltr.runs.user_files import use as load
+def typed_fields(words: list[str] | None, option: str) -> dict[str, Any]:
+    """The values of an option that is given as FIELD=VALUE: --set rounds=10 --set
+    learner.sessions=2."""
+    found: dict[str, Any] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise Mistake(f"{option} needs FIELD=VALUE, got {word!r}")
+        found[name.strip()] = typed_value(value.strip())
+    return found
 
-    for file in files or []:
-        load(file)
+
+def trusted_code(files: list[Path] | None) -> Code:
+    """The files of --use, and those that the experiment's file names."""
+    from foltr.runs.user_files import Code
+
+    return Code(tuple(files or ()))
+
+
+def given_code(files: list[Path] | None, quiet: bool = False) -> Code:
+    """Only the files of --use: the experiment may be somebody else's."""
+    from foltr.runs.user_files import Code
+
+    return Code(tuple(files or ()), trusted=False, announce=not quiet)

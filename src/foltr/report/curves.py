@@ -11,98 +11,90 @@ import numpy as np
 from foltr.core import Array
 from foltr.errors import require
 from foltr.metrics import GAMMA
-from foltr.report.study import Study
+from foltr.report.measures import DISCOUNTED_SUM
+from foltr.report.study import Place, Study
 from foltr.results import Recorded
 from foltr.runs.folder import ONLINE, Curve
 
-CURVES = {
-    "ndcg@10": "offline nDCG@10",
-    "mrr@10": "offline MRR@10",
-    "expected_maxrr": "offline expected MaxRR",
-    "merged_ndcg@10": "offline nDCG@10 by merged labellings",
-    "merged_mrr@10": "offline MRR@10 by merged labellings",
-    "online": "online performance so far",
-    "online_ndcg@10": "online nDCG@10",
-    "maxrr": "online MaxRR",
-}
-TINY = 1e-3  # of a window's spread of places, which is 0.25 for two neighbours: below is rounding
+SUMMED = "online_ndcg@10"  # the curve whose discounted sum is online performance
+TINY = 1e-3  # a smaller variance of the positions in a window is rounding (two neighbours: 0.25)
 
 
 @dataclass(frozen=True)
 class CellCurve:
-    """Each array has one number per point, (r,)."""
+    """The curve of one method in one condition. Each array has one number per point, (r,)."""
 
-    rounds: Array  # of an average over a stretch of rounds, their middle
-    interactions: Array  # since the start, mean over runs; of a stretch, the mean over its rounds
+    rounds: Array  # of a bin of rounds, its middle
+    interactions: Array  # since the start, mean over runs; of a bin, the mean over its rounds
     mean: Array
     sd: Array  # over runs, with n - 1; NaN where n = 1
     n: Array  # runs that have a value there
 
 
 def curves(
-    study: Study, measure: str, stretches: int = 0, smooth: int = 1, geometric: bool = False
-) -> dict[tuple[int, int], CellCurve]:
-    """The curve of every cell of a study that has one: (method, condition) -> curve."""
+    study: Study, measure: str, bins: int = 0, smooth: int = 1, geometric: bool = False
+) -> dict[Place, CellCurve]:
+    """The curve of every cell of a study that has one. The arguments are those of `cell_curve`."""
     runs = {
-        place: [run for run in cell.values() if has(run, measure)]
+        place: [run for run in cell.values() if has_curve(run, measure)]
         for place, cell in study.cells.items()
     }
     if not any(runs.values()):
-        run_curve(next(iter(study.runs)), measure)  # a misspelt measure is told the right one
+        run_curve(next(iter(study.runs)), measure)  # raises a Mistake that names the known curves
     found = {
-        place: cell_curve(some, measure, stretches, smooth, geometric)
+        place: cell_curve(some, measure, bins, smooth, geometric)
         for place, some in runs.items()
         if some
     }
-    end = last_of(found.values())
-    return {place: levelled(curve, end) for place, curve in found.items()}
+    end = last_round(found.values())
+    return {place: extended(curve, end) for place, curve in found.items()}
 
 
-def has(run: Recorded, measure: str) -> bool:
-    """Whether a run has a curve: a baseline has none of what happens online."""
-    name = "online_ndcg@10" if measure == "online" else measure
+def has_curve(run: Recorded, measure: str) -> bool:
+    """Whether a run has a curve of a measure. A baseline has no online curves."""
+    name = SUMMED if measure == DISCOUNTED_SUM else measure
     return bool(run.metrics.online.get(name) or run.metrics.offline.get(name))
 
 
-def last_of(curves: Iterable[CellCurve]) -> tuple[float, float]:
-    """The last round of any curve, and its interactions."""
+def last_round(curves: Iterable[CellCurve]) -> tuple[float, float]:
+    """The last round of all curves, and the interactions up to it."""
     return max(
         ((curve.rounds[-1], curve.interactions[-1]) for curve in curves if len(curve.rounds)),
         default=(0, 0),
     )
 
 
-def levelled(curve: CellCurve, end: tuple[float, float]) -> CellCurve:
-    """A baseline learns in no round: it is one point at the start, and a level for all that
-    learn."""
+def extended(curve: CellCurve, end: tuple[float, float]) -> CellCurve:
+    """The curve of a baseline, which has one point at round 0, as a level line up to the last
+    round of the other methods. Any other curve as it is."""
     if len(curve.rounds) != 1 or curve.rounds[0] != 0 or not end[0]:
         return curve
-    rounds = np.unique(np.array([0, 1, end[0]], curve.rounds.dtype))  # 1, for axes that have no 0
-    spent = rounds * (end[1] / end[0])
-    return CellCurve(
-        rounds, spent, *(np.repeat(part, len(rounds)) for part in (curve.mean, curve.sd, curve.n))
-    )
+    # round 1 is for logarithmic axes, which have no 0
+    rounds = np.unique(np.array([0, 1, end[0]], curve.rounds.dtype))
+    interactions = rounds * (end[1] / end[0])
+    repeated = (np.repeat(part, len(rounds)) for part in (curve.mean, curve.sd, curve.n))
+    return CellCurve(rounds, interactions, *repeated)
 
 
 def cell_curve(
     runs: Sequence[Recorded],
     measure: str,
-    stretches: int = 0,
+    bins: int = 0,
     smooth: int = 1,
     geometric: bool = False,
 ) -> CellCurve:
-    """Mean and sd over runs, at the rounds that all of them share and where any has a value.
+    """Mean and sd over runs, at the rounds that all runs share and where any run has a value.
 
-    `stretches`: cut the rounds into at most so many stretches of (nearly) equal length, or of
-    lengths that grow with the rounds (`geometric`, for a logarithmic axis), and average each run
-    over each of them first (0: every point by itself). `smooth`: smooth each run by a line through
-    a window of so many points. Both come before mean and sd, which thus are of what is drawn.
-    `measure`: any curve of a run; "online" is online performance so far, sum_{s<=t} gamma^(s-1)
-    nDCG_s."""
+    `measure`: any curve of a run. "online" is online performance so far, sum_{s<=t} gamma^(s-1)
+    nDCG_s.
+    `bins`: divide the rounds into at most so many bins and average each run over each bin (0: no
+    bins). Bins are of (nearly) equal width, or with `geometric` grow with the rounds, for a
+    logarithmic axis.
+    `smooth`: smooth each run by a line through a window of so many points.
+    Bins and smoothing come before mean and sd, so that the sd is that of the curves drawn."""
     require(len(runs) > 0, "a curve needs a run")
     require(
-        stretches >= 0 and smooth >= 1,
-        f"stretches must be >= 0 and smooth >= 1, got {stretches} and {smooth}",
+        bins >= 0 and smooth >= 1, f"bins must be >= 0 and smooth >= 1, got {bins} and {smooth}"
     )
     found = [run_curve(run, measure) for run in runs]
     rounds = reduce(np.intersect1d, [curve.rounds for curve in found])
@@ -110,47 +102,45 @@ def cell_curve(
         len(rounds) > 0,
         f"{runs[0].name} and others were evaluated in different rounds: they share no {measure}",
     )
-    values = np.array(
-        [curve.values[np.isin(curve.rounds, rounds)] for curve in found]
-    )  # (runs, r)
-    spent = np.mean([_spent(run)[rounds] for run in runs], axis=0)
-    if 0 < stretches < len(rounds):
-        parts = np.vstack([rounds, spent, values])
-        means = _stretched(parts, _starts(len(rounds), stretches, geometric))
-        rounds, spent, values = means[0], means[1], means[2:]
+    # (runs, r)
+    values = np.array([curve.values[np.isin(curve.rounds, rounds)] for curve in found])
+    interactions = np.mean([_interactions_before(run)[rounds] for run in runs], axis=0)
+    if 0 < bins < len(rounds):
+        parts = np.vstack([rounds, interactions, values])
+        means = _bin_means(parts, _bin_starts(len(rounds), bins, geometric))
+        rounds, interactions, values = means[0], means[1], means[2:]
     if smooth > 1:
         values = _smoothed(values, smooth)
-    return _over_runs(rounds, spent, values)
+    return _over_runs(rounds, interactions, values)
 
 
 def run_curve(run: Recorded, measure: str) -> Curve:
-    """As `Recorded.curve`, and "online": online performance so far."""
-    if measure != "online":
+    """The curve of one run, as `Recorded.curve`; also "online", online performance so far."""
+    if measure != DISCOUNTED_SUM:
         return run.curve(measure)
-    rounds, values = run.curve("online_ndcg@10")
+    rounds, values = run.curve(SUMMED)
     return Curve(rounds, np.cumsum(values * GAMMA ** np.arange(len(values))))
 
 
 def is_online(measure: str) -> bool:
-    """Known of every round, not only of those that were evaluated."""
-    return measure in (*ONLINE, "online")
+    """Whether a curve has a value in every round, not only in those that were evaluated."""
+    return measure in (*ONLINE, DISCOUNTED_SUM)
 
 
-def _spent(run: Recorded) -> Array:
-    """Interactions before each round: the first is 0, for round 0."""
+def _interactions_before(run: Recorded) -> Array:
+    """Interactions up to each round; the first number is 0, for round 0."""
     return np.append(0.0, np.cumsum(run.curve("interactions").values))
 
 
-def _starts(points: int, stretches: int, geometric: bool) -> Array:
-    """The first point of each stretch: of equal lengths, or of those between powers, where the
-    first are single."""
+def _bin_starts(points: int, bins: int, geometric: bool) -> Array:
+    """The first point of each bin. Of geometric bins the first ones hold a single point."""
     if not geometric:
-        return np.arange(stretches) * points // stretches
-    return np.unique(np.geomspace(1, points + 1, stretches + 1)[:-1].astype(np.int64)) - 1
+        return np.arange(bins) * points // bins
+    return np.unique(np.geomspace(1, points + 1, bins + 1)[:-1].astype(np.int64)) - 1
 
 
-def _stretched(values: Array, starts: Array) -> Array:
-    """The mean over each stretch, which begins there; of what is known of it."""
+def _bin_means(values: Array, starts: Array) -> Array:
+    """The mean over the finite values of each bin; NaN where there is none."""
     # (runs, r), (s,) -> (runs, s)
     known = np.add.reduceat(np.isfinite(values), starts, axis=1, dtype=np.int64)
     sums = np.add.reduceat(np.where(np.isfinite(values), values, 0.0), starts, axis=1)
@@ -158,14 +148,14 @@ def _stretched(values: Array, starts: Array) -> Array:
 
 
 def _smoothed(values: Array, window: int) -> Array:
-    """At each point the value there of the least-squares line through the known points of a window
-    around it, which is cut off at the ends (Cleveland, JASA 1979, without weights): inside that is
-    their plain mean.
+    """Each point replaced by the value there of the least-squares line through the finite points
+    of a window around it (Cleveland, JASA 1979, without weights). Where the window is whole, that
+    is their plain mean. At both ends the window is cut off.
 
     Straight lines stay as they are, up to the ends. A mean over a window that is cut off would
-    lift the start of a rising curve, and one that narrows would end in a single raw round. An even
-    window takes its two outermost points by half, so that it is symmetric. Where one point is
-    known, or nothing spreads, it is the mean."""  # (runs, r)
+    lift the start of a rising curve. A window that narrows would end in a single raw round. An
+    even window counts its two outermost points half, so that it is symmetric. Where only one point
+    is finite the result is the mean."""  # (runs, r)
     known, x = np.isfinite(values), np.arange(values.shape[1], dtype=np.float64)
     y = np.where(known, values, 0.0)
 
@@ -174,7 +164,7 @@ def _smoothed(values: Array, window: int) -> Array:
         return (_within(before, window // 2) + _within(before, (window - 1) // 2)) / 2.0
 
     n = total(known)
-    n = np.where(known, n, 1.0)  # elsewhere nothing is told
+    n = np.where(known, n, 1.0)  # elsewhere the result is NaN anyway
     mean, middle = total(y) / n, total(known * x) / n
     spread = total(known * x * x) / n - middle**2
     slope = np.divide(
@@ -184,7 +174,8 @@ def _smoothed(values: Array, window: int) -> Array:
 
 
 def _within(before: Array, reach: int) -> Array:
-    """Sums over the points at most `reach` away, from those of all points before each."""
+    """Sums over the points at most `reach` away from each point. `before`: the sums of all points
+    before each."""
     at, last = np.arange(before.shape[1] - 1), before.shape[1] - 1
     return before[:, np.minimum(at + reach + 1, last)] - before[:, np.maximum(at - reach, 0)]
 

@@ -1,5 +1,5 @@
-"""Learning curves for a paper: a panel per condition, the mean over runs, its spread shaded. Needs
-matplotlib."""
+"""Learning curves as a figure for a paper: a panel per condition, the mean over runs as a line,
+its spread as a band. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import Mistake, require
-from foltr.report.curves import CURVES, CellCurve, curves, is_online
+from foltr.report.curves import CellCurve, curves, is_online
+from foltr.report.line_styles import COLOURS, DASHES, MARKERS, line_styles
+from foltr.report.measures import CURVES, DISCOUNTED_SUM
 from foltr.report.statistics import half_width
-from foltr.report.study import Study
-from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
+from foltr.report.study import Place, Study
 from foltr.system.files import write_whole
 
 Band = Literal["sd", "ci", "none"]
 Across = Literal["rounds", "interactions"]
 POINTS = 120  # of a curve: more cannot be seen on paper
 FORMATS = (".pdf", ".svg", ".png")
-ROW = 4  # panels side by side; of more, three
-FEW = 4  # methods that need no markers
-START = (
-    0.03  # of all rounds: the vertical axis need not reach down to where untrained rankers begin
-)
+ROW = 4  # panels side by side; more panels stand in rows of three
+FEW = 4  # more methods than that get markers
+# the vertical axis may cut off this part of the rounds, where rankers are untrained
+START = 0.03
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -44,29 +44,29 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a label with dollars is no formula
     "pdf.fonttype": 42,  # letters stay letters, and their font comes along
     "svg.fonttype": "none",
-    "svg.hashsalt": "foltr",  # same runs, same file
+    "svg.hashsalt": "foltr",  # equal runs give equal files
 }
 
 
 class Line(NamedTuple):
-    """What is drawn of a curve."""
+    """A curve as it is drawn."""
 
     x: Array
     mean: Array
-    half: Array  # of the band; NaN where there is none
+    half: Array  # half the width of the band; NaN where there is none
 
 
 def figure(
     study: Study, measure: str, path: Path, log: bool = False, band: Band = "sd", smooth: int = 1,
     across: Across = "rounds",
 ) -> None:  # fmt: skip
-    """Write the learning curves of a measure to a .pdf, .svg or .png: same runs, same file.
+    """Write the learning curves of a measure to a .pdf, .svg or .png file. Equal runs give equal
+    files.
 
     `band`: one standard deviation over runs ("sd"), the 95 % t interval of the mean ("ci"), or
-    "none". `smooth`: points that are averaged, run by run, around each. `across`: what the curves
-    are drawn over. Online measures, which are known of every round, are averaged over up to 120
-    stretches of rounds and drawn at their middles; on a logarithmic axis stretches grow with the
-    rounds."""
+    "none". `smooth`: the window of points that smooths each run. `across`: the horizontal axis.
+    Online measures have a value in every round. They are averaged over up to 120 bins of rounds
+    and drawn at the middle of each bin. On a logarithmic axis the bins grow with the rounds."""
     path = Path(path)
     kind = path.suffix.lower()
     require(kind in FORMATS, f"a figure is one of {', '.join(FORMATS)}, not {path.name!r}")
@@ -80,8 +80,8 @@ def figure(
         from matplotlib.figure import Figure
     except ImportError:
         raise Mistake("matplotlib is not installed: pip install matplotlib") from None
-    stretches = POINTS if is_online(measure) and measure != "online" else 0
-    cells = curves(study, measure, stretches, smooth, log)
+    bins = POINTS if is_online(measure) and measure != DISCOUNTED_SUM else 0
+    cells = curves(study, measure, bins, smooth, log)
     lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}
     lines = {place: line for place, line in lines.items() if len(line.x)}
     require(
@@ -109,29 +109,27 @@ def _line(curve: CellCurve, log: bool, band: Band, across: Across) -> Line:
 
 
 def _places(points: int, log: bool) -> Array:
-    """At most so many points of a curve as can be seen, the first and the last among them."""
+    """The positions of at most POINTS points of a curve, among them the first and the last."""
     even = np.geomspace(1, points, POINTS) - 1 if log else np.linspace(0, points - 1, POINTS)
     return np.unique(even.round().astype(np.int64)) if points > POINTS else np.arange(points)
 
 
-def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool) -> Any:
+def _drawn(new: Any, study: Study, lines: dict[Place, Line], log: bool) -> Any:
     n = len(study.conditions)
     columns = _columns(n)
     rows = math.ceil(n / columns)
     labels = [method.label for method in study.methods]
     width = 3.4 if n == 1 else 2.3 * columns
-    beside = max(
-        1, int(width * 16 / (max(map(len, labels)) + 6))
-    )  # labels that fit into one line of the legend
+    # labels that fit into one line of the legend
+    beside = max(1, int(width * 16 / (max(map(len, labels)) + 6)))
     height = 1.75 * rows + 0.17 * math.ceil(len(labels) / beside) + 0.35
     drawing = new(figsize=(width, height), layout="constrained")
     panels = drawing.subplots(rows, columns, sharey="row", squeeze=False)
     handles: dict[str, Any] = {}
     for j, panel in enumerate(panels.ravel()):
         if j < n:
-            handles |= _panel(
-                panel, study, {i: line for (i, at), line in lines.items() if at == j}, j, log
-            )
+            here = {i: line for (i, at), line in lines.items() if at == j}
+            handles |= _panel(panel, study, here, j, log)
         else:
             panel.remove()
     for row in range(rows):
@@ -139,9 +137,8 @@ def _drawn(new: Any, study: Study, lines: dict[tuple[int, int], Line], log: bool
         if within:
             panels[row, 0].set_ylim(*_limits(within))
     ordered = [label for label in labels if label in handles]
-    shown = [
-        f" {label}" if label.startswith("_") else label for label in ordered
-    ]  # which matplotlib would leave out
+    # matplotlib leaves out labels that begin with an underscore
+    shown = [f" {label}" if label.startswith("_") else label for label in ordered]
     drawing.legend(
         [handles[label] for label in ordered], shown, loc="outside lower center", ncols=beside
     )
@@ -153,7 +150,7 @@ def _columns(panels: int) -> int:
 
 
 def _labelled(panels: list[Any], x: str, y: str) -> None:
-    """Names of the axes: below the lowest panels, and left of the leftmost."""
+    """Name the axes: below the lowest panels, and left of the leftmost panels."""
     columns = _columns(len(panels))
     for j, panel in enumerate(panels):
         lowest = j + columns >= len(panels)
@@ -163,9 +160,9 @@ def _labelled(panels: list[Any], x: str, y: str) -> None:
 
 
 def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) -> dict[str, Any]:
-    """Draw the curves of a condition; label -> what its legend shows."""
+    """Draw the curves of a condition. Returns what the legend shows for each label."""
     handles = {}
-    many, looks = len(study.methods) > FEW, styles(study.methods)
+    many, looks = len(study.methods) > FEW, line_styles(study.methods)
     if len(study.conditions) > 1:
         panel.set_title(study.conditions[j].label, wrap=True)
     panel.set_axisbelow(True)
@@ -175,9 +172,8 @@ def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) 
     panel.xaxis.set_major_formatter(lambda x, _: _short(x))
     for i, (x, mean, half) in lines.items():
         colour, dash = looks[i]
-        every = (
-            (i / len(study.methods) * 0.16, 0.16) if many else None
-        )  # of the panel's diagonal, out of step
+        # where markers stand, in parts of the panel's diagonal; shifted from method to method
+        every = (i / len(study.methods) * 0.16, 0.16) if many else None
         look = {"color": COLOURS[colour], "linestyle": DASHES[dash], "zorder": 3 + 1 / (i + 1)}
         label = study.methods[i].label
         marker = MARKERS[colour] if many else None
@@ -192,7 +188,8 @@ def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) 
 
 
 def _limits(lines: list[Line]) -> tuple[float, float]:
-    """All that was measured after the start, which would press everything else together."""
+    """The range of all values after the start. With the start everything else would be pressed
+    together."""
     low, high = math.inf, -math.inf
     for x, mean, half in lines:
         spread = np.nan_to_num(half)

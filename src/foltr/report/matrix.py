@@ -1,40 +1,93 @@
-"""One measure of a study as a matrix of methods x conditions, each tested against the baseline.
+"""One measure of a study as a matrix of methods and conditions, each tested against the baseline.
 
-Tests are paired: the runs of a method and of the baseline must stand for the same repetitions
-(fold, seed, ...) of the same condition, measured in the same way. Where they do not, nothing is
+Tests are paired: the runs of a method and of the baseline must be of the same repetitions (fold,
+seed, ...) of the same condition, and measured in the same way. Where they are not, nothing is
 tested, and the entry says why.
 
-The test over runs takes repetitions for independent. Seeds are, given the data; runs of one fold
-are not, for they share its test queries, and what a method gains there comes again with each seed.
-p is then of these splits: of other queries it can be too small by orders of magnitude (on a real
-study of 5 folds x 5 seeds the correlation of differences within folds was .82, and the standard
-error 2.2 times the one that counts runs). A second test is therefore over the means of each fold:
-its n is the number of folds (Nadeau & Bengio, Machine Learning 2003, on why even those are not
-quite independent: their training queries overlap)."""
+The test over runs treats repetitions as independent. Given the data, seeds are independent. Runs
+of one fold are not, because they share its test queries: what a method gains on these queries, it
+gains with each seed. The p of this test is therefore a statement about these splits. As a
+statement about other queries it can be too small by orders of magnitude. (In a study of 5 folds x
+5 seeds the differences within a fold correlated by .82. The standard error was 2.2 times the one
+that treats runs as independent.) A second test is therefore over the means of each fold: its n is
+the number of folds. Even folds are not quite independent, because their training queries overlap
+(Nadeau & Bengio, Machine Learning 2003)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
 from foltr.core import Array
 from foltr.errors import Mistake, did_you_mean
-from foltr.report.entries import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
 from foltr.report.measures import MEASURES, measured, value
-from foltr.report.pairing import ALONE, in_order, on_equal_data, unlike
+from foltr.report.number_format import decimals_of
+from foltr.report.pairing import ONE_PAIR, in_order, on_equal_data, why_not_comparable
 from foltr.report.statistics import PairedT, bonferroni, expanded_interval, mean_and_sd, paired_t
-from foltr.report.study import Pair, Study
-from foltr.report.telling import told
+from foltr.report.study import Pair, Place, Study
 from foltr.results import Recorded
 
-__all__ = ["MEASURES", "Entry", "Matrix", "matrix", "measured"]
-
-Place = tuple[int, int]  # method, condition
-Known = dict[Place, dict[Pair, float]]  # the values of each cell's runs
+CellValues = dict[Pair, float]  # of the runs of a cell
+Values = dict[Place, CellValues]
 ALPHA = 0.05
+BETTER, WORSE = "▲", "▼"  # by every test that was made
+BETTER_HERE, WORSE_HERE = "△", "▽"  # by the test over runs, but not by the test over data
+MARK_MEANING = {
+    BETTER: "significantly better",
+    WORSE: "significantly worse",
+    BETTER_HERE: "significantly better over runs, but not over data splits",
+    WORSE_HERE: "significantly worse over runs, but not over data splits",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method in one condition, over the runs that have a value."""
+
+    n: int
+    mean: float
+    sd: float  # with n - 1; NaN when n = 1
+    # 95 % expanded percentile bootstrap interval of the mean over runs; NaN when n < 5
+    interval: tuple[float, float]
+    test: PairedT | None = None  # over runs, against the baseline in the same condition
+    corrected: float | None = None  # min(1, p x family)
+    # the same test over the means of runs on equal data, where several runs share their data
+    over_data: PairedT | None = None
+    corrected_data: float | None = None
+    refused: str = ""  # why there is no test
+    comparable: bool = True  # whether the difference from the baseline means anything
+    best: bool = False  # highest mean of its condition, among two or more comparable ones
+    mark: str = ""  # see MARK_MEANING
+
+
+@dataclass(frozen=True)
+class Matrix:
+    measure: str
+    study: Study
+    alpha: float
+    family: int  # comparisons with the baseline
+    entries: dict[Place, Entry]  # a cell without any value is absent
+    values: Values  # of the runs of each entry
+
+    @cached_property
+    def decimals(self) -> int:
+        """How many decimals a table shows."""
+        return decimals_of(entry.mean for entry in self.entries.values())
+
+    @cached_property
+    def usual_n(self) -> int:
+        """The number of runs that most entries have; the larger one of equally frequent
+        numbers."""
+        counts = Counter(entry.n for entry in self.entries.values())
+        return max(counts, key=lambda n: (counts[n], n))
+
+    def unusual_n(self, entry: Entry) -> str:
+        """ "n=4" where that is not the usual number of runs"""
+        return "" if entry.n == self.usual_n else f"n={entry.n}"
 
 
 def matrix(study: Study, measure: str, alpha: float = ALPHA) -> Matrix:
@@ -43,63 +96,62 @@ def matrix(study: Study, measure: str, alpha: float = ALPHA) -> Matrix:
         raise Mistake(f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
     if not 0.0 < alpha < 1.0:
         raise Mistake(f"alpha must be in (0, 1), got {alpha}")
-    known = {
-        place: known_of(cell, partial(value, measure=measure))
+    values = {
+        place: cell_values(cell, partial(value, measure=measure))
         for place, cell in study.cells.items()
     }
-    known = {place: values for place, values in sorted(known.items()) if values}
-    if not known:
+    values = {place: known for place, known in sorted(values.items()) if known}
+    if not values:
         raise Mistake(
             f"no run has a value of {measure!r}: choose one of"
             f" {', '.join(measured(study)) or 'none'}"
         )
     family = (len(study.methods) - 1) * len(study.conditions)
-    entries = {place: entry_of(study, measure, known, place, family, alpha) for place in known}
-    best = _best(study, measure, known, entries)
+    entries = {
+        place: tested_entry(study, measure, values, place, family, alpha) for place in values
+    }
+    best = _best(study, measure, values, entries)
     entries = {place: replace(entry, best=place in best) for place, entry in entries.items()}
-    pairs = {place: set(values) for place, values in known.items()}
-    return Matrix(
-        measure, study, alpha, family, entries, told(study, measure, entries, pairs, family, alpha)
-    )
+    return Matrix(measure, study, alpha, family, entries, values)
 
 
-def known_of(
-    cell: dict[Pair, Recorded], of: Callable[[Recorded], float | None]
-) -> dict[Pair, float]:
-    """The values of a cell's runs, in an order of their own; a run without one counts as
-    missing."""
+def cell_values(cell: dict[Pair, Recorded], of: Callable[[Recorded], float | None]) -> CellValues:
+    """The values of a cell's runs, in the order of their pairs. A run without a value is left
+    out."""
     numbers = {pair: of(cell[pair]) for pair in in_order(cell.keys())}
     return {pair: number for pair, number in numbers.items() if number is not None}
 
 
-def entry_of(
-    study: Study, measure: str, known: Known, place: Place, family: int, alpha: float
+def tested_entry(
+    study: Study, measure: str, values: Values, place: Place, family: int, alpha: float
 ) -> Entry:
     """One cell, tested against the study's baseline."""
     method, condition = place
-    own, base = known[place], known.get((study.baseline, condition), {})
-    values = np.array(list(own.values()))
-    mean, sd = mean_and_sd(values)
-    entry = Entry(len(values), mean, sd, expanded_interval(values))
+    own, base = values[place], values.get((study.baseline, condition), {})
+    ours = np.array(list(own.values()))
+    mean, sd = mean_and_sd(ours)
+    entry = Entry(len(ours), mean, sd, expanded_interval(ours))
     if method == study.baseline:
         return entry
-    if why := unlike(study, measure, place, study.baseline, set(own), set(base)):
+    if why := why_not_comparable(study, measure, place, study.baseline, set(own), set(base)):
         return replace(entry, refused=why, comparable=False)
     if len(own) < 2:
-        return replace(entry, refused=ALONE)
+        return replace(entry, refused=f"{ONE_PAIR}: a t-test needs two or more")
     theirs = np.array([base[pair] for pair in own])
-    test, over = (
-        paired_t(values, theirs),
-        _over_data(on_equal_data(study, list(own)), values - theirs),
+    test = paired_t(ours, theirs)
+    over_data = _test_over_data(on_equal_data(study, list(own)), ours - theirs)
+    entry = replace(
+        entry,
+        test=test,
+        corrected=bonferroni(test.p, family),
+        over_data=over_data,
+        corrected_data=bonferroni(over_data.p, family) if over_data else None,
     )
-    corrected = bonferroni(test.p, family)
-    again = bonferroni(over.p, family) if over else None
-    entry = replace(entry, test=test, corrected=corrected, over_data=over, corrected_data=again)
     return replace(entry, mark=_mark(entry, alpha))
 
 
-def _over_data(groups: list[list[int]], differences: Array) -> PairedT | None:
-    """The paired t-test over the mean differences of each group; None where there are no
+def _test_over_data(groups: list[list[int]], differences: Array) -> PairedT | None:
+    """The paired t-test over the mean difference of each group; None where there are no
     groups."""
     if not groups:
         return None
@@ -108,33 +160,34 @@ def _over_data(groups: list[list[int]], differences: Array) -> PairedT | None:
 
 
 def _mark(entry: Entry, alpha: float) -> str:
-    test, over = entry.test, entry.over_data
+    test, over_data = entry.test, entry.over_data
     if test is None or entry.corrected is None or entry.corrected >= alpha:
         return ""
     better = test.difference > 0.0
-    if over is None or (
-        (entry.corrected_data or 0.0) < alpha and (over.difference > 0.0) == better
+    if over_data is None or (
+        (entry.corrected_data or 0.0) < alpha and (over_data.difference > 0.0) == better
     ):
         return BETTER if better else WORSE
     return BETTER_HERE if better else WORSE_HERE
 
 
-def _best(study: Study, measure: str, known: Known, entries: dict[Place, Entry]) -> set[Place]:
+def _best(study: Study, measure: str, values: Values, entries: dict[Place, Entry]) -> set[Place]:
     """The highest mean of each condition, among the methods whose runs match the baseline's (the
-    first method's, where the baseline has none): a mean over other repetitions, or measured
-    otherwise, is higher or lower for that alone."""
+    first method's, where the baseline has none).
+
+    A mean over other repetitions, or measured in another way, may be higher for that alone."""
     best: set[Place] = set()
     for condition in range(len(study.conditions)):
-        there = [place for place in known if place[1] == condition]
+        there = [place for place in values if place[1] == condition]
         if not there:
             continue
-        first = (study.baseline, condition) if (study.baseline, condition) in known else there[0]
-        base = set(known[first])
+        first = (study.baseline, condition) if (study.baseline, condition) in values else there[0]
+        base = set(values[first])
         rivals = [
             place
             for place in there
             if place == first
-            or not unlike(study, measure, place, first[0], set(known[place]), base)
+            or not why_not_comparable(study, measure, place, first[0], set(values[place]), base)
         ]
         highest = max(entries[place].mean for place in rivals)
         if len(rivals) > 1:

@@ -1,5 +1,4 @@
-"""What the numbers of a page were made of and how they count: versions, machines, data,
-conventions."""
+"""Where the numbers of a report come from: versions, machines, data, conventions."""
 
 from __future__ import annotations
 
@@ -10,44 +9,16 @@ from typing import Any
 
 from foltr.metrics import GAMMA
 from foltr.report.measures import empty_rule
+from foltr.report.number_format import count
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
 from foltr.spec import opened
 
-SHOWN = 12  # values of a kind that are named; the others are counted
-Row = tuple[str, tuple[str, ...]]
-
-
-def provenance(study: Study, made: datetime) -> list[Row]:
-    """Label -> one or more lines."""
-    from foltr import __version__
-
-    runs = study.runs
-    rows = [
-        (
-            "page made",
-            (
-                f"{made:%Y-%m-%d %H:%M} {made.tzname() or ''}".strip()
-                + f", by foltr {__version__}",
-            ),
-        ),
-        ("runs", (counted(runs), f"chosen: {runs.selection}" if runs.selection else "")),
-        ("made by", _tally(runs, _maker)),
-        ("machine", _tally(runs, _machine)),
-        ("Python", _tally(runs, _packages)),
-        ("engine", _tally(runs, lambda run: str(run.final.get("engine", "unknown")))),
-        ("data", _tally(runs, lambda run: source(run, study.pairs))),
-        ("held-out queries", (_held_out(runs),)),
-        ("the same in all", (_common(study),)),
-        ("repetitions", (_repetitions(study),)),
-        ("conventions", (*_tally(runs, _queries), *CONVENTIONS)),
-    ]
-    return [(label, tuple(line for line in lines if line)) for label, lines in rows if any(lines)]
-
-
+SHOWN = 12  # more values of a kind than that are counted, not named
+LISTED = 30  # the same for folds, seeds and the like
 CONVENTIONS = (
     (
-        "nDCG@10: gain 2^r - 1, discount 1 / log2(rank + 1), its ideal over all documents of the"
+        "nDCG@10: gain 2^r - 1, discount 1 / log2(rank + 1), ideal over all documents of the"
         " query. Ties are broken at random."
     ),
     (
@@ -55,33 +26,62 @@ CONVENTIONS = (
         " shown in round t, where a query without a relevant document counts 0."
     ),
 )
+Row = tuple[str, tuple[str, ...]]  # a label and one or more lines
 
 
-def counted(runs: Runs) -> str:
-    """ "298 runs of 300 planned, 1 unfinished, 1 skipped" """
-    told = [
-        f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} "
-        + ("finished" if runs.planned is None else f"of {runs.planned:,} planned")
+def provenance(study: Study, made: datetime) -> list[Row]:
+    from foltr import __version__
+
+    runs = study.runs
+    time = f"{made:%Y-%m-%d %H:%M} {made.tzname() or ''}".strip()
+    rows = [
+        ("page made", (f"{time}, by foltr {__version__}",)),
+        ("runs", (runs_counted(runs), f"only runs with {runs.selection}" * bool(runs.selection))),
+        ("runs made by", _tally(runs, _version)),
+        ("machine", _tally(runs, _machine)),
+        ("Python", _tally(runs, _packages)),
+        ("engine", _tally(runs, lambda run: str(run.final.get("engine", "unknown")))),
+        ("data", _tally(runs, lambda run: data_source(run, study.pairs))),
+        ("held-out queries", (_held_out(runs),)),
+        ("equal in all runs", (_common_fields(study),)),
+        ("repetitions", (_repetitions(study),)),
+        ("conventions", (*_tally(runs, _empty_queries), *CONVENTIONS)),
     ]
-    apart = ((runs.unfinished, "unfinished"), (runs.skipped, "skipped"))
-    return ", ".join([*told, *(f"{len(group):,} {name}" for group, name in apart if group)])
+    return [(label, tuple(line for line in lines if line)) for label, lines in rows if any(lines)]
 
 
-def _tally(runs: Iterable[Recorded], told: Callable[[Recorded], str]) -> tuple[str, ...]:
-    """Each value, with the number of its runs unless all have it."""
-    counts = Counter(told(run) for run in runs).most_common()
+def runs_counted(runs: Runs) -> str:
+    """ "298 runs of 300 planned, 1 unfinished, 1 skipped" """
+    of = "finished" if runs.planned is None else f"of {runs.planned:,} planned"
+    others = ((runs.unfinished, "unfinished"), (runs.skipped, "skipped"))
+    parts = [f"{len(group):,} {name}" for group, name in others if group]
+    return ", ".join([f"{count(len(runs), 'run')} {of}", *parts])
+
+
+def data_source(run: Recorded, pairs: tuple[str, ...]) -> str:
+    """The spec of the data, without the fields that distinguish repetitions (the fold)."""
+    source = opened(run.config.get("data"))
+    fields = [
+        f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs
+    ]
+    return f"{source.name}({', '.join(fields)})" if fields else source.name
+
+
+def _tally(runs: Iterable[Recorded], text: Callable[[Recorded], str]) -> tuple[str, ...]:
+    """Each value, with the number of its runs unless all runs have it."""
+    counts = Counter(text(run) for run in runs).most_common()
     if len(counts) == 1:
         return (counts[0][0],)
-    lines = [f"{value} ({n:,} {'run' if n == 1 else 'runs'})" for value, n in counts[:SHOWN]]
+    lines = [f"{value} ({count(n, 'run')})" for value, n in counts[:SHOWN]]
     return (*lines, *([f"and {len(counts) - SHOWN:,} others"] if len(counts) > SHOWN else []))
 
 
-def _maker(run: Recorded) -> str:
-    commit = run.environment.get("commit")
-    changed = ", with changes" if str(commit).endswith("+") else ""
-    return f"foltr {run.environment.get('foltr', 'of an unknown version')}" + (
-        f", commit {str(commit)[:12].rstrip('+')}{changed}" if commit else ""
-    )
+def _version(run: Recorded) -> str:
+    version, commit = run.environment.get("foltr", "of an unknown version"), ""
+    if recorded := run.environment.get("commit"):
+        changed = ", with changes" if str(recorded).endswith("+") else ""
+        commit = f", commit {str(recorded)[:12].rstrip('+')}{changed}"
+    return f"foltr {version}{commit}"
 
 
 def _machine(run: Recorded) -> str:
@@ -96,21 +96,9 @@ def _machine(run: Recorded) -> str:
 
 def _packages(run: Recorded) -> str:
     packages = run.environment.get("packages")
-    versions = (
-        [f"{name} {version}" for name, version in packages.items()]
-        if isinstance(packages, dict)
-        else []
-    )
+    names = packages if isinstance(packages, dict) else {}
+    versions = [f"{name} {version}" for name, version in names.items()]
     return ", ".join([str(run.environment.get("python", "unknown")), *versions])
-
-
-def source(run: Recorded, pairs: tuple[str, ...]) -> str:
-    """The source without what only tells repetitions apart (its fold)."""
-    source = opened(run.config.get("data"))
-    fields = [
-        f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs
-    ]
-    return f"{source.name}({', '.join(fields)})" if fields else source.name
 
 
 def _held_out(runs: Runs) -> str:
@@ -123,13 +111,12 @@ def _held_out(runs: Runs) -> str:
     return f"{whole} in a run; {empty} of them without a relevant document"
 
 
-def _queries(run: Recorded) -> str:
-    """How queries without a relevant document count."""
+def _empty_queries(run: Recorded) -> str:
     return f"Offline, queries without a relevant document {empty_rule(run)}."
 
 
-def _common(study: Study) -> str:
-    """The fields of the experiment that no run differs in."""
+def _common_fields(study: Study) -> str:
+    """The fields of the experiment that are equal in all runs."""
     configs = [run.config for run in study.runs]
     same = [
         name for name in configs[0] if len({repr(config.get(name)) for config in configs}) == 1
@@ -146,13 +133,13 @@ def _repetitions(study: Study) -> str:
 
 
 def _listed(values: set[Any]) -> str:
-    ordered = sorted(
-        values,
-        key=lambda value: (
-            not isinstance(value, int | float),
-            value if isinstance(value, int | float) else 0,
-            str(value),
-        ),
-    )
-    shown = ", ".join(str(value) for value in ordered[:30])
-    return shown + (f" and {len(ordered) - 30:,} more" if len(ordered) > 30 else "")
+    """Numbers by size, then everything else as text."""
+
+    def order(value: Any) -> tuple[bool, float, str]:
+        is_number = isinstance(value, int | float)
+        return not is_number, value if is_number else 0, str(value)
+
+    ordered = sorted(values, key=order)
+    shown = ", ".join(str(value) for value in ordered[:LISTED])
+    more = len(ordered) - LISTED
+    return shown + (f" and {more:,} more" if more > 0 else "")

@@ -16,14 +16,14 @@ from foltr.errors import require
 from foltr.seeds import stream
 
 LEVEL = 0.95  # of every interval
-PER_BLOCK = 1_000_000  # numbers that a bootstrap holds at a time
-FEWEST = 5  # values that an interval is told of: with fewer no bootstrap knows the spread
+PER_BLOCK = 1_000_000  # numbers that a bootstrap holds in memory at a time
+FEWEST = 5  # values that an interval needs: with fewer a bootstrap cannot estimate the spread
 
 
 @dataclass(frozen=True)
 class PairedT:
-    """Two-tailed paired t-test of a - b. `effect` is Cohen's d_z: the mean difference over the sd
-    of differences."""
+    """Two-tailed paired t-test of a - b. `effect` is Cohen's d_z: the mean difference divided by
+    the sd of differences."""
 
     n: int  # pairs
     difference: float  # mean of a - b
@@ -63,23 +63,22 @@ def paired_t(a: Array, b: Array) -> PairedT:
 
 
 def mean_and_sd(values: Array) -> tuple[float, float]:
-    """Of finite values; the sd with n - 1, NaN for one value.
+    """Mean and sd of finite values. The sd is with n - 1, and NaN for one value.
 
-    Worked on values scaled by a power of two, which changes no bit of them but lets no square
-    over- or underflow. Equal values have exactly themselves as mean, and 0 as sd: sums would leave
-    a rounding error that a t-test takes for a spread."""
+    The values are scaled by a power of two first. That changes no bit of them, but no square can
+    over- or underflow. The mean of equal values is exactly that value, and their sd is exactly 0:
+    sums would leave a rounding error, which a t-test would take for a spread."""
     n, low, high = len(values), float(values.min()), float(values.max())
     if low == high:
         return low, 0.0 if n > 1 else math.nan
     exponent = math.frexp(max(abs(low), abs(high)))[1]
     scaled = np.ldexp(values, -exponent)
-    return math.ldexp(float(scaled.mean()), exponent), math.ldexp(
-        float(scaled.std(ddof=1)), exponent
-    )
+    mean, sd = float(scaled.mean()), float(scaled.std(ddof=1))
+    return math.ldexp(mean, exponent), math.ldexp(sd, exponent)
 
 
 def two_tailed(t: float, df: int) -> float:
-    """P(|T_df| > |t|), to about 1e-13 of itself down to the smallest numbers there are."""
+    """P(|T_df| > |t|), with a relative error of about 1e-13 down to the smallest floats."""
     if df == 1:  # Cauchy; scipy's is off by 1e-9 for tiny t, and 0 for t above 1e154
         return 2.0 / math.pi * math.atan2(1.0, abs(t)) if math.isfinite(t) else 0.0
     from scipy.special import stdtr
@@ -88,14 +87,14 @@ def two_tailed(t: float, df: int) -> float:
 
 
 def half_width(sd: float, n: int, level: float = LEVEL) -> float:
-    """Half the t interval of a mean: t_{n-1, (1+level)/2} sd / sqrt(n)."""
+    """Half the width of the t interval of a mean: t_{n-1, (1+level)/2} sd / sqrt(n)."""
     from scipy.special import stdtrit
 
     return float(stdtrit(n - 1, (1.0 + level) / 2.0)) * sd / math.sqrt(n)
 
 
 def bonferroni(p: float, family: int) -> float:
-    """min(1, p x family): holds whatever the tests of the family have to do with each other."""
+    """min(1, p x family): valid however the tests of the family depend on each other."""
     return min(1.0, p * family)
 
 
@@ -106,10 +105,10 @@ def bootstrap_interval(
     `resamples` samples of n values with replacement (Efron & Tibshirani, 1993, chapter 13).
 
     It assumes no distribution, but with few values it is too narrow: its spread is too small by
-    sqrt((n - 1) / n), and it takes a normal quantile where t is right. Of normal values it covers
-    the mean not 95 % of the time, but about 50 % with n = 2, 84 % with 5 and 90 % with 10:
-    `expanded_interval` is for those. Draws are addressed: equal n and seed give equal samples, so
-    that methods meet the same luck."""  # (n,)
+    sqrt((n - 1) / n), and it uses a normal quantile where a t quantile is right. For normal values
+    it covers the mean about 50 % of the time with n = 2, 84 % with 5 and 90 % with 10, instead of
+    95 %. Use `expanded_interval` for few values. Draws are addressed: equal n and seed give equal
+    resamples for all methods."""  # (n,)
     values = np.asarray(values, np.float64)
     require(
         values.ndim == 1 and len(values) >= 2,
@@ -132,20 +131,20 @@ def bootstrap_interval(
 
 
 def expanded_interval(values: Array, seed: int = 0, level: float = LEVEL) -> tuple[float, float]:
-    """The bootstrap interval of the mean at the expanded level; NaN for fewer than five values. Of
-    normal values it covers the mean about 92 % of the time with n = 5 (a mean of five drawn ones
-    cannot leave their range), and between 94 % and 95 % from n = 7.
+    """The bootstrap interval of the mean at the expanded level; NaN for fewer than five values.
+    For normal values it covers the mean about 92 % of the time with n = 5 (a mean of five drawn
+    values cannot leave their range), and between 94 % and 95 % from n = 7.
 
-    The values count as independent: over runs that share queries it is of these queries, as a test
-    over them is."""
+    The values are treated as independent. Over runs that share queries the interval is about these
+    queries only, as a test is."""
     if len(values) < FEWEST:
         return math.nan, math.nan
     return bootstrap_interval(values, seed, expanded_level(len(values), level))
 
 
 def expanded_level(n: int, level: float = LEVEL) -> float:
-    """The level at which a percentile interval of n values is as wide as a t interval, were its
-    means normal: 1 - 2 q where q = Phi(-sqrt(n / (n - 1)) t_{n-1, (1+level)/2}) (Hesterberg, The
+    """The level at which a percentile interval of n values is as wide as a t interval, if means
+    are normal: 1 - 2 q where q = Phi(-sqrt(n / (n - 1)) t_{n-1, (1+level)/2}) (Hesterberg, The
     American Statistician 2015, section 4)."""
     from scipy.special import ndtr, stdtrit
 

@@ -1,8 +1,9 @@
-"""What is compared with what: runs as methods x conditions x repetitions.
+"""Sort runs into methods, conditions and repetitions.
 
-Fields in which the runs differ are of three kinds. `pairs` (by default the fold and the seed) tell
-repetitions of one thing apart: two methods are compared over equal pairs. `columns` (users and
-data) are the conditions under which methods are compared. All others make the methods."""
+Fields in which the runs differ are of three kinds. `pairs` (by default the fold and the seed)
+distinguish repetitions of one method in one condition. Two methods are compared over equal pairs.
+`columns` (by default users and data) are the conditions under which methods are compared. All
+other fields make the methods."""
 
 from __future__ import annotations
 
@@ -13,13 +14,17 @@ from hashlib import blake2b
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.report.naming import opened
+from foltr.report.spec_text import opened
 from foltr.results import Recorded, Runs
 
 PAIRS = ("data.fold", "data.seed", "seed")
 COLUMNS = ("users", "data")
-NAMING = ("kind", "shape")  # fields whose value says enough
-Pair = tuple[Any, ...]
+NOT_METHOD = (*COLUMNS, "seed")  # whole fields of a config that never make a method
+ATTACK_FIELDS = ("attack", "malicious", "roaming")
+UNLEARNING_FIELDS = ("unlearning", "leaving", "history")
+VALUE_IS_ENOUGH = ("kind", "shape")  # a label shows the value of these fields without their name
+Pair = tuple[Any, ...]  # the values of the pair fields of one run
+Place = tuple[int, int]  # the numbers of a method and of a condition
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class Group:
     """A method or a condition."""
 
     label: str
-    key: tuple[tuple[str, Any], ...]  # the fields that make it what it is
-    differs: dict[str, Any]  # those of them in which the study's groups differ
+    key: tuple[tuple[str, Any], ...]  # all fields that define it, with their values
+    differs: dict[str, Any]  # those of them in which the groups of the study differ
 
 
 @dataclass(frozen=True)
@@ -36,16 +41,16 @@ class Study:
     runs: Runs
     methods: tuple[Group, ...]
     conditions: tuple[Group, ...]
-    pairs: tuple[str, ...]  # fields; of them those that vary tell repetitions apart
-    cells: dict[tuple[int, int], dict[Pair, Recorded]]  # (method, condition) -> pair -> run
-    baseline: int  # a method
+    pairs: tuple[str, ...]  # the pair fields
+    cells: dict[Place, dict[Pair, Recorded]]  # runs by method, condition and pair
+    baseline: int  # the number of a method
 
     def cell(self, method: int, condition: int) -> dict[Pair, Recorded]:
         return self.cells.get((method, condition), {})
 
     @cached_property
     def configs(self) -> tuple[dict[str, Any], ...]:
-        """Of a run of each method."""
+        """The config of one run of each method."""
         first: dict[int, Recorded] = {}
         for (method, _), cell in self.cells.items():
             first.setdefault(method, next(iter(cell.values())))
@@ -53,7 +58,7 @@ class Study:
 
     @cached_property
     def paired_by(self) -> tuple[str, ...]:
-        """The pair fields that really vary."""
+        """The pair fields that have more than one value."""
         seen = [pair for cell in self.cells.values() for pair in cell]
         return tuple(
             name for i, name in enumerate(self.pairs) if len({pair[i] for pair in seen}) > 1
@@ -66,52 +71,44 @@ def study(
     pairs: Sequence[str] = PAIRS,
     columns: Sequence[str] = COLUMNS,
 ) -> Study:
-    """Sort runs into methods, conditions and repetitions. `baseline`: a method by number or label
-    (default: first). A field that is asked for as a column is none of the pairs."""
+    """Sort runs into methods, conditions and repetitions.
+
+    `baseline` is the number or the label of a method (default: the first method). A field that
+    the caller asks for as a column is not used as a pair field."""
     if not len(runs):
         raise Mistake("there is no finished run to report" + _why_none(runs))
-    known = {name for run in runs for name in run.fields}
-    for name, what in [
-        *((name, "columns") for name in columns),
-        *((name, "pairs") for name in pairs),
-    ]:
-        if name not in known and name not in PAIRS:
-            raise Mistake(
-                f"no run has a field {name!r} for the {what}: {did_you_mean(name, known)}"
-            )
-    owned = tuple(
-        dict.fromkeys(name for run in runs for name in run.sets)
-    )  # by the methods of a sweep
-    if tuple(columns) == COLUMNS:
-        columns = tuple(
-            name for name in columns if name not in pairs
-        )  # what is asked for goes before a default
+    _check_fields(runs, pairs, columns)
+    # the fields that the methods of a sweep set
+    owned = tuple(dict.fromkeys(name for run in runs for name in run.sets))
+    if tuple(columns) == COLUMNS:  # a default: the pairs that the caller asks for go first
+        columns = tuple(name for name in columns if name not in pairs)
     columns = tuple(name for name in columns if name not in owned)
-    pairs = tuple(name for name in pairs if name not in columns and not _belongs(name, owned))
-    hidden = _hidden(runs, pairs)
+    pairs = tuple(name for name in pairs if name not in columns and not _is_within(name, owned))
     methods, conditions = _Groups(), _Groups()
-    cells: dict[tuple[int, int], dict[Pair, Recorded]] = {}
-    for run, unseen in zip(runs, hidden, strict=True):
-        leaves = {**_leaves(run, pairs), **unseen}
+    cells: dict[Place, dict[Pair, Recorded]] = {}
+    for run, outside in zip(runs, _outside_config(runs, pairs), strict=True):
+        leaves = {**_leaves(run, pairs), **outside}
         column = {
             name: value
             for name, value in leaves.items()
-            if _belongs(name, columns) and not _belongs(name, owned)
+            if _is_within(name, columns) and not _is_within(name, owned)
         }
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
         pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
         cell = cells.setdefault(place, {})
         if pair in cell:
-            _same_twice(cell[pair], run)
+            _refuse_duplicate(cell[pair], run)
         cell[pair] = run
     rows = methods.groups()
-    return Study(runs, rows, conditions.groups(), pairs, cells, _chosen(rows, baseline))
+    return Study(runs, rows, conditions.groups(), pairs, cells, _baseline_number(rows, baseline))
 
 
-def unnamed(runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COLUMNS) -> Study:
-    """Some of the runs as a study of their fields alone, whatever the methods of a sweep are
-    called and set."""
+def study_by_fields(
+    runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COLUMNS
+) -> Study:
+    """A study of some of the runs by their fields alone. It ignores the names that a sweep gave
+    to its methods."""
     plain = tuple(replace(run, method=None, sets=()) for run in chosen)
     known = {name for run in plain for name in run.config}
     return study(
@@ -119,17 +116,32 @@ def unnamed(runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COL
     )
 
 
+def trained_runs(runs: Runs) -> list[Recorded]:
+    """The runs that trained a ranker in rounds: neither a baseline nor unlearning."""
+    return [run for run in runs if "baseline" not in run.config and "unlearning" not in run.config]
+
+
+def _check_fields(runs: Runs, pairs: Sequence[str], columns: Sequence[str]) -> None:
+    known = {name for run in runs for name in run.fields}
+    for names, what in ((columns, "columns"), (pairs, "pairs")):
+        for name in names:
+            if name not in known and name not in PAIRS:
+                raise Mistake(
+                    f"no run has a field {name!r} for the {what}: {did_you_mean(name, known)}"
+                )
+
+
 def _why_none(runs: Runs) -> str:
-    parts = [f"{len(runs.unfinished)} are unfinished"] if runs.unfinished else []
-    parts += (
-        [f"{len(runs.skipped)} were skipped, the first because {runs.skipped[0].why}"]
-        if runs.skipped
-        else []
-    )
+    parts = []
+    if runs.unfinished:
+        parts.append(f"{len(runs.unfinished)} are unfinished")
+    if runs.skipped:
+        first = runs.skipped[0].why
+        parts.append(f"{len(runs.skipped)} were skipped, the first because {first}")
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _same_twice(one: Recorded, other: Recorded) -> None:
+def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
     raise Mistake(
         f"{one.path} and {other.path} have the same config, but not the same identity (data, a"
         " file of your own, or a version of foltr changed between them): move one of them away"
@@ -137,19 +149,22 @@ def _same_twice(one: Recorded, other: Recorded) -> None:
 
 
 def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
-    """Every field of the experiment and of its components, without the pairs; a component counts
-    by its name (`data`: "MQ2008"), one inside another by its whole spec."""
+    """Every field of the experiment and of its components, without the pair fields.
+
+    A component counts by its name (`data`: "MQ2008"). A component inside a component counts by
+    its whole spec."""
     return {
         name: opened(value).name if name in run.config and isinstance(value, str) else value
         for name, value in run.fields.items()
-        if not _belongs(name, pairs) and name.count(".") <= 1
+        if not _is_within(name, pairs) and name.count(".") <= 1
     }
 
 
-def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
-    """What no config tells, where it differs between runs of equal config (but for the pairs): the
-    content of a user's file or of the data, the number of results, and revisions of components.
-    Runs that differ in it are not repetitions of one thing."""
+def _outside_config(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+    """What a config does not say, for each run, where runs of equal config differ in it.
+
+    This is the content of a user's file or of the data, the version number of results, and the
+    revisions of components. Runs that differ in any of these are not repetitions of each other."""
     ways: dict[str, Callable[[Recorded], tuple[Any, Any]]] = {
         "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
         "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
@@ -158,28 +173,30 @@ def _hidden(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     }
     found: list[dict[str, Any]] = [{} for _ in runs]
     for name, way in ways.items():
-        told = [tuple(repr(part) for part in way(run)) for run in runs]
+        known = [tuple(repr(part) for part in way(run)) for run in runs]
         contents: dict[str, set[str]] = {}
-        for config, content in told:
+        for config, content in known:
             contents.setdefault(config, set()).add(content)
-        for unseen, (config, content) in zip(found, told, strict=True):
+        for outside, (config, content) in zip(found, known, strict=True):
             if len(contents[config]) > 1:
                 short = blake2b(content.encode(), digest_size=3).hexdigest()
-                unseen[name] = content.strip("'") if name in ("results", "revisions") else short
+                readable = name in ("results", "revisions")
+                outside[name] = content.strip("'") if readable else short
     return found
 
 
-def _belongs(name: str, columns: Sequence[str]) -> bool:
-    return any(name == column or name.startswith(f"{column}.") for column in columns)
+def _is_within(name: str, fields: Sequence[str]) -> bool:
+    """Whether a dotted name is one of the fields, or a field of one of them."""
+    return any(name == field or name.startswith(f"{field}.") for field in fields)
 
 
 def _hashable(value: Any) -> Any:
-    """Specs may hold lists, which cannot be looked up."""
     return repr(value) if isinstance(value, list | dict | set) else value
 
 
 class _Groups:
-    """Numbers groups in the order of their first run, and labels them by what tells them apart."""
+    """Numbers groups in the order of their first run. Labels them by the fields in which they
+    differ."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}
@@ -187,7 +204,7 @@ class _Groups:
         self.names: list[str | None] = []
 
     def number(self, fields: dict[str, Any], name: str | None) -> int:
-        key = repr(sorted(fields.items()))  # whatever the order in a file, and 1 is not True
+        key = repr(sorted(fields.items()))  # the order in a file does not count; 1 is not True
         if key not in self.keys:
             self.keys[key] = len(self.keys)
             self.tables.append(fields)
@@ -212,30 +229,29 @@ class _Groups:
             for name in dict.fromkeys(self.names)
         }
         for fields, name in named:
-            label = (
-                ", ".join([*([name] if name else []), *_told(fields, rivals[name])]) or "all runs"
-            )
+            parts = [*([name] if name else []), *_label_parts(fields, rivals[name])]
+            label = ", ".join(parts) or "all runs"
             again = sum(known == label or known.startswith(f"{label} #") for known in labels)
-            labels.append(f"{label} #{again + 1}" if again else label)  # as of x=1 and x='1'
+            labels.append(f"{label} #{again + 1}" if again else label)  # e.g. of x=1 and x='1'
         return labels
 
 
 def _differing(tables: list[dict[str, Any]]) -> set[str]:
-    """The fields in which some groups differ; one that is missing somewhere differs."""
+    """The fields in which some groups differ. A field that only some groups have differs."""
     names = {name for table in tables for name in table}
     return {name for name in names if len({repr(table.get(name, names)) for table in tables}) > 1}
 
 
 class _Rivals:
-    """Groups that labels must tell apart. There may be hundreds: what they differ in is found
-    once."""
+    """Groups that need different labels. There may be hundreds of them, so the fields in which
+    they differ are found once."""
 
     def __init__(self, tables: list[dict[str, Any]]) -> None:
         self.tables, self.differing = tables, _differing(tables)
         self._alike: dict[tuple[str, str], set[str]] = {}
 
     def alike(self, name: str, value: Any) -> set[str]:
-        """The fields in which those that share a field's value differ."""
+        """The fields in which the groups with this value of a field differ."""
         key = name, repr(value)
         if key not in self._alike:
             self._alike[key] = _differing(
@@ -244,43 +260,42 @@ class _Rivals:
         return self._alike[key]
 
 
-def _told(fields: dict[str, Any], rivals: _Rivals) -> list[str]:
-    """What tells `fields` from its rivals: "perfect", "clients=10", "MLP(hidden=64)"."""
-    told, differing = [], rivals.differing
+def _label_parts(fields: dict[str, Any], rivals: _Rivals) -> list[str]:
+    """What distinguishes a group from its rivals: "perfect", "clients=10", "MLP(hidden=64)"."""
+    parts, differing = [], rivals.differing
     for name in dict.fromkeys(field.split(".")[0] for field in fields):
-        value, inside = (
-            fields.get(name),
-            [other for other in fields if other.startswith(f"{name}.")],
-        )
-        if name in fields and name in differing:
-            alike = rivals.alike(name, value)
-            inner = [
-                f"{other.split('.', 1)[1]}={fields[other]!r}" for other in inside if other in alike
+        value = fields.get(name)
+        inside = [other for other in fields if other.startswith(f"{name}.")]
+        if name not in fields or name not in differing:
+            parts += [
+                _inner_label(other, fields[other], differing)
+                for other in inside
+                if other in differing
             ]
-            component = inside or str(value)[:1].isupper()
-            told.append(
-                f"{value}({', '.join(inner)})"
-                if inner
-                else str(value)
-                if component
-                else f"{name}={value}"
-            )
+            continue
+        alike = rivals.alike(name, value)
+        inner = [
+            f"{other.split('.', 1)[1]}={fields[other]!r}" for other in inside if other in alike
+        ]
+        if inner:
+            parts.append(f"{value}({', '.join(inner)})")
         else:
-            told += [
-                _inner(other, fields[other], differing) for other in inside if other in differing
-            ]
-    return told
+            is_component = inside or str(value)[:1].isupper()
+            parts.append(str(value) if is_component else f"{name}={value}")
+    return parts
 
 
-def _inner(name: str, value: Any, differing: set[str]) -> str:
+def _inner_label(name: str, value: Any, differing: set[str]) -> str:
     """A component's field: "sessions=4", or "learner.lr=0.1" where another component differs in
     its own lr."""
     field = name.split(".", 1)[1]
     alone = sum(other.split(".", 1)[-1] == field for other in differing) == 1
-    return str(value) if field in NAMING and alone else f"{field if alone else name}={value}"
+    if field in VALUE_IS_ENOUGH and alone:
+        return str(value)
+    return f"{field if alone else name}={value}"
 
 
-def _chosen(methods: tuple[Group, ...], baseline: int | str | None) -> int:
+def _baseline_number(methods: tuple[Group, ...], baseline: int | str | None) -> int:
     if baseline is None:
         return 0
     labels = [method.label for method in methods]
@@ -290,9 +305,9 @@ def _chosen(methods: tuple[Group, ...], baseline: int | str | None) -> int:
         baseline = int(baseline)
     if isinstance(baseline, int) and 0 <= baseline < len(labels):
         return baseline
-    told = (
+    known = (
         did_you_mean(str(baseline), labels)
         if isinstance(baseline, str)
         else f"methods are 0 .. {len(labels) - 1}"
     )
-    raise Mistake(f"no method is called {baseline!r}: {told}")
+    raise Mistake(f"no method is called {baseline!r}: {known}")

@@ -1,5 +1,5 @@
-"""Experiments as TOML: one key per field, components as their specs or by fields of theirs
-(learner.sessions = 4)."""
+"""Experiments as TOML files: one key per field. A component is given as its spec, or field by
+field (learner.sessions = 4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
-from foltr.runs.user_files import files_behind, use_given
+from foltr.runs.identity import RUN_FILES, holds_run
+from foltr.runs.user_files import Code, files_behind
 from foltr.spec import coerce, hints_of
 from foltr.system.files import check_extent
 
@@ -32,8 +33,7 @@ def _value(value: Any) -> str:
 
 
 def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]:
-    """The keys and values of a config file, each key a field of an experiment or one of those
-    `beside`."""
+    """The content of a file. Each key is a field of `Experiment` or one of `beside`."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -47,10 +47,10 @@ def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]
     known = [*(field.name for field in fields(Experiment)), *beside]
     for name in content:
         if name == "sweep" and name not in beside:
-            raise Mistake(f"{path} has a [sweep]: `foltr sweep {path}` runs it")
+            raise Mistake(f"{path} has a [sweep] table: `foltr sweep {path}` runs it")
         if name in ("threads", "out", "engine"):
             raise Mistake(
-                f"{path}: {name} is no part of an experiment: give it as an option, --{name}"
+                f"{path}: {name} is not a field of an experiment: give the option --{name} instead"
             )
         if name not in known:
             raise Mistake(f"{path}: unknown key {name!r}: {did_you_mean(name, known)}")
@@ -58,8 +58,8 @@ def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]
 
 
 def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested tables as dotted names: learner.sessions = 4 in a TOML is {"learner": {"sessions":
-    4}}."""
+    """Nested tables with dotted names: {"learner": {"sessions": 4}} becomes {"learner.sessions":
+    4}."""
     found: dict[str, Any] = {}
     for name, value in table.items():
         found.update(
@@ -71,7 +71,7 @@ def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def overridden(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """`values` with those that are `given` instead; a whole component replaces what was said of
+    """`values`, replaced by those that are `given`. A given component also replaces the values of
     its fields."""
     kept = {
         name: value
@@ -83,7 +83,7 @@ def overridden(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def experiment(values: dict[str, Any]) -> Experiment:
     """From values by (dotted) name: whole components first, then all fields of each at once, so
-    that no combination is judged before it is complete."""
+    that no incomplete combination is checked."""
     made = {name: value for name, value in values.items() if "." not in name}
     inner: dict[str, Any] = {}
     for name, value in values.items():
@@ -94,8 +94,8 @@ def experiment(values: dict[str, Any]) -> Experiment:
                 here = here.setdefault(part, {})
                 if not isinstance(here, dict):
                     raise Mistake(
-                        f"{name}: {part} is given as a whole ({shown(here)}) and by a field of it:"
-                        " keep one"
+                        f"{name}: {part} is given both as a whole ({shown(here)}) and field by"
+                        " field: keep one"
                     )
             here[last] = value
     defaults, hints = (
@@ -121,11 +121,9 @@ def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
     known = [field.name for field in fields(thing)] if is_dataclass(thing) else []
     for name in table:
         if not isinstance(name, str):
-            raise Mistake(f"{path}: fields have names, got {shown(table)}")
+            raise Mistake(f"{path}: names of fields must be text, got {shown(table)}")
         if thing is None:
-            raise Mistake(
-                f"{path}.{name}: there is no {path} that could have one: give a whole one first"
-            )
+            raise Mistake(f"{path}.{name}: no {path} is set: give {path} as a whole first")
         if name not in known:
             hint = f": {did_you_mean(name, known)}" if known else ""
             raise Mistake(f"{path}.{name}: {type(thing).__name__} has no field {name!r}{hint}")
@@ -140,35 +138,41 @@ def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
     return replace(thing, **parts) if parts else thing
 
 
-def used_files(content: dict[str, Any], path: Path | None) -> list[Path]:
-    """Takes `use` out of a file's content; relative paths are meant from the file."""
-    used = content.pop("use", [])
-    if not isinstance(used, list) or not all(
-        isinstance(name, str) and "\0" not in name for name in used
-    ):
-        raise Mistake(f"{path}: use must be a list of paths, got {used!r}")
-    return [Path(path or ".").parent / name for name in used]
+def load(path: Path | None, code: Code, sweep: bool = False) -> dict[str, Any]:
+    """The content of a file, once the code of its components is loaded; nothing without a file.
+    With `sweep`, the file may have a sweep table."""
+    content = {} if path is None else read(path, ("use", "sweep") if sweep else ("use",))
+    code.load(path, _named_files(content, path))
+    return content
 
 
-def read_finished(folder: Path, given: list[Path], quiet: bool) -> Experiment:
-    """The experiment of a finished run, by `read_given`, if the `given` files are those that it
-    was made with."""
-    config = folder / "config.toml"
-    if not config.is_file():
-        raise Mistake(f"{folder} is not the folder of a run: it has no config.toml")
+def load_experiment(
+    path: Path | None, code: Code, given: dict[str, Any] | None = None
+) -> Experiment:
+    """The experiment of a file; values that are `given` replace those of the file."""
+    return experiment(overridden(flat(load(path, code)), given or {}))
+
+
+def load_finished(folder: Path, code: Code) -> Experiment:
+    """The experiment of a finished run, loaded with the files that the run was made with."""
+    if not holds_run(folder):
+        files = " nor ".join(RUN_FILES)
+        raise Mistake(f"{folder} is not the folder of a run: it has neither {files}")
+    file = folder / "config.toml"
     if Folder(folder).final() is None:
         raise Mistake(
-            f"{folder} is not finished: `foltr run {config} --out {folder.parent}` goes on with it"
+            f"{folder} is not finished: `foltr run {file} --out {folder.parent}` continues it"
         )
-    files = Folder(folder).environment().get("files")
-    return read_given(config, given, quiet, files if isinstance(files, dict) else {})
+    hashes = Folder(folder).environment().get("files")
+    known = hashes if isinstance(hashes, dict) else {}
+    return load_experiment(file, replace(code, hashes=known))
 
 
-def read_given(
-    path: Path, given: list[Path], quiet: bool, hashes: dict[str, Any] | None = None
-) -> Experiment:
-    """The experiment of a file that may be somebody else's: no code is loaded but that of the
-    `given` files."""
-    content = read(path)
-    use_given(path, used_files(content, path), given, quiet, hashes)
-    return experiment(flat(content))
+def _named_files(content: dict[str, Any], path: Path | None) -> list[Path]:
+    """Takes `use` out of a file's content; relative paths start at the file."""
+    named = content.pop("use", [])
+    if not isinstance(named, list) or not all(
+        isinstance(name, str) and "\0" not in name for name in named
+    ):
+        raise Mistake(f"{path}: use must be a list of paths, got {named!r}")
+    return [Path(path or ".").parent / name for name in named]

@@ -1,5 +1,5 @@
-"""Ctrl-C and SIGTERM are obeyed between two rounds, after a checkpoint; a second Ctrl-C at
-once."""
+"""Ctrl-C and SIGTERM stop a run between two rounds, after a checkpoint; a second signal stops it
+at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foltr.runs.folder import Folder
 
 
 class Stopped(KeyboardInterrupt):
-    """A run was interrupted and can be resumed; the message says where."""
+    """A run was interrupted and can be resumed; the message names its folder."""
 
     def __init__(self, message: str, signum: int) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def on_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM call `handler`, in the main thread; elsewhere they are not ours."""
+    """Ctrl-C and SIGTERM call `handler`, if this is the main thread; others get no signals."""
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         before = {
@@ -38,13 +38,13 @@ def on_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
 
 
 class Interruptions:
-    """`stop` is for a run that others steer (a sweep): signals are theirs, and it says when to
-    stop."""
+    """Stops a run on signals or, in a sweep, which handles the signals itself, when `stop()` is
+    true."""
 
     def __init__(self, folder: Folder | None, stop: Callable[[], bool] | None = None) -> None:
         self.folder, self.stop = folder, stop
         self.asked = 0  # the signal that asked to stop
-        self.under_way = False  # before that there is nothing to save, and compiling may take long
+        self.under_way = False  # before the end of a round there is nothing new to save
         self._ours = ExitStack()
 
     def __enter__(self) -> Interruptions:
@@ -60,7 +60,7 @@ class Interruptions:
             raise KeyboardInterrupt
         if not self.under_way:
             raise Stopped(
-                "stopped before a round was over, nothing new to save: the same command goes on",
+                "stopped before a round ended, nothing new to save: the same command continues",
                 signum,
             )
         self.asked = signum
@@ -76,5 +76,8 @@ class Interruptions:
 
     def obey(self, t: int, rounds: int) -> None:
         if self.asked and self.folder is not None:
-            saved = f"stopped after round {t} of {rounds}, saved in {self.folder.path}"
-            raise Stopped(f"{saved}: the same command goes on from there", self.asked)
+            raise Stopped(
+                f"stopped after round {t} of {rounds}, saved in {self.folder.path}: the same"
+                " command continues from there",
+                self.asked,
+            )

@@ -1,5 +1,5 @@
-"""Who is making a run: one process at a time, by a lock that ends with its holder in whatever way
-that ends."""
+"""The lock of a run: one process makes it at a time. The lock ends with its process, however that
+ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from foltr.errors import Mistake
 from foltr.system.files import regular, told
 
 FILE = "running.lock"
-SIZE = 512  # bytes that a holder tells of itself, always rewritten as a whole
-TELL_SECONDS = 1.0
+SIZE = 512  # bytes in which the holder reports its progress, always rewritten as a whole
+REPORT_SECONDS = 1.0
 WAIT_SECONDS = 0.2
 
 
@@ -28,41 +28,41 @@ class Busy(Exception):
 
 
 class Claim:
-    """Held from `held` to its end; `tell` says how far the holder is, for `foltr status` and
-    `foltr watch`."""
+    """Held within `held`. Meanwhile `report` writes the progress, for `foltr status` and `foltr
+    watch`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._file: int | None = None
-        self._told = 0.0
+        self._reported = 0.0
 
     @contextmanager
     def held(self, wait: bool, stop: Callable[[], bool] | None = None) -> Iterator[Claim]:
-        """Take it, waiting for another holder if `wait` (until `stop` says so), else raising
-        Busy."""
-        said = False
+        """Take the lock. If another process holds it: with `wait`, wait for it, or until `stop()`;
+        else raise Busy."""
+        announced = False
         while not self._take():
             if not wait or (stop is not None and stop()):
                 raise Busy(str(self.path.parent))
-            if not said:
+            if not announced:
                 print(
-                    f"foltr: {_holder(self.path)} is making this run: waiting for it",
+                    f"foltr: waiting for {_holder(self.path)}, which is making this run",
                     file=sys.stderr,
                     flush=True,
                 )
-                said = True
+                announced = True
             time.sleep(WAIT_SECONDS)
         try:
             yield self
         finally:
             self._release()
 
-    def tell(self, t: int, rounds: int) -> bool:
-        """Say how far it is, at most once a second; whether it was said."""
+    def report(self, t: int, rounds: int) -> bool:
+        """Write the progress, at most once a second; whether it was written."""
         now = time.monotonic()
-        if self._file is None or now - self._told < TELL_SECONDS:
+        if self._file is None or now - self._reported < REPORT_SECONDS:
             return False
-        self._told = now
+        self._reported = now
         about = {"host": platform.node(), "pid": os.getpid(), "round": t, "rounds": rounds}
         with told(self.path):
             os.lseek(self._file, 0, os.SEEK_SET)
@@ -72,12 +72,12 @@ class Claim:
     def _take(self) -> bool:
         with told(self.path):
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        # Between our opening and locking it, its last holder may have removed it: then another
-        # file has this name.
+        # Its last holder may have removed the file after we opened and before we locked it: then
+        # another file has this name.
         if _locked(file, self.path) and _is(file, self.path):
             self._file = file
             try:
-                self.tell(0, 0)
+                self.report(0, 0)
             except Mistake:
                 self._release()
                 raise
@@ -93,14 +93,14 @@ class Claim:
 
 
 def claimed(folder: Path) -> dict[str, Any] | None:
-    """What the holder of a run tells of itself; None if nobody holds it."""
+    """What the holder of a run's lock reports; None if no process holds it."""
     try:
         opened = regular(folder / FILE)
     except OSError:
         return None
     with opened:
         if _locked(opened.fileno(), folder / FILE, shared=True):
-            return None  # nobody's: its holder was killed
+            return None  # its holder was killed
         try:
             about = json.loads(os.read(opened.fileno(), SIZE))
         except (ValueError, RecursionError):
@@ -125,8 +125,8 @@ def _is(file: int, path: Path) -> bool:
 
 
 def _locked(file: int, path: Path, shared: bool = False) -> bool:
-    """Lock an open file for this process, or say that another has it. Who only looks shares its
-    lock."""
+    """Lock an open file for this process; False if another process has locked it. A `shared` lock
+    only looks."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -147,6 +147,6 @@ def _locked(file: int, path: Path, shared: bool = False) -> bool:
             return False
         why = error.strerror or error
         raise Mistake(
-            f"{path} cannot be locked ({why}): keep runs on a file system that has locks"
+            f"{path} cannot be locked ({why}): keep runs on a file system that supports locks"
         ) from None
     return True

@@ -30,12 +30,14 @@ class Progress:
 
 @dataclass(frozen=True, repr=False)
 class Result:
+    """What a run gives: its measures, and the ranker that it trained."""
+
     experiment: Experiment
     params: Array  # (d,) float64, as the server holds them
-    metrics: Metrics
-    final: dict[str, Any]
-    folder: Path | None
-    features: int
+    metrics: Metrics  # of every round and of those that were evaluated; `curve` reads them
+    final: dict[str, Any]  # as in result.json: "ndcg@10", "online", "interactions", ...
+    folder: Path | None  # where it is kept, if `run` was given `out`
+    features: int  # of a document
     found: bool = False  # in the folder of an earlier run, finished, and not made again
 
     def __repr__(self) -> str:

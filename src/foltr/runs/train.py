@@ -124,7 +124,7 @@ def follow(
         if state.t % e.evaluate_every == 0 or state.t == rounds:
             metrics.evaluate(state.t, evaluate(state.params))
         run.watch(Progress(e, state.t, first, rounds, metrics, run.notes + stage.engine.notes))
-        if claim is not None and claim.tell(state.t, rounds):
+        if claim is not None and claim.report(state.t, rounds):
             interruptions.ask_outside()
         due = interruptions.asked or time.monotonic() - saved > CHECKPOINT_SECONDS
         if run.folder is not None and due and state.t < rounds:

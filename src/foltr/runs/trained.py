@@ -23,14 +23,17 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedRanker:
+    """A ranker with its parameters: ranks any documents that have as many features."""
+
     ranker: Ranker
     params: Array  # (d,) float32, as a device holds them
-    features: int
+    features: int  # of a document
 
     def __repr__(self) -> str:
         return f"TrainedRanker({self.ranker!r}, features={self.features})"
 
     def scores(self, docs: Array) -> Array:
+        """A score for each of the documents (m, features), rows of finite numbers."""
         try:
             with np.errstate(over="ignore"):
                 docs = np.asarray(docs, np.float64).astype(np.float32)
@@ -53,6 +56,7 @@ class TrainedRanker:
         return best_first(scores, k, stream(seed, "ties"))
 
     def save(self, path: str | Path) -> None:
+        """As a small JSON file, which `foltr.load_ranker` reads."""
         about = {"foltr-ranker": FORMAT, "ranker": repr(self.ranker), "features": self.features}
         write_whole(
             Path(path), json.dumps({**about, "params": [float(x) for x in self.params]}) + "\n"

@@ -1,5 +1,5 @@
-"""Components in a user's own file: `--use my_rule.py`, `use = ["my_rule.py"]` in a TOML,
-`foltr.use("my_rule.py")`."""
+"""Components in a user's own Python file: `--use my_rule.py`, `use = ["my_rule.py"]` in a TOML
+file, `foltr.use("my_rule.py")`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import ast
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -21,15 +21,15 @@ _contents: dict[str, str] = {}  # module name -> hash of the file
 
 
 def use(path: str | Path) -> None:
-    """Load a Python file that registers components; the same content is loaded once, a changed
-    file anew."""
+    """Load a Python file that registers components. A file is loaded once, and again if it has
+    changed."""
     file = Path(os.path.realpath(path))
     source = _source(path)
     content, name = _sum(source), _module(file)
     if _contents.get(name) == content:
         return
     for family in FAMILIES:
-        family.members()  # ours first, so that a clash of names is told of the user's file
+        family.members()  # ours first, so that a clash of names is an error of the user's file
         family.forget(name)
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -81,8 +81,8 @@ def _home_of(name: str) -> str | None:
 
 
 def use_only(paths: Iterable[str | Path]) -> None:
-    """`use` those, and forget all others: a worker that serves many sweeps may meet one name in
-    two files."""
+    """`use` these files and forget all others: a worker that serves several sweeps may meet one
+    name in two files."""
     files = [Path(path).resolve() for path in paths]
     for name in set(_contents) - {_module(file) for file in files}:
         for family in FAMILIES:
@@ -92,41 +92,57 @@ def use_only(paths: Iterable[str | Path]) -> None:
         use(file)
 
 
-def use_given(
-    by: Path,
-    wanted: Sequence[Path],
-    given: Sequence[Path],
-    quiet: bool = False,
-    hashes: dict[str, Any] | None = None,
-) -> None:
-    """`use` the files that are `given`, if all that the file `by` wants are among them. It may be
-    somebody else's: no code is loaded because it says so. A file is known by its path, or by its
-    name: folders move, and who was sent one may have a file of that name that is trusted. `hashes`
-    are of the files that a run was made with, by name."""
-    asked = {os.path.realpath(file): file for file in wanted}
-    found = {os.path.realpath(file): file for file in given}
-    others = [file.name for path, file in found.items() if path not in asked]
-    for file in (file for path, file in asked.items() if path not in found):
-        if file.name not in others:
-            way_out = _word(file if file.is_file() else file.name)
-            raise Mistake(
-                f"{by} wants the code of {_word(file)} to be run: if you trust it, add --use"
-                f" {way_out}"
-            )
-        others.remove(file.name)
-    for name, content in (hashes or {}).items():
-        same = [file for file in given if file.name == name]
-        if same and content not in [_sum(_source(file)) for file in same]:
-            then = f"is not the {name} that {by.parent} was made with"
-            raise Mistake(f"{same[0]} {then}: give that one, or make the run again with this one")
-    for file in given:
-        if not quiet:
-            print(f"foltr: loading {file}", file=sys.stderr, flush=True)
-        use(file)
+@dataclass(frozen=True)
+class Code:
+    """Which Python files a command loads before it builds an experiment: those `given` by --use
+    and, if `trusted`, those that the experiment's own file names. A file that is not trusted may
+    name only files that are `given`: no code is loaded because somebody else's file says so."""
+
+    given: tuple[Path, ...] = ()
+    trusted: bool = True
+    announce: bool = False  # print each given file before it is loaded, if not `trusted`
+    hashes: Mapping[str, Any] = field(default_factory=dict)  # of the files of a run, by name
+
+    def load(self, by: Path | None, named: Sequence[Path]) -> None:
+        """Load the files for `by`, the experiment's file, which names the files `named`."""
+        if self.trusted or by is None:
+            for file in (*named, *self.given):
+                use(file)
+            return
+        self._check_named(by, named)
+        self._check_hashes(by)
+        for file in self.given:
+            if self.announce:
+                print(f"foltr: loading {file}", file=sys.stderr, flush=True)
+            use(file)
+
+    def _check_named(self, by: Path, named: Sequence[Path]) -> None:
+        """Every named file is given: the same path, or another file of that name, because folders
+        move and a copy may be trusted."""
+        wanted = {os.path.realpath(file): file for file in named}
+        found = {os.path.realpath(file): file for file in self.given}
+        others = [file.name for path, file in found.items() if path not in wanted]
+        for file in (file for path, file in wanted.items() if path not in found):
+            if file.name not in others:
+                option = _word(file if file.is_file() else file.name)
+                raise Mistake(
+                    f"{by} needs the code of {_word(file)}: if you trust it, add --use {option}"
+                )
+            others.remove(file.name)
+
+    def _check_hashes(self, by: Path) -> None:
+        """Given files that have the name of a file that a run was made with are that file."""
+        for name, content in self.hashes.items():
+            same = [file for file in self.given if file.name == name]
+            if same and content not in [_sum(_source(file)) for file in same]:
+                raise Mistake(
+                    f"{same[0]} is not the {name} that {by.parent} was made with: give that file,"
+                    " or make the run again with this one"
+                )
 
 
 def _word(path: str | Path) -> str:
-    """As a shell takes it, and without what would steer a terminal."""
+    """Quoted for a shell, and without control characters for a terminal."""
     return shlex.quote(str(path)) if str(path).isprintable() else repr(str(path))
 
 
@@ -135,16 +151,15 @@ def _module(file: Path) -> str:
 
 
 def files_behind(thing: Any) -> dict[str, str]:
-    """The files given to `use` whose components `thing` is made of: path -> hash of the
-    content."""
+    """The files given to `use` that define components of `thing`: path -> hash of the content."""
     modules = [cls.__module__ for cls in classes_behind(thing) if cls.__module__ in _contents]
     return {str(sys.modules[name].__file__): _contents[name] for name in modules}
 
 
 def sources_behind(thing: Any) -> dict[str, str | None]:
-    """Every source file that is not foltr's whose components `thing` is made of, a script or an
-    installed package among them: name -> hash of the content, None where there is no file (a
-    notebook, a prompt)."""
+    """Every source file outside foltr that defines components of `thing`, also a script or an
+    installed package: name -> hash of the content, None where there is no file (a notebook, a
+    prompt)."""
     found: dict[str, str | None] = {}
     for cls in classes_behind(thing):
         name, file = cls.__module__, getattr(sys.modules.get(cls.__module__), "__file__", None)
@@ -159,7 +174,7 @@ def sources_behind(thing: Any) -> dict[str, str | None]:
 
 
 def classes_behind(thing: Any) -> Iterator[type]:
-    """Of a component and of all components inside."""
+    """The classes of a component and of all components inside it."""
     yield type(thing)
     parts = [getattr(thing, field.name) for field in fields(thing)] if is_dataclass(thing) else []
     for part in thing if isinstance(thing, tuple) else parts:

@@ -1,1 +1,1 @@
-"""Many experiments of one file: planned, made by workers, and followed while they run."""
+"""Sweeps: the experiments of one file, planned, run by workers, and observed while they run."""

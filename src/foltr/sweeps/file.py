@@ -1,21 +1,20 @@
-"""A sweep: one file, many experiments. The [sweep] table of a TOML says which fields take which
-values.
+"""A sweep: one TOML file, many experiments. Its [sweep] table lists the values of fields.
 
-[sweep]                          # lists: every combination of them
-data.fold = [1, 2, 3]            # a field of a component by its dotted name,
+[sweep]                          # every combination of these lists
+data.fold = [1, 2, 3]            # a field of a component, by its dotted name
 ranker = ["Linear()", "MLP()"]   # or a whole component
 seed = [1, 2, 3]
 
-# lists of one length: taken together; [[sweep.zip]] for several such tables
+# lists of equal length, taken together; [[sweep.zip]] for several such tables
 [sweep.zip]
 clients = [10, 100]
 learner.sessions = [40, 4]
 
-[[sweep.method]]                 # named alternatives, each with any fields of its own
+[[sweep.method]]                 # named methods, each with fields of its own
 name = "FPDGD"
 clients = 100
 
-Several [[sweep]] tables are united: a grid here, a few more experiments there.
+The experiments of several [[sweep]] tables are united.
 """
 
 from __future__ import annotations
@@ -28,24 +27,23 @@ from typing import Any
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.runs import config
-from foltr.runs.user_files import use
+from foltr.runs.user_files import Code
 
 Values = dict[str, Any]  # dotted field -> value
-SLOWEST = (
-    "seed",
-    "data.fold",
-)  # so that what is done at any time is a whole study, with fewer repetitions
+# These vary slowest, so that the finished runs are a whole study at any time, with fewer
+# repetitions.
+SLOWEST = ("seed", "data.fold")
 LIMIT = 100_000
 
 
 @dataclass(frozen=True)
 class Point:
-    """One experiment of a sweep, and what the sweep calls its method."""
+    """One experiment of a sweep, and the sweep's name for its method."""
 
     experiment: Experiment
     method: str | None
-    sets: tuple[str, ...] = ()  # the fields that make the methods
-    label: str = ""  # what tells it from the others
+    sets: tuple[str, ...] = ()  # the fields in which methods differ
+    label: str = ""  # the values in which it differs from the other points
 
 
 @dataclass(frozen=True)
@@ -55,15 +53,14 @@ class Sweep:
     points: tuple[Point, ...]
 
 
-def read_sweep(
-    path: Path, given: Values | None = None, used: list[Path] | None = None, load: bool = True
-) -> Sweep:  # fmt: skip
-    """The experiments of a file; `given` are values of unswept fields, from the command line.
-    Without `load`, the files that it names by `use` are passed over."""
-    content = config.read(path, beside=("use", "sweep"))
-    named = config.used_files(content, path)
-    for file in [*(named if load else []), *(used or [])]:
-        use(file)
+def read_sweep(path: Path, given: Values | None = None, code: Code | None = None) -> Sweep:
+    """The experiments of a file. Values that are `given` replace those of fields that are not
+    swept."""
+    return sweep_of(config.load(path, code or Code(), sweep=True), path, given)
+
+
+def sweep_of(content: dict[str, Any], path: Path, given: Values | None = None) -> Sweep:
+    """The experiments of a file whose content is loaded."""
     found = content.pop("sweep", None)
     tables = found if isinstance(found, list) else [found]
     if not tables or not all(isinstance(table, dict) for table in tables):
@@ -79,13 +76,13 @@ def read_sweep(
 
 
 def _united(grids: list[tuple[Point, ...]]) -> tuple[Point, ...]:
-    """All points of several tables; one that is in two of them counts once."""
+    """All points of several tables; a point that is in two of them counts once."""
     sets = tuple(dict.fromkeys(name for grid in grids for point in grid for name in point.sets))
     found: dict[Experiment, Point] = {}
     for point in (point for grid in grids for point in grid):
         known = found.setdefault(point.experiment, replace(point, sets=sets))
         if known.method != point.method:
-            raise Mistake(f"one experiment is called {known.method!r} and {point.method!r}")
+            raise Mistake(f"one experiment has two names: {known.method!r} and {point.method!r}")
     return tuple(found.values())
 
 
@@ -102,19 +99,18 @@ def expanded(base: Values, table: dict[str, Any]) -> tuple[Point, ...]:
     if named:
         axes.insert(0, named)
     _swept_once(axes)
-    for name in (
-        name for axis in axes[bool(named) :] for name in axis[0]
-    ):  # methods may differ from the base
+    # a method may replace a value of the base
+    for name in (name for axis in axes[bool(named) :] for name in axis[0]):
         if name in base:
             raise Mistake(
-                f"{name} has one value ({shown(base[name])}) and a list of them in [sweep]:"
-                " keep one"
+                f"{name} has both one value ({shown(base[name])}) and a list of values in"
+                " [sweep]: keep one"
             )
     count = 1
     for axis in axes:
         count *= len(axis)
     if count > LIMIT:
-        raise Mistake(f"the sweep has {count:,} experiments; at most {LIMIT:,} are taken")
+        raise Mistake(f"the sweep has {count:,} experiments; the limit is {LIMIT:,}")
     axes.sort(
         key=lambda axis: min(
             (SLOWEST.index(name) for name in axis[0] if name in SLOWEST), default=len(SLOWEST)
@@ -140,31 +136,31 @@ def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tup
                 _label(values, method, sets),
             )
         except Mistake as mistake:
-            wrong.append(f"{mistake} (at {_told(values, method)})")
+            wrong.append(f"{mistake} (at {_described(values, method)})")
             continue
-        told = _told(values, method)
+        described = _described(values, method)
         if point.experiment in seen:
             raise Mistake(
-                f"the sweep has one experiment twice: {seen[point.experiment]}, and {told}"
+                f"the sweep has one experiment twice: {seen[point.experiment]}, and {described}"
             )
-        seen[point.experiment] = told
+        seen[point.experiment] = described
         points.append(point)
     if wrong:
         raise Mistake(
-            f"{len(wrong)} of {len(all_values)} experiments cannot be built, the first: {wrong[0]}"
+            f"{len(wrong)} of {len(all_values)} experiments cannot be built. The first: {wrong[0]}"
         )
     return tuple(points)
 
 
 def _label(values: Values, method: str | None, sets: tuple[str, ...]) -> str:
-    """Short: the method's name, then the values of what is swept beside it."""
+    """Short: the method's name, then the values of the other swept fields."""
     others = [
         f"{name.rpartition('.')[2]} {value}" for name, value in values.items() if name not in sets
     ]
     return ", ".join([*([method] if method else []), *others])
 
 
-def _told(values: Values, method: str | None) -> str:
+def _described(values: Values, method: str | None) -> str:
     return ", ".join(
         [*([method] if method else []), *(f"{name} = {value!r}" for name, value in values.items())]
     )
@@ -185,10 +181,10 @@ def _checked(table: dict[str, Any]) -> Values:
 def _list(values: Any, name: str) -> list[Any]:
     if not isinstance(values, list):
         raise Mistake(
-            f"sweep.{name} must be a list, got {values!r}: a single value belongs above [sweep]"
+            f"sweep.{name} must be a list, got {values!r}: put a single value above [sweep]"
         )
     if not values:
-        raise Mistake(f"sweep.{name} is empty: there is nothing to run")
+        raise Mistake(f"sweep.{name} is an empty list: give at least one value")
     for i, value in enumerate(values):
         if value in values[:i]:
             raise Mistake(f"sweep.{name} has {value!r} twice")
@@ -201,23 +197,23 @@ def _zipped(table: Any) -> list[Values]:
     lists = _checked(table)
     for name, values in lists.items():
         if not isinstance(values, list) or not values:
-            raise Mistake(f"sweep.zip.{name} must be a list with something in it, got {values!r}")
+            raise Mistake(f"sweep.zip.{name} must be a list that is not empty, got {values!r}")
     lengths = {name: len(values) for name, values in lists.items()}
     if len(set(lengths.values())) > 1:
-        raise Mistake(f"lists that are zipped must be equally long, got {lengths}")
+        raise Mistake(f"lists in sweep.zip must have equal lengths, got {lengths}")
     return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
 def _methods(tables: Any) -> list[Values]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise Mistake("sweep.method must be tables: write [[sweep.method]] above each")
+        raise Mistake("each method must be a table: write [[sweep.method]] above it")
     found: list[Values] = []
     for table in tables:
         name = table.get("name")
         if not isinstance(name, str) or not name.strip():
             raise Mistake(f"each [[sweep.method]] needs a name, got {table!r}")
         if any(name == other[""] for other in found):
-            raise Mistake(f"two methods are called {name!r}")
+            raise Mistake(f"two methods have the name {name!r}")
         found.append(
             {"": name, **_checked({key: value for key, value in table.items() if key != "name"})}
         )
@@ -230,7 +226,7 @@ def _swept_once(axes: list[list[Values]]) -> None:
         names = {name for values in axis for name in values if name}
         for name in sorted(names & seen):
             raise Mistake(
-                f"{name} is swept twice: give it in one of [sweep], [sweep.zip] and"
+                f"{name} is swept twice: give it in only one of [sweep], [sweep.zip] and"
                 " [[sweep.method]]"
             )
         seen |= names

@@ -1,5 +1,5 @@
-"""A file that a sweep touches while it lives: its workers, on whatever machine, stop when it is
-gone or grows old."""
+"""The heartbeat of a sweep: a file that it touches while it runs. Its workers, on any machine,
+stop when the file is gone or old."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from foltr.system.files import told, write_whole
 
 SUFFIX = ".lease"
 TOUCH_SECONDS = 0.5
-FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is swept away
+FORGET_SECONDS = 600.0  # after which the lease of a killed sweep is deleted
 
 
 class Lease:
-    """Held by `with`; `tick` is called twice a second beside it, to show how things stand."""
+    """Held by `with`. Meanwhile `tick` is called twice a second, to show progress."""
 
     def __init__(self, out: Path, name: str, tick: Callable[[], None] = lambda: None) -> None:
         self.path = out / f".{name}.{os.getpid()}.{time.monotonic_ns()}{SUFFIX}"
@@ -52,15 +52,12 @@ class Lease:
                 self._touch()
             try:
                 self.tick()
-            except (
-                OSError,
-                ValueError,
-            ):  # nothing to show it on, or nothing to show: the sweep goes on
+            except (OSError, ValueError):  # progress cannot be shown: the sweep continues
                 self.tick = lambda: None
 
     def _touch(self) -> None:
-        """Make it anew if somebody removed it. Where the disk is away for a moment, workers wait
-        for a while."""
+        """Create it again if somebody removed it. Workers tolerate a disk that is away for a
+        moment."""
         with suppress(OSError):
             self.path.touch()
             if self._revoked:  # meanwhile
@@ -68,8 +65,8 @@ class Lease:
 
 
 def forget_old(out: Path) -> None:
-    """Remove the leases of sweeps that were killed."""
+    """Delete the leases of sweeps that were killed."""
     for file in out.glob(f".*{SUFFIX}"):
-        with suppress(FileNotFoundError):  # another sweep was faster
+        with suppress(FileNotFoundError):  # another sweep has deleted it
             if time.time() - file.stat().st_mtime > FORGET_SECONDS:
                 file.unlink()

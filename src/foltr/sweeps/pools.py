@@ -1,5 +1,5 @@
-"""Where the runs of a sweep are made: in this process, in processes of this machine, or on a dask
-cluster."""
+"""Where the runs of a sweep are executed: in this process, in several processes of this machine,
+or on a dask cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foltr.sweeps.workers import Outcome, Task, work
 
 
 class WorkersLost(Exception):
-    """A cluster gave a task up, because its workers died."""
+    """A cluster gave up a task because its workers died."""
 
 
 CONNECT_SECONDS = 10.0
@@ -24,12 +24,12 @@ BROKEN = (BrokenExecutor, WorkersLost, CancelledError)
 
 @dataclass(frozen=True)
 class Pool:
-    """`jobs` runs at a time, or as many as the workers of the dask scheduler at `dask` have
-    threads."""
+    """`jobs` runs at a time; with the dask scheduler at `dask`, one run per thread of its
+    workers."""
 
     jobs: int = 1
     dask: str | None = None
-    apart: bool = False  # in a process of its own even if there is but one
+    apart: bool = False  # in a separate process, even for one job
 
     def __post_init__(self) -> None:
         require(self.jobs >= 1, f"jobs must be >= 1, got {self.jobs}")
@@ -40,7 +40,7 @@ class Pool:
 
 
 def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
-    """Outcomes in the order in which they come."""
+    """The outcomes, in order of completion."""
     if pool.dask is not None:
         yield from _on_cluster(tasks, pool.dask)
     elif pool.jobs == 1 and not pool.apart:
@@ -51,15 +51,14 @@ def in_pool(tasks: Sequence[Task], pool: Pool) -> Iterator[Outcome]:
         try:
             yield from _by_joblib(tasks, min(pool.jobs, len(tasks)), "loky")
         finally:
-            get_reusable_executor().shutdown(
-                wait=True
-            )  # the next sweep may have another environment
+            # the next sweep may have another environment
+            get_reusable_executor().shutdown(wait=True)
 
 
 def _by_joblib(tasks: Sequence[Task], jobs: int, backend: str) -> Iterator[Outcome]:
     from joblib import Parallel, delayed, parallel_config
 
-    jobs = max(jobs, 2)  # joblib takes a single one for "in this process"
+    jobs = max(jobs, 2)  # with one job, joblib would stay in this process
     with parallel_config(backend=backend, n_jobs=jobs):
         yield from Parallel(
             return_as="generator_unordered", batch_size=1, pre_dispatch=f"2*{jobs}"
@@ -72,13 +71,13 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=True)
     except (OSError, ValueError, TypeError) as error:  # the latter where TLS has no certificate
-        raise Mistake(f"no dask scheduler answers at {address!r} ({error})") from None
+        raise Mistake(f"no dask scheduler answers at {address!r}: {error}") from None
     with client:
         jobs = sum(client.nthreads().values())
         if not jobs:
             raise Mistake(
-                f"the dask scheduler at {address!r} has no workers: start some (dask worker"
-                f" {address})"
+                f"the dask scheduler at {address!r} has no workers: start one with `dask worker"
+                f" {address}`"
             )
         try:
             yield from _by_joblib(tasks, jobs, "dask")
@@ -87,11 +86,12 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
 
 
 def most_jobs() -> int:
-    """One per core; without joblib one, and it says so."""
+    """One per core; one, with a message, if joblib is not installed."""
     cores = os.cpu_count() or 1
     if cores > 1 and find_spec("joblib") is None:
         print(
-            "foltr: one run at a time, as joblib is not installed (pip install joblib)",
+            "foltr: runs one experiment at a time, because joblib is not installed (pip install"
+            " joblib)",
             file=sys.stderr,
         )
         return 1
@@ -99,12 +99,12 @@ def most_jobs() -> int:
 
 
 def installed(pool: Pool) -> None:
-    """Refuse a pool whose packages are missing."""
+    """Raise a Mistake if a package that the pool needs is missing."""
     for package in (
         ("joblib", "distributed") if pool.dask else ("joblib",) if pool.jobs > 1 else ()
     ):
         if find_spec(package) is None:
             raise Mistake(
-                f"{package} is not installed: pip install {package}, or make one run at a time"
-                " (--jobs 1)"
+                f"{package} is not installed: pip install {package}, or run one experiment at a"
+                " time (--jobs 1)"
             )

@@ -1,5 +1,5 @@
-"""A sweep under way: plans its runs, has workers make those that are not done, and outlives what
-happens to them."""
+"""Execution of a sweep: plans its runs, lets workers make those that are not finished, and
+survives failures of runs and workers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from foltr.errors import Mistake, explained, require
+from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
+from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import on_signals
@@ -29,37 +30,36 @@ from foltr.sweeps.workers import Outcome, Task
 from foltr.system.files import told, write_whole
 from foltr.world.dataset import Dataset
 
-VAIN = 3  # passes in which no worker knew of the sweep: it may have slept, once
-DIED = "the process that made it died (killed, or out of memory)"
+VAIN = 3  # passes in which every worker stopped; one may happen if the machine slept
+DIED = "its worker process died (killed, or out of memory)"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep asks for. Points whose data cannot be read have no run: they are `unplanned`,
-    with the reason."""
+    """The runs of a sweep. Points whose data cannot be read are `unplanned`, with the reason."""
 
     record: Record
-    experiments: dict[str, Experiment]  # run -> what it runs
+    experiments: dict[str, Experiment]  # by run
     unplanned: tuple[tuple[str, str], ...]
-    bytes: int  # that the runs take which are not there yet
+    bytes: int  # on disk, of the runs that are not finished
 
 
 @dataclass
 class Swept:
-    """How it ended."""
+    """The outcome of a sweep."""
 
     record: Record
     made: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # run, or what it was to be -> error
+    failed: dict[str, str] = field(default_factory=dict)  # run, or label if unplanned -> error
     waiting: int = 0  # not made, because the sweep was stopped
     signum: int = 0  # by this signal
-    full: str = ""  # what the system said of the disk
+    full: str = ""  # the system's error, if the disk is full
     kernel_seconds: float = 0.0  # of all workers
 
 
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
-    """Name every run by its identity; each data set is read once."""
+    """Name every run by its identity. Each data set is read once."""
     loaded: dict[Any, tuple[Dataset, Dataset] | str] = {}
     runs, experiments, unplanned, size = [], {}, [], 0
     for point in points:
@@ -90,7 +90,7 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
 
 
 def _bytes(e: Experiment, features: int) -> int:
-    """About what a finished run takes on the disk, and its checkpoint before."""
+    """Roughly the size of a finished run on disk, or of its checkpoint."""
     parameters = len(e.ranker.init(features, stream(e.seed, "init")))
     stored = (
         0 if e.history is None else -(-e.rounds // e.history) * e.cohort * 4 * (parameters + 1)
@@ -109,9 +109,9 @@ def sweep(
     per_query: bool = False,
     show: Callable[[State], None] = lambda state: None,
 ) -> Swept:
-    """Make all runs that are not there yet; `show` is called twice a second."""
-    require(engine in ("local", "debug"), f"engine must be 'local' or 'debug', got {engine!r}")
-    require(threads >= 1, f"threads must be >= 1, got {threads}")
+    """Make all runs that are not finished. `show` is called twice a second."""
+    check_engine(engine)
+    threads = checked_threads(threads)
     out, pool = Path(out).resolve(), pool or Pool()
     installed(pool)
     planned = plan(points, out, name, title or name)
@@ -147,8 +147,8 @@ def sweep(
 
 
 def _done(folder: Folder, per_query: bool) -> bool:
-    """Finished and readable; one that is damaged goes to a worker, which says what is wrong with
-    it."""
+    """Whether a run is finished and readable. A damaged run goes to a worker, which reports the
+    damage."""
     try:
         return folder.final() is not None and (not per_query or bool(folder.queries()))
     except Mistake:
@@ -161,13 +161,13 @@ def _enough_disk(planned: Plan, out: Path) -> None:
     if planned.bytes > free:
         needs, has = (f"{number / 1e6:,.1f} MB" for number in (planned.bytes, free))
         raise Mistake(
-            f"the sweep needs about {needs} below {out}, where {has} are free: make room, or use"
-            " --out"
+            f"the sweep needs about {needs} below {out}, where {has} are free: free some space, or"
+            " choose another folder with --out"
         )
 
 
 class _Stopping:
-    """Ctrl-C and SIGTERM revoke the lease; a second one ends the sweep at once."""
+    """Ctrl-C and SIGTERM revoke the lease; a second signal ends the sweep at once."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease, self.asked = lease, 0
@@ -178,15 +178,15 @@ class _Stopping:
         self.asked = signum
         self.lease.revoke()
         print(
-            "\nfoltr: stopping; runs under way are saved first (Ctrl-C again: at once)",
+            "\nfoltr: stopping after saving the running experiments (Ctrl-C again: at once)",
             file=sys.stderr,
             flush=True,
         )
 
 
 class _Sweeping:
-    """Passes over the tasks until none is left: first all, then those that were busy elsewhere or
-    lost their worker."""
+    """Passes over the tasks until none is left: first all of them, then those that another process
+    was making or whose worker died."""
 
     def __init__(
         self, tasks: dict[str, Task], pool: Pool, lease: Lease, stopping: _Stopping, swept: Swept
@@ -198,7 +198,7 @@ class _Sweeping:
             stopping,
             swept,
         )
-        self.lost = 0  # tasks of this pass whose worker thinks that the sweep is gone
+        self.lost = 0  # tasks of this pass whose worker did not see the lease
 
     def go(self) -> None:
         vain = 0
@@ -208,7 +208,7 @@ class _Sweeping:
             vain = vain + 1 if self.lost == before else 0
             if vain == VAIN and not self.over:
                 self._give_up()
-            time.sleep(vain * TOUCH_SECONDS)  # a lease that somebody removed comes back
+            time.sleep(vain * TOUCH_SECONDS)  # a lease that somebody removed is created again
             if len(self.left) == before and not self.over:
                 self._wait_for_others()
         self.swept.waiting, self.swept.signum = len(self.left), self.stopping.asked
@@ -227,9 +227,9 @@ class _Sweeping:
             if len(tasks) == 1:
                 self._died(tasks[0], explained(error))
                 return
-            # Who was at work when a worker died is suspected, and made alone: so one that kills
-            # its worker is found. One that dies before it begins (reading its data) leaves no
-            # trace: then all are.
+            # Runs that had begun when a worker died are made again, each in its own process, to
+            # find the one that kills its worker. If none had begun (it died while reading data),
+            # all are made so.
             left = [task for task in tasks if task.run in self.left]
             for task in [task for task in left if _begun(task)] or left:
                 self._pass([task], replace(pool, jobs=1, apart=True))
@@ -244,7 +244,7 @@ class _Sweeping:
             self.swept.full = outcome.error
             self.lease.revoke()
             return
-        else:  # busy or stopped: it stays among those that are left
+        else:  # busy or stopped: it stays in `left`
             self.lost += outcome.kind == "stopped"
             return
         del self.left[outcome.run]
@@ -255,13 +255,15 @@ class _Sweeping:
         del self.left[task.run]
 
     def _give_up(self) -> None:
-        """Every worker says that the sweep is gone, and it is not: they do not see its folder."""
-        where = f"no worker sees {self.lease.path.parent}, where the sweep keeps its runs"
-        raise Mistake(f"{where}: with --dask it must be on a file system that all machines share")
+        """Every worker reports that the lease is gone, although it is there."""
+        raise Mistake(
+            f"no worker can see {self.lease.path.parent}, the folder of the sweep: with --dask it"
+            " must be on a file system that all machines share"
+        )
 
     def _wait_for_others(self) -> None:
-        """Nothing but runs that other processes make: wait for those, as many at a time as there
-        are workers."""
+        """Other processes make all runs that are left: wait for them, each worker for one at a
+        time."""
         self._pass([replace(task, wait=True) for task in self.left.values()], self.pool)
 
 

@@ -1,5 +1,5 @@
-"""How far a sweep is, read from its folders: the same for the sweep itself, `foltr status` and
-`foltr watch`."""
+"""The progress of a sweep, read from its folders: for the sweep itself, `foltr status` and `foltr
+watch`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from foltr.runs.folder import UNREADABLE, Folder, why
 from foltr.runs.lock import claimed
 from foltr.system.files import is_plain_name, text_of
 
-SWEEP = ".sweep.json"  # how the name of a sweep's record ends
+SWEEP = ".sweep.json"  # the end of a record's file name
 
 
 class Planned(NamedTuple):
-    """One run that a sweep asks for."""
+    """One run of a sweep."""
 
-    run: str  # its folder's name
-    method: str | None  # what the sweep calls its method
+    run: str  # name of its folder
+    method: str | None  # the sweep's name for its method
     work: float = 0.0  # interactions
-    kind: str = ""  # runs of one kind take equally long per interaction
+    kind: str = ""  # runs of one kind take the same time per interaction
     sets: Sequence[str] = ()  # fields that its method sets
-    label: str = ""  # for people
+    label: str = ""  # shown to users
 
 
 @dataclass(frozen=True)
 class Record:
-    """A sweep on disk: NAME.sweep.json, beside its run folders."""
+    """A sweep on disk: NAME.sweep.json, next to its run folders."""
 
     path: Path
     title: str
@@ -49,7 +49,7 @@ class Record:
             return cls(path, str(content["title"]), tuple(_checked(run) for run in runs))
         except UNREADABLE as error:
             raise Mistake(
-                f"{path} cannot be read ({why(error)}): `foltr sweep` writes it anew"
+                f"{path} cannot be read ({why(error)}): `foltr sweep` writes it again"
             ) from None
 
     def written(self) -> str:
@@ -58,9 +58,9 @@ class Record:
 
 
 def _checked(run: Planned) -> Planned:
-    """A record may come from elsewhere: it names folders beside it, and nothing else."""
+    """A record may come from somebody else: it may name only folders next to it."""
     if not is_plain_name(run.run):
-        raise ValueError(f"{run.run!r} is no name of a run folder")
+        raise ValueError(f"{run.run!r} is not the name of a run folder")
     method = None if run.method is None else str(run.method)
     return Planned(
         run.run, method, float(run.work), str(run.kind), tuple(map(str, run.sets)), str(run.label)
@@ -77,7 +77,7 @@ class Running:
 
 @dataclass(frozen=True)
 class State:
-    """What a look at a sweep found."""
+    """The progress of a sweep at one moment."""
 
     planned: int
     done: int
@@ -100,15 +100,15 @@ class State:
 
 @dataclass
 class Overview:
-    """Looks again and again, and remembers what is done."""
+    """Observes a sweep, and remembers which runs are done."""
 
     record: Record
-    jobs: int = 1  # how many at a time, as far as known
+    jobs: int = 1  # runs at a time, as far as known
     _seconds: dict[str, float] = field(default_factory=dict)  # of done runs
 
     def look(self) -> State:
         running, failed, lost, out = [], [], set(), self.record.path.parent
-        begun = set(os.listdir(out))  # one look for all that are not
+        begun = set(os.listdir(out))  # one system call for all runs that have not begun
         for planned in self.record.runs:
             folder = out / planned.run
             if planned.run in self._seconds or planned.run not in begun:
@@ -126,7 +126,7 @@ class Overview:
         return State(*parts, self._left(running, lost))
 
     def _left(self, running: list[Running], failed: set[str]) -> float | None:
-        """By the time per interaction of done runs of the same kind, else of all."""
+        """Estimated by the time per interaction of done runs of the same kind, else of all."""
         spent: dict[str, list[float]] = {}
         for planned in self.record.runs:
             if planned.run in self._seconds:
@@ -152,8 +152,8 @@ class Overview:
 
 @dataclass
 class Sweeps:
-    """All sweeps of a folder, or one by its record; those that begin or grow meanwhile are
-    seen."""
+    """All sweeps of a folder, or one given by its record. New sweeps and changed records are
+    noticed."""
 
     path: Path
     _known: dict[Path, tuple[int, Overview]] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Sweeps:
             return [self._overview(self.path)]
         found = []
         for record in sorted(self.path.glob(f"*{SWEEP}")):
-            with suppress(Mistake):  # `load_runs` names it
+            with suppress(Mistake):  # `load_runs` reports it
                 found.append(self._overview(record))
         return found
 
@@ -177,7 +177,7 @@ class Sweeps:
         return self._known[record][1]
 
     def look(self) -> State:
-        """All together; a run that two sweeps share counts for both."""
+        """All sweeps together; a run that two sweeps share counts twice."""
         states = [overview.look() for overview in self.overviews()]
         left = [state.left for state in states if state.left is not None]
         return State(
@@ -193,4 +193,4 @@ def _seconds(folder: Path) -> float:
     try:
         return float(json.loads(text_of(folder / "result.json"))["seconds"])
     except UNREADABLE:
-        return 0.0  # damaged: `load_runs` names it
+        return 0.0  # damaged: `load_runs` reports it

@@ -1,5 +1,5 @@
-"""What a worker of a sweep does, in whatever process or machine: one run, whose outcome is told
-and never raised."""
+"""A worker of a sweep, in any process or on any machine: makes one run, returns its outcome, and
+raises nothing."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from foltr.runs.run import Run
 from foltr.runs.user_files import use_only
 
 ORPHAN_SECONDS = 0.5
-LEASE_SECONDS = 20.0  # a sweep that has not touched its lease for so long is dead
+LEASE_SECONDS = 20.0  # without a touch of its lease, a sweep counts as dead
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run of a sweep in plain values: components of a user's file could not be pickled."""
+    """One run of a sweep as plain values, because components of a user's file cannot be
+    pickled."""
 
-    run: str  # its folder's name, as the sweep planned it
+    run: str  # name of its folder, as the sweep planned it
     config: dict[str, Any]
     use: tuple[str, ...]
     out: str
     lease: str
-    pid: int | None  # the sweep's process, if it is one of this machine
+    pid: int | None  # the sweep's process, if it is on this machine
     threads: int = 1
     engine: str = "local"
     per_query: bool = False
-    wait: bool = False  # for another process that makes this run
+    wait: bool = False  # if another process is making this run
 
 
 Kind = Literal["made", "found", "busy", "stopped", "failed", "full"]
@@ -47,7 +48,8 @@ Kind = Literal["made", "found", "busy", "stopped", "failed", "full"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """`busy`: another process is at it; `stopped`: the sweep was; `full`: the disk is."""
+    """`busy`: another process is making the run; `stopped`: the sweep was stopped; `full`: the
+    disk is full."""
 
     run: str
     kind: Kind
@@ -57,21 +59,20 @@ class Outcome:
 
 def work(task: Task) -> Outcome:
     if task.pid is None or task.pid == os.getpid():
-        return _outcome(
-            task, _stop(task)
-        )  # a cluster's worker may make several at a time, and is not ours to end
+        # a worker of a cluster may make several runs at a time, and must not end with the sweep
+        return _outcome(task, _stop(task))
     _end_with(task.pid)
     with _working:
         return _outcome(task, _stop(task))
 
 
-_working = threading.Lock()  # held while a process of a sweep makes a run
-_ending: set[int] = set()  # sweeps with which this process ends
+_working = threading.Lock()  # held while this process makes a run
+_ending: set[int] = set()  # sweeps whose end also ends this process
 
 
 def _end_with(pid: int) -> None:
-    """This is a process of a sweep on the same machine: Ctrl-C is for the sweep, which tells us by
-    the lease; and when the sweep is killed, nobody else would end us."""
+    """End this process when its sweep, on the same machine, is killed. Ctrl-C is handled by the
+    sweep, which then revokes its lease."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if pid not in _ending:
@@ -105,41 +106,41 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
         return Outcome(task.run, "busy")
     except Stopped:
         return Outcome(task.run, "stopped")
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # the other runs go on
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the other runs continue
         return _failed(task, error)
 
 
 def _failed(task: Task, error: BaseException) -> Outcome:
-    """Kept in the run's folder, if the disk takes it."""
-    told = explained(error)
+    """The error is kept in the run's folder, if it can be written."""
+    message = explained(error)
     if isinstance(error.__cause__, OSError) and error.__cause__.errno in (
         errno.ENOSPC,
         errno.EDQUOT,
     ):
-        return Outcome(task.run, "full", told)
+        return Outcome(task.run, "full", message)
     try:
-        Folder(Path(task.out) / task.run).fail(told, "".join(traceback.format_exception(error)))
+        details = "".join(traceback.format_exception(error))
+        Folder(Path(task.out) / task.run).fail(message, details)
     except Mistake as mistake:
-        told += f" ({mistake})"
-    return Outcome(task.run, "failed", told)
+        message += f" ({mistake})"
+    return Outcome(task.run, "failed", message)
 
 
 def _is_the_planned(run: Run, task: Task) -> None:
     if run.folder is None or run.folder.path.name != task.run:
         mine = run.folder.path.name if run.folder else "none"
         raise Mistake(
-            f"this worker would make {mine}, not {task.run}: its foltr, its data or its copy of"
-            " your files differ from those of the machine that started the sweep"
+            f"this worker would make {mine}, not {task.run}: its version of foltr, its data or its"
+            " copy of your files differs from that of the machine that started the sweep"
         )
 
 
-_leases: dict[
-    str, tuple[int, float]
-] = {}  # path -> its last change, and when this process first saw that
+# path -> time of its last change, and when this process first saw that change
+_leases: dict[str, tuple[int, float]] = {}
 
 
 def _stop(task: Task) -> Callable[[], bool]:
-    """Whether the sweep has ended, been stopped (its lease is gone) or died (its lease grows
+    """Whether the sweep has ended or been stopped (its lease is gone), or died (its lease is
     old)."""
 
     def stop() -> bool:
@@ -159,6 +160,6 @@ def _stop(task: Task) -> Callable[[], bool]:
 
 
 def _alive(pid: int) -> bool:
-    """Whether a sweep's process lives: it is this one, or our parent. Orphans are given another
-    parent at once (but on Windows, where the lease will tell)."""
+    """Whether a sweep's process lives: it is this process or its parent, because orphans get
+    another parent at once. On Windows they do not, and only the lease shows it."""
     return os.name == "nt" or pid in (os.getpid(), os.getppid())

@@ -14,9 +14,9 @@ from foltr.errors import Mistake, did_you_mean
 
 @dataclass(frozen=True, repr=False)
 class Tidy:
-    """A table: column name -> values, all columns of equal length."""
+    """A table: `table["clients"]` is a column, `table.rows()` are its rows."""
 
-    columns: dict[str, list[Any]]
+    columns: dict[str, list[Any]]  # all of one length
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]]) -> Tidy:

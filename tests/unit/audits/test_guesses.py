@@ -29,7 +29,7 @@ def seen(update, docs=DOCS, weights=WEIGHTS):
     )
 
 
-def test_the_seeds_heuristics_by_hand():
+def test_the_heuristics_of_pham_by_hand():
     """Scores (.3, .2, .1) become (.4, .25, .0): risen, risen, fallen; the first is above two more
     than before."""
     told = seen([0.1, 0.05, -0.1, 0.0])

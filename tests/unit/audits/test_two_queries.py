@@ -1,4 +1,4 @@
-"""FOLtR-ES against the adversary of seed 001, section 4, through the real engine."""
+"""FOLtR-ES against the adversary of Kharitonov (WSDM 2019), section 4, through the real engine."""
 
 from dataclasses import replace
 

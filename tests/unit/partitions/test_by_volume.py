@@ -54,8 +54,8 @@ def test_mixed_with_others():
 
 
 def test_most_is_what_the_busiest_client_does():
-    assert ByVolume().most(5) == 9 and ByVolume(iid=True).most(100) == 5
-    assert ByVolume(sessions=(2, 8, 2)).most(5) == 8
+    assert ByVolume().most_sessions(5) == 9 and ByVolume(iid=True).most_sessions(100) == 5
+    assert ByVolume(sessions=(2, 8, 2)).most_sessions(5) == 8
 
 
 def test_the_spec_of_a_mixture():
@@ -70,6 +70,6 @@ def test_what_is_wrong_is_refused():
         ByVolume(sessions=())
     with pytest.raises(Mistake, match=r"mean of sessions=\(1, 4\) is 2.5"):
         ByVolume(sessions=(1, 4), iid=True)
-    assert ByVolume(sessions=(1, 4)).most(5) == 4  # only the twin needs it
+    assert ByVolume(sessions=(1, 4)).most_sessions(5) == 4  # only the twin needs it
     with pytest.raises(Mistake, match="expected a partition"):
         ByVolume(of=Cascade())

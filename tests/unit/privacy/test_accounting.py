@@ -40,7 +40,7 @@ def density(x, shape, scale=1.0):
 # ---- single events
 
 
-def test_randomised_response_is_equation_10_of_seed_001():
+def test_randomised_response_is_equation_10_of_kharitonov():
     assert pure_epsilon(RandomizedResponse(0.9, 11, 1)) == pytest.approx(math.log(0.9 * 10 / 0.1))
     assert pure_epsilon(RandomizedResponse(0.5, 6, 4)) == pytest.approx(
         4 * 1.6094379
@@ -308,7 +308,7 @@ def test_gamma_noise_of_many_rounds_needs_no_factor_of_d():
     assert normal <= few <= 1.1 * normal
 
 
-def test_numbers_of_the_seeds():
+def test_numbers_of_fpdgd_as_published():
     """FPDGD at (1.2, 3) with 46 weights: 8.14 a round outright, 5.84 at delta 1e-5, 899 over 1000
     rounds."""
     event = GammaNoise(1.0, 2.5, 3.0, 46, "sum")

@@ -341,7 +341,7 @@ def test_an_epsilon_is_never_rounded_down():
     assert epsilon_text(math.inf) == "no limit"
 
 
-def test_what_privatizers_describe_is_what_the_seeds_say():
+def test_what_privatizers_describe_is_what_the_papers_say():
     half, full = (
         GammaShares(1.2, 3.0, clip).events(Setting(D, 10, 10, 4, 0))[0]
         for clip in ("half", "full")

@@ -11,7 +11,8 @@ from made_runs import KINDS, made_run, made_runs
 
 from foltr.errors import Mistake
 from foltr.metrics import GAMMA, online_performance
-from foltr.report.curves import CURVES, cell_curve, curves, run_curve
+from foltr.report.curves import cell_curve, curves, run_curve
+from foltr.report.measures import CURVES
 from foltr.report.study import study
 from foltr.runs.folder import Metrics
 
@@ -63,7 +64,7 @@ def test_rounds_that_all_share():
 def test_stretches_average_each_run_first():
     """Runs that swing around 0 and 1, against each other: only their means differ."""
     runs = [made_run(seed=i, rounds=8, curve=lambda t, i=i: i + (-1) ** (t + i)) for i in (0, 1)]
-    found = cell_curve(runs, "online_ndcg@10", stretches=4)
+    found = cell_curve(runs, "online_ndcg@10", bins=4)
     assert (
         found.rounds.tolist() == [1.5, 3.5, 5.5, 7.5] and found.mean.tolist() == [0.5] * 4
     )  # each at its middle
@@ -73,20 +74,16 @@ def test_stretches_average_each_run_first():
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 50))
-def test_stretches_cover_every_round_once(rounds, stretches):
+def test_stretches_cover_every_round_once(rounds, bins):
     """On the line y = t each mean is the middle of its stretch, from which its length follows."""
-    found = cell_curve(
-        [made_run(rounds=rounds, curve=lambda t: t)], "online_ndcg@10", stretches=stretches
-    )
-    assert len(found.rounds) == min(stretches, rounds) and found.mean == pytest.approx(
-        found.rounds
-    )
+    found = cell_curve([made_run(rounds=rounds, curve=lambda t: t)], "online_ndcg@10", bins=bins)
+    assert len(found.rounds) == min(bins, rounds) and found.mean == pytest.approx(found.rounds)
     lengths = lengths_of(found.rounds)
     assert sum(lengths) == rounds and max(lengths) - min(lengths) <= 1
 
 
 def lengths_of(middles):
-    """Of stretches that follow each other from round 1: the first has its middle at (1 + length) /
+    """Of bins that follow each other from round 1: the first has its middle at (1 + length) /
     2, and so on."""
     lengths = []
     for middle in middles.tolist():
@@ -96,13 +93,11 @@ def lengths_of(middles):
 
 @settings(deadline=None)
 @given(st.integers(2, 400), st.integers(1, 60))
-def test_geometric_stretches_begin_with_single_rounds(rounds, stretches):
+def test_geometric_stretches_begin_with_single_rounds(rounds, bins):
     run = made_run(rounds=rounds, curve=lambda t: t)
-    lengths = lengths_of(
-        cell_curve([run], "online_ndcg@10", stretches=stretches, geometric=True).rounds
-    )
-    assert sum(lengths) == rounds and min(lengths) >= 1 and len(lengths) <= max(stretches, 1)
-    if 20 < stretches < rounds:
+    lengths = lengths_of(cell_curve([run], "online_ndcg@10", bins=bins, geometric=True).rounds)
+    assert sum(lengths) == rounds and min(lengths) >= 1 and len(lengths) <= max(bins, 1)
+    if 20 < bins < rounds:
         assert lengths[:2] == [1, 1] and lengths[-1] >= lengths[0]
 
 
@@ -177,9 +172,9 @@ def test_rounds_that_nobody_may_know():
     )
     assert found.sd[0] == pytest.approx(math.sqrt(2)) and np.isnan(found.sd[1:]).all()
     assert found.interactions.tolist() == [800, 1200, 1600]
-    assert cell_curve(runs, "online_ndcg@10", stretches=2).mean.tolist() == [2.0, 3.5]
+    assert cell_curve(runs, "online_ndcg@10", bins=2).mean.tolist() == [2.0, 3.5]
     dark = [with_online(made_run(rounds=4), [math.nan, math.nan, 4.0, math.nan])]
-    assert cell_curve(dark, "online_ndcg@10", stretches=2).mean.tolist() == [
+    assert cell_curve(dark, "online_ndcg@10", bins=2).mean.tolist() == [
         4.0
     ]  # nothing is known of the first half
     assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx(

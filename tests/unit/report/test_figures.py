@@ -13,9 +13,9 @@ from made_runs import KINDS, luck, made_run, made_runs
 
 from foltr.errors import Mistake
 from foltr.report.figures import figure
+from foltr.report.line_styles import COLOURS, DASHES, MARKERS, line_styles
 from foltr.report.statistics import half_width
 from foltr.report.study import Group, study
-from foltr.report.styles import COLOURS, DASHES, MARKERS, styles
 
 pytest.importorskip("matplotlib")
 
@@ -245,13 +245,15 @@ def test_dashes_by_the_field_that_splits_the_methods():
     ]
     linear = [{"ranker": "Linear", **size} for size in sizes]
     neural = [{"ranker": "MLP", "ranker.hidden": 64, **size} for size in sizes]
-    assert styles(groups(*linear, *neural)) == [(i, dash) for dash in (0, 1) for i in range(5)]
+    assert line_styles(groups(*linear, *neural)) == [
+        (i, dash) for dash in (0, 1) for i in range(5)
+    ]
 
 
 def test_colours_where_nothing_splits():
-    assert styles(groups(*({"clients": c} for c in range(3)))) == [(0, 0), (1, 0), (2, 0)]
-    assert styles(groups({})) == [(0, 0)]
-    twelve = styles(groups(*({"clients": c, "seed": 100 - c} for c in range(12))))
+    assert line_styles(groups(*({"clients": c} for c in range(3)))) == [(0, 0), (1, 0), (2, 0)]
+    assert line_styles(groups({})) == [(0, 0)]
+    twelve = line_styles(groups(*({"clients": c, "seed": 100 - c} for c in range(12))))
     assert twelve == [(i % 8, i // 8) for i in range(12)]
 
 
@@ -260,6 +262,6 @@ def test_no_two_methods_look_alike(shape):
     tables = [
         dict(zip("abcd", values, strict=False)) for values in product(*(range(n) for n in shape))
     ]
-    looks = styles(groups(*tables))
+    looks = line_styles(groups(*tables))
     assert len(set(looks)) == len(looks)
     assert len(COLOURS) == len(MARKERS) == len(set(MARKERS)) and len(DASHES) == 4

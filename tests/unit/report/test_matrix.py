@@ -11,7 +11,9 @@ from made_runs import KINDS, luck, made_run, made_runs
 from scipy import stats
 
 from foltr.errors import Mistake
-from foltr.report.matrix import MEASURES, matrix, measured
+from foltr.report.captions import caption
+from foltr.report.matrix import matrix
+from foltr.report.measures import MEASURES, measured
 from foltr.report.measures import value as value_of
 from foltr.report.statistics import expanded_interval, paired_t
 from foltr.report.study import study
@@ -125,7 +127,7 @@ def test_pairs_are_found_by_name_and_the_order_of_runs_changes_no_bit(order):
 def test_any_baseline():
     found = matrix(study(made_runs(grid()), baseline="clients=100"), "ndcg@10")
     assert [found.entries[i, 0].mark for i in range(3)] == ["△", "▲", ""]
-    assert "the baseline (clients=100)" in found.told
+    assert "the baseline (clients=100)" in caption(found)
 
 
 def test_the_correction_decides():
@@ -196,7 +198,7 @@ def test_a_condition_without_the_baseline():
     assert (base, at) not in found.entries
     refusals = {found.entries[i, at].refused for i in range(3) if i != base}
     assert refusals == {"not paired: the baseline has no run in this condition"}
-    assert found.family == 6 and "of which 2 could not be made" in found.told
+    assert found.family == 6 and "of which 2 could not be made" in caption(found)
 
 
 @pytest.mark.parametrize("undefined", [None, math.nan, math.inf, "0.5", True])
@@ -293,9 +295,9 @@ def test_one_pair_is_too_few():
     entry = found.entries[1, 0]
     assert entry.refused == "one pair only: a t-test needs two or more"
     assert math.isnan(entry.sd) and all(map(math.isnan, entry.interval)) and entry.n == 1
-    assert found.told == (
-        "One run in each cell. Nothing is tested, of 1 comparison (1 method x 1 condition, this"
-        " measure) with the baseline (clients=1): there is one pair only. " + OF
+    assert caption(found) == (
+        "One run in each cell. The comparison (1 method x 1 condition, this measure) with the"
+        " baseline (clients=1) could not be tested: there is one pair only. " + OF
     )
     assert (
         of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best
@@ -306,18 +308,18 @@ def test_what_is_told():
     found = of(grid())
     marks = [entry.mark for entry in found.entries.values() if entry.mark]
     assert sorted(set(marks)) == ["▲", "△", "▽"] and len(marks) == 6 and marks.count("▲") == 1
-    assert found.told == (
+    assert caption(found) == (
         "Mean and standard deviation over 6 runs that differ in data.fold and seed. Two-tailed"
         " paired t-tests against the baseline (clients=1) over 6 pairs of runs with equal"
         " data.fold and seed; Bonferroni-corrected for a family of 6 comparisons (2 methods x 3"
         " conditions, this measure); significant where corrected p < 0.05. Runs of one data.fold"
-        " share its queries, so 6 pairs are not as many independent samples, and these tests speak"
-        " of these splits only. Of other queries speak the same tests over the mean of each"
-        " data.fold (3 pairs): of 6 marked, 1 remains. " + OF
+        " share its queries, so these 6 pairs are not independent, and the tests are about these"
+        " splits only. Tests over the mean of each data.fold (3 pairs) are about other queries"
+        " too: they confirm 1 of 6 significant differences. " + OF
     )
     fewer = of(without(grid(), users="Cascade(kind='perfect')", seed=2), alpha=0.01)
-    assert "over 3 to 6 pairs" in fewer.told and "p < 0.01" in fewer.told
-    assert fewer.told.startswith(
+    assert "over 3 to 6 pairs" in caption(fewer) and "p < 0.01" in caption(fewer)
+    assert caption(fewer).startswith(
         "Mean and standard deviation over 3 runs that differ in data.fold (perfect), over 6 runs"
         " that differ in data.fold and seed (navigational; informational)."
     )
@@ -332,13 +334,15 @@ def test_data_without_folds_are_not_said_to_vary_them():
     found = of(grid(clients=(1, 10), kinds=KINDS[:1]) + own)
     assert (
         "over 6 runs that differ in data.fold and seed (MQ2008), over 2 runs that differ in seed"
-        " (Yahoo)." in (found.told)
+        " (Yahoo)." in (caption(found))
     )
+    assert "over 2 to 6 pairs of runs that are equal in these fields;" in caption(
+        found
+    ) and "Data: MQ2008, Yahoo." in caption(found)
     assert (
-        "over 2 to 6 pairs of runs in which these are equal;" in found.told
-        and "Data: MQ2008, Yahoo." in found.told
+        "so these 6 pairs are not independent" in caption(found)
+        and found.entries[1, 1].over_data is None
     )
-    assert "so 6 pairs are not as many" in found.told and found.entries[1, 1].over_data is None
     gone = of(
         without(grid(clients=(1, 10), kinds=KINDS[:1]) + own, data="Yahoo()", clients=10, seed=2)
     )
@@ -350,45 +354,44 @@ def test_the_rule_for_empty_queries_is_told_where_it_matters():
         made_run({"ndcg@10": 0.5, "online": 1.0, "expected_maxrr": 0.4}, seed=s, empty="one")
         for s in (1, 2)
     ]
-    assert of(runs).told.endswith("Data: MQ2008. Queries without a relevant document count 1.")
-    assert (
-        of(runs, "online").told.endswith("Data: MQ2008.")
-        and "relevant" not in of(runs, "expected_maxrr").told
+    assert caption(of(runs)).endswith("Data: MQ2008. Queries without a relevant document count 1.")
+    assert caption(of(runs, "online")).endswith("Data: MQ2008.") and "relevant" not in caption(
+        of(runs, "expected_maxrr")
     )
     runs += [made_run(0.5, seed=s, empty="zero") for s in (1, 2)]
-    assert of(runs).told.endswith(
-        "Queries without a relevant document count 1 or count 0, not alike in all runs."
+    assert caption(of(runs)).endswith(
+        "Queries without a relevant document count 1 or count 0, depending on the run."
     )
 
 
 def test_data_are_named_shortly_where_that_is_enough():
     one = [made_run(0.5, data="Synthetic(queries=100, features=20)", seed=s) for s in (1, 2)]
-    assert "Data: Synthetic. " in of(one).told
+    assert "Data: Synthetic. " in caption(of(one))
     two = [
         made_run(0.5, data=f"Synthetic(queries={q})", seed=s) for q in (100, 200) for s in (1, 2)
     ]
-    assert "Data: Synthetic(queries=100), Synthetic(queries=200). " in of(two).told
+    assert "Data: Synthetic(queries=100), Synthetic(queries=200). " in caption(of(two))
 
 
 def test_what_was_chosen_is_told():
     runs = made_runs(grid(kinds=KINDS[:1])).where(**{"data.fold": 1})
-    assert "Only runs with data.fold = 1." in matrix(study(runs), "ndcg@10").told
+    assert "Only runs with data.fold = 1." in caption(matrix(study(runs), "ndcg@10"))
 
 
 def test_gaps_are_told():
     perfect = [run for run in grid() if run.config["users"] == "Cascade(kind='perfect')"]
     gone = [run for run in grid() if run not in perfect or run.config["clients"] == 1]
-    assert of(gone).told.endswith("The grid is incomplete: 2 of 9 cells are empty.")
-    assert of(without(gone, clients=10, seed=1)).told.endswith(
-        "The grid is incomplete: 2 of 9 cells are empty and 2 of 9 cells lack runs that others"
+    assert caption(of(gone)).endswith("The table is incomplete: 2 of 9 cells are empty.")
+    assert caption(of(without(gone, clients=10, seed=1))).endswith(
+        "The table is incomplete: 2 of 9 cells are empty and 2 of 9 cells lack runs that others"
         " have."
     )
-    assert "incomplete" not in of(grid()).told
+    assert "incomplete" not in caption(of(grid()))
 
 
 def test_one_method_is_not_tested():
     found = of(grid(clients=(1,)))
-    assert found.family == 0 and "Nothing is tested: there is one method." in found.told
+    assert found.family == 0 and "Nothing is tested: there is only one method." in caption(found)
     assert {entry.test for entry in found.entries.values()} == {None}
     assert not any(entry.best for entry in found.entries.values())
 
@@ -454,7 +457,7 @@ def test_where_nothing_is_shared_or_everything_there_is_one_test(folds, seeds):
         "",
         "▲",
         "▼",
-    } and "share" not in found.told
+    } and "share" not in caption(found)
 
 
 # ---- the highest mean
@@ -467,7 +470,7 @@ def test_only_what_can_be_compared_competes():
     found = of(easy)
     assert max(found.entries, key=lambda place: found.entries[place].mean) == (2, 0)
     assert [found.entries[i, 0].best for i in range(3)] == [False, True, False]
-    assert found.usual == 6 and [found.odd(found.entries[i, 0]) for i in range(3)] == [
+    assert found.usual_n == 6 and [found.unusual_n(found.entries[i, 0]) for i in range(3)] == [
         "",
         "",
         "n=2",

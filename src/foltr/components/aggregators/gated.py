@@ -60,8 +60,9 @@ class Gated(Remembering):
         uneven: the same as a multiple of the median score, for clients with different data (>= 1)
         longest: longest update used, in lengths of the median update (>= 1)
 
-    Reference: a method of this project. It answers a question left open in section 5.7 of Wang
-    (PhD thesis, University of Queensland 2024): a defence that costs nothing without an attack."""
+    Reference: a method of this project, for a question left open in section 5.7 of Wang (PhD
+    thesis, University of Queensland 2024): can a defence cost nothing without an attack? On
+    MQ2008, where clients are alike, it stays within .002 of the mean."""
 
     fallback: Aggregator = MEAN
     horizon: int = 2000

@@ -27,9 +27,9 @@ class Sharing(PartitionDefaults):
     uniformly from all queries that it holds. The server learns from the shared queries alone for
     `warmup` rounds before the federation begins. The shared queries are no longer private.
 
-    Where clients hold one label each, sharing closes most of the gap to IID data. A ranker trained
-    on the shared queries alone does so too, because a client with one label has no preferences to
-    learn from. The number of shared queries matters; how often they are learned from hardly does.
+    Where clients hold one label each, sharing closes half of the gap to IID data or more (MQ2008,
+    a sample of MSLR-WEB10K). A client with one label has no preferences to learn from: what is
+    learned there comes from the shared queries.
 
     Fields
         of: the partition that says which client holds the rest

@@ -1,0 +1,39 @@
+"""A relay that adds messages up for the server: the channel of docs/howto/channel.md."""
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from foltr.core import Ask, Cohort, Withheld
+from foltr.errors import require
+from foltr.seeds import Stream
+from foltr.spec import channel
+
+
+@channel
+@dataclass(frozen=True)
+class Relay:
+    """The server gets the mean of a round's messages, if at least the part `least` of the clients
+    asked arrived. Devices send weight x update in whole numbers of `step`."""
+
+    least: float = 0.5
+    step: float = 2.0**-20
+
+    def __post_init__(self) -> None:
+        require(0.0 < self.least <= 1.0, f"least must be in (0, 1], got {self.least}")
+        require(0.0 < self.step < 1.0, f"step must be in (0, 1), got {self.step}")
+
+    def withstands(self, asked: int) -> int | None:
+        return None  # the relay sees each message, and nothing keeps it from telling the server
+
+    def fewest(self, asked: int) -> int:
+        return ceil(self.least * asked)
+
+    def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
+        fewest, whole = self.fewest(ask.n), cohort.weights.sum()
+        if len(cohort) < fewest:
+            raise Withheld(f"{len(cohort)} of {ask.n} clients arrived: {fewest} are needed")
+        sent = np.rint(cohort.weights[:, None] * cohort.updates / self.step)  # (n, d)
+        mean = sent.sum(axis=0) * self.step / whole
+        return Cohort(np.array([-1]), mean[None], np.array([whole]))

@@ -1,0 +1,120 @@
+"""`foltr clean`: deletes what is no longer useful in a folder of runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foltr.cli.status import is_finished, states_of
+
+PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind when it is killed
+
+
+def clean(
+    runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
+    interrupted: Annotated[
+        bool,
+        typer.Option("--interrupted", help="Also runs that could be continued."),
+    ] = False,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Also finished runs and the records of sweeps.")
+    ] = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Also finished runs whose files are damaged.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete. Without it, only list what would be deleted.")
+    ] = False,
+) -> None:
+    """List what is no longer useful in a folder of runs, and delete it with --yes.
+
+    That is: failed runs, interrupted runs without a checkpoint, and partly written files.
+
+    Finished runs are deleted only with --finished, other interrupted ones only with --interrupted.
+    A run in progress is never deleted."""
+    found, count = list(deletions(runs, interrupted, finished, damaged)), 0
+    for deletion in delete(runs, found) if yes else found:
+        print(f"{'deleted' if yes else 'would delete'}: {deletion.path} ({deletion.why})")
+        count += 1
+    if not found:
+        print("nothing to delete")
+    else:
+        print(f"{count} deleted" if yes else f"{count} in total: add --yes to delete them")
+
+
+@dataclass(frozen=True)
+class Deletion:
+    path: Path
+    why: str
+    run: Path | None = None  # the run folder that is deleted, or contains the file
+    finished: bool = False  # whether that run was finished
+
+
+def deletions(
+    path: Path, interrupted: bool = False, finished: bool = False, damaged: bool = False
+) -> Iterator[Deletion]:
+    """What `clean` would delete: never a run in progress, and what may still be useful only if
+    asked for."""
+    states = states_of(path)
+    done = states.finished
+    for folder in states.folders:
+        if folder not in states.running:
+            for file in folder.glob(PARTLY_WRITTEN):
+                yield Deletion(file, "partly written", folder, folder in done)
+    for folder, error in states.failed:
+        if interrupted or not _has_checkpoint(folder):
+            yield Deletion(folder, f"failed: {error}", folder)
+    for folder in states.interrupted:
+        if not _has_checkpoint(folder):
+            yield Deletion(folder, "interrupted without a checkpoint", folder)
+        elif interrupted:
+            yield Deletion(folder, "interrupted", folder)
+    if finished:
+        yield from (Deletion(folder, "finished", folder, True) for folder in done)
+        yield from (Deletion(sweep.record.path, "record of a sweep") for sweep in states.sweeps)
+    elif damaged:
+        unreadable = {
+            folder: why for folder, why in states.runs.skipped if "cannot be read" in why
+        }
+        for folder in done:
+            if folder in unreadable:
+                yield Deletion(folder, unreadable[folder], folder, True)
+
+
+def _has_checkpoint(folder: Path) -> bool:
+    return (folder / "checkpoint.npz").exists()
+
+
+def delete(path: Path, found: list[Deletion]) -> Iterator[Deletion]:
+    """Delete them one by one; yields those that were deleted. A run is deleted under its lock, and
+    only if it is still in the state that was seen."""
+    from foltr.sweeps.heartbeat import forget_old
+
+    forget_old(path)
+    for deletion in found:
+        if deletion.run is None:
+            deletion.path.unlink(missing_ok=True)
+            yield deletion
+        elif deletion.run.exists() and _deleted(deletion, deletion.run):
+            yield deletion
+
+
+def _deleted(deletion: Deletion, run: Path) -> bool:
+    from foltr.runs.lock import Busy, Claim
+
+    try:
+        with Claim(run).held(wait=False):
+            if is_finished(run) != deletion.finished:
+                return False  # another process has finished it meanwhile
+            if deletion.path == run:
+                shutil.rmtree(run)
+            else:
+                deletion.path.unlink(missing_ok=True)
+    except Busy:
+        return False
+    return True

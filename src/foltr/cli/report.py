@@ -1,0 +1,161 @@
+"""`foltr report` and `foltr watch`: finished runs as a page, a figure or a table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foltr.cli.tools import typed_fields
+from foltr.errors import Mistake
+
+if TYPE_CHECKING:
+    from foltr.report.study import Study
+    from foltr.results import Runs
+
+RunsPath = Annotated[
+    Path, typer.Argument(help="A folder of runs, or a sweep's record (runs/NAME.sweep.json).")
+]
+Baseline = Annotated[
+    str | None, typer.Option(help="The method to compare with, by its label or number.")
+]
+Columns = Annotated[str, typer.Option(help="Fields whose values make the columns.")]
+Pairs = Annotated[
+    str, typer.Option(help="Fields that identify a repetition. Tests pair runs with equal values.")
+]
+AnyVersion = Annotated[
+    bool, typer.Option("--any-version", help="Also read runs of other versions of foltr.")
+]
+COLUMNS, PAIRS = "users,data", "data.fold,data.seed,seed"
+
+
+def report(
+    runs: RunsPath,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="A file to write. Its suffix sets the format: a page (.html), a figure (.pdf,"
+            " .svg, .png), a table (.tex, .csv) or all runs (.parquet). Can be given more than"
+            " once. Default: report.html",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: Baseline = None,
+    measure: Annotated[
+        str, typer.Option(help="The measure of figures and tables. A page shows all.")
+    ] = "ndcg@10",
+    columns: Columns = COLUMNS,
+    pairs: Pairs = PAIRS,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=VALUE", help="Use only runs with this value."),
+    ] = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="Figures: use a logarithmic horizontal axis.")
+    ] = False,
+    band: Annotated[
+        str, typer.Option(help="Figures: sd (standard deviation), ci (95 % of the mean) or none.")
+    ] = "sd",
+    smooth: Annotated[
+        int, typer.Option(help="Figures: number of points in a moving average.")
+    ] = 1,
+    across: Annotated[
+        str, typer.Option(help="Figures: horizontal axis, rounds or interactions.")
+    ] = "rounds",
+    any_version: AnyVersion = False,
+) -> None:
+    """Write finished runs as a page, a figure or a table."""
+    from foltr.report.study import study
+    from foltr.results import load_runs
+
+    conditions, outs = typed_fields(where, "--where"), out or [Path("report.html")]
+    _check_formats(outs)
+    found = load_runs(runs, any_version)
+    print_left_out(found)
+    chosen = found.where(**conditions)
+    if conditions and not len(chosen):
+        wanted = ", ".join(f"{name} = {value!r}" for name, value in conditions.items())
+        raise Mistake(f"none of {len(found)} runs has {wanted}")
+    compared = study(chosen, baseline, _names(pairs), _names(columns))
+    curves = {"log": log, "band": band, "smooth": smooth, "across": across}
+    for file in outs:
+        _write(compared, file, measure, curves)
+        print(f"{file}: {len(chosen)} runs")
+
+
+def watch(
+    runs: RunsPath,
+    port: Annotated[int, typer.Option(help="The port of the server. 0: any free port.")] = 8765,
+    host: Annotated[
+        str, typer.Option(help="The address of the server. By default only this machine sees it.")
+    ] = "127.0.0.1",
+    baseline: Baseline = None,
+    columns: Columns = COLUMNS,
+    pairs: Pairs = PAIRS,
+    any_version: AnyVersion = False,
+) -> None:
+    """Serve the report as a web page that is updated while a sweep runs."""
+    from foltr.report.page.watch_server import serve
+    from foltr.results import Loader
+    from foltr.sweeps.state import Sweeps
+
+    sweeps, loader = Sweeps(runs), Loader(runs, any_version)
+    loader.load()  # a wrong path is an error before the server starts
+
+    def progress() -> dict[str, Any]:
+        return sweeps.look().plain()
+
+    serve(loader.load, progress, host, port, baseline, _names(pairs), _names(columns))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _check_formats(outs: list[Path]) -> None:
+    from foltr.report.figures import FORMATS
+
+    known = (".html", ".tex", ".csv", ".parquet", *FORMATS)
+    for out in outs:
+        if out.suffix not in known:
+            raise Mistake(
+                f"{out.name!r} has no known suffix: the name of the file must end in"
+                f" {', '.join(known)}"
+            )
+
+
+def print_left_out(runs: Runs) -> None:
+    """The runs that do not count, on standard error."""
+    for skipped in runs.skipped:
+        print(f"foltr: skipped {skipped.path.name}: {skipped.why}", file=sys.stderr)
+    if runs.skipped or runs.unfinished:
+        counts = (
+            f"{len(runs)} runs read, {len(runs.skipped)} skipped, {len(runs.unfinished)}"
+            " unfinished"
+        )
+        print(f"foltr: {counts}", file=sys.stderr)
+
+
+def _write(compared: Study, out: Path, measure: str, curves: dict[str, Any]) -> None:
+    from foltr.report.figures import FORMATS, figure
+    from foltr.system.files import write_whole
+
+    if out.suffix == ".html":
+        from foltr.report.page.document import page
+
+        write_whole(out, page(compared))
+    elif out.suffix in FORMATS:
+        figure(compared, measure, out, **curves)
+    elif out.suffix == ".parquet":
+        compared.runs.to_parquet(out)
+    else:
+        from foltr.report.matrix import matrix
+        from foltr.report.tables.csv_table import csv_table
+        from foltr.report.tables.latex_table import latex_tables
+
+        table = latex_tables if out.suffix == ".tex" else csv_table
+        write_whole(out, table(matrix(compared, measure)))

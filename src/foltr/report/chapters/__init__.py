@@ -1,0 +1,1 @@
+"""Tables and notes about some kinds of runs: attacks, uneven data, unlearning, privacy."""

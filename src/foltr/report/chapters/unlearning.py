@@ -1,0 +1,181 @@
+"""Chapter "Unlearning": how near a ranker that unlearned clients is to one that was trained
+without them, and at what cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.cohorts import cosine
+from foltr.core import Array
+from foltr.report.chapters.blocks import Block, Cell, TableCell, side_by_side
+from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
+from foltr.report.chapters.unlearning_references import RETRAINED, UnlearningReferences
+from foltr.report.measures import MAIN, finite
+from foltr.report.number_format import NONE
+from foltr.report.study import study_by_fields
+from foltr.results import Recorded, Runs
+from foltr.runs.folder import UNREADABLE, Folder
+from foltr.system.files import text_of
+
+CHAPTER = "Unlearning"
+COSTS = {  # key of result.json -> column
+    "local_steps": "local steps",
+    "messages": "messages",
+    "bytes": "bytes sent",
+}
+TRACES = (
+    "L2 to retrained",
+    "cosine to retrained",
+    "nDCG@10 on their data, before",
+    "nDCG@10 on their data, after",
+    "influence left",
+)
+
+
+def unlearning(runs: Runs) -> list[Block] | None:
+    """nDCG@10 in each condition, then the remaining influence, then the costs."""
+    chosen = [run for run in runs if "baseline" not in run.config]
+    if not any("unlearning" in run.config for run in chosen):
+        return None
+    methods = UnlearningReferences(study_by_fields(runs, chosen))
+    return [*_accuracy(methods), *_traces(methods), *_costs(methods)]
+
+
+def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
+    study = methods.study
+    retrained = ReferenceComparison(study, MAIN, methods.retrained)
+    before = ReferenceComparison(study, MAIN, methods.before)
+    own = ReferenceComparison(study, MAIN, {place: place[0] for place in study.cells})
+    text = (
+        "Final nDCG@10, and two differences: from a ranker that was retrained without the clients"
+        " who left (the nearer to 0, the better the unlearning), and from the ranker before they"
+        f" left. {about_tests([retrained, before])}"
+    )
+    for part, conditions in side_by_side(range(len(study.conditions))):
+        heads, rows = [], []
+        for c in conditions:
+            name = f"{study.conditions[c].label}: " if len(study.conditions) > 1 else ""
+            heads += [f"{name}nDCG@10", "difference from retrained", "difference from before"]
+        for method, label in methods.labels.items():
+            cells: list[TableCell] = []
+            for c in conditions:
+                place = method, c
+                cells.append(own.value(place))
+                cells += [retrained.difference(place), before.difference(place)]
+            if any(cell != NONE for cell in cells):
+                rows.append((label, *cells))
+        title = f"nDCG@10 after unlearning{part}"
+        yield Block(title, text, (("method", *heads), *rows), CHAPTER)
+
+
+def _traces(methods: UnlearningReferences) -> Iterator[Block]:
+    """How near parameters are to the retrained ones, and how well the ranker serves the clients
+    who left. Columns without any number are left out."""
+    numbers: list[tuple[str, tuple[float | None, ...]]] = []
+    for method, label in methods.labels.items():
+        runs = _runs(methods, method)
+        own = [
+            _mean(_number(run.final, "unlearning", "own", when) for run in runs)
+            for when in ("before", "after")
+        ]
+        left = _mean(_number(_unlearning_report(run.path), "influence", "left") for run in runs)
+        numbers.append((label, (*_distances(methods, method), *own, left)))
+    columns = [i for i in range(len(TRACES)) if any(row[i] is not None for _, row in numbers)]
+    rows = [
+        (label, *(NONE if row[i] is None else f"{row[i]:.3f}" for i in columns))
+        for label, row in numbers
+        if any(each is not None for each in row)
+    ]
+    if rows:
+        text = (
+            "Means over all runs. L2 and cosine: of the final parameters and the retrained ones of"
+            " the same repetition. nDCG@10 on their data: on the training queries of the clients"
+            " who left, by their own judgements. Influence left: 1 for the ranker before they"
+            " left, 0 for a retrained ranker."
+        )
+        heads = ("method", *(TRACES[i] for i in columns))
+        yield Block("Influence of the clients who left", text, (heads, *rows), CHAPTER)
+
+
+def _costs(methods: UnlearningReferences) -> Iterator[Block]:
+    rows: list[tuple[TableCell, ...]] = []
+    for method, label in methods.labels.items():
+        runs = _runs(methods, method)
+        cells = [_cost(runs, name) for name in COSTS]
+        for of in ("per_device", "in_all"):
+            stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
+            cells.append(NONE if stored is None else f"{stored:,.0f} bytes")
+        if methods.kind(method) >= RETRAINED and any(cell != NONE for cell in cells):
+            rows.append((label, *cells))
+    if rows:
+        heads = ("method", *COSTS.values(), "stored on a device", "stored on all devices")
+        text = "Means over all runs. In brackets: retraining takes so many times as much."
+        yield Block("Cost of unlearning", text, (heads, *rows), CHAPTER)
+
+
+def _cost(runs: list[Recorded], name: str) -> TableCell:
+    made = _mean(_number(run.final, "unlearning", name, "made") for run in runs)
+    if made is None:
+        return NONE
+    fewer = _mean(_number(run.final, "unlearning", name, "times_fewer") for run in runs)
+    return Cell(f"{made:,.0f}", "" if fewer is None else f"({fewer:,.1f} times)")
+
+
+# ---- numbers
+
+
+def _runs(methods: UnlearningReferences, method: int) -> list[Recorded]:
+    cells = [cell for (its, _), cell in methods.study.cells.items() if its == method]
+    return [run for cell in cells for run in cell.values()]
+
+
+def _distances(methods: UnlearningReferences, method: int) -> tuple[float | None, float | None]:
+    """The mean L2 distance and cosine between the parameters of runs and of the retrained ones."""
+    distances, cosines = [], []
+    for (its, c), other in methods.retrained.items():
+        if its != method:
+            continue
+        retrained = methods.study.cell(other, c)
+        for pair, run in methods.study.cell(its, c).items():
+            ours = _params(run.path)
+            theirs = _params(retrained[pair].path) if pair in retrained else None
+            if ours is not None and theirs is not None and ours.shape == theirs.shape:
+                distances.append(float(np.sqrt(np.square(ours - theirs).sum())))
+                cosines.append(cosine(ours, theirs))
+    return _mean(distances), _mean(cosines)
+
+
+def _params(folder: Path) -> Array | None:
+    """A run's final parameters, if its folder still has them."""
+    try:
+        found = Folder(folder).params()
+    except (*UNREADABLE, MemoryError):
+        return None
+    return found.astype(np.float64) if found.dtype.kind == "f" else None
+
+
+def _unlearning_report(folder: Path) -> dict[str, Any]:
+    """What `foltr unlearn` wrote about a run."""
+    try:
+        found = json.loads(text_of(folder / "unlearning.json"))
+    except UNREADABLE:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(tables: Any, *names: str) -> float | None:
+    """A number inside nested tables; None where there is none."""
+    for name in names:
+        tables = tables.get(name) if isinstance(tables, dict) else None
+    return finite(tables)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

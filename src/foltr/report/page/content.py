@@ -1,0 +1,228 @@
+"""Everything that the page shows, as plain data (JSON). The page and the live page are made of
+nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from foltr.report.captions import caption
+from foltr.report.chapters.blocks import Block, TableCell
+from foltr.report.chapters.contents import blocks
+from foltr.report.line_styles import COLOURS, line_styles
+from foltr.report.matrix import MARK_MEANING, Entry, Matrix, matrix
+from foltr.report.measures import HEADLINES, MEASURES, measured, value
+from foltr.report.number_format import count
+from foltr.report.page.html_blocks import MARK_CLASS
+from foltr.report.page.packed_curves import BUDGET, packed_curves
+from foltr.report.page.rerun_command import COMMAND, options
+from foltr.report.provenance import provenance, runs_counted
+from foltr.report.statistics import PairedT
+from foltr.report.study import Study
+from foltr.report.tables.csv_table import csv_table
+from foltr.report.tables.latex_table import latex_tables
+from foltr.results import Recorded, Runs
+
+
+def page_content(
+    study: Study, made: datetime | None = None, budget: int = BUDGET
+) -> dict[str, Any]:
+    """The content of the page of a study. `budget`: bytes that its curves may take."""
+    return {**content_without_curves(study, made), "curves": packed_curves(study, budget)}
+
+
+def content_without_curves(study: Study, made: datetime | None = None) -> dict[str, Any]:
+    made = made or datetime.now(UTC)
+    matrices = [matrix(study, name) for name in measured(study)]
+    numbers = {run.name: i for i, run in enumerate(study.runs)}
+    return {
+        "title": _title(study),
+        "made": f"{made:%Y-%m-%d %H:%M}",
+        "selection": study.runs.selection,
+        "baseline": study.baseline,
+        "methods": [
+            {"label": method.label, "style": list(style), "differs": _differs(study, i)}
+            for i, (method, style) in enumerate(zip(study.methods, _styles(study), strict=True))
+        ],
+        "conditions": [condition.label for condition in study.conditions],
+        "cells": {
+            f"{m}.{c}": [numbers[run.name] for run in cell.values()]
+            for (m, c), cell in study.cells.items()
+        },
+        "runs": _runs(study, [each.measure for each in matrices]),
+        "matrices": [_matrix(each) for each in matrices],
+        "marks": {
+            mark: {"class": MARK_CLASS[mark], "text": text} for mark, text in MARK_MEANING.items()
+        },
+        "glance": _glance(study, matrices),
+        "blocks": [_block(each) for each in blocks(study.runs)],
+        "provenance": [[label, list(lines)] for label, lines in provenance(study, made)],
+        "downloads": _downloads(study.runs, matrices),
+    }
+
+
+def _title(study: Study) -> str:
+    methods = count(len(study.methods), "method")
+    return study.runs.title or f"{methods} under {count(len(study.conditions), 'condition')}"
+
+
+def _styles(study: Study) -> list[tuple[int, int]]:
+    """The number of the colour and of the dashes of each method. A screen shows bands as well, so
+    only colours are used as long as there are enough."""
+    n = len(study.methods)
+    return [(i, 0) for i in range(n)] if n <= len(COLOURS) else line_styles(study.methods)
+
+
+def _differs(study: Study, method: int) -> list[list[str]]:
+    """The fields in which a method differs from the baseline: [name, the baseline's, its own]."""
+    base, own = dict(study.methods[study.baseline].key), dict(study.methods[method].key)
+    names = [name for name in {**base, **own} if repr(base.get(name)) != repr(own.get(name))]
+    return [[name, str(base.get(name, "none")), str(own.get(name, "none"))] for name in names]
+
+
+def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
+    """The names, repetitions, values and commands of the runs. Each value of an option is kept
+    once."""
+    runs: list[Recorded] = list(study.runs)
+    commands = [options(run) for run in runs]
+    shared = {}
+    for name in dict.fromkeys(name for given in commands for name in given):
+        values = dict.fromkeys(given.get(name) for given in commands)
+        numbers = {value: i for i, value in enumerate(values)}
+        shared[name] = {
+            "values": list(values),
+            "of": [numbers[given.get(name)] for given in commands] if len(values) > 1 else 0,
+        }
+    return {
+        "command": COMMAND,
+        "options": shared,
+        "names": [run.name for run in runs],
+        "paired_by": list(study.paired_by),
+        "pairs": [[_plain(run.fields.get(name)) for name in study.paired_by] for run in runs],
+        "values": {name: [_number(value(run, name)) for run in runs] for name in measures},
+    }
+
+
+def _matrix(found: Matrix) -> dict[str, Any]:
+    refusals = list(
+        dict.fromkeys(entry.refused for entry in found.entries.values() if entry.refused)
+    )
+    return {
+        "measure": found.measure,
+        "name": MEASURES[found.measure],
+        "caption": caption(found),
+        "family": found.family,
+        "decimals": found.decimals,
+        "refusals": refusals,
+        "entries": {
+            f"{m}.{c}": _entry(found, entry, refusals) for (m, c), entry in found.entries.items()
+        },
+    }
+
+
+def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
+    """An entry without the keys that have no value: there may be thousands of entries."""
+    made: dict[str, Any] = {"n": entry.n, "mean": _number(entry.mean), "sd": _number(entry.sd)}
+    if not math.isnan(entry.interval[0]):
+        made["interval"] = [_number(end) for end in entry.interval]
+    if entry.test is not None:
+        made |= {"test": _test(entry.test), "corrected": _number(entry.corrected)}
+    if entry.over_data is not None:
+        made |= {
+            "over_data": _test(entry.over_data),
+            "corrected_data": _number(entry.corrected_data),
+        }
+    if entry.refused:
+        made["refused"] = refusals.index(entry.refused)
+    more = {"best": entry.best, "mark": entry.mark, "unusual_n": found.unusual_n(entry)}
+    return {**made, **{name: each for name, each in more.items() if each}}
+
+
+def _test(test: PairedT) -> dict[str, Any]:
+    return {
+        "n": test.n,
+        "difference": _number(test.difference),
+        "t": _number(test.t),
+        "p": _number(test.p),
+        "effect": _number(test.effect),
+        "interval": [_number(end) for end in test.interval],
+    }
+
+
+def _block(block: Block) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "title": block.title,
+        "text": block.text,
+        "rows": [[_cell(cell) for cell in row] for row in block.rows],
+    }
+    more = {"chapter": block.chapter, "folded": block.folded}
+    return {**made, **{name: each for name, each in more.items() if each}}
+
+
+def _cell(cell: TableCell) -> str | dict[str, Any]:
+    if isinstance(cell, str):
+        return cell
+    return {name: each for name, each in vars(cell).items() if each}
+
+
+def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
+    runs = study.runs
+    seconds = math.fsum(float(run.final["seconds"]) for run in runs)
+    interactions = sum(int(run.final["interactions"]) for run in runs)
+    sizes = sorted(Counter(len(cell) for cell in study.cells.values()))
+    return {
+        "runs": len(runs),
+        "counted": runs_counted(runs),
+        "methods": len(study.methods),
+        "conditions": len(study.conditions),
+        "per_cell": [sizes[0], sizes[-1]],
+        "empty_cells": len(study.methods) * len(study.conditions) - len(study.cells),
+        "interactions": interactions,
+        "seconds": round(seconds, 3),
+        "best": [_best(study, found) for found in matrices if found.measure in HEADLINES],
+    }
+
+
+def _best(study: Study, found: Matrix) -> dict[str, Any]:
+    """The method with the highest mean of each condition; all of them if several are equal."""
+    rows = []
+    for c in range(len(study.conditions)):
+        best = [
+            m
+            for m in range(len(study.methods))
+            if (entry := found.entries.get((m, c))) and entry.best
+        ]
+        if best:
+            first = found.entries[best[0], c]
+            rows.append({"condition": c, "methods": best, **_entry(found, first, [first.refused])})
+    return {
+        "measure": found.measure,
+        "name": MEASURES[found.measure],
+        "decimals": found.decimals,
+        "rows": rows,
+    }
+
+
+def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
+    """File name -> content."""
+    found = {"runs.csv": runs.table.csv()}
+    if matrices:
+        found["matrices.csv"] = csv_table(*matrices)
+        found["tables.tex"] = latex_tables(*matrices)
+    return found
+
+
+def _number(number: float | None) -> float | str | None:
+    """A number as JSON can hold it, to twelve digits. The page shows five of them or fewer. NaN
+    becomes None."""
+    if number is None or math.isnan(number):
+        return None
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    return float(f"{number:.12g}")
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str) or value is None else repr(value)

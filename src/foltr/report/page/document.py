@@ -1,0 +1,118 @@
+"""The page as one HTML file that loads nothing from the network.
+
+Its content policy allows only its own script and style sheet, by their hashes. Text of a run that
+got into the page as markup would do nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from base64 import b64encode
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from foltr.report.page.content import content_without_curves
+from foltr.report.page.html_sections import matrix_tables, sections
+from foltr.report.page.packed_curves import BUDGET, packed_curves
+from foltr.report.study import Study
+
+SCRIPTS = (  # in this order
+    "uplot.js",
+    "base.js",
+    "curves.js",
+    "charts.js",
+    "legend.js",
+    "table.js",
+    "evidence.js",
+    "downloads.js",
+    "live.js",
+    "start.js",
+)
+STYLES = ("uplot.css", "page.css")
+FOR_SCRIPT = (  # the parts of the content that the script needs
+    "title",
+    "baseline",
+    "methods",
+    "conditions",
+    "cells",
+    "runs",
+    "matrices",
+    "marks",
+    "curves",
+    "downloads",
+)
+TARGET = 470_000  # bytes of a page; curves get fewer points to stay below
+# bytes of the comparison's tables; if there are more, only the first table is written as HTML and
+# the others are compressed
+PLAIN_TABLES = 120_000
+
+
+def page(study: Study, made: datetime | None = None) -> str:
+    """The page of a study. The larger the rest of the page, the fewer points its curves get."""
+    content = {**content_without_curves(study, made), "curves": []}
+    title = str(content["title"])
+    room = TARGET - len(filled_template(*sections_and_data(content), title))
+    content["curves"] = packed_curves(study, min(BUDGET, room))
+    return filled_template(*sections_and_data(content), title)
+
+
+def sections_and_data(content: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """The content as HTML sections, and as data for the script."""
+    parts, data = sections(content), {name: content[name] for name in FOR_SCRIPT}
+    if len(parts["matrix"]) > PLAIN_TABLES:
+        parts, data["panels"] = sections(content, tables=1), matrix_tables(content)
+    return parts, data
+
+
+def filled_template(
+    parts: dict[str, str], data: dict[str, Any] | None, title: str, live: bool = False
+) -> str:
+    """The page of some sections, with the data for its script."""
+    script, style = asset(*SCRIPTS), asset(*STYLES)
+    slots = {
+        **parts,
+        "title": escape(title),
+        "policy": _policy(script, style, live),
+        "style": style,
+        "script": script,
+        "data": compressed(data),
+        "live": "live" if live else "file",
+        "licence": escape(asset("uplot.LICENSE")),
+    }
+    whole = re.sub(r"\{\{(\w+)\}\}", lambda slot: slots[slot[1]], asset("page.html"))
+    # names of files may hold bytes that are no character
+    return whole.encode("utf-8", "backslashreplace").decode()
+
+
+def compressed(data: Any) -> str:
+    """JSON, compressed by gzip, in base64: no character of it has a meaning in HTML."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+@cache
+def asset(*names: str) -> str:
+    """The content of some files of `assets`, one after the other."""
+    folder = files("foltr.report.page") / "assets"
+    return "\n".join((folder / name).read_text(encoding="utf-8").strip() for name in names)
+
+
+def _policy(script: str, style: str, live: bool) -> str:
+    def hashed(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    rules = (
+        "default-src 'none'",
+        f"script-src {hashed(script)}",
+        f"style-src {hashed(style)}",
+        "connect-src 'self'" if live else "connect-src 'none'",
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)

@@ -1,0 +1,311 @@
+"""The sections of the page as HTML, from its content. They are complete without a script.
+
+Every text of a run passes `escape`. Scripts find elements by class and data-* attributes. Colours
+are classes (c0 .. c7 a colour, d1 .. d3 dashes): the page allows no style attribute."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
+from foltr.report.number_format import MINUS, NONE, count
+from foltr.report.page.html_blocks import (
+    MARK_CLASS,
+    Content,
+    block_html,
+    chapters_html,
+    mark_html,
+)
+
+GLANCED = 12  # more conditions than that have no card at the top
+EXPLAINED = 20  # more reasons than that are not shown below a table
+SPREAD = (
+    "± is one standard deviation over runs. It shows how much runs differ, not how precise the"
+    " mean is."
+)
+SIGNIFICANT = {  # of the highest mean, which is never worse than the baseline
+    BETTER: "significant ",
+    BETTER_HERE: "significant over runs, but not over data splits ",
+    "": "not significant",
+}
+NEEDS_SCRIPT = (
+    "<p class='quiet needs-no-js'>A script shows this table: there are too many methods to write"
+    " it out.</p>"
+)
+TIMES = "\u00d7"
+DOT = " <span class=dot>·</span> "
+
+
+def sections(content: Content, tables: int | None = None) -> dict[str, str]:
+    """The page's sections. `tables`: so many tables of the comparison are written; a script shows
+    the others (default: all are written)."""
+    notes = "".join(block_html(block) for block in content["blocks"] if "chapter" not in block)
+    return {
+        "head": _head(content),
+        "glance": _glance(content),
+        "results": chapters_html(content["blocks"]),
+        "matrix": _comparison(content, tables),
+        "notes": notes or _quiet("The runs recorded no notes."),
+        "provenance": _provenance(content["provenance"]),
+    }
+
+
+def waiting_sections(title: str, message: str) -> dict[str, str]:
+    """The sections before there is anything to show."""
+    empty = dict.fromkeys(("glance", "matrix", "notes", "provenance"), _quiet("Nothing yet."))
+    head = f"<h1>{escape(title)}</h1><p class=sub>{escape(message)}</p>"
+    return {"head": head, "results": "", **empty}
+
+
+def _quiet(text: str) -> str:
+    return f"<p class=quiet>{escape(text)}</p>"
+
+
+def _number(value: Any, decimals: int) -> str:
+    """A number of the content, which may be absent or infinite."""
+    if value is None:
+        return NONE
+    return f"{value:.{decimals}f}" if isinstance(value, int | float) else str(value)
+
+
+def _spread(entry: Content, decimals: int) -> str:
+    return "" if entry.get("sd") is None else f" <small>± {_number(entry['sd'], decimals)}</small>"
+
+
+def _method(content: Content, method: int) -> str:
+    """A sample of a method's line, and its label."""
+    colour, dash = content["methods"][method]["style"]
+    line = f'<i class="s c{colour} d{dash}" data-m="{method}"></i>'
+    return line + escape(content["methods"][method]["label"])
+
+
+def _short_name(name: str) -> str:
+    """A measure's name without its explanation in brackets."""
+    return name.partition(" (")[0]
+
+
+# ---- head and key numbers
+
+
+def _head(content: Content) -> str:
+    facts = [
+        content["glance"]["counted"],
+        *([f"only runs with {content['selection']}"] if content["selection"] else []),
+        f"baseline: {content['methods'][content['baseline']]['label']}",
+        f"{content['made']} UTC",
+    ]
+    text = DOT.join(escape(fact) for fact in facts)
+    return f"<h1>{escape(content['title'])}</h1><p class=sub>{text}</p>"
+
+
+def _glance(content: Content) -> str:
+    glance = content["glance"]
+    speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
+    runs = (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2])
+    methods = (
+        f"{glance['methods']} {TIMES} {glance['conditions']}",
+        f"methods {TIMES} conditions",
+        _runs_per_cell(glance),
+    )
+    interactions = (
+        _large(glance["interactions"]),
+        "interactions",
+        "lists shown to simulated users",
+    )
+    time = (
+        _duration(glance["seconds"]),
+        "compute time",
+        f"{_large(speed)} interactions a second" if speed else "",
+    )
+    tiles = "".join(_tile(*each) for each in (runs, methods, interactions, time))
+    return f"<dl class=stats>{tiles}</dl>{_highest_means(content)}"
+
+
+def _tile(value: str, name: str, more: str) -> str:
+    return (
+        f"<div><dt>{escape(name)}</dt>"
+        f"<dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
+    )
+
+
+def _runs_per_cell(glance: Content) -> str:
+    """How many runs a cell has, and how many cells have none."""
+    (low, high), empty = glance["per_cell"], glance["empty_cells"]
+    runs = count(low, "run") if low == high else f"{low:,} to {high:,} runs"
+    cells = glance["methods"] * glance["conditions"]
+    gaps = f", {empty:,} of {cells:,} cells empty" if empty else ""
+    return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
+
+
+def _highest_means(content: Content) -> str:
+    """A card per condition: the method with the highest mean of each headline measure."""
+    cards: dict[int, list[str]] = {}
+    for best in content["glance"]["best"]:
+        for row in best["rows"]:
+            cards.setdefault(row["condition"], []).append(_highest_mean(content, best, row))
+    if not cards:
+        return ""
+    shown = [
+        f"<article><h3>{escape(content['conditions'][c])}</h3>{''.join(rows)}</article>"
+        for c, rows in sorted(cards.items())[:GLANCED]
+    ]
+    left = len(cards) - len(shown)
+    more = _quiet(f"and {count(left, 'more condition')} in the comparison below") if left else ""
+    rows = [row for best in content["glance"]["best"] for row in best["rows"]]
+    about = _quiet(SPREAD) if any(row["sd"] is not None for row in rows) else ""
+    return (
+        f"<h3 class=over>Highest mean in each condition</h3>{about}"
+        f"<div class=cards>{''.join(shown)}</div>{more}"
+    )
+
+
+def _highest_mean(content: Content, best: Content, row: Content) -> str:
+    method, d = row["methods"][0], best["decimals"]
+    others = len(row["methods"]) - 1
+    equal = f" and {count(others, 'other')}" if others else ""
+    if method == content["baseline"]:
+        against = "the baseline"
+    elif "test" in row:
+        difference, mark = row["test"]["difference"], row.get("mark", "")
+        sign = "+" if difference >= 0 else MINUS
+        significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + mark_html(row)
+        against = f"{sign}{abs(difference):.{d}f} against the baseline, {significant}"
+    else:
+        against = "not tested against the baseline"
+    return (
+        f"<div class=winner><p class=of>{escape(_short_name(best['name']))}</p>"
+        f"<p class=value><b>{_number(row['mean'], d)}</b>{_spread(row, d)}</p>"
+        f"<p class=who>{_method(content, method)}{equal}</p>"
+        f"<p class=against>{against}</p></div>"
+    )
+
+
+# ---- the comparison
+
+
+def _comparison(content: Content, tables: int | None) -> str:
+    """The table of each measure, under tabs."""
+    matrices = content["matrices"]
+    if not matrices:
+        return _quiet("No run has a value of any measure.")
+    written = len(matrices) if tables is None else tables
+    tabs = "".join(
+        f'<button role=tab id="tab-{i}" aria-controls="panel-{i}"'
+        f' data-measure="{escape(each["measure"])}">{escape(_short_name(each["name"]))}</button>'
+        for i, each in enumerate(matrices)
+    )
+    panels = "".join(
+        f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
+        f"<h3>{escape(each['name'])}</h3>"
+        + (_inner(_table(content, each)) if i < written else _inner(NEEDS_SCRIPT, " data-packed"))
+        + "</div>"
+        for i, each in enumerate(matrices)
+    )
+    return (
+        '<div class="tabs needs-js" role=tablist aria-label="Measure of the comparison">'
+        f"{tabs}</div>{panels}"
+    )
+
+
+def _inner(html: str, attribute: str = "") -> str:
+    return f"<div class=inner{attribute}>{html}</div>"
+
+
+def matrix_tables(content: Content) -> list[str]:
+    """The table of each measure, with its caption and its legend."""
+    return [_table(content, each) for each in content["matrices"]]
+
+
+def _table(content: Content, matrix: Content) -> str:
+    heads = "".join(
+        f"<th scope=col data-c={c}><span>{escape(name)}</span></th>"
+        for c, name in enumerate(content["conditions"])
+    )
+    rows = "".join(_row(content, matrix, m) for m in range(len(content["methods"])))
+    return (
+        f"<p class=caption>{escape(matrix['caption'])}</p>"
+        f'<div class=scroll role=region aria-label="{escape(matrix["name"])}, a table" tabindex=0>'
+        "<table class=matrix>"
+        f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
+        f"{_legend(matrix)}"
+    )
+
+
+def _row(content: Content, matrix: Content, m: int) -> str:
+    base = " <em>baseline</em>" if m == content["baseline"] else ""
+    cells = "".join(_cell(matrix, f"{m}.{c}") for c in range(len(content["conditions"])))
+    return f"<tr data-m={m}><th scope=row>{_method(content, m)}{base}</th>{cells}</tr>"
+
+
+def _cell(matrix: Content, place: str) -> str:
+    entry = matrix["entries"].get(place)
+    if entry is None:
+        return f"<td class=none>{NONE}</td>"
+    d = matrix["decimals"]
+    tag = "b" if entry.get("best") else "span"
+    mean = f"<{tag}>{_number(entry['mean'], d)}</{tag}>"
+    n = f" <small>{entry['unusual_n']}</small>" if "unusual_n" in entry else ""
+    refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
+    return (
+        f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
+        f"{mean}{_spread(entry, d)}{n}{mark_html(entry)}{refused}</button></td>"
+    )
+
+
+def _legend(matrix: Content) -> str:
+    """What the signs of a table mean, and why cells were not tested."""
+    entries = matrix["entries"].values()
+    parts = []
+    if matrix["family"]:
+        hollow = any("over_data" in entry for entry in entries)
+        for mark, kind in MARK_CLASS.items():
+            full = mark in (BETTER, WORSE)
+            if full or hollow:
+                than = " than the baseline" if full else ""
+                parts.append(f"<span class={kind}>{mark}</span> {MARK_MEANING[mark]}{than}")
+    if any("best" in entry for entry in entries):
+        parts.append("<b>bold</b> highest mean of its condition")
+    if any("unusual_n" in entry for entry in entries):
+        parts.append("n the number of runs, where most cells have another")
+    if any(entry["sd"] is not None for entry in entries):
+        parts.append("± one standard deviation over runs")
+    refusals = "".join(
+        f"<li><sup>{_letter(i)}</sup> not tested: {escape(why)}</li>"
+        for i, why in enumerate(matrix["refusals"][:EXPLAINED])
+    )
+    left = len(matrix["refusals"]) - EXPLAINED
+    refusals += f"<li>{left:,} more reasons: select the cell</li>" if left > 0 else ""
+    key = f"<p class=key>{DOT.join(parts)}</p>" if parts else ""
+    return key + (f"<ul class=refusals>{refusals}</ul>" if refusals else "")
+
+
+def _letter(number: int) -> str:
+    """a .. z, aa, ab ..."""
+    return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def _provenance(rows: list[list[Any]]) -> str:
+    facts = ""
+    for label, lines in rows:
+        text = "".join(f"<p>{escape(line)}</p>" for line in lines)
+        facts += f"<div><dt>{escape(label)}</dt><dd>{text}</dd></div>"
+    return f"<dl class=facts>{facts}</dl>"
+
+
+def _large(n: float) -> str:
+    """108.3 M"""
+    for size, unit in ((1e9, " bn"), (1e6, " M"), (1e4, " k")):
+        if n >= size:
+            return f"{n / (1e3 if unit == ' k' else size):.3g}{unit}"
+    return f"{n:,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    """3 h 12 min"""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"

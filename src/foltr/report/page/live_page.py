@@ -1,0 +1,145 @@
+"""The live page of `foltr watch`: a thread follows a folder of runs, and makes the page again when
+runs have finished."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+from threading import Event, Lock, Thread
+from typing import Any
+
+from foltr.errors import Mistake
+from foltr.report.page.content import page_content
+from foltr.report.page.document import filled_template, sections_and_data
+from foltr.report.page.html_sections import waiting_sections
+from foltr.report.study import COLUMNS, PAIRS, study
+from foltr.results import Runs
+
+LOOK = 1.0  # seconds between two looks at the progress
+SHARE = 10  # making the page may take 1 / SHARE of the time
+LEAST = 1.0  # seconds between two makings of the page, at least
+NO_PROGRESS: dict[str, Any] = {"planned": 0, "done": 0, "failed": [], "running": [], "left": None}
+TITLE = "foltr watch"
+
+
+class LivePage:
+    """The page of a folder of runs, made again when runs have finished.
+
+    The progress is read every second. Runs are loaded when the number of finished runs has changed
+    (without a planned sweep: now and then), but not so often that it takes more than a tenth of
+    the time."""
+
+    def __init__(
+        self,
+        load: Callable[[], Runs],
+        progress: Callable[[], dict[str, Any]],
+        baseline: int | str | None = None,
+        pairs: Sequence[str] = PAIRS,
+        columns: Sequence[str] = COLUMNS,
+    ) -> None:
+        self.load, self.progress = load, progress
+        self.compared = (baseline, pairs, columns)
+        self.is_ending: Callable[[], bool] = lambda: False
+        self._stop, self._lock = Event(), Lock()
+        self._thread = Thread(target=self._follow, name="foltr-watch", daemon=True)
+        self._progress: dict[str, Any] = dict(NO_PROGRESS)
+        self._trouble = ""  # the error that the reader sees
+        self._load_error = ""  # why the page could not be made the last time
+        self._boot, self._count = token_hex(4), 0  # two servers never share a version
+        self._show(waiting_sections(TITLE, "Reading the runs."), None, TITLE)
+        self._done: int | None = None  # the number of finished runs when the page was made
+        self._names: list[str] | None = None  # the runs on the page
+        self._rest_until = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _follow(self) -> None:
+        self.refresh()
+        while not self._stop.wait(LOOK):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Read the progress, and make the page again if runs have finished. What cannot be read is
+        shown as an error, and read again the next time."""
+        error, progress = "", self._progress
+        try:
+            progress = {**NO_PROGRESS, **self.progress()}
+        except (Mistake, OSError) as caught:
+            error = str(caught)
+        changed = progress["done"] != self._done or not progress["planned"]
+        if changed and time.monotonic() >= self._rest_until:
+            began = time.monotonic()
+            self._load_error = self._make(progress["done"])
+            self._rest_until = time.monotonic() + max(LEAST, SHARE * (time.monotonic() - began))
+        with self._lock:
+            self._progress, self._trouble = progress, self._load_error or error
+
+    def _make(self, done: int) -> str:
+        """Make the sections and the data again if there are other runs. Returns the error, or
+        ""."""
+        data: dict[str, Any] | None
+        try:
+            runs = self.load()
+            names = [run.name for run in runs]
+            if names == self._names:
+                self._done = done
+                return ""
+            if names:
+                content = page_content(study(runs, *self.compared))
+                sections, data = sections_and_data(content)
+                title = str(content["title"])
+            else:
+                sections, data = waiting_sections(TITLE, "No run has finished yet."), None
+                title = TITLE
+        except (Mistake, OSError) as error:
+            return str(error)
+        with self._lock:
+            self._done, self._names = done, names
+            self._show(sections, data, title)
+        return ""
+
+    def _show(self, sections: dict[str, str], data: dict[str, Any] | None, title: str) -> None:
+        self._count += 1
+        self._sections, self._data, self._title = sections, data, title
+        content = {"version": self.version, "title": title, "sections": sections, "data": data}
+        self._content_json = json.dumps(content, allow_nan=False, separators=(",", ":"))
+
+    @property
+    def version(self) -> str:
+        return f"{self._boot}-{self._count}"
+
+    def content_json(self) -> str:
+        """The sections and the data, with their version."""
+        with self._lock:
+            return self._content_json
+
+    def page(self) -> str:
+        with self._lock:
+            return filled_template(self._sections, self._data, self._title, live=True)
+
+    def progress_now(self) -> dict[str, Any]:
+        """The progress as an event sends it: with the version of the page, whether the sweep is
+        over, and an error if there is one."""
+        with self._lock:
+            progress = self._progress
+            ended = progress["done"] + len(progress["failed"])
+            over = (
+                bool(progress["planned"])
+                and ended >= progress["planned"]
+                and not progress["running"]
+                and progress["done"] == self._done
+            )
+            trouble = self._trouble
+            if self._has_died():
+                trouble = "foltr watch has stopped by an internal error, shown in its terminal."
+            return {**progress, "version": self.version, "over": over, "trouble": trouble}
+
+    def _has_died(self) -> bool:
+        started = self._thread.ident is not None
+        return started and not self._thread.is_alive() and not self._stop.is_set()

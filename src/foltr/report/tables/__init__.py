@@ -1,0 +1,1 @@
+"""A matrix as a table: for a terminal, for LaTeX, as CSV."""

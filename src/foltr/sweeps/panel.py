@@ -1,0 +1,71 @@
+"""The state of a sweep on a terminal: a panel redrawn in place, or a line now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from foltr.runs.execution import compiling_notice
+from foltr.sweeps.state import State
+from foltr.system.terminal import LivePanel, duration, progress_bar
+
+SHOWN = 8  # running or failed runs
+WIDTH = 40  # of the bar
+LINE_SECONDS = 5.0
+
+
+class SweepPanel(LivePanel):
+    """Called with the state of a sweep, about twice a second."""
+
+    def __init__(self, title: str, quiet: bool) -> None:
+        super().__init__(quiet, 0.0, LINE_SECONDS, compiling_notice)
+        self.title, self.last = title, ""
+
+    def __call__(self, state: State) -> None:
+        line = state_line(state)
+        if self.due() and (self.in_place or line != self.last):
+            self.last = line
+            self.show(lambda: self._panel(state, line), lambda: line)
+
+    def _panel(self, state: State, line: str) -> Group:
+        table = Table.grid(padding=(0, 2))
+        for run in state.running[:SHOWN]:
+            progress = (
+                f"round {run.round:,} of {run.rounds:,}"
+                if run.rounds
+                else "starting (may compile kernels)"
+            )
+            table.add_row(Text(f"  {run.label}", style="dim"), Text(progress))
+        failed = [Text(f"  {each}", style="red") for each in failure_lines(state.failed)[:SHOWN]]
+        bar = Text(f"{progress_bar(state.done, state.planned, WIDTH)}  {line}")
+        return Group(Text(self.title, style="bold"), bar, table, *failed)
+
+
+def state_line(state: State) -> str:
+    left = time_left(state)
+    return (
+        f"{state.done} of {state.planned} done, {len(state.running)} running,"
+        f" {len(state.failed)} failed" + (f", {left} left" if left else "")
+    )
+
+
+def time_left(state: State) -> str:
+    """Empty where it is unknown, or nothing is left."""
+    if state.left is None or state.done == state.planned:
+        return ""
+    return duration(state.left)
+
+
+def failure_lines(failed: Sequence[tuple[str, str]]) -> list[str]:
+    """Pairs of a run and its error; runs with equal errors share one line."""
+    errors: dict[str, list[str]] = {}
+    for run, error in failed:
+        errors.setdefault(error, []).append(run)
+    lines = []
+    for error, runs in errors.items():
+        more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+        lines.append(f"failed: {'; '.join(runs[:3])}{more}: {error}")
+    return lines

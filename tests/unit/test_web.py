@@ -1,0 +1,92 @@
+"""Pages that foltr serves: who may ask, which headers a response has, where a server listens."""
+
+import asyncio
+
+import pytest
+
+from foltr import web
+from foltr.errors import Mistake
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["127.0.0.1:8765", "localhost", "LOCALHOST:1", "[::1]:80", "192.168.1.4:8765", "box:9"],
+)
+def test_this_machine_by_address_or_name(header):
+    assert web.names_this_machine(header, "box")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1.evil.example",
+        "",
+        "localhost.evil",
+        "[evil]",
+    ],
+)
+def test_no_other_name(header):
+    assert not web.names_this_machine(header, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("127.0.0.1", 99999), ("127.0.0.1", -1), ("no.such.host.invalid", 0), ("é" * 70, 0)],
+)
+def test_no_such_place(host, port):
+    with pytest.raises(Mistake, match="cannot serve at"):
+        web.listening_socket(host, port)
+
+
+def test_any_free_port():
+    with (
+        web.listening_socket("127.0.0.1", 0) as one,
+        web.listening_socket("127.0.0.1", 0) as other,
+    ):
+        assert web.address(one) != web.address(other) and web.address(one).startswith(
+            "http://127.0.0.1:"
+        )
+
+
+# ---- the middleware
+
+
+async def plain(scope, receive, send):
+    """An application that answers anything."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 404, "headers": [(b"a", b"b")]})
+        await send({"type": "http.response.body", "body": b"content"})
+    else:
+        await send({"type": f"{scope['type']}.accept"})
+
+
+def sent_to(kind, host="localhost"):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": kind, "headers": [(b"host", host.encode())]}
+    asyncio.run(web.OnlyThisMachine(plain)(scope, None, send))
+    return sent
+
+
+def test_every_response_has_the_headers():
+    for host, status in (("localhost", 404), ("evil.example", 421)):
+        headers = dict(sent_to("http", host)[0]["headers"])
+        assert sent_to("http", host)[0]["status"] == status
+        for name, value in web.HEADERS.items():
+            assert headers[name.encode()] == value.encode()
+    assert dict(sent_to("http")[0]["headers"])[b"a"] == b"b"
+
+
+def test_another_name_gets_nothing_of_the_application():
+    assert sent_to("http", "evil.example")[1]["body"] == web.REFUSAL
+    assert sent_to("websocket", "evil.example") == [{"type": "websocket.close", "code": 1008}]
+    assert sent_to("websocket") == [{"type": "websocket.accept"}]
+
+
+def test_the_start_and_the_end_of_the_server_are_no_request():
+    assert sent_to("lifespan", "") == [{"type": "lifespan.accept"}]
