@@ -18,10 +18,8 @@ from foltr.seeds import stream
 from foltr.spec import attacks, brief
 
 NEEDS = {"Tailored": {"rule": "Mean()"}}
-SIZES = (
-    (10, 4, 46, 1),
-    (1000, 10, 136, 50),
-)  # clients, malicious, parameters, by how much fewer calls
+# clients, malicious, parameters, by how much fewer calls
+SIZES = ((10, 4, 46, 1), (1000, 10, 136, 50))
 
 
 def microseconds(attack, n: int, m: int, d: int, calls: int) -> float:

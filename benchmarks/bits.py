@@ -128,15 +128,12 @@ class Side:
     def prepare(self) -> None:
         self.folder.mkdir(exist_ok=True)
         for part in (self.folder / "cache").glob("*"):
-            if not any(
-                part.rglob("*.nbi")
-            ):  # numba knows the sources of what it compiled; data are to be read anew
+            # numba knows the sources of what it compiled; data are to be read anew
+            if not any(part.rglob("*.nbi")):
                 shutil.rmtree(part)
         if self.is_executable:
-            self.foltr, self.key = (
-                Path(self.source).absolute(),
-                f"{time.time_ns()}",
-            )  # no run of before will do
+            # no run of before will do
+            self.foltr, self.key = (Path(self.source).absolute(), f"{time.time_ns()}")
         else:
             checkout = self.copied()
             code = digest(checkout / "pyproject.toml", *sorted((checkout / "src").rglob("*")))
@@ -369,9 +366,8 @@ def read(run: Path) -> tuple[Fields, Fields, Fields]:
     )
     ledger = result.pop("privacy", None) or {}
     bits = {name: (run / name).read_bytes() for name in ("params.npy", "metrics.csv")}
-    history = (
-        {"history": result["history"]} if "history" in result else {}
-    )  # a sum of what devices stored
+    # a sum of what devices stored
+    history = {"history": result["history"]} if "history" in result else {}
     promise = numbers({"views": ledger.get("views", [])})
     packages = {"Python": environment["python"], **environment["packages"]}
     return bits | history | dict(numbers(result)), dict(promise), packages

@@ -411,12 +411,8 @@ DEBUG_ENGINE: Cases = {
     },
 }
 
-LONG = {
-    **SMALL,
-    "clients": 20,
-    "rounds": 3000,
-    "evaluate_every": 1000,
-}  # seconds: enough to be stopped on its way
+# seconds: enough to be stopped on its way
+LONG = {**SMALL, "clients": 20, "rounds": 3000, "evaluate_every": 1000}
 INTERRUPTED: Cases = {"stopped and resumed": {"ranker": "MLP(hidden=64)"}}
 
 GROUPS = (

@@ -188,9 +188,8 @@ def main() -> None:
     print(f"{len(chosen)} experiments, {given.games:,} rounds for either input\n")
     print(f"{'at least':>8} {'guarantee':>9} {'of the guarantee':>16}")
     for name, e in chosen:
-        games = given.games // (
-            100 if "masks=True" in name else 1
-        )  # the whole protocol in every round
+        # the whole protocol in every round
+        games = given.games // (100 if "masks=True" in name else 1)
         best = max(
             play_all(e, FEATURES, games),
             key=lambda game: closeness(game, given.ledger),

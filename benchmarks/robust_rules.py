@@ -22,10 +22,8 @@ from foltr.spec import aggregators
 from foltr.system.threads import Threads
 from foltr.world.population import iid
 
-ROUNDS = {
-    "MSLR": (1000, 4, 6000, 100),
-    "MQ2007": (10, 5, 1017, 1),
-}  # clients, sessions, queries, attackers assumed
+# clients, sessions, queries, attackers assumed
+ROUNDS = {"MSLR": (1000, 4, 6000, 100), "MQ2007": (10, 5, 1017, 1)}
 RULES = [
     "Mean()",
     "Median()",

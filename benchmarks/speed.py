@@ -11,11 +11,8 @@ with Mean and with Krum."""
 
 import os
 
-for library in (
-    "OPENBLAS",
-    "MKL",
-    "OMP",
-):  # before NumPy: the debug engine's matrix products count as one thread too
+# before NumPy: the debug engine's matrix products count as one thread too
+for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
 
 import json

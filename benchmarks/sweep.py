@@ -29,10 +29,8 @@ TABLE = {
     "users": {"kind": ["perfect", "navigational", "informational"]},
     "seed": [1, 2, 3, 4, 5],
 }
-PUBLISHED = (
-    1200,
-    1600,
-)  # interactions a second of the published scripts, measured on two cores like these
+# interactions a second of the published scripts, measured on two cores like these
+PUBLISHED = (1200, 1600)
 
 
 def warm(points: tuple[Point, ...]) -> None:

@@ -11,9 +11,8 @@ from foltr.core import Cohort
 foltr.use(Path(__file__).parent / "components" / "clipped_mean.py")
 rule, mean = foltr.ClippedMean(radius=1.0), foltr.Mean()
 
-updates = np.array(
-    [[1.0, 0.0], [0.9, 0.1], [1.0, 0.1], [-50.0, 0.0]], np.float32
-)  # the last client shouts
+# the last client shouts
+updates = np.array([[1.0, 0.0], [0.9, 0.1], [1.0, 0.1], [-50.0, 0.0]], np.float32)
 cohort = Cohort(clients=np.arange(4), updates=updates, weights=np.full(4, 4.0))
 print("mean   ", mean.combine(cohort).round(3))
 print("clipped", rule.combine(cohort).round(3))

@@ -10,9 +10,8 @@ federated = foltr.Experiment(clients=20, learner=foltr.PDGD(sessions=4), **COMMO
 central = foltr.Experiment(clients=1, learner=foltr.PDGD(sessions=80), **COMMON)
 
 for name, experiment in (("20 devices", federated), ("one learner", central)):
-    result = experiment.run(
-        out="small-federation", threads=2
-    )  # found, not repeated, when run again
+    # found, not repeated, when run again
+    result = experiment.run(out="small-federation", threads=2)
     rounds, ndcg = result.curve("ndcg@10")
     _, shown = result.curve("online_ndcg@10")
     print(f"{name:12} {result.final['interactions']:,} interactions in {result.folder.name}")

@@ -32,12 +32,10 @@ def shortened(text: str, length: int = 200) -> str:
 
 def shown(value: object) -> str:
     """A value as a message tells it, whatever it is: Python itself refuses to write some down."""
+    # an integer of thousands of digits; lists in lists in lists
     try:
         return shortened(repr(value))
-    except (
-        ValueError,
-        RecursionError,
-    ):  # an integer of thousands of digits; lists in lists in lists
+    except (ValueError, RecursionError):
         return f"{with_article(type(value).__name__)} that is too long to show"
 
 

@@ -17,9 +17,8 @@ from typing import Literal
 
 from foltr.errors import require
 
-Seen = Literal[
-    "message", "sum", "model"
-]  # what carries the whole noise: each client's message, the sum of a
+# what carries the whole noise: each client's message, the sum of a
+Seen = Literal["message", "sum", "model"]
 # round's messages (but no single message), or only the model that the server makes
 
 

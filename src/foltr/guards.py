@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import (
-    Array,
-    Cohort,
-    Learner,
-    Memory,
-    Privatizer,
-    SendReward,
-    Update,
-    User,
-)
+from foltr.core import Array, Cohort, Learner, Memory, Privatizer, SendReward, Update, User
 from foltr.errors import Mistake, require
 from foltr.seeds import Stream
 
@@ -77,12 +68,7 @@ def sending_rewards(
 
 
 def check_as_counted(
-    learner: Learner,
-    privacy: Privatizer,
-    payload: Array,
-    weight: float,
-    params: Array,
-    user: User,
+    learner: Learner, privacy: Privatizer, payload: Array, weight: float, params: Array, user: User
 ) -> None:
     """What the ledger counts on: an update has as many numbers as the parameters; where the
     privatizer needs equal weights, a weight is the number of searches."""

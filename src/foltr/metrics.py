@@ -18,11 +18,8 @@ from foltr.seeds import Stream
 
 DEPTH = 10
 Empty = Literal["skip", "zero", "one"]
-EMPTY = {
-    "skip": "are skipped",
-    "zero": "count 0",
-    "one": "count 1",
-}  # text for queries without a relevant document
+# text for queries without a relevant document
+EMPTY = {"skip": "are skipped", "zero": "count 0", "one": "count 1"}
 GAMMA = 0.9995  # discount of online performance, per round
 
 

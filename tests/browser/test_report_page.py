@@ -42,9 +42,8 @@ def test_a_chart_per_condition_with_a_line_per_method(opened):
     ranges = tab.evaluate(
         "charts.map(({ plot }) => [plot.scales.y.min, plot.scales.y.max, plot.series.length])"
     )
-    assert (
-        len({tuple(each) for each in ranges}) == 1 and ranges[0][2] == 4
-    )  # x, and one per method
+    # x, and one per method
+    assert len({tuple(each) for each in ranges}) == 1 and ranges[0][2] == 4
 
 
 def test_hover_tells_the_values_of_all_curves_there(opened, runs):
@@ -383,9 +382,8 @@ def test_thirty_methods_can_be_told_apart_and_found(opened):
     runs = [run_of(c, "perfect", s) for c in range(1, 31) for s in (1, 2)]
     tab = opened(made_runs(runs))
     assert "of 30 shown" in tab.inner_text("#method-picker .count")
-    assert (
-        tab.get_attribute('.chip[data-label="clients=1"]', "aria-pressed") == "true"
-    )  # the baseline
+    # the baseline
+    assert tab.get_attribute('.chip[data-label="clients=1"]', "aria-pressed") == "true"
     tab.fill("#method-picker input", "clients=17")
     assert tab.locator("#method-picker .chip:visible").all_inner_texts() == ["clients=17"]
     tab.click("#method-picker .chip:visible")

@@ -26,9 +26,8 @@ def levels(made):
         )
         kind, rule = opened(c["users"]).fields["kind"], opened(c["aggregator"])
         m = c["malicious"] if "attack" in c else 0
-        if (
-            m or rule.fields.get("malicious", 2) == 2
-        ):  # of honest runs of rules that assume 2 or 4, the former
+        # of honest runs of rules that assume 2 or 4, the former
+        if m or rule.fields.get("malicious", 2) == 2:
             found[where, kind, rule.name, c.get("attack"), m].append(
                 run.curve("ndcg@10").values[-5:].mean()
             )

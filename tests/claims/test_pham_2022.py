@@ -23,19 +23,11 @@ from foltr.experiment import Experiment
 pytestmark = pytest.mark.claims
 
 KINDS = ("perfect", "navigational", "informational")
-PUBLISHED = {
-    "MQ2008": (0.88, 0.80, 0.93),
-    "MSLR": (0.88, 0.75, 0.94),
-}  # least squares, perfect clicks, on MQ2007 and on MSLR-WEB10K
+# least squares, perfect clicks, on MQ2007 and on MSLR-WEB10K
+PUBLISHED = {"MQ2008": (0.88, 0.80, 0.93), "MSLR": (0.88, 0.75, 0.94)}
 GAMMA = "GammaShares(epsilon=1.2, sensitivity=3.0, clip='full')"
 LAPLACE = "Laplace(epsilon=1.2, clip=1.0)"
-SIMPLER = (
-    "random 3",
-    "random 4",
-    "higher score",
-    "higher probability",
-    "higher distance count",
-)
+SIMPLER = ("random 3", "random 4", "higher score", "higher probability", "higher distance count")
 SUMS = tuple(map(summed, (2, 5, 10, 100)))
 
 
@@ -182,9 +174,8 @@ def test_a_secure_sum_without_noise_hides_clicks_from_least_squares_when_many_ta
     two, five, ten, hundred = (attacked(means, "perfect", "least squares", view) for view in SUMS)
     assert two[0] > 0.95 and two[3] > 0.98
     assert two[3] > five[3] > ten[3] > hundred[3] and hundred[3] < 0.7
-    assert (
-        hundred[3] > attacked(means, "perfect", ABSENT, SUMS[3])[3] + 0.04
-    )  # not just what users in general click
+    # not just what users in general click
+    assert hundred[3] > attacked(means, "perfect", ABSENT, SUMS[3])[3] + 0.04
 
 
 def test_a_secure_sum_without_noise_hides_nothing_of_ten_from_who_tries_click_sets(tables):

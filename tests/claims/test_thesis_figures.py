@@ -41,6 +41,5 @@ def test_a_larger_batch_is_better_and_more_clients_are_little_better(levels, kin
 
     assert level(1000, 2) < level(1000, 4) < level(1000, 8)
     assert level(10, 4) < level(1000, 4) + 0.002 and abs(level(100, 4) - level(1000, 4)) < 0.005
-    assert levels["PDGD, centralised", kind] > level(
-        1000, 4
-    )  # as many interactions, far more updates
+    # as many interactions, far more updates
+    assert levels["PDGD, centralised", kind] > level(1000, 4)

@@ -22,16 +22,8 @@ def knowledge(cls):
 
 each_one = each(attacks, variants=knowledge)
 each_own = each(attacks, lambda thing: not thing.overhears, variants=knowledge)
-SIZES = [
-    (10, 1),
-    (10, 2),
-    (10, 3),
-    (10, 4),
-    (1000, 10),
-    (10, 6),
-    (3, 3),
-    (1, 1),
-]  # chance may make a round of any kind
+# chance may make a round of any kind
+SIZES = [(10, 1), (10, 2), (10, 3), (10, 4), (1000, 10), (10, 6), (3, 3), (1, 1)]
 sizes = pytest.mark.parametrize(("n", "m"), SIZES)
 
 

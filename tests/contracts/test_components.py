@@ -43,9 +43,8 @@ def test_is_frozen_and_explained(family, name):
     for field in fields(thing):
         with pytest.raises(FrozenInstanceError):
             setattr(thing, field.name, None)
-    assert type(thing).__doc__ and not type(thing).__doc__.startswith(
-        f"{name}("
-    )  # not the one dataclass writes
+    # not the one dataclass writes
+    assert type(thing).__doc__ and not type(thing).__doc__.startswith(f"{name}(")
     assert all(kind and default for _, kind, default in described(type(thing)))
 
 

@@ -69,9 +69,8 @@ def test_a_partition_is_tables_over_the_data_as_it_is(thing):
     data.labels.setflags(write=False)
     data.storage.setflags(write=False)
     p = thing.population(data, Cascade(), 3, SESSIONS, 1)
-    assert (
-        p.data.storage is data.storage and p.data.offsets is data.offsets
-    )  # no document is copied
+    # no document is copied
+    assert p.data.storage is data.storage and p.data.offsets is data.offsets
     assert p.clients == 3 and p.rows.dtype == np.int32
     for name in TABLES:
         assert name in ("rows", "ideals") or getattr(p, name).dtype == np.int64, name

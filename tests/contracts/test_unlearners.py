@@ -55,9 +55,8 @@ def test_it_starts_with_parameters_and_makes_rounds(thing):
             assert np.isfinite(phase.send(np.zeros_like(updates), asked, 0)).all()
         if phase.keep is not None:
             far = thing.start(past()) + 1e6
-            np.testing.assert_allclose(
-                phase.keep(phase.keep(far)), phase.keep(far), rtol=1e-12
-            )  # there it stays
+            # there it stays
+            np.testing.assert_allclose(phase.keep(phase.keep(far)), phase.keep(far), rtol=1e-12)
 
 
 @each_one

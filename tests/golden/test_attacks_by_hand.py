@@ -90,17 +90,12 @@ def test_little_is_enough_says_where_it_is_void():
     with pytest.raises(ValueError, match="6 malicious clients of 10: take at most 5"):
         own.fits(10, 6)
     assert LittleIsEnough(z=1.0).fits(10, 6) == ()
-    np.testing.assert_array_equal(
-        sent(own, [1, 2, 3], [9]), [[1], [2], [3]]
-    )  # no z hides them: honest
+    # no z hides them: honest
+    np.testing.assert_array_equal(sent(own, [1, 2, 3], [9]), [[1], [2], [3]])
 
 
-HONEST = [
-    -4,
-    -1,
-    2,
-    6,
-]  # sums of the two nearest: 3 + 6, 3 + 3, 3 + 4, 4 + 7, so that the smallest is 6
+# sums of the two nearest: 3 + 6, 3 + 3, 3 + 4, 4 + 7, so that the smallest is 6
+HONEST = [-4, -1, 2, 6]
 OWN = [1, 2]  # with these the mean of all six is 1: s = -1
 
 
@@ -225,9 +220,8 @@ FOUR_CASES = [
 def test_fang_against_trimmed_mean_with_full_knowledge(theta, honest, s, models, interval):
     honest = np.array(honest, float)
     assert (theta + honest.min(), theta + honest.max()) == models and np.sign(-honest.mean()) == s
-    crafted = (
-        sent(FangTrimmed(knowledge="all"), [honest.mean()] * 200, honest, [theta]) + theta
-    )  # as models
+    # as models
+    crafted = sent(FangTrimmed(knowledge="all"), [honest.mean()] * 200, honest, [theta]) + theta
     assert interval[0] <= crafted.min() < interval[0] + 0.05 * (interval[1] - interval[0])
     assert interval[1] - 0.05 * (interval[1] - interval[0]) < crafted.max() <= interval[1]
     assert crafted.mean() == pytest.approx(
@@ -323,9 +317,8 @@ def test_mimic_copies_one_honest_client():
         np.array([0, 0, 0, 0, 1], bool),
     )
     args = malicious, asked_of(5, np.zeros(2, np.float32)), stream(1, "attack")
-    np.testing.assert_array_equal(
-        Mimic().craft(c, *args), updates[[3]]
-    )  # client 6 is the first honest one
+    # client 6 is the first honest one
+    np.testing.assert_array_equal(Mimic().craft(c, *args), updates[[3]])
     # the honest updates lie along the first axis around 1.25, and (5, 0) is farthest out
     np.testing.assert_array_equal(Mimic(target="outermost").craft(c, *args), updates[[3]])
     closer = Cohort(c.clients, np.where(updates == 5, 2, updates), c.weights)  # now (-1, .1) is

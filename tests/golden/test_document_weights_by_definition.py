@@ -47,9 +47,8 @@ def test_weights_are_as_defined_for_any_range_of_scores(spread, pairs):
     for trial in range(12):
         documents = int(rng.integers(1, 11))
         scores = spread * rng.random(documents)
-        scores[rng.random(documents) < 0.5] = (
-            scores[0] + rng.normal()
-        )  # some close together, else weights vanish
+        # some close together, else weights vanish
+        scores[rng.random(documents) < 0.5] = scores[0] + rng.normal()
         k = int(rng.integers(1, documents + 1))
         ranking = rng.permutation(documents)[:k] if trial % 2 else np.argsort(-scores)[:k]
         clicks = rng.random(k) < 0.4

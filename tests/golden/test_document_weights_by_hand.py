@@ -23,9 +23,8 @@ def test_two_documents():
     """Masses 1 and 3, list R = (3, 1): P(R) = 3/4, P(R*) = 1/4, so rho = 1/4; the slope is 1 x 3 /
     4^2 = 3/16."""
     assert_weights(weights_of([1, 3], [1, 0], [1]), [F(3, 64), -F(3, 64)])
-    assert_weights(
-        weights_of([1, 3], [1, 0], [0]), [-F(3, 64), F(3, 64)]
-    )  # the one right after the click counts
+    # the one right after the click counts
+    assert_weights(weights_of([1, 3], [1, 0], [0]), [-F(3, 64), F(3, 64)])
     # R = (1, 3) is the less likely order: rho = 3/4
     assert_weights(weights_of([1, 3], [0, 1], [1]), [-F(9, 64), F(9, 64)])
 

@@ -67,13 +67,8 @@ def test_a_perturbation_comes_from_its_seed_alone():
     np.testing.assert_array_equal(first[0].view(np.uint32), PINNED)
 
 
-PINNED = [
-    1068325660,
-    3206237415,
-    3221729366,
-    1060581378,
-    1065924256,
-]  # a deployed device must never draw others
+# a deployed device must never draw others
+PINNED = [1068325660, 3206237415, 3221729366, 1060581378, 1065924256]
 
 
 def test_halves_are_ranked_by_both_signs():
@@ -130,9 +125,8 @@ def test_the_mean_direction_is_the_gradient_of_the_smoothed_reward():
         got += es.decode(payload[None], w)[0] / n
     z = float(w @ x) / sigma
     exact = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / sigma * x
-    np.testing.assert_allclose(
-        got, exact, atol=4 * 0.5 / sigma / math.sqrt(n)
-    )  # four standard errors at most
+    # four standard errors at most
+    np.testing.assert_allclose(got, exact, atol=4 * 0.5 / sigma / math.sqrt(n))
     assert np.linalg.norm(got - exact) < 0.2 * np.linalg.norm(exact)
 
 

@@ -64,9 +64,8 @@ def test_pdgd_climbs_the_reweighted_pair_probabilities(ranker, pairs):
 
     expected = np.zeros(len(params))
     for a in np.flatnonzero(clicks):
-        for b in (
-            [0, 2, 4] if pairs == "examined" else [0, 2, 4, 5]
-        ):  # the last click is at 3, counted from 0
+        # the last click is at 3, counted from 0
+        for b in [0, 2, 4] if pairs == "examined" else [0, 2, 4, 5]:
             k, l, swapped = ranking[a], ranking[b], ranking.copy()
             swapped[[a, b]] = l, k
             rho = 1.0 / (1.0 + np.exp(log_list(ranking) - log_list(swapped)))

@@ -47,9 +47,8 @@ def test_numbers(found):
     assert better.test.t == pytest.approx(300**0.5)
     assert better.test.p == pytest.approx(1 - (300 / 302) ** 0.5)
     assert better.corrected == pytest.approx(0.013267, abs=5e-7) and better.mark == "▲"
-    worse = found.entries[
-        2, 0
-    ]  # differences -.10, -.10, -.09: mean -.29 / 3, sd .01 / sqrt(3), so t = -29
+    # differences -.10, -.10, -.09: mean -.29 / 3, sd .01 / sqrt(3), so t = -29
+    worse = found.entries[2, 0]
     assert worse.test.t == pytest.approx(-29.0)
     assert worse.corrected == pytest.approx(4 * (1 - 29 / 843**0.5)) and worse.mark == "▼"
     same = found.entries[1, 1]  # differences .01, -.02, .01: mean 0

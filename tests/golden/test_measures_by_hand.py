@@ -95,9 +95,8 @@ def test_expected_max_rr_by_enumeration(model):
     grades = [1, 0, 2, 1]
     click, stop = model.tables(3, 4)
     total = mass = 0.0
-    for ways in product(
-        [(False, False), (True, False), (True, True)], repeat=4
-    ):  # (clicks, stops) if it gets there
+    # (clicks, stops) if it gets there
+    for ways in product([(False, False), (True, False), (True, True)], repeat=4):
         p, clicks, going = 1.0, np.zeros(4, bool), True
         for j, (clicked, stopped) in enumerate(ways):
             if not going:  # one representative of what is never reached
@@ -123,7 +122,6 @@ def test_expected_max_rr_by_simulation(model):
 
 def test_online_performance():
     assert online_performance(np.ones(10_000)) == pytest.approx(1986.5409, abs=5e-5)
-    assert online_performance(np.full(10_000, 0.8)) == pytest.approx(
-        1589.23, abs=5e-3
-    )  # ALGORITHMS 7, type 2
+    # ALGORITHMS 7, type 2
+    assert online_performance(np.full(10_000, 0.8)) == pytest.approx(1589.23, abs=5e-3)
     assert online_performance(np.array([1.0, 0.0, 0.5])) == pytest.approx(1.0 + 0.5 * 0.9995**2)

@@ -105,10 +105,8 @@ def test_laplace_clips_in_l1_and_adds_what_twice_the_clip_asks_for(norm):
 
 @pytest.mark.parametrize("where, share", [("client", 1.0), ("shares", 0.2), ("server", 0.0)])
 def test_gaussian_noise_by_place(where, share):
-    privacy, update = (
-        Gaussian(noise=2.0, clip=0.5, where=where),
-        np.array([3.0, 4.0, 0.0]),
-    )  # norm 5, ten times too long
+    # norm 5, ten times too long
+    privacy, update = (Gaussian(noise=2.0, clip=0.5, where=where), np.array([3.0, 4.0, 0.0]))
     messages, kept = sent(privacy, np.tile(update, (20_000, 1)), 25), np.array([0.3, 0.4, 0.0])
     if not share:
         np.testing.assert_allclose(messages, np.tile(kept, (20_000, 1)), atol=2e-6)
@@ -165,9 +163,8 @@ def test_every_message_can_come_from_every_update(privacy):
     for updates in (nothing, something):
         messages = sent(privacy, updates, 10) / step
         np.testing.assert_array_equal(messages, np.rint(messages))
-        assert (
-            np.abs(messages).max() < 2**24
-        )  # float32 holds each exactly, so nothing is lost after the grid
+        # float32 holds each exactly, so nothing is lost after the grid
+        assert np.abs(messages).max() < 2**24
         assert set((messages.ravel() % 4).tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 

@@ -59,9 +59,8 @@ def test_online_performance_with_one_label_per_client_saturates(shape, grades, t
     )
     for t in range(30):
         sent, observed = collected(local, params, t, clients)
-        assert (
-            observed.ndcg.tolist() == shown
-        )  # exactly 1 or 0: DCG and its ideal are summed in one order
+        # exactly 1 or 0: DCG and its ideal are summed in one order
+        assert observed.ndcg.tolist() == shown
         if t < 5:  # plain sums have an order of their own
             np.testing.assert_allclose(
                 collected(debug, params, t, clients)[1].ndcg, shown, rtol=1e-14

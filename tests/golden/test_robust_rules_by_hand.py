@@ -79,21 +79,15 @@ def test_multi_krum_by_squares():
     gives(MultiKrum(malicious=1, squared=True), along(0, 1, 4, 8, 9), [3 * 13 / 4, 4 * 13 / 4])
 
 
-COLUMNS = [
-    [1.0, 8.0],
-    [2.0, -90.0],
-    [4.0, 6.0],
-    [90.0, 7.0],
-    [3.0, 9.0],
-]  # sorted: 1 2 3 4 90 and -90 6 7 8 9
+# sorted: 1 2 3 4 90 and -90 6 7 8 9
+COLUMNS = [[1.0, 8.0], [2.0, -90.0], [4.0, 6.0], [90.0, 7.0], [3.0, 9.0]]
 
 
 def test_trimmed_mean_by_coordinates():
     gives(TrimmedMean(malicious=1), cohort(COLUMNS), [3.0, 7.0])
     gives(TrimmedMean(malicious=2), cohort(COLUMNS), [3.0, 7.0])
-    gives(
-        TrimmedMean(malicious=0), cohort(COLUMNS, weights=[1, 2, 3, 4, 5]), [20.0, -12.0]
-    )  # weights do not matter
+    # weights do not matter
+    gives(TrimmedMean(malicious=0), cohort(COLUMNS, weights=[1, 2, 3, 4, 5]), [20.0, -12.0])
     gives(TrimmedMean(malicious=1), cohort(COLUMNS[:4]), [3.0, 6.5])
 
 
@@ -128,9 +122,8 @@ def test_bulyan_takes_the_values_around_the_median():
 
 
 def test_geometric_median_where_it_is_known():
-    gives(
-        GeometricMedian(), cohort([[-1, 0], [3, 0], [0, -2], [0, 5]]), [0, 0]
-    )  # where the diagonals cross
+    # where the diagonals cross
+    gives(GeometricMedian(), cohort([[-1, 0], [3, 0], [0, -2], [0, 5]]), [0, 0])
     corners = [[np.cos(a), np.sin(a)] for a in (0.1, 0.1 + 2 * np.pi / 3, 0.1 + 4 * np.pi / 3)]
     direction = GeometricMedian(smoothing=1e-9).combine(cohort(corners))
     np.testing.assert_allclose(direction, 0.0, atol=1e-7)  # Fermat's point of a regular triangle

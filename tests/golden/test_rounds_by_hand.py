@@ -61,9 +61,8 @@ def by_hand(learner: PDGD, t: int) -> np.ndarray:
         if learner.max_norm is not None and norm > learner.max_norm:
             local = local * learner.max_norm / norm
     if learner == PDGD(k=5, explore=False, update="round"):
-        np.testing.assert_allclose(
-            local, START + learner.lr * total
-        )  # FedSGD: one step along the sum
+        # FedSGD: one step along the sum
+        np.testing.assert_allclose(local, START + learner.lr * total)
     return local - START
 
 
@@ -95,9 +94,8 @@ def test_local_steps(fields):
     np.testing.assert_allclose(found, by_hand(learner, t=2), rtol=1e-4, atol=2e-6)
     assert weight == 4.0 and memory.shape == (0,) and found.dtype == np.float32
     if learner.max_norm == 1.5:
-        assert np.linalg.norm(start + found) <= 1.5 * (
-            1 + 1e-6
-        )  # the thesis' ball, Delta / 2 = 1.5
+        # the thesis' ball, Delta / 2 = 1.5
+        assert np.linalg.norm(start + found) <= 1.5 * (1 + 1e-6)
     assert (start == START).all()  # what was broadcast is not written to
 
 
@@ -179,6 +177,5 @@ def test_batched_centralised_pdgd_sums_the_gradients(small_data, monkeypatch):
     centralised = server.step(
         server.init(theta), Cohort(cohort.clients[:1], cohort.updates[:1], cohort.weights[:1]), RNG
     )
-    np.testing.assert_allclose(
-        centralised.params, theta + n * 0.1 * gradients[0], rtol=1e-4
-    )  # one client: lr alone
+    # one client: lr alone
+    np.testing.assert_allclose(centralised.params, theta + n * 0.1 * gradients[0], rtol=1e-4)

@@ -32,9 +32,8 @@ def past(**more):
         [[[1, 0], [2, 0], [0, 4]], [[3, 2], [0, 0], [1, 1]], [[8, 0], [0, 8], [0, 0]]],
         np.float32,
     )  # fmt: skip
-    clients = np.array(
-        [[0, 1, 2], [2, 0, 1], [0, 1, -1]], np.int32
-    )  # in the last one client 2 took no part
+    # in the last one client 2 took no part
+    clients = np.array([[0, 1, 2], [2, 0, 1], [0, 1, -1]], np.int32)
     about = {
         "initial": np.zeros(2),
         "final": np.array([10.0, 20.0]),
@@ -210,9 +209,8 @@ def test_gradient_ascent_step_by_step():
     params, outside = centre, 0
     for t in range(3):
         u = updates_of(e, run, params, [bad], 4, t)[0].astype(np.float64)
-        attack = (-2.0 * u - 3.0 * params.astype(np.float32)).astype(
-            np.float32
-        )  # what it sent in training, now reversed
+        # what it sent in training, now reversed
+        attack = (-2.0 * u - 3.0 * params.astype(np.float32)).astype(np.float32)
         params = params - attack
         far = np.linalg.norm(params - centre)
         outside += far > 0.4

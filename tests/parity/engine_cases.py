@@ -86,9 +86,8 @@ def on_lists(data: Dataset, scale: float = 1.0, learner: PDGD | None = None) -> 
 
 
 def in_range(spread: float, explore: bool = True) -> Case:
-    data = usual(
-        twins=explore
-    )  # BLAS may round one of two equal rows otherwise: then only a sampled list forgives it
+    # BLAS may round one of two equal rows otherwise: then only a sampled list forgives it
+    data = usual(twins=explore)
     params = with_score_range(weights(), data, spread)
     return Case(iid(data, INFORMATIONAL, SESSIONS, 1), params, PDGD(sessions=1, explore=explore))
 

@@ -34,20 +34,15 @@ from foltr.world.dataset import Dataset
 from foltr.world.population import with_malicious_model
 
 FEWER_THAN = 5_000  # one mismatched session in so many
-STILL = {
-    "single documents",
-    "nothing to click",
-    "k = 1",
-    "network of zeros",
-}  # no pair can teach anything
+# no pair can teach anything
+STILL = {"single documents", "nothing to click", "k = 1", "network of zeros"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_lists_clicks_and_updates_are_the_same(name):
     found = compared(name)
-    assert (
-        found.mismatched <= 5
-    )  # one client: a single draw on a boundary is no mistake, many would be
+    # one client: a single draw on a boundary is no mistake, many would be
+    assert found.mismatched <= 5
     if name not in STILL:
         assert found.moved > 0.05  # else there was nothing to compare
 
@@ -89,9 +84,8 @@ def test_rounds_that_follow_each_other(name):
         differs = np.abs(plain.updates - fast.updates).max(axis=1) > allowed[asked]
         differs |= np.abs(debug.memory - local.memory).max(axis=1)[asked] > allowed[asked]
         mismatched += int(differs.sum())
-        local.memory[asked[differs]] = debug.memory[
-            asked[differs]
-        ]  # one draw on a boundary shall not be counted twice
+        # one draw on a boundary shall not be counted twice
+        local.memory[asked[differs]] = debug.memory[asked[differs]]
         np.testing.assert_allclose(debug.memory, local.memory, atol=allowed.max())
         params = params + plain.updates.mean(axis=0)
     assert mismatched <= 2
@@ -164,9 +158,8 @@ def test_malicious_users_lie_and_nobody_else_is_touched(engine, learner, ranker)
     assert not same(told, lied)
     assert same([part[lies] for part in found], [part[lies] for part in lied])
     assert same([part[~lies] for part in found], [part[~lies] for part in told])
-    assert same(
-        collected(engine, learner, ranker, honest, malicious=every_third), told
-    )  # they know no other way
+    # they know no other way
+    assert same(collected(engine, learner, ranker, honest, malicious=every_third), told)
 
 
 def test_who_lies_may_change_from_round_to_round():

@@ -70,9 +70,8 @@ def agree(learner, **fields):
 @pytest.mark.parametrize("name", CASES)
 def test_linear(name):
     fast = agree(CASES[name])
-    assert (
-        len(set(fast.updates[:, 1].tolist())) >= 3
-    )  # rewards differ, so there was something to compare
+    # rewards differ, so there was something to compare
+    assert len(set(fast.updates[:, 1].tolist())) >= 3
 
 
 @pytest.mark.parametrize("name", ["published", "one way", "dcg in levels", "shared"])

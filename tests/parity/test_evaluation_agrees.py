@@ -35,9 +35,8 @@ def test_the_kernel_measures_what_is_defined(levels, model):
     tables = ideal_dcg(LABELS, OFFSETS), click, gains(np.arange(5)), discounts(10)
     measure(scores, LABELS, OFFSETS, 0, DATA.queries, *tables, np.uint64(address), found)
     expected = measure_queries(scores, LABELS, OFFSETS, click, Stream(address))
-    assert (
-        0 < np.isnan(expected[:, 0]).sum() < DATA.queries / 2
-    )  # there are queries without a relevant document
+    # there are queries without a relevant document
+    assert 0 < np.isnan(expected[:, 0]).sum() < DATA.queries / 2
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -77,9 +76,8 @@ def test_empty_queries_by_convention():
 
 
 def test_ndcg_and_mrr_are_those_of_ir_measures():
-    scores = (
-        np.random.default_rng(0).permutation(DATA.documents).astype(np.float32)
-    )  # no ties: tools break them otherwise
+    # no ties: tools break them otherwise
+    scores = np.random.default_rng(0).permutation(DATA.documents).astype(np.float32)
     qrels = [
         ir_measures.Qrel(str(q), str(d), int(LABELS[d]))
         for q, (a, b) in enumerate(QUERIES)
@@ -113,9 +111,8 @@ def test_ndcg_is_that_of_scikit_learn():
         else float(LABELS[a:b].any())
         for a, b in QUERIES  # scikit-learn refuses single documents
     ]
-    np.testing.assert_allclose(
-        np.nan_to_num(ours), theirs, atol=1e-12
-    )  # it counts empty queries as 0
+    # it counts empty queries as 0
+    np.testing.assert_allclose(np.nan_to_num(ours), theirs, atol=1e-12)
     assert mean_over_queries(ours, "zero") == pytest.approx(np.mean(theirs))
 
 

@@ -29,6 +29,7 @@ def evaluator(empty="skip", plain=False, ranker=None, threads=None):
 def by_definition(scores, labels, empty):
     """Each pair of a query and a labelling by itself."""  # (labellings, N) -> the five measures
     ties = key(SEED, "ties")
+    # (labellings, models, q, 3)
     pairs = np.stack(
         [
             [
@@ -37,7 +38,7 @@ def by_definition(scores, labels, empty):
             ]
             for row in labels
         ]
-    )  # (labellings, models, q, 3)
+    )
     expected = sum(share * pairs[:, i, :, 2] for i, (share, _) in enumerate(SHARES)).mean()
     return *(
         mean_over_queries(pairs[:, 0, :, column].ravel(), empty) for column in (0, 1)

@@ -55,9 +55,8 @@ def test_a_search(spread, pairs, explore):
     for i in range(40):
         n, depth = int(rng.integers(1, 30)), int(rng.choice([1, 3, 10, 20]))
         scores = (spread * rng.random(n)).astype(np.float32)
-        scores[rng.random(n) < 0.5] = scores[0] + np.float32(
-            rng.normal()
-        )  # some close together, else weights vanish
+        # some close together, else weights vanish
+        scores[rng.random(n) < 0.5] = scores[0] + np.float32(rng.normal())
         labels = rng.integers(0, GRADES, n).astype(np.int8)
         ranking, clicks, weights, tally, last = searched(scores, labels, depth, explore, pairs, i)
         k, draws = min(depth, n), Stream(key(1, "user", i))

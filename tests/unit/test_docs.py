@@ -44,12 +44,8 @@ FENCE = re.compile(
 # between runs and machines: identities, times, sparklines, and the width of a table's columns
 VARIES = re.compile(r"[0-9a-f]{16}|\d+(:\d\d)+|\d*\.\d+ s\b|[▁-█]+|[┏━┳┓┃┡╇┩│├─┼┤└┴┘]+")
 NUMBER = re.compile(r"\d*\.\d+")
-SHOWN = {
-    "python",
-    "sh",
-    "text",
-    "toml",
-}  # other languages would not be tested: give such a block a reason
+# other languages would not be tested: give such a block a reason
+SHOWN = {"python", "sh", "text", "toml"}
 
 
 @dataclass(frozen=True)
@@ -251,9 +247,8 @@ def test_the_site_asks_no_other_host_for_anything(site):
         parser = Fetched()
         parser.feed(text)
         assert not [url for url in parser.found if elsewhere.match(url)], page
-        assert (
-            "mermaid" not in text
-        )  # the one thing that the theme's script would load from elsewhere
+        # the one thing that the theme's script would load from elsewhere
+        assert "mermaid" not in text
     for style in [*site.rglob("*.css"), *site.rglob("*.svg")]:
         urls = re.findall(
             r"""(?:url\(|@import\s+|\bhref=)["']?((?:https?:)?//[^"')\s]+)""",

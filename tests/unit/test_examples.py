@@ -53,9 +53,8 @@ def test_a_component_is_the_one_that_the_pages_explain(file):
     pages = "\n".join(
         page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "howto").glob("*.md")
     )
-    assert (
-        file.read_text(encoding="utf-8").partition('"""\n\n')[2] in pages
-    )  # all but the first line
+    # all but the first line
+    assert file.read_text(encoding="utf-8").partition('"""\n\n')[2] in pages
 
 
 def test_the_list_of_examples_is_complete():

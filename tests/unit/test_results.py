@@ -239,9 +239,8 @@ def test_runs_of_another_version_are_named_and_can_be_read(runs):
         in found.skipped[0].why
     )
     assert len(load_runs(runs, any_version=True)) == 8
-    (runs / name / "result.json").write_text(
-        "{}"
-    )  # whatever they look like: they are not called damaged
+    # whatever they look like: they are not called damaged
+    (runs / name / "result.json").write_text("{}")
     assert "made by foltr 0.0.1" in load_runs(runs).skipped[0].why
 
 
@@ -302,9 +301,8 @@ def test_what_was_read_before_is_not_read_again(runs, monkeypatch):
     )
     assert loader.load().recorded == first.recorded and not reads
     name = first["run"][2]
-    (runs / name / "result.json").write_text(
-        (runs / name / "result.json").read_text()
-    )  # written anew
+    # written anew
+    (runs / name / "result.json").write_text((runs / name / "result.json").read_text())
     os.utime(runs / name / "result.json", ns=(1, 1))
     assert sweep_loader.load()["run"] == first["run"] and reads == [name]
 

@@ -182,9 +182,8 @@ specs = st.sampled_from(
 plain = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.just(...)
 )
-huge = st.sampled_from([1_100, 20_000]).map(
-    lambda bits: 1 << bits
-)  # its repr is hundreds of digits, or an error
+# its repr is hundreds of digits, or an error
+huge = st.sampled_from([1_100, 20_000]).map(lambda bits: 1 << bits)
 leaves = plain | huge | st.text(max_size=5) | st.binary(max_size=5) | specs
 literals = st.recursive(
     leaves,

@@ -72,9 +72,8 @@ def test_rows_that_do_not_fit_are_refused():
         MaliciousRewrite(Sends(np.array([[np.inf, 0]])), SECOND)(
             COHORT, replace(ASK, t=5), stream(1)
         )
-    huge = MaliciousRewrite(
-        Sends(np.full((1, 2), 3e38, np.float32)), SECOND
-    )  # its square overflows, it does not
+    # its square overflows, it does not
+    huge = MaliciousRewrite(Sends(np.full((1, 2), 3e38, np.float32)), SECOND)
     assert np.isfinite(huge(COHORT, ASK, stream(1)).updates).all()
 
 
@@ -103,9 +102,8 @@ def test_trusted_queries_become_the_servers_own_client():
 
 def test_noise_does_not_touch_what_the_server_learns_alone():
     shared = replace(SMALL, partition="Sharing(of=ByLabel(), share=0.3, warmup=20)")
-    private = replace(
-        shared, privacy="GammaShares(epsilon=1.2, sensitivity=500)"
-    )  # a ball that nothing reaches
+    # a ball that nothing reaches
+    private = replace(shared, privacy="GammaShares(epsilon=1.2, sensitivity=500)")
     data, params = shared.data.load("train"), np.zeros(shared.data.load("train").width)
     alone = [
         warmed_up(e, population_of(e, data), params, Threads(1), "local")
@@ -124,9 +122,8 @@ def test_equal_weights_are_those_of_clients_not_of_the_server():
     with pytest.raises(Mistake, match="GammaShares needs equal weights"):
         population_of(uneven, uneven.data.load("train"))
     even = replace(uneven, partition="ByVolume(sessions=(5, 5), of=Sharing(of=ByLabel()))")
-    assert (
-        population_of(even, even.data.load("train")).server_clients == 1
-    )  # it searches 3 times, as the learner says
+    # it searches 3 times, as the learner says
+    assert population_of(even, even.data.load("train")).server_clients == 1
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,8 @@ def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.005)
         time.sleep(0.1 * (1.0 - part))  # somewhere in the next run
-        os.kill(
-            process.pid, signal.SIGKILL
-        )  # its workers find out by themselves, while the next sweep begins
+        # its workers find out by themselves, while the next sweep begins
+        os.kill(process.pid, signal.SIGKILL)
         process.wait()
         now = {str(file): file.stat().st_mtime_ns for file in cut.glob("*/result.json")}
         assert finished.items() <= now.items()
@@ -135,9 +134,8 @@ def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
     assert finished.items() <= now.items() and len(now) == 60
     assert bits(cut) == bits(whole)
     rounds = len((tmp_path / "log").read_text().split())
-    assert (
-        60 * 20 <= rounds <= 60 * 20 + 3 * 2 * 20
-    )  # each kill costs at most what two runs had not saved
+    # each kill costs at most what two runs had not saved
+    assert 60 * 20 <= rounds <= 60 * 20 + 3 * 2 * 20
     assert not list(cut.glob("*/running.lock")) and not list(cut.glob("*/checkpoint.npz"))
 
 
@@ -343,9 +341,8 @@ def test_workers_stop_when_their_sweep_is_gone(tmp_path, monkeypatch):
     assert work(task).kind == "stopped"  # the lease has not been touched since it was first seen
     monkeypatch.undo()
     os.utime(lease, ns=(1, 1))
-    assert (
-        work(task).kind == "failed"
-    )  # it goes on; that the task names no real run is another matter
+    # it goes on; that the task names no real run is another matter
+    assert work(task).kind == "failed"
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     assert foltr.sweeps.workers._stop(Task(**{**task.__dict__, "pid": dead.pid}))()

@@ -29,11 +29,8 @@ from foltr.world.dataset import Dataset
 SUMS = (2, 5, 10, 100)  # clients in a sum
 ROUNDS = (2, 10, 100)  # clients per round in membership inference
 LARGEST = 2000  # largest sum that label inference attacks
-POOL, LEAST_POOL, SESSIONS = (
-    2000,
-    200,
-    10**5,
-)  # clients whose real rounds are used, the fewest of them, and about how many searches
+# clients whose real rounds are used, the fewest of them, and about how many searches
+POOL, LEAST_POOL, SESSIONS = (2000, 200, 10**5)
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,8 @@ from foltr.events import GammaNoise, GaussianNoise, LaplaceNoise, Setting
 from foltr.privacy.accounting import Bound
 
 SURE = 0.999
-DELTAS = (
-    0.01,
-    0.1,
-    0.3,
-)  # deltas tested besides the ledger's own: larger ones need fewer games
+# deltas tested besides the ledger's own: larger ones need fewer games
+DELTAS = (0.01, 0.1, 0.3)
 THRESHOLDS = 400
 TOO_LONG = 10.0
 LONGEST = 200  # most updates compared with each other

@@ -158,9 +158,8 @@ class Table:
         secret = (
             view.kind == "model" and self.e.attack is None and self.e.cohort < self.e.clients - 1
         )
-        chance = (
-            self.e.cohort / self.e.clients if secret else 1.0
-        )  # probability of taking part, if participation is secret
+        # probability of taking part, if participation is secret
+        chance = self.e.cohort / self.e.clients if secret else 1.0
         found = np.empty(games)
         for start, seen in self._seen(pair[world], world, games, view, chance):
             without, first, second = (
@@ -190,9 +189,8 @@ class Table:
             privatize(self.privacy, sent.reshape(-1, d), clients, self.e.cohort, self.seed, world)
             if view.kind == "message":
                 yield start, sent[:, 0].astype(np.float64)
-            elif (
-                self.e.channel is None and not self.privacy.adds_noise_on_server
-            ):  # a plain sum, independent of malicious clients
+            # a plain sum, independent of malicious clients
+            elif self.e.channel is None and not self.privacy.adds_noise_on_server:
                 honest = np.flatnonzero(~self.malicious[: self.arriving])
                 yield (
                     start,

@@ -130,9 +130,8 @@ def least_absolute_deviations(a: Array, y: Array) -> Array:
     68, 1973)."""
     if a.shape[1] >= min(len(y), DIRECT):  # an exact fit, or too slow
         return minimum_norm_solution(a, y)
-    some = slice(
-        None, None, max(1, len(y) // ENOUGH)
-    )  # a sample of the numbers, if there are many
+    # a sample of the numbers, if there are many
+    some = slice(None, None, max(1, len(y) // ENOUGH))
     a, y = a[some], y[some]
     q, r = np.linalg.qr(a)  # so that reweighting needs products of few columns only
     least, weight, found = (

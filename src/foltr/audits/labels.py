@@ -41,10 +41,8 @@ MEASURES = ("accuracy", "precision", "recall", "AUC")
 PRIOR = 0.3  # prior probability of a click; below 1/2, so without information nothing is guessed
 TARGETS = 200  # most clients whose clicks are sought in sums
 MANY_WEIGHTS, MANY_COLUMNS = 1000, 60
-HELD, HELD_SETS = (
-    10**8,
-    4 * 10**7,
-)  # most numbers in the gradients of a sum's documents: for regression, for click sets
+# most numbers in the gradients of a sum's documents: for regression, for click sets
+HELD, HELD_SETS = (10**8, 4 * 10**7)
 Report = Callable[[str, int, int], None]  # (current step, done, total)
 
 
@@ -105,9 +103,8 @@ class Inference:
     made: list[Search]
     delta: float
     report: Report
-    members: dict[tuple[int, int], Member] = field(
-        default_factory=dict
-    )  # cache, by search and clients asked
+    # cache, by search and clients asked
+    members: dict[tuple[int, int], Member] = field(default_factory=dict)
 
     def of(self, view: View) -> Iterator[LabelResult]:
         """All attacks on one view. A sum of updates with many weights takes long to solve, so the
@@ -167,9 +164,8 @@ class Inference:
             self.e.privacy, payloads, view.asked, self.e.seed, self.e.rounds, first
         ).astype(np.float64)
         arrived = messages[:-1].sum(axis=0)
-        without = (
-            arrived + messages[-1] - messages[: len(sought)]
-        )  # (sought, d): the sum with another client in its place
+        # (sought, d): the sum with another client in its place
+        without = arrived + messages[-1] - messages[: len(sought)]
         columns = np.concatenate([search.gradients for search in members]).T.astype(np.float64)
         squares, known = (
             minimum_norm_solution(columns, np.column_stack([arrived, *without])),

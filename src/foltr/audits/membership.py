@@ -86,10 +86,8 @@ def scores(
 ) -> tuple[Array, Array]:
     """The score of each trial, in the world with the target and in the world without it."""
     n, half = view.arriving, len(updates) // 2
-    known, fresh = (
-        updates[:half],
-        updates[half:],
-    )  # the attacker's knowledge of the population is from other clients
+    # the attacker's knowledge of the population is from other clients
+    known, fresh = (updates[:half], updates[half:])
     test = _Sum(privacy, known, view) if view.kind == "sum" else _Messages(privacy, view)
     found = np.empty((2, trials))
     for i in range(trials):

@@ -88,9 +88,8 @@ class Sum:
         self.log_prior, self.noise = prior(self.k), noise
         n, d, r = ways.shape
         self.span = np.linalg.qr(side_by_side(ways))[0] if n * r < d else None
-        self.ways = (
-            ways if self.span is None else np.matmul(self.span.T, ways)
-        )  # the rest of the sum carries no information
+        # the rest of the sum carries no information
+        self.ways = ways if self.span is None else np.matmul(self.span.T, ways)
         self.square = self._square(self.ways)
         self.repeats = (
             n * self.k <= DOCUMENTS_PER_WEIGHT * d and n * r * len(self.square) ** 2 <= WORK

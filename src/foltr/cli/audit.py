@@ -29,8 +29,7 @@ def audit(
     delta: Delta = 1e-5,
     queries: Annotated[int, typer.Option(help="Number of queries to attack, at most.")] = 500,
     games: Annotated[
-        int,
-        typer.Option(help="Number of trials per input in each distinguishing game, at most."),
+        int, typer.Option(help="Number of trials per input in each distinguishing game, at most.")
     ] = 20_000,
     threads: Threads = 1,
     json: Json = False,

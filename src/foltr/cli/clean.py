@@ -18,8 +18,7 @@ PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind wh
 def clean(
     runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
     interrupted: Annotated[
-        bool,
-        typer.Option("--interrupted", help="Also runs that could be continued."),
+        bool, typer.Option("--interrupted", help="Also runs that could be continued.")
     ] = False,
     finished: Annotated[
         bool, typer.Option("--finished", help="Also finished runs and the records of sweeps.")

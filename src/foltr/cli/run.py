@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foltr.cli.tools import (
-    Engine,
-    Json,
-    Out,
-    PerQuery,
-    Quiet,
-    Use,
-    trusted_code,
-    typed_value,
-)
+from foltr.cli.tools import Engine, Json, Out, PerQuery, Quiet, Use, trusted_code, typed_value
 
 if TYPE_CHECKING:
     from foltr.runs.result import Result

@@ -83,9 +83,8 @@ def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> 
     """A whole file in memory, as one piece."""
     width = padded(shape_of(path, reading).width)
     line = sum(len(word) + 1 for word in _first_document(path)) or 1
-    storage = np.empty(
-        (path.stat().st_size // line * 5 // 4, width), np.float32
-    )  # memory that is not written is not allocated
+    # memory that is not written is not allocated
+    storage = np.empty((path.stat().st_size // line * 5 // 4, width), np.float32)
     rows, starts, parts = 0, [], []
     for piece in read(path, reading, threads):
         if rows + len(piece.labels) > len(storage):

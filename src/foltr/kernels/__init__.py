@@ -25,16 +25,10 @@ import numpy as np
 
 from foltr.system.paths import cache_folder
 
-SUMS = {
-    "reassoc",
-    "contract",
-    "nsz",
-}  # lets sums be vectorised; unlike full fast-math it respects inf and nan
-CONSTANTS = (
-    "seeds.py",
-    "ranking.py",
-    "noise.py",
-)  # files whose constants numba freezes into kernels
+# lets sums be vectorised; unlike full fast-math it respects inf and nan
+SUMS = {"reassoc", "contract", "nsz"}
+# files whose constants numba freezes into kernels
+CONSTANTS = ("seeds.py", "ranking.py", "noise.py")
 COMPILING = "compiling the kernels, once on this machine (about 20 s) ..."
 KEPT = 4  # caches kept, one per version of the sources
 

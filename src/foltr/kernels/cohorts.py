@@ -106,9 +106,8 @@ def smallest_first(v, n, k, sample):
             high = less
             continue
         low = less
-        for j in range(
-            less, high
-        ):  # move values equal to the pivot too, or many equal values would take quadratic time
+        # move values equal to the pivot too, or many equal values would take quadratic time
+        for j in range(less, high):
             x = v[j]
             v[j], v[low] = v[low], x
             low += x == pivot

@@ -21,12 +21,8 @@ from foltr.kernels.twister import (
     twister_scan,
 )  # fmt: skip
 
-FIRST, LAST, COUNT, WHICH = (
-    0,
-    1,
-    2,
-    3,
-)  # what a reward depends on: the rank of a click, the number, or the set of clicks
+# what a reward depends on: the rank of a click, the number, or the set of clicks
+FIRST, LAST, COUNT, WHICH = (0, 1, 2, 3)
 _LAST_ADDRESS = np.uint64(0xFFFFFFFFFFFFFFFF)  # -1
 
 

@@ -28,9 +28,8 @@ def products(X, rows, start, n, W, Z):
     """Z[:n] = X W' for the n documents of a block."""  # (n, w) x (h, w) -> (n, h)
     hidden, width = W.shape
     even = hidden - hidden % 2
-    for i in range(
-        0, n, 4
-    ):  # the last rows are repeated to make four, so that equal documents get equal scores
+    # the last rows are repeated to make four, so that equal documents get equal scores
+    for i in range(0, n, 4):
         i1, i2, i3 = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
         r0, r1 = row_of(rows, start, i), row_of(rows, start, i1)
         r2, r3 = row_of(rows, start, i2), row_of(rows, start, i3)

@@ -135,9 +135,8 @@ def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
     """The document weights from masses; those of shown documents are in `taken`, and 0 in
     `mass`."""
     left = np.float64(_sum(mass, n))
-    for j in range(
-        k - 1, -1, -1
-    ):  # D_j by adding up from documents never shown: subtracting would cancel
+    # D_j by adding up from documents never shown: subtracting would cancel
+    for j in range(k - 1, -1, -1):
         left += taken[j]
         inverse[j] = 1.0 / left
         weights[j] = 0.0

@@ -12,13 +12,11 @@ FINE, FULL, LABEL, GRADE, NO_QID, EMPTY_QID, LONG_ID, FEATURE, ZERO, ORDER, GAP,
     range(13)
 )
 
-POWERS = np.array(
-    [float(f"1e{i}") for i in range(65)]
-)  # 10^0 .. 10^22 are exact in float64, the others rounded
+# 10^0 .. 10^22 are exact in float64, the others rounded
+POWERS = np.array([float(f"1e{i}") for i in range(65)])
 EXACT_POWER, EXACT_MANTISSA, DIGITS = 22, 2**53, 18  # 18 digits always fit an int64
-DOUBT = 8 * float(
-    np.finfo(np.float64).eps
-)  # more than the rounding errors of mantissa, power and quotient together
+# more than the rounding errors of mantissa, power and quotient together
+DOUBT = 8 * float(np.finfo(np.float64).eps)
 LONGEST_ID = 255  # bytes
 
 
@@ -48,9 +46,8 @@ def parse_number(text, p):
         p += 1
     mantissa, start, power = 0, p, 0
     while 48 <= byte(text, p) <= 57:
-        mantissa = mantissa * 10 + (
-            byte(text, p) - 48
-        )  # overflows if too long; the result is then not used
+        # overflows if too long; the result is then not used
+        mantissa = mantissa * 10 + (byte(text, p) - 48)
         p += 1
     digits = p - start
     if byte(text, p) == 46:
@@ -244,9 +241,8 @@ def largest_index(text):
         if c == 10:
             number, fresh, comment = -1, True, False
         elif not comment:
-            if 48 <= c <= 57 and (
-                fresh or number >= 0
-            ):  # an index begins a word; "qid:7:8" has none
+            # an index begins a word; "qid:7:8" has none
+            if 48 <= c <= 57 and (fresh or number >= 0):
                 number = min(max(number, 0) * 10 + (c - 48), 10**12)
             else:
                 largest = max(largest, number if c == 58 else 0)

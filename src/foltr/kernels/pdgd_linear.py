@@ -41,9 +41,8 @@ def keep_in_ball(w, radius):
         total += np.float64(w[f]) * np.float64(w[f])
     norm = math.sqrt(total)
     if norm > radius:
-        shrink = float32(
-            radius / norm if radius >= 1e-30 * norm else 0.0
-        )  # FARTHEST_OUT of components/learners/pdgd.py
+        # FARTHEST_OUT of components/learners/pdgd.py
+        shrink = float32(radius / norm if radius >= 1e-30 * norm else 0.0)
         for f in range(w.shape[0]):
             w[f] *= shrink
 

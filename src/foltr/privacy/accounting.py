@@ -56,17 +56,14 @@ from foltr.events import (
     Setting,
 )
 
-ORDERS = 1.0 + np.geomspace(
-    1e-4, 1e6, 3001
-)  # orders of Renyi divergences; each gives a valid bound, the grid a nearly optimal one
+# orders of Renyi divergences; each gives a valid bound, the grid a nearly optimal one
+ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)
 COUNTED = 10_000  # most answers that are composed exactly; more are bounded by Renyi divergences
 # an epsilon at delta > 0 is reported only if it is below WORTH x the epsilon at delta = 0
 WORTH = 0.95
 
-FARTHEST_NORMAL, FARTHEST = (
-    28.0,
-    600.0,
-)  # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for
+# standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for
+FARTHEST_NORMAL, FARTHEST = (28.0, 600.0)
 # smaller sensitivities the missing tail has a probability below 1e-18
 LARGEST_LOG_ERROR = 100.0  # largest `log_error` in total; beyond, no guarantee is given
 

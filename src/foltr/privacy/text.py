@@ -231,9 +231,8 @@ def _single(event: Event, n: int, arriving: int) -> str:
     way = 'The server receives every message. Use channel = "SecureSum()" to hide single messages.'
     if isinstance(event, GammaNoise):
         scale, share = event.scale / (event.grid or event.scale), event.shape / arriving
-        bare = math.exp(
-            2.0 * share * math.log(-math.expm1(-1.0 / scale))
-        )  # probability of no jump
+        # probability of no jump
+        bare = math.exp(2.0 * share * math.log(-math.expm1(-1.0 / scale)))
         return (
             f"Only the sum of {n:,} messages carries the whole noise. In a single message"
             f" {bare:.0%} of the numbers carry no noise at all. {way}"

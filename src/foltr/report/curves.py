@@ -77,11 +77,7 @@ def extended(curve: CellCurve, end: tuple[float, float]) -> CellCurve:
 
 
 def cell_curve(
-    runs: Sequence[Recorded],
-    measure: str,
-    bins: int = 0,
-    smooth: int = 1,
-    geometric: bool = False,
+    runs: Sequence[Recorded], measure: str, bins: int = 0, smooth: int = 1, geometric: bool = False
 ) -> CellCurve:
     """Mean and sd over runs, at the rounds that all runs share and where any run has a value.
 

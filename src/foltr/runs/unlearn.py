@@ -91,13 +91,7 @@ def unlearn(
         history = History.of(place, every, rounds, n, len(past.final))
     guarantee = ledger_of(e, run.train.width).plain()
     made = follow(
-        run,
-        stages,
-        lambda: _start(unlearner, past),
-        seed_of(e),
-        interruptions,
-        claim,
-        history,
+        run, stages, lambda: _start(unlearner, past), seed_of(e), interruptions, claim, history
     )
     rankers = {"before": past.final, "after": made.state.params}
     earlier = before.result

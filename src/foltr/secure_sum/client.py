@@ -196,11 +196,8 @@ class SumClient:
             survivors = self._plausible(self._read(Kind.UNMASK, Kind.SURVIVORS, message))
         revealed = [self._held[owner][owner not in survivors] for owner in sorted(self._held)]
         self._due = None
-        self._held, self._channels, self._seed = (
-            {},
-            {},
-            b"",
-        )  # so that nothing can be revealed twice
+        # so that nothing can be revealed twice
+        self._held, self._channels, self._seed = ({}, {}, b"")
         del self._sealing, self._masking
         return self._send(Kind.UNMASK, *revealed)
 

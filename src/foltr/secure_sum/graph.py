@@ -67,9 +67,8 @@ class Graph:
         """The point, 1 .. degree + 1, at which the owner's sharing polynomial is evaluated for a
         holder."""
         if self.complete:
-            return (
-                holder + 1
-            )  # equal points for all owners, so that coefficients are computed once
+            # equal points for all owners, so that coefficients are computed once
+            return holder + 1
         return int((self.seat[holder] - self.seat[owner] + self.degree // 2) % self.clients) + 1
 
     def enough(self, alive: Array, shared: Array) -> bool:

@@ -38,10 +38,8 @@ from foltr.secure_sum.shamir import SHARE, combine
 from foltr.secure_sum.terms import Terms
 
 COMMITMENT, DIGEST = 32, 16  # bytes of the commitment to a seed, of the hash of a share
-OWN, ENTRY = (
-    COMMITMENT + 2 * DIGEST,
-    2 * DIGEST + SEALED,
-)  # bytes of a client's shares: first part, then per neighbour
+# bytes of a client's shares: first part, then per neighbour
+OWN, ENTRY = (COMMITMENT + 2 * DIGEST, 2 * DIGEST + SEALED)
 
 
 class SumServer:

@@ -25,9 +25,8 @@ def split(secret: int, quorum: int, points: Sequence[int], prime: int = PRIME) -
     for x in points:
         value = 0
         for coefficient in higher:
-            value = (
-                value * x + coefficient
-            )  # exact integers: points are small, so reducing once at the end is cheaper
+            # exact integers: points are small, so reducing once at the end is cheaper
+            value = value * x + coefficient
         shares.append((value * x + secret) % prime)
     return shares
 

@@ -58,17 +58,14 @@ class Evaluator:
     def __post_init__(self) -> None:
         data = self.data
         self.several = len(data.labels) > 1
-        rows = [
-            *data.labels,
-            *([data.labels.max(axis=0)] if self.several else []),
-        ]  # the last one is the merged one
+        # the last one is the merged one
+        rows = [*data.labels, *([data.labels.max(axis=0)] if self.several else [])]
         self.judged = [
             Judged(row, data.offsets, ideal_dcg(row, data.offsets), data.grades) for row in rows
         ]
         relevant = np.stack([judged.ideals > 0.0 for judged in self.judged[: len(data.labels)]])
-        self.relevant = relevant.sum(
-            axis=0
-        )  # (q,) of how many labellings each query has a relevant document
+        # (q,) of how many labellings each query has a relevant document
+        self.relevant = relevant.sum(axis=0)
         self.key = key(self.seed, "ties")
         self.kernel = None
         if not self.plain:

@@ -163,9 +163,8 @@ def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, A
 def iid(data: Dataset, model: ClickModel, clients: int, sessions: int) -> Population:
     """A population in which every client draws from all queries, with one labelling and one click
     model."""
-    checked_tables(
-        model, data.grades, 1
-    )  # raises now, not in round 1, if the model does not fit the grades
+    # raises now, not in round 1, if the model does not fit the grades
+    checked_tables(model, data.grades, 1)
     return Population(
         data=data,
         rows=np.arange(data.documents, dtype=np.int32),

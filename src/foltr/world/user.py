@@ -35,9 +35,8 @@ class SimulatedUser:
             p.malicious_model if self.malicious and p.malicious_model is not None else drawn
         ]
         held = p.rows[p.starts[block] : p.stops[block]]
-        docs = p.data.storage[held][
-            :, : p.data.width
-        ]  # a view of padded rows: other strides would round differently
+        # a view of padded rows: other strides would round differently
+        docs = p.data.storage[held][:, : p.data.width]
         ranking = show(docs)
         shown = p.data.labels[p.labelling[block], held][ranking]
         clicks = np.asarray(model.clicks(shown, p.data.grades, draws), bool)

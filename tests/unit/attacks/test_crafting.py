@@ -146,9 +146,8 @@ def test_updates_that_agree_or_are_nothing_end_the_search():
     for value in (0.0, 1.0):
         same = np.full((7, 4), value, np.float32)
         scale, copies = picked(same, signs_of(same), 3, 3, 5, 1, False, None)
-        assert (
-            copies == 0 and 0.0 <= scale < LEAST
-        )  # honest ones are nearer to each other: nothing to gain
+        # honest ones are nearer to each other: nothing to gain
+        assert copies == 0 and 0.0 <= scale < LEAST
     zeros = np.zeros((3, 4), np.float32)
     assert picked(zeros, signs_of(zeros), 1, 2, 1, 1, False, 0.0) == (0.0, 0)
 

@@ -114,9 +114,8 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
         with pytest.raises(Mistake, match="does not know those of Quiet"):
             audit(Experiment(**SMALL, learner="Quiet()"), np.zeros(46))
     finally:
-        learners.forget(
-            learners.members()["Quiet"].__module__
-        )  # others look at all that is registered
+        # others look at all that is registered
+        learners.forget(learners.members()["Quiet"].__module__)
 
 
 LEARNER = """

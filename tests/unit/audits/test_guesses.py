@@ -34,11 +34,8 @@ def test_the_heuristics_of_pham_by_hand():
     than before."""
     told = seen([0.1, 0.05, -0.1, 0.0])
     assert higher_score(told).clicked.tolist() == [True, True, False]
-    assert higher_distance_count(told).clicked.tolist() == [
-        True,
-        False,
-        False,
-    ]  # 2, 1, 0 of two others; half is one
+    # 2, 1, 0 of two others; half is one
+    assert higher_distance_count(told).clicked.tolist() == [True, False, False]
     before, after = np.exp([0.3, 0.2, 0.1]), np.exp([0.4, 0.25, 0.0])
     share = after / after.sum() > before / before.sum()
     assert (

@@ -39,7 +39,6 @@ def test_a_mean_of_nothing_or_of_equal_values_pretends_nothing():
     none = mean_of(np.array([np.nan, np.nan]))
     assert none.count == 0 and np.isnan(none.mean) and none.plain()["mean"] is None
     sure = mean_of(np.ones(29))
-    assert sure.mean == sure.high == 1.0 and sure.low == pytest.approx(
-        0.883, abs=1e-3
-    )  # Wilson, by hand: n/(n + z^2)
+    # Wilson, by hand: n/(n + z^2)
+    assert sure.mean == sure.high == 1.0 and sure.low == pytest.approx(0.883, abs=1e-3)
     assert area_interval(np.ones(10), np.zeros(10)).low == pytest.approx(0.7)

@@ -66,9 +66,8 @@ def test_shares_of_a_gamma_sum_are_laplace_and_of_normal_noise_normal():
     server = Gaussian(2.0, 0.5, "server")
     view = View("model", 6, 6)
     model = seen(server, np.zeros(3, np.float32), view, of_others(server, view, 2000, 3, 1), 1, 0)
-    assert (
-        kstest(model.ravel(), norm(scale=1.0).cdf).pvalue > 1e-3
-    )  # of the sum, in units of one client
+    # of the sum, in units of one client
+    assert kstest(model.ravel(), norm(scale=1.0).cdf).pvalue > 1e-3
 
 
 def test_clipping_is_the_privatizers():
@@ -93,9 +92,8 @@ def test_promises_by_who_sees_what():
     assert guarantee(GAMMA, message(5), 3, 1e-5).epsilon == math.inf
     assert guarantee(GAMMA, summed(5), 1, 1e-5).epsilon == pytest.approx(1.2, rel=1e-4)
     assert guarantee(GAMMA, summed(5, 4), 1, 1e-5).epsilon > 1.2
-    assert (
-        guarantee(GAMMA, summed(4, 2), 1, 1e-5).epsilon == math.inf
-    )  # half of the noise, or less, is none
+    # half of the noise, or less, is none
+    assert guarantee(GAMMA, summed(4, 2), 1, 1e-5).epsilon == math.inf
     server = Gaussian(1.0, 1.0, "server")
     assert guarantee(server, summed(5), 3, 1e-5).epsilon == math.inf
     by_server = guarantee(server, View("model", 5, 5), 3, 1e-5).epsilon

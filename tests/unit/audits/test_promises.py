@@ -190,9 +190,8 @@ def test_malicious_clients_add_no_share_of_the_noise(privacy, true):
     )
     found = ledger_of(e, 46)
     assert found.guarantee("models", "round").epsilon == pytest.approx(true, abs=0.01)
-    assert (
-        found.guarantee("server", "round").epsilon > 17.0
-    )  # 450 could open messages, which carry one share each
+    # 450 could open messages, which carry one share each
+    assert found.guarantee("server", "round").epsilon > 17.0
     assert "withstands 200" in " ".join(found.remarks) and "550 of 1,000 shares" in " ".join(
         found.remarks
     )
@@ -393,18 +392,16 @@ def test_what_a_channel_rounds_is_counted_where_the_server_adds_the_noise():
     (bare,) = e.privacy.events(replace(setting_of(e, 1), rounding=0.0))
     (counted,) = e.privacy.events(setting_of(e, 1))
     assert counted.l2 - bare.l2 == pytest.approx(1.0)
-    assert (
-        max(game.at_least for game in games) > 1.5
-    )  # against 1.17 and less without it, at the same delta
+    # against 1.17 and less without it, at the same delta
+    assert max(game.at_least for game in games) > 1.5
 
 
 def test_one_client_that_was_not_drawn_knows_who_was():
     pytest.importorskip("dp_accounting")
     server = "Gaussian(noise=5.0, clip=0.1, where='server')"
     e = Experiment(**{**SMALL, "clients": 2}, privacy=server, participation=0.5)
-    assert ledger_of(e, 46).guarantee("models", "round").epsilon == pytest.approx(
-        1.556, abs=0.001
-    )  # said 1.24
+    # said 1.24
+    assert ledger_of(e, 46).guarantee("models", "round").epsilon == pytest.approx(1.556, abs=0.001)
     more = ledger_of(replace(e, clients=40), 46).guarantee("models", "round")
     assert more.secret and more.epsilon < 1.5
 

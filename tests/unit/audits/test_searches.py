@@ -132,9 +132,8 @@ def test_least_squares_loses_clicks_in_sums_of_more_documents_than_weights(made)
         rows["least squares", view]["AUC"].mean - rows[ABSENT, view]["AUC"].mean
         for view in (views[0], views[2])
     )
-    assert (
-        alone > 0.2 > 0.1 > among_many
-    )  # what is left in a large sum is what users in general click
+    # what is left in a large sum is what users in general click
+    assert alone > 0.2 > 0.1 > among_many
 
 
 def test_the_others_of_a_sum_are_other_clients(made):

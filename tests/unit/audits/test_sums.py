@@ -191,6 +191,5 @@ def test_many_clients_are_solved_for_once(made, monkeypatch):
 
 def test_updates_that_are_all_zero_tell_nothing(made):
     found = rows(made, 2, ranker="MLP(hidden=3, scale=0)", weights=0.0)
-    assert all(
-        0.3 < found[attack, 2]["AUC"] < 0.7 for attack in (OTHERS_NORMAL, OTHERS_TOO)
-    )  # rounding at most
+    # rounding at most
+    assert all(0.3 < found[attack, 2]["AUC"] < 0.7 for attack in (OTHERS_NORMAL, OTHERS_TOO))

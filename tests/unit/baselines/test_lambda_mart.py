@@ -104,9 +104,8 @@ def test_its_ndcg_is_ours():
     curve, grown = watched(LambdaMART(trees=200, documents=2), train, vali)
     scores, click = grown.predict(vali.features), np.zeros((10, 3))
     for start, stop in pairwise(vali.offsets):
-        assert (
-            len(np.unique(scores[start:stop])) == stop - start
-        )  # ties are broken in different ways
+        # ties are broken in different ways
+        assert len(np.unique(scores[start:stop])) == stop - start
     ours = measure_queries(scores, vali.labels[0], vali.offsets, click, stream(0))[:, 0]
     assert mean_over_queries(ours, "one") == pytest.approx(curve[-1], abs=1e-12)
 

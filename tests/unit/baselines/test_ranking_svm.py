@@ -154,9 +154,8 @@ def test_pairs_are_the_matrix_that_they_stand_for():
 def test_a_large_offset_of_a_query_changes_nothing():
     data = noisy(20, features=3)
     queries = list(zip(data.offsets[:-1], data.offsets[1:], strict=True))
-    coarse = [
-        np.round(data.features[a:b] * 64) / 64 for a, b in queries
-    ]  # exact in float32 beside 1024
+    # exact in float32 beside 1024
+    coarse = [np.round(data.features[a:b] * 64) / 64 for a, b in queries]
     here, moved = (
         collection(
             *[

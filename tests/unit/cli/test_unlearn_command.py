@@ -99,9 +99,8 @@ def test_others_leave_an_unlearned_run_in_turn(trained):
     assert second["leaving"] == [[3], [0]] and second["from"] == os.path.basename(told["run"])
     assert second["runs"]["before"] == second["from"]
     one = Experiment(**{**BASE.config(), "unlearning": "Retrain(luck=1)", "leaving": ((0, 3),)})
-    assert (
-        second["runs"]["retrained 1"] == one.run(trained.parent).folder.name
-    )  # without both, at once
+    # without both, at once
+    assert second["runs"]["retrained 1"] == one.run(trained.parent).folder.name
     other = foltr("unlearn", told["run"], "--clients", 0, "--method", "FineTune()")
     assert other.exit_code == 2 and "all groups must leave by one method" in other.output
     twice = foltr("unlearn", told["run"], "--clients", 3)

@@ -48,9 +48,8 @@ def test_options_and_contents_have_their_own_folders_but_paths_do_not(write):
 
 
 def test_a_same_size_edit_with_restored_times_is_seen(write, monkeypatch):
-    monkeypatch.setattr(
-        stamps, "RACY", -(10**18)
-    )  # trust every stamp: only the stamp itself can save us
+    # trust every stamp: only the stamp itself can save us
+    monkeypatch.setattr(stamps, "RACY", -(10**18))
     path = write(TEXT)
     assert load(path).features[0, 0] == 5
     before = path.stat()

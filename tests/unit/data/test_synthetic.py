@@ -75,9 +75,8 @@ def test_random_linear_curved_and_ideal_are_clearly_apart():
     labels = train.labels[0].astype(float)
     random = ndcg(test, stream(0, "random").uniforms(test.documents))
     linear = ndcg(test, Ridge().fit(train.features, labels).predict(test.features))
-    curved = ndcg(
-        test, Ridge().fit(with_squares(train), labels).predict(with_squares(test))
-    )  # a part of what bends
+    # a part of what bends
+    curved = ndcg(test, Ridge().fit(with_squares(train), labels).predict(with_squares(test)))
     assert random + 0.2 < linear and linear + 0.04 < curved < 0.95
 
 

@@ -86,7 +86,5 @@ def test_old_versions_are_cleared_away(package, tmp_path):
         os.utime(kernels / f"old{i}", (i, i))
     asked(package, tmp_path / "cache")
     assert len(list(kernels.iterdir())) == 4 and (kernels / "old8").exists()
-    assert asked(package, tmp_path / "cache").stdout.split() == [
-        "True",
-        "1",
-    ]  # the one in use is still there
+    # the one in use is still there
+    assert asked(package, tmp_path / "cache").stdout.split() == ["True", "1"]

@@ -41,9 +41,8 @@ def test_what_is_not_plainly_a_number_is_left_to_python(word):
 
 
 def test_a_tie_between_two_float32_is_left_to_python_when_the_float64_is_inexact():
-    middle = (
-        1 + 2.0**-24
-    )  # halfway between two float32; 18 digits cannot say on which side the text lies
+    # halfway between two float32; 18 digits cannot say on which side the text lies
+    middle = 1 + 2.0**-24
     assert parsed(f"{middle:.17f}")[1] == -1
 
 

@@ -42,9 +42,8 @@ def test_every_document_is_dealt_once_and_equally_to_those_who_own_its_label(cas
     everything = sorted(row for c in range(clients) for row in documents(p, c))
     assert everything == list(range(data.documents))
     owned = [grades_of(p, c) for c in range(clients)]
-    assert all(
-        len(grades) == labels for grades in owned
-    )  # each grade has documents enough for all its owners
+    # each grade has documents enough for all its owners
+    assert all(len(grades) == labels for grades in owned)
     assert len(set(owned)) == ways and all(
         owned.count(grades) == clients // ways for grades in owned
     )
@@ -103,9 +102,8 @@ def test_the_twin_holds_everything(case, seed):
 def test_seeds_shuffle_both_the_documents_and_who_owns_what():
     data = made([[0] * 20 + [1] * 20 + [2] * 20], [20, 20, 20], 3)
     many = [dealt(data, 3, seed, labels=2) for seed in range(60)]
-    assert (
-        len({tuple(grades_of(p, c) for c in range(3)) for p in many}) == 6
-    )  # 3! ways to hand out the combinations
+    # 3! ways to hand out the combinations
+    assert len({tuple(grades_of(p, c) for c in range(3)) for p in many}) == 6
     assert len({tuple(documents(p, 0)) for p in many}) == 60
     np.testing.assert_array_equal(dealt(data, 3, 7, labels=2).rows, many[7].rows)
 

@@ -42,9 +42,8 @@ def test_clients_are_users_and_the_twin_mixes_their_queries(whose, choose, seed)
     held = [queries(data, p, c) for c in range(clients)]
     for part in held:
         (user,) = {whose[q] for q in part}
-        assert part == [
-            q for q, other in enumerate(whose) if other == user
-        ]  # all of one user's queries
+        # all of one user's queries
+        assert part == [q for q, other in enumerate(whose) if other == user]
     mixed = [queries(data, twin, c) for c in range(clients)]
     assert all(part == sorted(q for one in held for q in one) for part in mixed)
     for each in (p, twin):

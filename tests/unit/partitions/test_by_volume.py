@@ -24,9 +24,8 @@ def test_client_c_searches_as_often_as_its_turn_says():
     assert volumes(ByVolume(), DATA, 5) == [1, 3, 5, 7, 9]
     assert volumes(ByVolume(sessions=(2, 8)), DATA, 5) == [2, 8, 2, 8, 2]
     assert volumes(ByVolume(iid=True), DATA, 5) == [5] * 5
-    assert (
-        volumes(ByVolume(sessions=(2, 8, 2), iid=True), DATA, 6) == [4] * 6
-    )  # whatever the learner says
+    # whatever the learner says
+    assert volumes(ByVolume(sessions=(2, 8, 2), iid=True), DATA, 6) == [4] * 6
 
 
 def test_mixed_with_others():
@@ -43,14 +42,8 @@ def test_mixed_with_others():
     assert labelled.sessions.tolist() == [1, 3, 5, 7, 9]
     assert [len(set(labelled.held(c)[1].tolist())) for c in range(5)] == [1] * 5
     hosted = ByVolume(of=Sharing(of=ByLabel())).population(DATA, Cascade(), 5, 4, 1)
-    assert hosted.clients == 5 and hosted.sessions.tolist() == [
-        1,
-        3,
-        5,
-        7,
-        9,
-        4,
-    ]  # the server's own: as the learner says
+    # the server's own: as the learner says
+    assert hosted.clients == 5 and hosted.sessions.tolist() == [1, 3, 5, 7, 9, 4]
 
 
 def test_most_is_what_the_busiest_client_does():

@@ -37,9 +37,8 @@ def test_a_user_sees_only_the_documents_of_its_block():
         docs, _, _ = SimulatedUser(p, 0, stream(1, "user", 0, t)).session(
             lambda docs: np.arange(len(docs))
         )
-        seen.add(
-            tuple(docs[:, 0].astype(int).tolist())
-        )  # the first feature is the document's number
+        # the first feature is the document's number
+        seen.add(tuple(docs[:, 0].astype(int).tolist()))
     assert seen == {(2,), (3, 4)}
 
 

@@ -39,9 +39,8 @@ def test_everybody_holds_the_shared_queries_in_full_and_the_rest_of_its_own(data
         for (_, labels), ideal in zip(blocks(p, c), p.ideals[p.first[c] : p.last[c]], strict=True):
             assert ideal == ideal_dcg(labels, np.array([0, len(labels)]))[0]
     assert p.sessions.tolist() == [5] * (clients + 1)
-    assert len(p.rows) == data.documents + len(
-        whole
-    )  # one more index for each shared document, for all clients
+    # one more index for each shared document, for all clients
+    assert len(p.rows) == data.documents + len(whole)
 
 
 def test_a_share_of_everything_is_iid():

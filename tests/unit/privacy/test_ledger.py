@@ -379,9 +379,8 @@ def test_what_probabilities_are_off_by_is_added_to_epsilon():
         [b - a for a, b in zip(epsilons(exact, who), epsilons(off, who), strict=True)]
         for who in ("server", "models")
     )
-    assert (
-        once == often and 0.01 < once[0] < 0.012 and 0.1 < once[1] < 0.12
-    )  # delta is a little smaller, too
+    # delta is a little smaller, too
+    assert once == often and 0.01 < once[0] < 0.012 and 0.1 < once[1] < 0.12
     assert (
         epsilons(account(Odd(LaplaceNoise(1.0, 1.0, D, "message", 1.0, math.inf))), "server")
         == [math.inf] * 2

@@ -29,13 +29,7 @@ def test_a_page_tells_what_its_runs_guarantee():
     nothing = "one client-round: no limit; one client, 100 rounds: no limit"
     assert (shares, "the server", nothing, "-", "2 of 4") in found.rows
     told = "one client-round: 5.84 (delta 1e-05); one client, 100 rounds: 128 (delta 1e-05)"
-    assert (
-        shares,
-        "observers of models",
-        told,
-        "the server, for the sum",
-        "2 of 4",
-    ) in found.rows
+    assert (shares, "observers of models", told, "the server, for the sum", "2 of 4") in found.rows
     assert ("none", "the server", nothing, "-", "1 of 4") in found.rows
     said = privacy_remarks(Runs(tuple(runs)))
     assert any("carry no noise at all" in remark for _, remark in said.rows) and len(

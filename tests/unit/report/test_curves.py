@@ -65,9 +65,8 @@ def test_stretches_average_each_run_first():
     """Runs that swing around 0 and 1, against each other: only their means differ."""
     runs = [made_run(seed=i, rounds=8, curve=lambda t, i=i: i + (-1) ** (t + i)) for i in (0, 1)]
     found = cell_curve(runs, "online_ndcg@10", bins=4)
-    assert (
-        found.rounds.tolist() == [1.5, 3.5, 5.5, 7.5] and found.mean.tolist() == [0.5] * 4
-    )  # each at its middle
+    # each at its middle
+    assert found.rounds.tolist() == [1.5, 3.5, 5.5, 7.5] and found.mean.tolist() == [0.5] * 4
     assert found.sd == pytest.approx([math.sqrt(0.5)] * 4)
     assert found.interactions.tolist() == [600, 1400, 2200, 3000]
 
@@ -112,9 +111,10 @@ def test_smoothing_is_a_line_through_a_window_that_is_cut_off():
     assert cell_curve([run], "online_ndcg@10", smooth=101).mean == pytest.approx(
         [1.6, 2.6, 3.6, 4.6, 5.6]
     )
+    # ends by half
     assert cell_curve([run], "online_ndcg@10", smooth=2).mean[1:4] == pytest.approx(
         [2.75, 4.5, 4.75]
-    )  # ends by half
+    )
 
 
 @settings(deadline=None)
@@ -174,12 +174,10 @@ def test_rounds_that_nobody_may_know():
     assert found.interactions.tolist() == [800, 1200, 1600]
     assert cell_curve(runs, "online_ndcg@10", bins=2).mean.tolist() == [2.0, 3.5]
     dark = [with_online(made_run(rounds=4), [math.nan, math.nan, 4.0, math.nan])]
-    assert cell_curve(dark, "online_ndcg@10", bins=2).mean.tolist() == [
-        4.0
-    ]  # nothing is known of the first half
-    assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx(
-        (1.0 + 3.0) / 2
-    )  # a point, a line
+    # nothing is known of the first half
+    assert cell_curve(dark, "online_ndcg@10", bins=2).mean.tolist() == [4.0]
+    # a point, a line
+    assert cell_curve(runs, "online_ndcg@10", smooth=3).mean[0] == pytest.approx((1.0 + 3.0) / 2)
 
 
 def test_online_performance_so_far():

@@ -238,9 +238,8 @@ def test_runs_that_were_measured_in_other_ways(more, reason):
     unknown = changed(
         odd, lambda run: run.config["clients"] == 1, final={"empty": None, "queries": None}
     )
-    assert (
-        of(unknown).entries[1, 0].test is not None
-    )  # what nobody says is not held against anybody
+    # what nobody says is not held against anybody
+    assert of(unknown).entries[1, 0].test is not None
 
 
 def not_alike(runs):
@@ -299,9 +298,8 @@ def test_one_pair_is_too_few():
         "One run in each cell. The comparison (1 method x 1 condition, this measure) with the"
         " baseline (clients=1) could not be tested: there is one pair only. " + OF
     )
-    assert (
-        of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best
-    )  # means they have
+    # means they have
+    assert of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best
 
 
 def test_what_is_told():
@@ -478,11 +476,8 @@ def test_only_what_can_be_compared_competes():
     alone = of([run for run in easy if run.config["clients"] != 10])
     assert not any(entry.best for entry in alone.entries.values())
     gentle = changed(runs, lambda run: run.config["clients"] == 10, final={"empty": "one"})
-    assert [of(gentle).entries[i, 0].best for i in range(3)] == [
-        True,
-        False,
-        False,
-    ]  # measured otherwise
+    # measured otherwise
+    assert [of(gentle).entries[i, 0].best for i in range(3)] == [True, False, False]
 
 
 def test_without_the_baseline_the_first_is_what_others_must_match():
@@ -516,9 +511,8 @@ def test_online_measures_are_means_of_the_last_rounds():
     run.metrics.online["online_ndcg@10"][-3] = math.nan
     assert value_of(run, "online_ndcg@10") is None
     short = made_run({"online_ndcg@10": 9.9}, rounds=3, curve=lambda t: t)
-    assert (
-        value_of(short, "online_ndcg@10") == 3.0 and value_of(short, "maxrr") is None
-    )  # which it does not tell
+    # which it does not tell
+    assert value_of(short, "online_ndcg@10") == 3.0 and value_of(short, "maxrr") is None
 
 
 def test_measures():

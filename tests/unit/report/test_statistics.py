@@ -58,9 +58,8 @@ def test_as_scipy_whatever_the_values(pair):
     a, b = map(np.array, pair)
     assume((a - b).std() > 1e-3)  # below, scipy warns that it is not accurate
     ours, theirs = paired_t(a, b), stats.ttest_rel(a, b)
-    close = (
-        1e-12 if len(a) > 2 else 1e-9
-    )  # for n = 2 scipy itself is that far off: see the golden test
+    # for n = 2 scipy itself is that far off: see the golden test
+    close = 1e-12 if len(a) > 2 else 1e-9
     assert ours.p == pytest.approx(theirs.pvalue, rel=0.0, abs=close)
     assert ours.t == pytest.approx(theirs.statistic, rel=1e-12, abs=1e-12)
 
@@ -169,9 +168,8 @@ def test_bootstrap_of_three_values():
     """Of the 27 samples of 0, 1, 5 one has the mean 0 and one the mean 5, so 3.7 % lie at either
     end: 95 % is all."""
     assert bootstrap_interval(np.array([0.0, 1.0, 5.0])) == (0.0, 5.0)
-    low, high = bootstrap_interval(
-        np.array([0.0, 1.0, 5.0]), level=0.8
-    )  # 4 of 27 are 1/3 or less, 4 are 11/3 or more
+    # 4 of 27 are 1/3 or less, 4 are 11/3 or more
+    low, high = bootstrap_interval(np.array([0.0, 1.0, 5.0]), level=0.8)
     assert (low, high) == pytest.approx((1 / 3, 11 / 3))
 
 
@@ -185,9 +183,8 @@ def test_bootstrap_as_scipy_in_distribution():
         )
         ours = bootstrap_interval(sample, seed)
         gaps.append((np.array(ours) - theirs.confidence_interval) / (sample.std() / 5.0))
-    gaps = np.array(
-        gaps
-    )  # in standard errors of the mean; one end from 10,000 samples has an sd of about 0.03
+    # in standard errors of the mean; one end from 10,000 samples has an sd of about 0.03
+    gaps = np.array(gaps)
     assert np.abs(gaps).max() < 0.15 and np.abs(gaps.mean(axis=0)).max() < 0.04
 
 

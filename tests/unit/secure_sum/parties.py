@@ -12,9 +12,8 @@ from foltr.secure_sum.server import SumServer
 from foltr.secure_sum.terms import Terms, model_digest
 
 STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.UNMASK)
-MODEL = np.array(
-    [0.5, -1.0], np.float32
-)  # what every client was sent, where no test says otherwise
+# what every client was sent, where no test says otherwise
+MODEL = np.array([0.5, -1.0], np.float32)
 SIGNED_STEPS = (Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.SIGNED, Kind.UNMASK)
 
 

@@ -34,9 +34,8 @@ def test_the_sum_is_that_of_the_words_and_close_to_that_of_the_numbers(n, bits, 
             Fraction(w) * (Fraction(float(u[j - 1])) if j else 1)
             for u, w in zip(updates, weights, strict=True)
         ]
-        whole = [
-            round(number / step) for number in numbers
-        ]  # Python's own rounding, to even as well
+        # Python's own rounding, to even as well
+        whole = [round(number / step) for number in numbers]
         assert int(total.view(np.int64)[j]) == sum(whole)
         assert abs(sum(whole) * step - sum(numbers)) <= n * step / 2
 

@@ -44,9 +44,8 @@ def test_survivors_around_are_counted_as_by_hand(case, data):
     shared = alive | np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     around = [sum(alive[[i, *graph.neighbours(i)]]) for i in range(n)]
     assert graph.around(alive).tolist() == around
-    masked = [
-        i for i in range(n) if alive[i] or (shared[i] and around[i])
-    ]  # whose masks are in the sum
+    # whose masks are in the sum
+    masked = [i for i in range(n) if alive[i] or (shared[i] and around[i])]
     assert (
         graph.enough(alive, shared) == all(around[i] >= graph.quorum for i in masked)
         or not alive.any()

@@ -32,10 +32,8 @@ def expected(terms, leaving):
     for step in SIGNED_STEPS if terms.consistency else STEPS:
         before = there
         there = {i for i in before if leaving.get(i, NEVER) > step}
-        if step in (
-            Kind.SHARES,
-            Kind.MASKED,
-        ):  # a client goes on only among enough of those who were left before
+        # a client goes on only among enough of those who were left before
+        if step in (Kind.SHARES, Kind.MASKED):
             there = {i for i in there if len(around[i] & before) >= terms.quorum}
         if len(there) < terms.threshold:
             return None

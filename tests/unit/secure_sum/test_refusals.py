@@ -148,9 +148,8 @@ def test_sealed_shares_that_were_tampered_with_or_swapped_are_refused():
     )
     with pytest.raises(Refused, match="shares from client 0 to client 1 were tampered with"):
         parties.answer(1, swapped + good[start + 2 * SEALED :])
-    other = parties.post[3][
-        start + SEALED : start + 2 * SEALED
-    ]  # from client 1 to client 3, sent back to client 1
+    # from client 1 to client 3, sent back to client 1
+    other = parties.post[3][start + SEALED : start + 2 * SEALED]
     with pytest.raises(Refused, match="shares from client 3 to client 1 were tampered with"):
         parties.answer(1, good[: start + 2 * SEALED] + other)
     finished(parties)
@@ -436,9 +435,8 @@ def test_any_change_of_any_message_ends_in_a_refusal_or_in_the_exact_sum(data):
     step = data.draw(st.sampled_from(STEPS))
     to_server = data.draw(st.booleans()) or step == Kind.KEYS
     parties = Parties(small_terms(4, 3)).until(step)
-    if (
-        data.draw(st.booleans()) and step == Kind.UNMASK
-    ):  # with a drop-out, whose mask key must be put together
+    # with a drop-out, whose mask key must be put together
+    if data.draw(st.booleans()) and step == Kind.UNMASK:
         parties = Parties(small_terms(4, 3)).until(Kind.MASKED).step([0, 1, 3])
     try:
         if not to_server:

@@ -48,9 +48,8 @@ def test_a_model_is_named_by_the_hash_of_its_numbers():
         sha256(bytes.fromhex("0000803f 000020c0")).digest(),
     )
     assert model_digest(model) == by_hand
-    assert (
-        model_digest(model.astype(">f4")) == by_hand
-    )  # on a machine that writes numbers the other way round
+    # on a machine that writes numbers the other way round
+    assert model_digest(model.astype(">f4")) == by_hand
     assert model_digest(np.array([1, 9, -2.5, 9], np.float32)[::2]) == by_hand
     assert model_digest(np.empty(0, np.float32)) == sha256(b"").digest()
     for wrong in (model.astype(float), model[None], np.array([1, 2], np.int32)):
@@ -157,9 +156,8 @@ def written_over(message, terms):
 
 def test_with_terms_for_each_model_no_share_can_be_opened_and_there_is_no_sum():
     attack = Split()
-    with pytest.raises(
-        Refused, match="of another session"
-    ):  # as they are, messages do not even pass for each other's
+    # as they are, messages do not even pass for each other's
+    with pytest.raises(Refused, match="of another session"):
         SumServer(attack.others).take(
             SumClient(attack.clients[TARGET].terms, TARGET, A).advertise()
         )
@@ -206,10 +204,8 @@ def test_without_the_target_the_others_have_a_sum_and_the_target_sends_no_words(
     everybody = write_set(target.terms, range(N))
     roster = (card[HEADER.size :] for card in cards.values())
     target.share(pack(target.terms, Kind.ROSTER, SERVER, TARGET, everybody, *roster))
-    for seals in (
-        bytes(SEALED),
-        b"\x01" * SEALED,
-    ):  # nobody but the others could make true ones, and only for terms B
+    # nobody but the others could make true ones, and only for terms B
+    for seals in (bytes(SEALED), b"\x01" * SEALED):
         with pytest.raises(Refused, match="shares from client 1 to client 0 were tampered with"):
             target.mask(
                 pack(target.terms, Kind.DELIVERY, SERVER, TARGET, everybody, seals * (N - 1)),

@@ -132,9 +132,8 @@ def test_opinions_count_what_changes_a_ranking():
     np.testing.assert_allclose(
         here.opinions(Linear(), np.array([2.0, 9.0])), [-half, half, 0, 0], atol=1e-6
     )
-    np.testing.assert_allclose(
-        here.opinions(Linear(), np.array([0.0, 0.1])), 0.0, atol=0
-    )  # rounding is no opinion
+    # rounding is no opinion
+    np.testing.assert_allclose(here.opinions(Linear(), np.array([0.0, 0.1])), 0.0, atol=0)
 
 
 def test_documents_that_all_clients_hold_are_looked_at_once():

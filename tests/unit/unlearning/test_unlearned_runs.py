@@ -230,9 +230,8 @@ def test_attackers_who_remain_go_on(tmp_path):
         tmp_path
     )
     together = replace(bad, unlearning="FedEraser(sessions=2)", leaving="malicious").run(tmp_path)
-    assert np.linalg.norm(half.params) < np.linalg.norm(
-        both.params
-    )  # it pulls towards minus twice the model
+    # it pulls towards minus twice the model
+    assert np.linalg.norm(half.params) < np.linalg.norm(both.params)
     assert np.linalg.norm(half.params) < np.linalg.norm(together.params)
 
 
@@ -255,9 +254,8 @@ def test_the_run_tells_what_it_took(tmp_path):
         "retraining": 30 * 4 * 3,
         "times_fewer": 3.529,
     }
-    assert (
-        told["messages"]["made"] == 5 * 2 + 6 * 4 + 2
-    )  # and each of the two hands its last update over
+    # and each of the two hands its last update over
+    assert told["messages"]["made"] == 5 * 2 + 6 * 4 + 2
     d = len(result.params)
     assert told["bytes"]["retraining"] == 30 * 4 * 4 * d
     assert told["storage"] == {"of": "updates", "per_device": 8 * 4 * d, "in_all": 8 * 6 * 4 * d}

@@ -81,8 +81,7 @@ class FangTrimmed(ChangesMessages):
         self, cohort: Cohort, malicious: Array, mu: Array, theta: Array
     ) -> tuple[Array, Array]:
         honest = others(cohort, malicious)
-        edge = theta + np.where(
-            mu < 0.0, honest.max(axis=0), honest.min(axis=0)
-        )  # the outermost honest value of each coordinate
+        # the outermost honest value of each coordinate
+        edge = theta + np.where(mu < 0.0, honest.max(axis=0), honest.min(axis=0))
         enlarge = (mu < 0.0) == (edge > 0.0)  # whether b x edge lies outside of the edge
         return edge - theta, edge * np.where(enlarge, self.b, 1.0 / self.b) - theta

@@ -57,9 +57,8 @@ class Tailored(ChangesMessages):
         require(self.reach > 0.0, f"reach must be > 0, got {self.reach}")
 
     def fits(self, n: int, m: int) -> tuple[str, ...]:
-        self.rule.fits(
-            n
-        )  # raises if the rule cannot work with n clients; its notes are not repeated
+        # raises if the rule cannot work with n clients; its notes are not repeated
+        self.rule.fits(n)
         if self.knowledge == "all" or m > 1:
             return ()
         if self.direction == "std":

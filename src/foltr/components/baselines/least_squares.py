@@ -31,7 +31,6 @@ class LeastSquares:
             "all documents have the same label: there is nothing to learn from",
         )
         docs = data.features.astype(np.float64)
-        w = np.linalg.lstsq(docs - docs.mean(axis=0), labels - labels.mean(), rcond=None)[
-            0
-        ]  # (f,)
+        # (f,)
+        w = np.linalg.lstsq(docs - docs.mean(axis=0), labels - labels.mean(), rcond=None)[0]
         return Ranked(lambda documents: documents @ w, w)

@@ -16,9 +16,8 @@ from foltr.ranking import best_first, scored
 from foltr.seeds import Stream, key
 from foltr.spec import learner
 
-PERTURBATION = key(
-    0, "perturbation"
-)  # the key below which seeds are drawn; the same on device and server in all experiments
+# the key below which seeds are drawn; the same on device and server in all experiments
+PERTURBATION = key(0, "perturbation")
 
 
 @learner

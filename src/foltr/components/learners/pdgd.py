@@ -151,9 +151,8 @@ def document_weights(
     rho = 1.0 / (1.0 + np.where(np.arange(k)[:, None] < np.arange(k), odds, odds.T))
     closeness = np.exp(-np.abs(shown[:, None] - shown))
     examined = k if pairs == "shown" else min(int(np.flatnonzero(clicks)[-1]) + 2, k)
-    preferred = (
-        clicks[:, None] & ~clicks & (np.arange(k) < examined)
-    )  # (k, k): row preferred to column
+    # (k, k): row preferred to column
+    preferred = clicks[:, None] & ~clicks & (np.arange(k) < examined)
     pair = np.where(preferred, rho * closeness / (1.0 + closeness) ** 2, 0.0)
     weights[ranking] = pair.sum(axis=1) - pair.sum(axis=0)
     return weights

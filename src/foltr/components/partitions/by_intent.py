@@ -63,9 +63,8 @@ class ByIntent(PartitionDefaults):
         dealt = np.argsort(draws, axis=1, kind="stable")  # (q, clients)
         if self.dealt == "for good":
             dealt = np.tile(np.arange(intents), (data.queries, 1))
-        ideals = np.stack(
-            [ideal_dcg(labels, data.offsets) for labels in data.labels]
-        )  # (intents, q)
+        # (intents, q)
+        ideals = np.stack([ideal_dcg(labels, data.offsets) for labels in data.labels])
         return replace(
             p,
             starts=np.tile(p.starts, clients),

@@ -62,9 +62,8 @@ class ByVolume(PartitionDefaults):
             if self.iid
             else np.resize(np.array(self.sessions), clients)
         )
-        return replace(
-            p, sessions=np.append(own, p.sessions[clients:])
-        )  # the server's own clients are unchanged
+        # the server's own clients are unchanged
+        return replace(p, sessions=np.append(own, p.sessions[clients:]))
 
     def most_sessions(self, sessions: int) -> int:
         return sum(self.sessions) // len(self.sessions) if self.iid else max(self.sessions)

@@ -93,9 +93,8 @@ class GammaShares(Untouched):
         return ((bare + noise) * self.step).astype(np.float32)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        moved = (
-            2.0 * self.radius * (1.0 + SLACK) + math.sqrt(setting.d) * self.step
-        )  # sensitivity after rounding to the grid
+        # sensitivity after rounding to the grid
+        moved = 2.0 * self.radius * (1.0 + SLACK) + math.sqrt(setting.d) * self.step
         shape, log_error = (
             setting.least_arriving / setting.cohort,
             setting.d * (LOG_ERROR + setting.cohort * LOG_ERROR_SHARE),

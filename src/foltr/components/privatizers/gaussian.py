@@ -118,9 +118,8 @@ class Gaussian(Untouched):
                 GaussianNoise(self.sd, moved, seen="message", grid=step, log_error=d * LOG_ERROR),
             )
         if self.where == "server":
-            rounded = (
-                self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip
-            )  # rounding of the sum before noise
+            # rounding of the sum before noise
+            rounded = self.sd * 2.0**-16 + setting.rounding + n * n * ADDED * self.clip
             return (
                 GaussianNoise(
                     self.sd,

@@ -61,9 +61,8 @@ class Laplace(Untouched):
         return grid_step(self.clip + FARTHEST * self.scale)
 
     def events(self, setting: Setting) -> tuple[Event, ...]:
-        log_error = max(
-            0.0, setting.d * LOG_ERROR - SLACK * self.epsilon
-        )  # the error that clipping to 1 - SLACK does not cover
+        # the error that clipping to 1 - SLACK does not cover
+        log_error = max(0.0, setting.d * LOG_ERROR - SLACK * self.epsilon)
         return (
             LaplaceNoise(
                 self.scale,

@@ -158,9 +158,8 @@ class World:
     def _views(self, factors: Array, rng: Stream) -> Array:
         """Features (n, f); every third one is skewed, as counts and lengths are in real data."""
         n, f = len(factors), self.shape.features
-        views = np.einsum(
-            "nk,kf->nf", factors, self.loads
-        )  # unlike BLAS: same bits for any number of threads
+        # unlike BLAS: same bits for any number of threads
+        views = np.einsum("nk,kf->nf", factors, self.loads)
         views += 0.3 * rng.normals(n * f).reshape(n, f)
         views[:, ::3] = np.exp(0.7 * views[:, ::3])
         return views

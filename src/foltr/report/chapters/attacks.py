@@ -11,13 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from foltr.report.chapters.attack_grid import (
-    PLAIN_RULE,
-    Attack,
-    AttackGrid,
-    Setting,
-    attack_grid,
-)
+from foltr.report.chapters.attack_grid import PLAIN_RULE, Attack, AttackGrid, Setting, attack_grid
 from foltr.report.chapters.blocks import UNFOLDED, Block, Cell, TableCell, side_by_side
 from foltr.report.matrix import CellValues
 from foltr.report.number_format import NONE, SHADES, count, shade, signed

@@ -17,11 +17,7 @@ from foltr.results import Recorded, Runs
 CHAPTER = "IID against non-IID"
 OWN, PERSONAL_OWN = "own_ndcg@10", "personal_own_ndcg@10"
 # the measures of the two tables of a condition, with their names in column heads
-SHARED_RANKER = {
-    MAIN: "nDCG@10",
-    "merged_ndcg@10": "nDCG@10, merged labels",
-    "online": "online",
-}
+SHARED_RANKER = {MAIN: "nDCG@10", "merged_ndcg@10": "nDCG@10, merged labels", "online": "online"}
 CLIENTS = {
     OWN: "own queries",
     "personal_ndcg@10": "personal rankers",
@@ -140,10 +136,7 @@ def _on_own_queries(run: Recorded) -> float | None:
 
 
 def _share_of_loss(
-    methods: IidCounterparts,
-    gains: ReferenceComparison,
-    losses: ReferenceComparison,
-    place: Place,
+    methods: IidCounterparts, gains: ReferenceComparison, losses: ReferenceComparison, place: Place
 ) -> TableCell:
     """(remedy - untreated) / (IID - untreated), of the means."""
     untreated, c = methods.untreated.get(place), place[1]

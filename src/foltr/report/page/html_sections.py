@@ -10,13 +10,7 @@ from typing import Any
 
 from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
 from foltr.report.number_format import MINUS, NONE, count
-from foltr.report.page.html_blocks import (
-    MARK_CLASS,
-    Content,
-    block_html,
-    chapters_html,
-    mark_html,
-)
+from foltr.report.page.html_blocks import MARK_CLASS, Content, block_html, chapters_html, mark_html
 
 GLANCED = 12  # more conditions than that have no card at the top
 EXPLAINED = 20  # more reasons than that are not shown below a table

@@ -72,12 +72,8 @@ def test_a_table_for_each_number_of_malicious_clients():
     assert told(two["Krum"]["worst"]) == "0.310 (\u22120.200) LittleIsEnough"
     assert [cell.best for cell in two["Mean"].values()] == [True, False, True, False]
     assert [cell.best for cell in two["Krum"].values()] == [False, True, False, True]
-    assert [cell.shade for cell in two["Mean"].values()] == [
-        0,
-        4,
-        1,
-        4,
-    ]  # losses of 0, 0.3, 0.015, 0.3
+    # losses of 0, 0.3, 0.015, 0.3
+    assert [cell.shade for cell in two["Mean"].values()] == [0, 4, 1, 4]
     text = blocks["1 of 10 clients malicious"].text
     assert "mean over 2 runs" in text and "standard deviation of 0.0141" in text  # 0.02 / sqrt(2)
 
@@ -87,10 +83,8 @@ def test_summaries():
     withstand = table(blocks["Rules without an attack and under their worst attack"])
     assert {rule: [told(cell) for cell in row.values()] for rule, row in withstand.items()} == {
         "Mean": ["0.510 (0.000)", "0.210 (\u22120.300) DataPoisoning, 2 malicious"],
-        "Krum": [
-            "0.470 (\u22120.040)",
-            "0.310 (\u22120.200) LittleIsEnough, 2 malicious",
-        ],  # of the number that costs most
+        # of the number that costs most
+        "Krum": ["0.470 (\u22120.040)", "0.310 (\u22120.200) LittleIsEnough, 2 malicious"],
     }
     _, *rows = blocks["The best rule against each attack"].rows
     assert [(attack, m, told(cell)) for attack, m, cell in rows] == [
@@ -162,11 +156,12 @@ def test_settings_are_users_data_and_whatever_else_differs():
     runs += [made_run(0.6, aggregator="Mean()", clients=1000)]
     runs += [made_run(0.5, aggregator="Mean()", clients=1000, attack=POISON, malicious=10)]
     blocks = found(runs)
+    # and one rule has no rival to be best against
     assert list(blocks)[1:] == [
         "perfect, clients=10, 1 of 10 clients malicious",
         "informational, clients=10, 1 of 10 clients malicious",
         "perfect, clients=1000, 10 of 1000 clients malicious",
-    ]  # and one rule has no rival to be best against
+    ]
     row = table(blocks["perfect, clients=1000, 10 of 1000 clients malicious"])["Mean"]
     assert told(row["DataPoisoning"]) == "0.500 (\u22120.100)" and "LittleIsEnough" not in row
 
@@ -199,10 +194,11 @@ def test_fewer_runs_or_attacks_are_told():
         if "Krum" in each.config["aggregator"] or each.config.get("malicious") != 1
     ]
     blocks = found(runs)
+    # seed 1 of both
     assert (
         told(table(blocks["2 of 10 clients malicious"])["Krum"]["LittleIsEnough"])
         == "0.300 (\u22120.200) n=1"
-    )  # seed 1 of both
+    )
     withstand = table(blocks["Rules without an attack and under their worst attack"])
     assert told(withstand["Mean"]["worst attack"]).endswith(
         "DataPoisoning, 2 malicious, worst of 2 attacks"
@@ -244,9 +240,8 @@ def test_roaming_attackers_are_another_attack():
 def test_runs_of_another_kind_are_none_of_it():
     assert attacks_and_defences(made_runs([run(0.5, "Mean()"), run(0.4, "Median()")])) is None
     one = [run(0.5, "Mean()"), run(0.4, "Mean()", POISON, 1)]
-    assert (
-        attacks_and_defences(made_runs(one)) is None
-    )  # one attack on one rule: the comparison says it
+    # one attack on one rule: the comparison says it
+    assert attacks_and_defences(made_runs(one)) is None
     forgot = [run(0.4, "Mean()", POISON, m, unlearning="Retrain(luck=0)") for m in (1, 2)]
     assert attacks_and_defences(made_runs([*one, *forgot])) is None
     no_values = [run(None, "Mean()", POISON, m) for m in (1, 2)]

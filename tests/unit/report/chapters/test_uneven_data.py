@@ -132,12 +132,10 @@ def test_differences_and_their_tests():
         "difference",
     )
     row = table(block)["ByLabel"]
-    assert row[:2] == ["0.500", "0.420"] and test.difference == pytest.approx(
-        -0.08
-    )  # -0.09, -0.08, -0.07
-    assert (
-        test.p < 0.05 and row[2] == f"{MINUS}0.080▼ p = {test.p:.2g}"
-    )  # one comparison: nothing to correct
+    # -0.09, -0.08, -0.07
+    assert row[:2] == ["0.500", "0.420"] and test.difference == pytest.approx(-0.08)
+    # one comparison: nothing to correct
+    assert test.p < 0.05 and row[2] == f"{MINUS}0.080▼ p = {test.p:.2g}"
     assert row[3:] == ["502.0", "402.0", f"{MINUS}100.0▼ p < 0.001"]  # equal differences
     assert "over 3 pairs" in block.text and "(1)" in block.text
 
@@ -151,9 +149,8 @@ def test_p_is_corrected_for_all_comparisons_of_a_measure():
         runs += [*several(0.5, LABEL_IID.replace("1", "2"), **users)]
     blocks = found(runs)
     assert list(blocks) == ["Loss from skewed data", "perfect", "informational"]
-    p = (
-        4 * paired_t(np.array([0.41, 0.43, 0.42]), np.array([0.5, 0.51, 0.49])).p
-    )  # two methods in two conditions
+    # two methods in two conditions
+    p = 4 * paired_t(np.array([0.41, 0.43, 0.42]), np.array([0.5, 0.51, 0.49])).p
     costs = table(blocks["Loss from skewed data"])
     assert list(costs) == ["ByLabel(labels=1)", "ByLabel(labels=2)"]
     assert p < 0.05 and costs["ByLabel(labels=1)"][0] == f"{MINUS}0.080▼ p = {p:.2g}"
@@ -178,17 +175,11 @@ def test_remedies_are_compared_with_doing_nothing():
         "Sharing(ByLabel), PDGD(mu=0.0)",
         "ByLabel, FedPer(PDGD)",
     ]
-    assert [row[1] for row in rows.values()] == [
-        "22%",
-        "80%",
-        "10%",
-    ]  # of 0.1; wiggle adds 0.002 to the first
+    # of 0.1; wiggle adds 0.002 to the first
+    assert [row[1] for row in rows.values()] == ["22%", "80%", "10%"]
     own = [row[2].split()[0] for row in rows.values()]
-    assert own == [
-        "0.000",
-        NONE,
-        "+0.100▲",
-    ]  # who shares holds more; of personal rankers where there are any
+    # who shares holds more; of personal rankers where there are any
+    assert own == ["0.000", NONE, "+0.100▲"]
     prox = paired_t(np.array([0.421, 0.422, 0.423]), np.array([0.4, 0.4, 0.4]))
     assert rows["ByLabel, PDGD(mu=0.1)"][0] == f"+0.022▲ p = {3 * prox.p:.2g}"  # three remedies
     shown = table(blocks["IID and skewed data"])  # and whose twin is not their own
@@ -268,8 +259,7 @@ def test_folds_make_a_second_test():
 def test_runs_of_another_kind_are_none_of_it():
     assert iid_against_skewed(made_runs(several(0.5, "IID()"))) is None
     assert iid_against_skewed(made_runs(several(0.5, LABEL))) is None
-    assert (
-        iid_against_skewed(made_runs([made_run(), made_run(clients=5)])) is None
-    )  # of before there were partitions
+    # of before there were partitions
+    assert iid_against_skewed(made_runs([made_run(), made_run(clients=5)])) is None
     apart = [*several(0.5, LABEL_IID, clients=3), *several(0.4, LABEL, clients=6)]
     assert iid_against_skewed(made_runs(apart)) is None

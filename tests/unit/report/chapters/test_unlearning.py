@@ -84,9 +84,8 @@ def test_table_3():
     ]
     assert rows["Retrain"] == ["0.500", NONE, "+0.100▲ p < 0.001"]
     again = paired_t(np.array([0.491, 0.492, 0.493]), np.full(3, 0.5))  # luck is in both
-    assert (
-        again.difference == pytest.approx(-0.008) and 5 * again.p < 0.05
-    )  # five are compared with retraining
+    # five are compared with retraining
+    assert again.difference == pytest.approx(-0.008) and 5 * again.p < 0.05
     assert rows["FedEraser(sessions=4), history=5"][:2] == [
         "0.492",
         f"{MINUS}0.008▼ p = {5 * again.p:.2g}",
@@ -95,9 +94,8 @@ def test_table_3():
     assert (
         4 * before.p < 0.001 and rows["FedEraser(sessions=4), history=5"][2] == "+0.092▲ p < 0.001"
     )
-    assert rows["FedEraser(sessions=4), history=20"][2].startswith(
-        "+0.072▲"
-    )  # before: stored with another interval
+    # before: stored with another interval
+    assert rows["FedEraser(sessions=4), history=20"][2].startswith("+0.072▲")
 
 
 def test_costs():
@@ -110,6 +108,7 @@ def test_costs():
         "stored on a device",
         "stored on all devices",
     )
+    # what retraining takes was not told
     assert table(block) == {
         f"FedEraser(sessions={n}), history={h}": [
             f"{100 * n} ({100 / n:.1f} times)",
@@ -119,7 +118,7 @@ def test_costs():
             f"{80_000 // h:,} bytes",
         ]
         for n, h in ((4, 5), (1, 5), (4, 20))
-    }  # what retraining takes was not told
+    }
 
 
 def test_what_is_left(tmp_path):

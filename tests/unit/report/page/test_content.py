@@ -451,11 +451,7 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
     told = page_content(study(made_runs([made_run()])), MADE)
     assert [
         (each["title"], each.get("chapter"), each.get("folded")) for each in told["blocks"]
-    ] == [
-        ("One", "Attacks <1>", None),
-        ("Two", "Attacks <1>", True),
-        ("Three", None, None),
-    ]
+    ] == [("One", "Attacks <1>", None), ("Two", "Attacks <1>", True), ("Three", None, None)]
     json.dumps(told, allow_nan=False)
     parts = sections(told)
     assert parts["notes"].count("<h3>") == 1 and "<table class=plain>" in parts["notes"]
@@ -467,9 +463,8 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
         " &amp; m</small></td>"
     )
     assert f"<tr><th scope=row>Krum(<wbr>malicious=2)</th>{entry}</tr>" in parts["results"]
-    assert (
-        parts["results"].count("<div class=scroll role=region") == 2
-    )  # wide tables scroll in their own box
+    # wide tables scroll in their own box
+    assert parts["results"].count("<div class=scroll role=region") == 2
 
 
 def test_no_chapter_no_heading():

@@ -105,9 +105,8 @@ def test_the_comparison_is_there_without_a_script():
                 and f"± {entry['sd']:.{each['decimals']}f}" in words
             )
     assert "Of clients" in Read(text).within["h1"] and "baseline" in Read(text).within["em"]
-    assert (
-        words.count("▲") + words.count("▼") >= len(told["matrices"]) * 2
-    )  # the key below each table
+    # the key below each table
+    assert words.count("▲") + words.count("▼") >= len(told["matrices"]) * 2
     assert text.count("<button class=cell") == sum(
         len(each["entries"]) for each in told["matrices"]
     )
@@ -118,11 +117,12 @@ def test_what_was_not_tested_is_marked_with_its_reason():
         made_run(0.6, seed=s, clients=10) for s in (1, 3)
     ]
     text = page(study(made_runs(runs)), MADE)
+    # measures
     assert (
         text.count("<sup>a</sup></button>")
         == text.count("<li><sup>a</sup> not tested: not paired:")
         == 2
-    )  # measures
+    )
 
 
 def test_the_best_of_each_condition_is_bold():
@@ -175,10 +175,11 @@ def test_cards_say_in_words_whether_a_difference_is_significant():
 
 def test_an_odd_number_of_runs_is_shown_in_its_cell():
     text = page(study(made_runs(grid()[:-1])), MADE)
+    # measures
     assert (
         text.count("<small>n=2</small>") == 2
         and "n the number of runs, where most cells have another" in text
-    )  # measures
+    )
 
 
 @pytest.mark.parametrize("word", HOSTILE)
@@ -320,9 +321,8 @@ def test_contrast_of_shades(theme):
     for ground in grounds:
         assert contrast(colours["ink"], ground) >= 4.5
     light = [luminance(ground) for ground in (colours["card"], *grounds)]
-    assert light == sorted(
-        light, reverse=theme == ":root"
-    )  # each is further from the paper than the one before
+    # each is further from the paper than the one before
+    assert light == sorted(light, reverse=theme == ":root")
 
 
 def test_hostile_words_of_grids_are_only_words():

@@ -41,9 +41,8 @@ def test_a_folder_without_a_plan_is_read_now_and_then(never_resting):
 
 
 def test_reading_is_rarer_the_longer_it_takes(monkeypatch):
-    clock = iter(
-        [100.0, 100.0, 102.0, 102.0, 110.0, 122.5, 122.5, 122.5, 122.5]
-    )  # it takes 2 s, so it rests for 20 s
+    # it takes 2 s, so it rests for 20 s
+    clock = iter([100.0, 100.0, 102.0, 102.0, 110.0, 122.5, 122.5, 122.5, 122.5])
     monkeypatch.setattr(live_page.time, "monotonic", lambda: next(clock))
     folder = Folder(done=1)
     each = live_page_of(folder)
