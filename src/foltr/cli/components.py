@@ -46,7 +46,7 @@ def show(
     family, cls = find(name)
     print(f"{name} ({family.family})\n\n{inspect.getdoc(cls)}\n")
     lines = [f"  {field}: {kind} = {default}" for field, kind, default in described(cls)]
-    print("\n".join(["fields:", *lines]) if lines else "no fields")
+    print("\n".join(["types and defaults:", *lines]) if lines else "no fields")
     about = inspect.getdoc(inspect.getmodule(cls))
     print(f"\n{about}" if about else "")
 

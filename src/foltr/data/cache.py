@@ -31,7 +31,7 @@ HEADER = 128  # bytes of a .npy header, whatever the number of rows
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedFolder:
     """The content of a folder: arrays by name, facts by name, and the hash that identifies it."""
 
     arrays: dict[str, Array]
@@ -39,7 +39,7 @@ class Kept:
     content: str
 
 
-def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> Kept:
+def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> CachedFolder:
     """The arrays of `key`. If there are none yet, `make(folder)` writes them as .npy files and
     returns the facts."""
     content = blake2b(
@@ -97,14 +97,14 @@ def _put(aside: Path, place: Path, content: str) -> None:
             raise
 
 
-def _open(folder: Path, content: str) -> Kept | None:
+def _open(folder: Path, content: str) -> CachedFolder | None:
     """The folder's arrays as memory maps, or None if it is absent or damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
         if any((folder / name).stat().st_size != size for name, size in meta["sizes"].items()):
             return None
         arrays = {Path(name).stem: np.load(folder / name, mmap_mode="r") for name in meta["sizes"]}
-        return Kept(arrays, meta["facts"], content)
+        return CachedFolder(arrays, meta["facts"], content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

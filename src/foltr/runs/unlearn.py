@@ -52,7 +52,7 @@ class Corrected:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ThenKeeps:
     """An optimizer after whose steps the server keeps something else."""
 
     optimizer: Optimizer
@@ -186,7 +186,7 @@ def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage
             delivery = replace(
                 delivery, rewrite=Corrected(delivery.rewrite, phase.send, first, name)
             )
-        optimizer = e.optimizer if phase.keep is None else Kept(e.optimizer, phase.keep)
+        optimizer = e.optimizer if phase.keep is None else ThenKeeps(e.optimizer, phase.keep)
         server = Server(e.device_learner, e.aggregator, optimizer, e.privacy)
         stages.append(
             Stage(first + phase.rounds, server, engine, choice(e, past, phase, first), delivery)

@@ -55,7 +55,8 @@ def _new_import(source: bytes, error: ImportError) -> str:
     if not (error.name or "").startswith("foltr"):
         return ""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module == error.name:
+        # a folder that is gone is named without what was in it
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{error.name}."):
             homes = {alias.name: _home_of(alias.name) for alias in node.names}
             moved = {name: home for name, home in homes.items() if home not in (None, node.module)}
             if moved:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foltr.runs.execution import compiling_notice
-from foltr.sweeps.state import State
+from foltr.sweeps.state import SweepState
 from foltr.system.terminal import LivePanel, duration, progress_bar
 
 SHOWN = 8  # running or failed runs
@@ -24,13 +24,13 @@ class SweepPanel(LivePanel):
         super().__init__(quiet, 0.0, LINE_SECONDS, compiling_notice)
         self.title, self.last = title, ""
 
-    def __call__(self, state: State) -> None:
+    def __call__(self, state: SweepState) -> None:
         line = state_line(state)
         if self.due() and (self.in_place or line != self.last):
             self.last = line
             self.show(lambda: self._panel(state, line), lambda: line)
 
-    def _panel(self, state: State, line: str) -> Group:
+    def _panel(self, state: SweepState, line: str) -> Group:
         table = Table.grid(padding=(0, 2))
         for run in state.running[:SHOWN]:
             progress = (
@@ -44,7 +44,7 @@ class SweepPanel(LivePanel):
         return Group(Text(self.title, style="bold"), bar, table, *failed)
 
 
-def state_line(state: State) -> str:
+def state_line(state: SweepState) -> str:
     left = time_left(state)
     return (
         f"{state.done} of {state.planned} done, {len(state.running)} running,"
@@ -52,7 +52,7 @@ def state_line(state: State) -> str:
     )
 
 
-def time_left(state: State) -> str:
+def time_left(state: SweepState) -> str:
     """Empty where it is unknown, or nothing is left."""
     if state.left is None or state.done == state.planned:
         return ""

@@ -25,7 +25,7 @@ from foltr.spec import brief
 from foltr.sweeps.file import Point
 from foltr.sweeps.heartbeat import TOUCH_SECONDS, Lease
 from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
-from foltr.sweeps.state import SWEEP, Overview, Planned, Record, State
+from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
 from foltr.system.files import told, write_whole
 from foltr.world.dataset import Dataset
@@ -107,7 +107,7 @@ def sweep(
     threads: int = 1,
     engine: str = "local",
     per_query: bool = False,
-    show: Callable[[State], None] = lambda state: None,
+    show: Callable[[SweepState], None] = lambda state: None,
 ) -> Swept:
     """Make all runs that are not finished. `show` is called twice a second."""
     check_engine(engine)

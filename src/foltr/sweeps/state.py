@@ -76,7 +76,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class State:
+class SweepState:
     """The progress of a sweep at one moment."""
 
     planned: int
@@ -106,7 +106,7 @@ class Overview:
     jobs: int = 1  # runs at a time, as far as known
     _seconds: dict[str, float] = field(default_factory=dict)  # of done runs
 
-    def look(self) -> State:
+    def look(self) -> SweepState:
         running, failed, lost, out = [], [], set(), self.record.path.parent
         begun = set(os.listdir(out))  # one system call for all runs that have not begun
         for planned in self.record.runs:
@@ -123,7 +123,7 @@ class Overview:
                 lost.add(planned.run)
         self.jobs = max(self.jobs, len(running))
         parts = len(self.record.runs), len(self._seconds), tuple(running), tuple(failed)
-        return State(*parts, self._left(running, lost))
+        return SweepState(*parts, self._left(running, lost))
 
     def _left(self, running: list[Running], failed: set[str]) -> float | None:
         """Estimated by the time per interaction of done runs of the same kind, else of all."""
@@ -176,11 +176,11 @@ class Sweeps:
             self._known[record] = changed, Overview(Record.read(record))
         return self._known[record][1]
 
-    def look(self) -> State:
+    def look(self) -> SweepState:
         """All sweeps together; a run that two sweeps share counts twice."""
         states = [overview.look() for overview in self.overviews()]
         left = [state.left for state in states if state.left is not None]
-        return State(
+        return SweepState(
             sum(state.planned for state in states),
             sum(state.done for state in states),
             tuple(run for state in states for run in state.running),

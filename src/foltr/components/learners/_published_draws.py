@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from foltr.errors import Mistake
 from foltr.seeds import Stream
 
 
@@ -27,7 +28,8 @@ class PublishedDraws(Stream):
         """Does nothing: unlike an addressed stream, the sequence holds no unused draws."""
 
     def words(self, n: int) -> np.ndarray:
-        raise NotImplementedError("published code draws no 64-bit words")
+        only = "ES(entropy='shared') repeats published draws: uniform numbers and integers"
+        raise Mistake(f"{only}. A click model that needs others works with entropy='independent'")
 
     def uniforms(self, n: int) -> np.ndarray:
         return self.state.random_sample(n)

@@ -26,7 +26,7 @@ IN_MEMORY = 4_000_000  # numbers; larger data sets are written to the cache and 
 
 
 @dataclass(frozen=True)
-class Shape:
+class DataShape:
     """The shape of a collection."""
 
     features: int
@@ -36,11 +36,11 @@ class Shape:
 
 
 SHAPES = {
-    "MQ2007": Shape(46, 41, (0.74, 0.20, 0.06), 1000),
-    "MQ2008": Shape(46, 19, (0.81, 0.13, 0.06), 500),
-    "MSLR": Shape(136, 120, (0.52, 0.32, 0.13, 0.02, 0.01), 1000),
-    "Yahoo": Shape(700, 24, (0.26, 0.36, 0.28, 0.08, 0.02), 1000),
-    "IstellaS": Shape(220, 103, (0.88, 0.02, 0.04, 0.04, 0.02), 1000),
+    "MQ2007": DataShape(46, 41, (0.74, 0.20, 0.06), 1000),
+    "MQ2008": DataShape(46, 19, (0.81, 0.13, 0.06), 500),
+    "MSLR": DataShape(136, 120, (0.52, 0.32, 0.13, 0.02, 0.01), 1000),
+    "Yahoo": DataShape(700, 24, (0.26, 0.36, 0.28, 0.08, 0.02), 1000),
+    "IstellaS": DataShape(220, 103, (0.88, 0.02, 0.04, 0.04, 0.02), 1000),
 }
 
 
@@ -208,5 +208,5 @@ def _small(labels: Array, lengths: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(shape: Shape, arrays: dict[str, Array], content: str) -> Dataset:
+def _dataset(shape: DataShape, arrays: dict[str, Array], content: str) -> Dataset:
     return Dataset(width=shape.features, grades=len(shape.shares), content=content, **arrays)

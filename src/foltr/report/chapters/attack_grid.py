@@ -28,7 +28,7 @@ ASSUMED = "malicious"  # the field of a rule: how many malicious clients it is m
 OUTSIDE_CONFIG = ("files", "results")  # what a study adds to runs of equal config that differ
 
 
-class Attack(NamedTuple):
+class AttackColumn(NamedTuple):
     """A column of the grid: an attack by a number of malicious clients."""
 
     spec: str
@@ -38,18 +38,20 @@ class Attack(NamedTuple):
 
 
 @dataclass
-class Setting:
+class GridSetting:
     """All runs that differ only in the attack and in the rule."""
 
     label: str
     clients: int
     # rule -> its full spec, with the number of malicious clients it assumes -> values
     honest: dict[str, dict[str, CellValues]] = field(default_factory=dict)
-    attacked: dict[tuple[str, Attack], CellValues] = field(default_factory=dict)  # by rule, attack
+    attacked: dict[tuple[str, AttackColumn], CellValues] = field(
+        default_factory=dict
+    )  # by rule, attack
     # rule, number of malicious clients -> full spec
     specs: dict[tuple[str, int], str] = field(default_factory=dict)
 
-    def values(self, rule: str, attack: Attack) -> CellValues:
+    def values(self, rule: str, attack: AttackColumn) -> CellValues:
         return self.attacked.get((rule, attack), {})
 
     @cached_property
@@ -68,11 +70,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class AttackGrid:
-    settings: tuple[Setting, ...]
+    settings: tuple[GridSetting, ...]
     rules: dict[str, str]  # spec -> label; the plain rule first, then in the order of the runs
-    attacks: dict[Attack, str]  # -> label; by the number of malicious clients
+    attacks: dict[AttackColumn, str]  # -> label; by the number of malicious clients
 
-    def attacks_in(self, setting: Setting, malicious: int) -> list[Attack]:
+    def attacks_in(self, setting: GridSetting, malicious: int) -> list[AttackColumn]:
         """The attacks of a setting by so many clients."""
         seen = {attack for _, attack in setting.attacked}
         return [
@@ -91,7 +93,7 @@ def attack_grid(runs: Runs) -> AttackGrid | None:
     fields = dict.fromkeys(name for run in chosen for name in run.config)
     columns = [name for name in fields if name not in (*AXES, *PAIRS)]
     study = study_by_fields(runs, chosen, columns)
-    settings: dict[tuple[int, str], Setting] = {}
+    settings: dict[tuple[int, str], GridSetting] = {}
     for (method, condition), cell in study.cells.items():
         values = cell_values(cell, partial(value, measure=MAIN))
         if not values:
@@ -102,7 +104,7 @@ def attack_grid(runs: Runs) -> AttackGrid | None:
         )
         labels = [study.conditions[condition].label] if len(study.conditions) > 1 else []
         label = ", ".join([*labels, *([outside] if outside else [])])
-        new = Setting(label, int(config.get("clients", 0)))
+        new = GridSetting(label, int(config.get("clients", 0)))
         _add(settings.setdefault((condition, outside), new), config, values, matching)
     return _labelled([settings[place] for place in sorted(settings)])
 
@@ -115,7 +117,9 @@ def _rule_of(config: dict[str, Any]) -> str:
     return str(config.get("aggregator", PLAIN_RULE))
 
 
-def _add(setting: Setting, config: dict[str, Any], values: CellValues, matching: set[str]) -> None:
+def _add(
+    setting: GridSetting, config: dict[str, Any], values: CellValues, matching: set[str]
+) -> None:
     spec, malicious = _rule_of(config), int(config.get("malicious", 0))
     bare = _without_number(spec)
     rule = bare if bare in matching else spec
@@ -148,7 +152,7 @@ def _rules_with_matching_number(attacked: list[Recorded]) -> set[str]:
     return {bare for bare, right in matches.items() if right}
 
 
-def _attack(spec: str, rule: str, malicious: int, roaming: bool) -> Attack:
+def _attack(spec: str, rule: str, malicious: int, roaming: bool) -> AttackColumn:
     """The attack without what follows from its column and row: the number of malicious clients,
     and the rule if it is aimed at the rule that was used."""
 
@@ -159,10 +163,10 @@ def _attack(spec: str, rule: str, malicious: int, roaming: bool) -> Attack:
         return LeftOut if is_rule(value) or (name == ASSUMED and value == malicious) else value
 
     at_rule = any(is_rule(value) for _, value in fields_within(spec))
-    return Attack(changed(spec, change), at_rule, roaming, malicious)
+    return AttackColumn(changed(spec, change), at_rule, roaming, malicious)
 
 
-def _labelled(settings: list[Setting]) -> AttackGrid | None:
+def _labelled(settings: list[GridSetting]) -> AttackGrid | None:
     rules = dict.fromkeys(
         rule
         for setting in settings
@@ -184,7 +188,7 @@ def _labelled(settings: list[Setting]) -> AttackGrid | None:
     )
 
 
-def _attack_label(attack: Attack, specs: Iterable[str]) -> str:
+def _attack_label(attack: AttackColumn, specs: Iterable[str]) -> str:
     """ "Tailored, aimed at the rule, roaming" """
     parts = [short_label(attack.spec, specs)]
     if attack.at_rule:

@@ -11,7 +11,13 @@ from statistics import median
 
 import numpy as np
 
-from foltr.report.chapters.attack_grid import PLAIN_RULE, Attack, AttackGrid, Setting, attack_grid
+from foltr.report.chapters.attack_grid import (
+    PLAIN_RULE,
+    AttackColumn,
+    AttackGrid,
+    GridSetting,
+    attack_grid,
+)
 from foltr.report.chapters.blocks import UNFOLDED, Block, Cell, TableCell, side_by_side
 from foltr.report.matrix import CellValues
 from foltr.report.number_format import NONE, SHADES, count, shade, signed
@@ -54,14 +60,14 @@ def _change(values: CellValues, reference: CellValues) -> float | None:
 
 
 def _worst(
-    setting: Setting, rule: str, attacks: Iterable[Attack]
-) -> tuple[Attack, CellValues] | None:
+    setting: GridSetting, rule: str, attacks: Iterable[AttackColumn]
+) -> tuple[AttackColumn, CellValues] | None:
     """The attack under which a rule's mean is lowest, and the values under it."""
     found = [(attack, values) for attack in attacks if (values := setting.values(rule, attack))]
     return min(found, key=lambda each: _mean(each[1])) if found else None
 
 
-def _all_cells(setting: Setting) -> list[CellValues]:
+def _all_cells(setting: GridSetting) -> list[CellValues]:
     honest = [values for found in setting.honest.values() for values in found.values()]
     return [*setting.attacked.values(), *honest]
 
@@ -69,7 +75,7 @@ def _all_cells(setting: Setting) -> list[CellValues]:
 # ---- cells
 
 
-def _column(setting: Setting, rules: Sequence[CellValues]) -> list[TableCell]:
+def _column(setting: GridSetting, rules: Sequence[CellValues]) -> list[TableCell]:
     """A cell for the values of each rule. The best mean is bold; only means over all repetitions
     of the column compete."""
     usual = Counter(len(values) for values in _all_cells(setting)).most_common(1)[0][0]
@@ -89,7 +95,7 @@ def _column(setting: Setting, rules: Sequence[CellValues]) -> list[TableCell]:
     return cells
 
 
-def _worst_values(worst: tuple[Attack, CellValues] | None) -> CellValues:
+def _worst_values(worst: tuple[AttackColumn, CellValues] | None) -> CellValues:
     return worst[1] if worst else {}
 
 
@@ -124,7 +130,7 @@ def _worst_attacks(grid: AttackGrid) -> Iterator[Block]:
         yield Block(title, text, (("rule", *heads), *rows), CHAPTER)
 
 
-def _worst_column(grid: AttackGrid, setting: Setting) -> list[TableCell]:
+def _worst_column(grid: AttackGrid, setting: GridSetting) -> list[TableCell]:
     tried = Counter(rule for rule, _ in setting.attacked)
     worst = [_worst(setting, rule, grid.attacks) for rule in grid.rules]
     column = _column(setting, [_worst_values(each) for each in worst])
@@ -158,7 +164,7 @@ def _best_rules(grid: AttackGrid) -> Iterator[Block]:
             yield Block(title, text, (heads, *rows), CHAPTER, folded=len(rows) > LONG)
 
 
-def _best_rule(grid: AttackGrid, setting: Setting, attack: Attack) -> TableCell:
+def _best_rule(grid: AttackGrid, setting: GridSetting, attack: AttackColumn) -> TableCell:
     cells = _column(setting, [setting.values(rule, attack) for rule in grid.rules])
     for label, cell in zip(grid.rules.values(), cells, strict=True):
         if isinstance(cell, Cell) and cell.best:
@@ -169,7 +175,7 @@ def _best_rule(grid: AttackGrid, setting: Setting, attack: Attack) -> TableCell:
 # ---- one table for each setting and number of malicious clients
 
 
-def _table(grid: AttackGrid, setting: Setting, malicious: int) -> Block:
+def _table(grid: AttackGrid, setting: GridSetting, malicious: int) -> Block:
     attacks = grid.attacks_in(setting, malicious)
     rules = [
         rule for rule in grid.rules if any(setting.values(rule, attack) for attack in attacks)
@@ -205,7 +211,7 @@ def _with_attack(cell: TableCell, attack: str) -> TableCell:
     return replace(cell, aside=f"{cell.aside} {attack}".strip())
 
 
-def _about(setting: Setting, honest: Iterable[TableCell]) -> str:
+def _about(setting: GridSetting, honest: Iterable[TableCell]) -> str:
     sizes = sorted({len(values) for values in _all_cells(setting)})
     if sizes == [1]:
         runs = "of one run"

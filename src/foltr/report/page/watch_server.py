@@ -37,7 +37,7 @@ def serve(
 ) -> None:
     """Serve the page until Ctrl-C.
 
-    `load` returns the finished runs, `progress` how far the sweeps are (as `State.plain` of
+    `load` returns the finished runs, `progress` how far the sweeps are (as `SweepState.plain` of
     `foltr.sweeps.state`). `port` 0 is any free port. `tell` gets the address once it is open."""
     live = LivePage(load, progress, baseline, pairs, columns)
     server = web.web_server(application(live, host))
