@@ -97,16 +97,15 @@ def bad_line(
 
 
 def too_many_features(path: Path, last: int, most: int) -> Mistake:
-    """The error of a sparse text with a larger feature index than supported: usually a hash or an
-    id."""
+    """The error of a sparse text with a feature index above `last`, the largest supported one:
+    usually a hash or an id."""
     with open(path, "rb") as file:
         for line, text in enumerate(file, 1):
-            if any(
-                int(index) == last for index in re.findall(rb"(\d+):", text.partition(b"#")[0])
-            ):
-                return wrong(
-                    path, line, f"feature {last}, but at most {most} are supported; is that an id?"
-                )
+            words = re.split(rb"[ \t\r\n]+", text.partition(b"#")[0].lstrip(b" \t\r"))
+            for index in (re.match(rb"0*(\d+):", word) for word in words[2:]):
+                if index is not None and (len(index[1]) > 12 or int(index[1]) > last):
+                    what = f"feature {index[1][:20].decode()}, but at most {most} are supported"
+                    return wrong(path, line, f"{what}; is that an id?")
     return wrong(path, 1, f"a feature is beyond the {most} that are supported")
 
 

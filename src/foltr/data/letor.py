@@ -131,7 +131,7 @@ def shape_of(path: Path, reading: Reading) -> Shape:
         (largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0
     )
     if last - base >= MOST_FEATURES:
-        raise complaints.too_many_features(path, last, MOST_FEATURES)
+        raise complaints.too_many_features(path, MOST_FEATURES + base - 1, MOST_FEATURES)
     return Shape(max(1, last + 1 - base), base)
 
 

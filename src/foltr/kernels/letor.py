@@ -235,14 +235,18 @@ def parse_lines(
 
 @kernel()
 def largest_index(text):
-    """The largest index before a colon, outside of comments: the last feature of a sparse text."""
-    largest, number, fresh, comment = 0, -1, True, False
+    """The largest index before a colon, outside of comments: the last feature of a sparse text.
+
+    An index begins a word of a line, but neither the first (the label) nor the second (the
+    query)."""
+    largest, number, words, fresh, comment = 0, -1, 0, True, False
     for c in text:
         if c == 10:
-            number, fresh, comment = -1, True, False
+            number, words, fresh, comment = -1, 0, True, False
         elif not comment:
-            # an index begins a word; "qid:7:8" has none
-            if 48 <= c <= 57 and (fresh or number >= 0):
+            if fresh and not is_blank(c):
+                words += 1
+            if 48 <= c <= 57 and words > 2 and (fresh or number >= 0):
                 number = min(max(number, 0) * 10 + (c - 48), 10**12)
             else:
                 largest = max(largest, number if c == 58 else 0)

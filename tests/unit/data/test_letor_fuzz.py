@@ -123,3 +123,17 @@ def test_damaged_text_is_read_like_the_plain_reader_or_refused_on_the_same_line(
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_read_or_refused(text, sparse):
     compared(text, sparse=sparse)
+
+
+@pytest.mark.parametrize("line", [b"110000:1 qid:1 1:1", b"1 110000:1 1:1", b"1 qid:9:8 1:1"])
+def test_a_label_or_a_query_is_not_taken_for_a_feature(line):
+    """The first wrong line is named, not a later one with a large number at its beginning."""
+    compared(b"0 qid:1 1:x\n" + line, sparse=True)
+
+
+@pytest.mark.parametrize("index", ["100001", "110000", "9" * 30, "9" * 6000])
+def test_a_feature_that_is_an_id_is_named_with_its_line(tmp_path, index):
+    path = tmp_path / "some.txt"
+    path.write_text(f"0 qid:1 1:1\n0 qid:1:{index}:2 1:1\n0 qid:2 {index}:1\n")
+    with pytest.raises(Mistake, match=rf"line 3: feature {index[:20]}, but at most 100000"):
+        arrays(path, Reading(sparse=True))
