@@ -20,8 +20,9 @@ import typer
 import foltr
 from foltr import core, kinds, spec
 from foltr.cli.app import app
+from foltr.cli.components import around_fields, described
 from foltr.experiment import Experiment
-from foltr.spec import FAMILIES, described
+from foltr.spec import FAMILIES
 from foltr.world import protocols
 
 # What the public functions give, and what is asked for in experiments and components
@@ -115,23 +116,16 @@ def components() -> Iterator[str]:
         yield f"\n## {family.folder}\n"
         for name, cls in family.members().items():
             yield f"\n### {name}\n"
-            yield from _paragraphs(inspect.getdoc(cls) or "")
-            yield from _table(
-                "field",
-                ((field, f"{kind} = {default}") for field, kind, default in described(cls)),
-            )
-            yield from _paragraphs(inspect.getdoc(inspect.getmodule(cls)) or "")
+            before, after = around_fields(cls)
+            yield from _paragraphs(before)
+            yield from _table("field", described(cls))
+            yield from _paragraphs(after)
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """A docstring as Markdown: prose, indented lines as text blocks, `Fields` as a list."""
+    """A docstring as Markdown: prose, and indented lines as text blocks."""
     for part in filter(None, text.split("\n\n")):
         lines = part.splitlines()
-        if lines[0] == "Fields":
-            fields = textwrap.dedent("\n".join(lines[1:]))
-            items = re.findall(r"^(\w+): (.*(?:\n .*)*)", fields, re.M)
-            yield "\n".join(f"- `{name}`: {_escaped(meaning)}" for name, meaning in items) + "\n"
-            continue
         for indented, group in groupby(lines, key=lambda line: line.startswith("    ")):
             block = "\n".join(group)
             yield f"```text\n{block}\n```\n" if indented else f"{_escaped(block)}\n"

@@ -13,7 +13,6 @@ import inspect
 import math
 import operator
 import types
-from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache, wraps
 from importlib import import_module
@@ -376,11 +375,3 @@ def brief(component: Any) -> str:
         if value != default:
             told.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
     return f"{type(component).__name__}({', '.join(told)})"
-
-
-def described(cls: type) -> Iterator[tuple[str, str, str]]:
-    """Name, type and default of each field."""
-    for field in fields(cls):
-        default = "required" if field.default is MISSING else repr(field.default)
-        kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-        yield field.name, kind, default

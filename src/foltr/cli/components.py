@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,29 +43,57 @@ def show(
     name: Annotated[str, typer.Argument(help="A component, e.g. PDGD.")], use: Use = None
 ) -> None:
     """Explain one component: its formula, its fields and its publication."""
-    import inspect
-
-    from foltr.spec import described, find
+    from foltr.spec import find
 
     trusted_code(use).load(None, [])
     family, cls = find(name)
-    print(f"{name} ({family.family})\n\n{inspect.getdoc(cls)}\n")
-    lines = [f"  {field}: {kind} = {default}" for field, kind, default in described(cls)]
-    print("\n".join(["types and defaults:", *lines]) if lines else "no fields")
-    about = inspect.getdoc(inspect.getmodule(cls))
-    print(f"\n{about}" if about else "")
+    print(f"{name} ({family.family})\n")
+    before, after = around_fields(cls)
+    parts = ["\n".join(explained_fields(cls)), after]
+    print("\n\n".join(filter(None, [before, *parts])))
+
+
+def explained_fields(cls: type) -> Iterator[str]:
+    """Lines that name each field with its type, its default and its meaning."""
+    found = list(described(cls))
+    yield "Fields" if found else "No fields."
+    for field, meaning in found:
+        yield f"    {field}"
+        yield from textwrap.wrap(meaning, 95, initial_indent=" " * 8, subsequent_indent=" " * 8)
+
+
+def described(cls: type) -> Iterator[tuple[str, str]]:
+    """Each field with type and default as they are written, and its meaning: what the docstring
+    says of it under `Fields`, or nothing."""
+    from foltr.spec import brief
+
+    (said,) = [part for part in _paragraphs(cls) if part.startswith("Fields\n")] or [""]
+    meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", said, re.MULTILINE))
+    for field in fields(cls):
+        kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        usual = brief(field.default) if is_dataclass(field.default) else repr(field.default)
+        default = " (required)" if field.default is MISSING else f" = {usual}"
+        yield f"{field.name}: {kind}{default}", " ".join(meanings.get(field.name, "").split())
+
+
+def around_fields(cls: type) -> tuple[str, str]:
+    """The docstring of a component before its part `Fields`, and after it."""
+    parts = _paragraphs(cls)
+    at = [i for i, part in enumerate(parts) if part.startswith("Fields\n")] or [len(parts)]
+    return "\n\n".join(parts[: at[0]]), "\n\n".join(parts[at[0] + 1 :])
+
+
+def _paragraphs(cls: type) -> list[str]:
+    return (inspect.getdoc(cls) or "").split("\n\n")
 
 
 def first_sentence(cls: type) -> str:
-    import re
-
     text = " ".join((cls.__doc__ or "").split())
     return re.split(r"(?<=\S\.) ", text, maxsplit=1)[0]  # not at the dot of a product
 
 
 def families() -> dict[Registry, str]:
     """All families, each with the name of the field of `Experiment` that takes its components."""
-    from dataclasses import fields
     from typing import get_args
 
     from foltr.experiment import Experiment

@@ -115,10 +115,19 @@ def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
     listed = foltr("list", "aggregators", "--use", "my_rule.py", cwd=tmp_path).stdout
     assert "Listen to the first client only." in listed
     shown = foltr("show", "FirstOnly", "--use", "my_rule.py", cwd=tmp_path).stdout
-    assert "scale: float = 1.0" in shown and "A rule of my own." in shown
+    assert "scale: float = 1.0" in shown and "Listen to the first client only." in shown
     changed = (tmp_path / "my_rule.py").read_text().replace("updates[0]", "updates[1]")
     (tmp_path / "my_rule.py").write_text(changed)
     assert json.loads(foltr("run", "e.toml", "--json", cwd=tmp_path).stdout)["run"] != one["run"]
+
+
+def test_show_says_each_field_once_with_type_default_and_meaning(tmp_path):
+    shown = foltr("show", "FedPer", cwd=tmp_path).stdout.splitlines()
+    field = shown.index("    learner: Learner = PDGD()")
+    assert shown[field - 1] == "Fields" and shown[field + 1].startswith("        the learner")
+    assert sum("learner:" in line for line in shown) == 1
+    assert "    path: str (required)" in foltr("show", "Letor", cwd=tmp_path).stdout.splitlines()
+    assert "No fields." in foltr("show", "IID", cwd=tmp_path).stdout
 
 
 def test_a_component_of_an_installed_package_is_found(tmp_path):
