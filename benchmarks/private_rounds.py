@@ -39,15 +39,14 @@ def rounds(e: Experiment):
     data = e.data.load("train")
     params = e.ranker.init(data.width, stream(e.seed, "init")).astype(np.float64)
     people = population_of(e, data)
-    engine, server = (
-        engine_of(e, people, params, Threads(1), "local"),
-        Server(e.device_learner, e.aggregator, e.optimizer, e.privacy),
-    )
+    threads = Threads(1)
+    engine = engine_of(e, people, params, threads, "local")
+    server = Server(e.device_learner, e.aggregator, e.optimizer, e.privacy)
     delivery, everybody = delivery_of(e, people), np.arange(e.clients)
 
     def made() -> float:
         began = time.process_time()
-        with engine.threads.running():
+        with threads.running():
             state = server.init(params)
             federate(
                 server,

@@ -15,7 +15,7 @@ from speed import best, made
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
-from foltr.core import Aggregator, Cohort
+from foltr.core import Aggregator, Ask, Cohort
 from foltr.engines.local import Local
 from foltr.seeds import stream
 from foltr.spec import aggregators
@@ -65,12 +65,12 @@ def measured(shape: str) -> dict[str, dict[str, float]]:
         (0.3 * stream(4).normals(data.width)).astype(np.float32),
         np.arange(clients),
     )
-    sent, _ = local.collect(params, 0, everybody)
+    sent = local.collect(Ask(params, 0, clients), everybody).arrived
     cohort = Cohort(sent.clients, sent.updates, sent.weights, trusted=sent.updates.mean(axis=0))
 
     def collecting(t: int) -> None:
         for i in range(repeats):
-            local.collect(params, t * repeats + i, everybody)
+            local.collect(Ask(params, t * repeats + i, clients), everybody)
 
     specs = [spec.format(m=m, more=clients // 2 - 2) for spec in RULES]
     tasks = [task(aggregators.build(spec), cohort, repeats) for spec in specs]

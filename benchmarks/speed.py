@@ -33,6 +33,7 @@ from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
+from foltr.core import Ask
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
 from foltr.federation import Server, federate
@@ -84,7 +85,7 @@ def made(shape: str, queries: int) -> Dataset:
 @numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def read_blocks(X, starts, stops, user_key, t, clients, sessions):
     """The limit: go through the documents that a round must read, and do nothing with them."""
-    total = 0.0
+    total = np.float64(0)
     for c in range(clients):
         for s in range(sessions):
             here = below(below(below(user_key, np.uint64(c)), np.uint64(t)), np.uint64(s))
@@ -110,6 +111,10 @@ def best(
     return times
 
 
+def asked(params: np.ndarray, t: int, clients: int = CLIENTS) -> Ask:
+    return Ask(params, t, clients)
+
+
 def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, float]:
     train, test = made(shape, SHAPES[shape][2]), made(shape, SHAPES[shape][2] // 3)
     everybody = np.arange(CLIENTS)
@@ -121,17 +126,15 @@ def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, 
     local = Local(learner, ranker, people, 1, NOTHING, Threads(1))
     debug = Debug(learner, ranker, people, 1, NOTHING)
     user_key = np.uint64(key(1, "user"))
-    (
-        local.collect(params, 0, everybody),
-        read_blocks(train.storage, people.starts, people.stops, user_key, 0, 1, 1),
-    )
+    local.collect(asked(params, 0), everybody)
+    read_blocks(train.storage, people.starts, people.stops, user_key, 0, 1, 1)
     fast, limit = best(
-        lambda t: local.collect(params, t, everybody),
+        lambda t: local.collect(asked(params, t), everybody),
         lambda t: read_blocks(
             train.storage, people.starts, people.stops, user_key, t, CLIENTS, SESSIONS
         ),
     )
-    (slow,) = best(lambda t: debug.collect(params, t, everybody[:PLAIN]), repeats=3)
+    (slow,) = best(lambda t: debug.collect(asked(params, t, PLAIN), everybody[:PLAIN]), repeats=3)
     rate, bytes_read = (
         CLIENTS * SESSIONS / fast,
         CLIENTS * SESSIONS * train.storage.nbytes / train.queries,
@@ -156,10 +159,10 @@ def with_shares(local: Local, params: np.ndarray, everybody: np.ndarray) -> floa
     noisy = Local(
         local.learner, local.ranker, local.population, 1, NOTHING, local.threads, privacy
     )
-    noisy.collect(params, 0, everybody)
+    noisy.collect(asked(params, 0), everybody)
     bare, private = best(
-        lambda t: local.collect(params, t, everybody),
-        lambda t: noisy.collect(params, t, everybody),
+        lambda t: local.collect(asked(params, t), everybody),
+        lambda t: noisy.collect(asked(params, t), everybody),
     )
     return private / bare
 
@@ -184,9 +187,10 @@ def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.n
 
         federate(server, local, replace(start, t=t), t + 1, lambda t: everybody, 1, record)
 
-    whole(0), evaluate(params)
+    whole(0)
+    evaluate(params)
     bare, round_, evaluation = best(
-        lambda t: local.collect(params, t, everybody),
+        lambda t: local.collect(asked(params, t), everybody),
         whole,
         lambda t: metrics.evaluate(t, evaluate(params)),
     )
@@ -207,10 +211,12 @@ def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
     params = (0.3 * stream(4).normals(data.width)).astype(np.float32)
     local = Local(learner, ranker, people, 1, np.empty((clients, 0), np.float32), Threads(1))
     updates, seen = np.empty((clients, data.width), np.float32), np.empty((3, clients))
+    assert local.twin is not None
+    kernel = local.twin.kernel
 
     def bare(t: int) -> None:
         for round_ in range(some * t, some * (t + 1)):
-            local.twin.kernel(
+            kernel(
                 *local.honest,
                 params,
                 local.keys,
@@ -233,7 +239,8 @@ def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
         )
 
     averaged, chosen = whole(Mean()), whole(Krum(malicious=clients // 5))
-    bare(0), averaged(0), chosen(0)
+    for compiled in (bare, averaged, chosen):
+        compiled(0)
     alone, mean, krum = best(bare, averaged, chosen, repeats=25)
     return {
         "rounds_per_s": round(some / mean),
@@ -247,8 +254,8 @@ def two_threads(local: Local, params: np.ndarray, everybody: np.ndarray) -> floa
     pair = Local(local.learner, local.ranker, local.population, 1, NOTHING, Threads(2))
     with pair.threads.running():
         one, two = best(
-            lambda t: local.collect(params, t, everybody),
-            lambda t: pair.collect(params, t, everybody),
+            lambda t: local.collect(asked(params, t), everybody),
+            lambda t: pair.collect(asked(params, t), everybody),
             repeats=40, clock=time.perf_counter,
         )  # fmt: skip
     return one / two
