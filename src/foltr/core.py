@@ -55,6 +55,9 @@ class Cohort:
     # changes messages must drop it: use `sending`
     directions: Array | None = None
     trusted: Array | None = None  # (d,) update of the server's own client, for rules that need one
+    # of how many clients' messages the one row is the weighted mean; None where each row is one
+    # client's message
+    mean_of: int | None = None
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -107,8 +110,8 @@ class Observed:
 class Answers:
     """What came of an `Ask`."""
 
-    asked: Array  # (m,) clients that the ask was sent to
-    arrived: Cohort  # messages of those who answered, n <= m
+    asked: Array  # (m,) clients that the ask was sent to; an engine may not reach all of `Ask.n`
+    arrived: Cohort  # messages of those who answered, in any order
     observed: Observed | None  # None where clients are real
 
 
@@ -261,6 +264,12 @@ class Privatizer(Protocol):
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         """What is sent instead of an update (d,), in a round of n clients."""
+        ...
+
+    @property
+    def clips_on_arrival(self) -> bool:
+        """Whether `on_arrival` limits the length of each message, whatever its sender did. The
+        ledger relies on it."""
         ...
 
     def on_arrival(self, updates: Array) -> Array:

@@ -96,15 +96,30 @@ def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Ar
     raise Mistake(f"{type(privacy).__name__}.on_client gave {np.shape(sent)} of {kind}, {wanted}")
 
 
-def check_update(update: Update, kept: Array, before: Array, where: str) -> None:
+def check_update(update: Update, kept: Array, before: Array) -> None:
     """What one client sends, and what its device keeps for the next round."""
-    flat = f"{where}: a payload is one flat vector, got shape {np.shape(update.payload)}"
+    flat = f"a payload is one flat vector, got shape {np.shape(update.payload)}"
     require(np.ndim(update.payload) == 1, flat)
-    memory = f"{where}: the learner got memory {before.shape} and returned {np.shape(kept)}"
+    memory = f"the learner got memory {before.shape} and returned {np.shape(kept)}"
     require(np.shape(kept) == before.shape, memory)
-    require(update.weight > 0.0, f"{where}: a weight must be > 0, got {update.weight}")
+    require(update.weight > 0.0, f"a weight must be > 0, got {update.weight}")
     if not np.isfinite(update.payload).all():
-        raise FloatingPointError(f"{where}: the update is not finite")
+        raise FloatingPointError("the update is not finite")
+
+
+def check_answers(arrived: Cohort, asked: Array) -> None:
+    """What an engine gathered: a row and a weight for each client that answered, which was asked
+    and answers once."""
+    n, updates, weights = len(arrived), arrived.updates, arrived.weights
+    if updates.ndim != 2 or len(updates) != n or weights.shape != (n,):
+        shapes = f"{updates.shape} numbers and {weights.shape} weights"
+        raise Mistake(f"the engine gathered {shapes} of {n} clients")
+    if arrived.clients is asked:  # all of them, in order
+        return
+    known = bool(np.isin(arrived.clients, asked).all())
+    require(known, f"clients {arrived.clients} answer, but {asked} were asked")
+    once = len(np.unique(arrived.clients)) == n
+    require(once, f"a client answers twice: {arrived.clients}")
 
 
 def check_carried(channel: object, got: Cohort, p: int) -> None:

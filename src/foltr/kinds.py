@@ -97,6 +97,10 @@ class Untouched:
         """Whoever writes an `on_server` means it to be called."""
         return type(self).on_server is not Untouched.on_server
 
+    @property
+    def clips_on_arrival(self) -> bool:
+        return False
+
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
         return which
 

@@ -228,6 +228,16 @@ def test_a_privatizer_takes_any_update_and_leaves_the_original(thing, update):
 
 
 @each(privatizers)
+def test_a_privatizer_that_clips_on_arrival_limits_the_longest_message(thing):
+    rows = np.stack([np.arange(6.0), np.full(6, 1e6), np.full(6, 1e12)]).astype(np.float32)
+    lengths = np.linalg.norm(thing.on_arrival(rows).astype(float), axis=1)
+    if thing.clips_on_arrival:
+        assert lengths[2] == pytest.approx(lengths[1]) and lengths[2] < 1e6
+    else:
+        np.testing.assert_array_equal(thing.on_arrival(rows), rows)
+
+
+@each(privatizers)
 def test_a_privatizer_tells_a_reward_that_exists(thing):
     assert {thing.on_reward(2, 4, stream(3, "noise", i)) for i in range(200)} <= {0, 1, 2, 3}
 

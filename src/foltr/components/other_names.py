@@ -45,7 +45,7 @@ DEFAULTS = {
     "optimizer": ("OptimizerDefaults", {"step_size": "step_size = None"}),
     "partition": ("PartitionDefaults", {"identical_clients": "identical_clients = False"}),
     "attack": ("ChangesMessages", {}),
-    "privatizer": ("Untouched", {}),
+    "privatizer": ("Untouched", {"clips_on_arrival": "clips_on_arrival = False"}),
     "unlearner": ("Forgets", {}),
     "click model": ("Tabled", {}),
 }

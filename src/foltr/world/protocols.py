@@ -31,7 +31,8 @@ class Partition(Protocol):
     ) -> Population: ...
     @property
     def identical_clients(self) -> bool:
-        """Whether all clients hold, judge and click alike."""
+        """Whether clients hold the same queries and judge and click alike by construction, so that
+        measures of single clients would say nothing new."""
         ...
 
     def most_sessions(self, sessions: int) -> int:

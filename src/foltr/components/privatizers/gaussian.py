@@ -72,6 +72,10 @@ class Gaussian(Untouched):
     def adds_noise_on_server(self) -> bool:
         return self.where == "server"
 
+    @property
+    def clips_on_arrival(self) -> bool:
+        return self.where == "server"
+
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:
         kept = within(payload, math.sqrt(np.square(payload, dtype=np.float64).sum()), self.clip)
         if self.where == "server":
