@@ -39,7 +39,7 @@ from foltr.engines.local import Local
 from foltr.federation import Server, federate
 from foltr.kernels.draws import below, uniform
 from foltr.metrics import DEPTH
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 from foltr.seeds import key, stream
 from foltr.simulation.evaluation import Evaluator
 from foltr.system.threads import Threads

@@ -185,9 +185,9 @@ def checked(cls: T) -> T:
         try:
             given(self, **values)
         except Mistake as mistake:
-            told = str(mistake)
+            message = str(mistake)
             raise Mistake(
-                told if told.startswith(cls.__name__) else f"{cls.__name__}: {told}"
+                message if message.startswith(cls.__name__) else f"{cls.__name__}: {message}"
             ) from None
 
     cls.__init__ = init  # type: ignore[method-assign]
@@ -366,12 +366,12 @@ def find(name: str) -> tuple[Registry, type]:
 def brief(component: Any) -> str:
     """The repr without the fields that have their default value: a label for tables and
     folders."""
-    told = []
+    given = []
     for field in fields(component):
         default = (
             field.default_factory() if field.default_factory is not MISSING else field.default
         )
         value = getattr(component, field.name)
         if value != default:
-            told.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
-    return f"{type(component).__name__}({', '.join(told)})"
+            given.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
+    return f"{type(component).__name__}({', '.join(given)})"

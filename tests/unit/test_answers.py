@@ -15,7 +15,7 @@ from foltr.federation import Delivery, Server, federate
 from foltr.guards import check_answers
 from foltr.kinds import Memoryless, Untouched
 from foltr.metrics import online_performance
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 from foltr.seeds import stream
 
 

@@ -15,9 +15,10 @@ import pytest
 import foltr.runs.train
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.runs.folder import Folder, Metrics
+from foltr.runs.folder import Folder
 from foltr.runs.identity import identity, revisions
 from foltr.runs.interruptions import Stopped
+from foltr.runs.metrics import Metrics
 
 SMALL = Experiment(
     data="Synthetic(queries=40)",

@@ -8,12 +8,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 from foltr.experiment import Experiment
-from foltr.runs.folder import RESULTS
+from foltr.runs.folder import CONFIG, FAILED, RESULT, RESULTS
 from foltr.runs.lock import FILE as LOCK
 from foltr.runs.user_files import classes_behind, sources_behind
 from foltr.world.dataset import Dataset
 
-RUN_FILES = ("config.toml", "result.json")  # either shows that a folder holds a run
+RUN_FILES = (CONFIG, RESULT)  # either shows that a folder holds a run
 CLASS = r"[^\W\d]\w*"
 FOLDER_NAME = re.compile(rf"{CLASS}-{CLASS}(-{CLASS})?-(?P<identity>[0-9a-f]{{16}})")
 
@@ -70,5 +70,5 @@ def folders_of_foltr(path: Path) -> list[Path]:
     named = [
         folder for folder in path.iterdir() if identity_in(folder.name) and not folder.is_symlink()
     ]
-    files = (*RUN_FILES, "failed.json", LOCK)
+    files = (*RUN_FILES, FAILED, LOCK)
     return sorted(folder for folder in named if any((folder / name).is_file() for name in files))

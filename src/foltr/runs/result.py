@@ -12,7 +12,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.core import Array
 from foltr.errors import require
 from foltr.experiment import Experiment
-from foltr.runs.folder import Curve, Metrics
+from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
 
 

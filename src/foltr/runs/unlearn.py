@@ -86,9 +86,8 @@ def unlearn(
     stages, history = stages_of(run, past, phases), None
     rounds = stages[-1].until
     if stores_history(e) and rounds:
-        place, every = None if run.folder is None else run.folder.path, interval(e, rounds)
         n = max(most_asked(e, past, phase) for phase in phases)
-        history = History.of(place, every, rounds, n, len(past.final))
+        history = run.history(interval(e, rounds), rounds, n, len(past.final))
     guarantee = ledger_of(e, run.train.width).plain()
     made = follow(
         run, stages, lambda: _start(unlearner, past), seed_of(e), interruptions, claim, history

@@ -13,7 +13,7 @@ from foltr.core import Aggregator
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.results import Recorded, Runs
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 from foltr.spec import coerce, hints_of
 
 UNREAD = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)

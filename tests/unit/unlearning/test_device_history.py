@@ -77,11 +77,11 @@ def test_what_is_not_whole_is_told(tmp_path, damage):
 
 def test_a_run_that_was_begun_does_not_go_on_with_another_history(tmp_path):
     History.of(tmp_path, 2, 5, 2, 3)
-    (tmp_path / "checkpoint.npz").write_bytes(b"")
-    History.of(tmp_path, 2, 5, 2, 3)
+    History.of(tmp_path, 2, 5, 2, 3, begun=True)
     (tmp_path / UPDATES).write_bytes(b"no array")
     with pytest.raises(Mistake, match="gone or damaged"):
-        History.of(tmp_path, 2, 5, 2, 3)
+        History.of(tmp_path, 2, 5, 2, 3, begun=True)
+    History.of(tmp_path, 2, 5, 2, 3)  # a run that begins makes it anew
 
 
 def test_a_full_disk_is_told_before_the_first_round(tmp_path, monkeypatch):
