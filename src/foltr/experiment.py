@@ -19,7 +19,7 @@ from foltr.core import Aggregator, Channel, ClickModel, Learner, Optimizer, Priv
 from foltr.errors import require
 from foltr.federation import cohort_size
 from foltr.metrics import Empty
-from foltr.simulation.departures import Departures, Groups
+from foltr.simulation.departures import Departures, Groups, Leaving
 from foltr.simulation.malicious import Malicious
 from foltr.spec import checked
 from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
@@ -57,7 +57,7 @@ class Experiment:
     channel: Channel | None = None
     baseline: Baseline | None = None
     unlearning: Unlearner | None = None
-    leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ()
+    leaving: Leaving = ()
     clients: int = 100
     participation: float = 1.0
     dropout: float | None = None
@@ -85,7 +85,7 @@ class Experiment:
             channel: Channel | str | None = ...,
             baseline: Baseline | str | None = ...,
             unlearning: Unlearner | str | None = ...,
-            leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ...,
+            leaving: Leaving = ...,
             clients: int = ...,
             participation: float = ...,
             dropout: float | None = ...,

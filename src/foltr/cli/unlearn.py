@@ -25,12 +25,7 @@ MEASURED = {
     "distance": "L2 distance to retrained 1",
     "cosine": "cosine to retrained 1",
 }
-COSTS = {
-    "local_steps": "local steps",
-    "messages": "messages to server",
-    "bytes": "bytes to server",
-}
-Leaving = Literal["malicious"] | tuple[int, ...]
+Group = Literal["malicious"] | tuple[int, ...]  # clients who leave together
 
 
 def unlearn(
@@ -117,7 +112,7 @@ def unlearn(
     print(dumps(results, allow_nan=False) if json else "\n".join(summary(results, after)))
 
 
-def leaving_clients(text: str) -> Leaving:
+def leaving_clients(text: str) -> Group:
     if text.strip() == "malicious":
         return "malicious"
     try:
@@ -126,7 +121,7 @@ def leaving_clients(text: str) -> Leaving:
         raise Mistake(f"--clients needs numbers, as in 3,7, or malicious; got {text!r}") from None
 
 
-def without(e: Experiment, group: Leaving, method: Any, path: Path) -> Experiment:
+def without(e: Experiment, group: Group, method: Any, path: Path) -> Experiment:
     """The experiment after one more group has left."""
     from foltr.components.unlearners.fed_eraser import FedEraser
     from foltr.spec import brief
@@ -170,6 +165,8 @@ def summary(results: dict[str, Any], after: Result) -> list[str]:
         *_rankers(results, after),
         f"{'':<26}{'unlearning':>14}{'retraining':>14}{'times fewer':>14}",
     ]
+    from foltr.runs.result import COSTS
+
     for key, name in COSTS.items():
         cost = results[key]
         fewer = "-" if cost["times_fewer"] is None else f"{cost['times_fewer']:,.1f}"

@@ -15,6 +15,13 @@ from foltr.experiment import Experiment
 from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
 
+# what unlearning takes: key of `unlearning` in result.json -> name
+COSTS = {
+    "local_steps": "local steps",
+    "messages": "messages to server",
+    "bytes": "bytes to server",
+}
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -21,6 +21,7 @@ from foltr.runs.result import Result
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.runs.train import Stage, concluded, follow, mean_known
 from foltr.seeds import Stream, key, stream
+from foltr.simulation.evaluation import MEASURES
 from foltr.world.history import History
 from foltr.world.population import Population
 from foltr.world.protocols import Past, Phase, Unlearner
@@ -99,7 +100,7 @@ def unlearn(
         "leaving": [list(group) for group in e.departures.groups],
         "remaining": len(past.remaining),
         "from": None if earlier.folder is None else earlier.folder.name,
-        "before": {name: earlier.final[name] for name in ("ndcg@10", "mrr@10", "expected_maxrr")},
+        "before": {name: earlier.final[name] for name in MEASURES},
         "own": {name: own_ndcg(run, past.leaving, params) for name, params in rankers.items()},
         **costs(e, past, phases, sum(made.metrics.online["interactions"])),
     }

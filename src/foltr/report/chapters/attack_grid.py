@@ -16,11 +16,12 @@ from foltr.report.spec_text import (
     equal,
     fields_within,
     is_component,
-    opened,
+    says,
     short_label,
 )
 from foltr.report.study import ATTACK_FIELDS, PAIRS, study_by_fields, trained_runs
 from foltr.results import Recorded, Runs
+from foltr.spec import aggregators
 
 PLAIN_RULE = "Mean()"  # the rule that defends against nothing, and the default of an experiment
 AXES = (*ATTACK_FIELDS, "aggregator")  # all other fields make the settings
@@ -110,7 +111,7 @@ def attack_grid(runs: Runs) -> AttackGrid | None:
 
 
 def is_plain(rule: str) -> bool:
-    return opened(rule).name == opened(PLAIN_RULE).name
+    return says(aggregators, rule, "is_mean") is True
 
 
 def _rule_of(config: dict[str, Any]) -> str:

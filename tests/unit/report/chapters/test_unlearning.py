@@ -103,8 +103,8 @@ def test_costs():
     assert block.rows[0] == (
         "method",
         "local steps",
-        "messages",
-        "bytes sent",
+        "messages to server",
+        "bytes to server",
         "stored on a device",
         "stored on all devices",
     )
