@@ -72,7 +72,7 @@ def test_who_cannot_leave(leaving, message):
         ({"learner": "ES()", "optimizer": "Adam(lr=0.001)"}, "rewards"),
         (
             {"unlearning": "FedRemove()", "optimizer": "Adam(lr=0.1)"},
-            "takes single contributions out of a sum of means",
+            "subtracts single contributions",
         ),
         (
             {"unlearning": "FedRemove()", "dropout": 0.2},
