@@ -249,7 +249,7 @@ class Folder:
             ) from None
 
     def fail(self, error: str, details: str) -> None:
-        """Why the last attempt came to nothing; the next one forgets it."""
+        """Record why the last attempt failed; the next attempt deletes the record."""
         self.create()
         write_whole(
             self.path / "failed.json",
