@@ -295,8 +295,8 @@ class Channel(Protocol):
         ...
 
     def fewest(self, asked: int) -> int:
-        """The smallest number of messages of which a sum is released, if so many clients were
-        asked."""
+        """The smallest number of messages of which a sum is released, in a round of `asked`
+        clients."""
         ...
 
     def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:

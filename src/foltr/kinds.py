@@ -65,7 +65,7 @@ class SendsUpdates(LearnerDefaults):
 
 
 class OptimizerDefaults:
-    """Base of optimizers whose step is not params + lr x direction: implement `init`,
+    """Base of optimizers whose step is not params + lr x direction: implement `init` and
     `__call__`."""
 
     step_size: float | None = None
@@ -207,8 +207,7 @@ class NeedsMany(_Rule, ABC):
     @property
     @abstractmethod
     def fewest(self) -> tuple[int, str]:
-        """The smallest number of updates that it needs, and the formula for it: (4, "n > m +
-        2")."""
+        """The smallest number of updates that it needs, and its formula: (4, "n > m + 2")."""
 
     def notes(self, n: int) -> tuple[str, ...]:
         """Notes for the reader on n clients in a round, one sentence each."""
