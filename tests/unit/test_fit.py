@@ -263,9 +263,7 @@ def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
 
 def test_a_step_that_would_round_the_noise_away_is_refused():
     fields = {**SMALL, "privacy": "Gaussian(noise=5, clip=0.2, where='shares')"}
-    with pytest.raises(
-        Mistake, match="which would round away some of their noise: give it finer ones"
-    ):
+    with pytest.raises(Mistake, match="some noise would be lost: use finer steps"):
         Experiment(**fields, channel="SecureSum(fraction_bits=4)")
     Experiment(**fields, channel="SecureSum()")
 

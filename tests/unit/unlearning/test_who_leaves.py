@@ -129,7 +129,7 @@ def test_devices_that_keep_something_can_only_start_again():
     per = {**LEAVING, "learner": "FedPer(learner=PDGD(sessions=4))", "ranker": "MLP(hidden=4)"}
     for method in ("FedEraser(sessions=2)", "Retrain()"):
         assert Experiment(**{**per, "unlearning": method}).run().final["rounds"] > 0
-    with pytest.raises(Mistake, match="what devices keep for FedPer is not stored"):
+    with pytest.raises(Mistake, match="what FedPer keeps on devices is not stored in the run"):
         Experiment(**{**per, "unlearning": "FineTune()"})
 
 
