@@ -76,7 +76,7 @@ def test_who_cannot_leave(leaving, message):
         ),
         (
             {"unlearning": "FedRemove()", "dropout": 0.2},
-            r"with Mean\(\), SGD\(lr=1.0\), lost messages there is none",
+            r"this run has Mean\(\), SGD\(lr=1.0\), lost messages: use",
         ),
         ({"unlearning": "GradientAscent()", "channel": "SecureSum(threshold=0.5)"}, "SecureSum"),
         (
