@@ -1,4 +1,4 @@
-"""The round, written once, simulated or on the wire. Read this second.
+"""A round of the federation, simulated or over a network. Read this second.
 
 federate: Ask -> Engine.collect (Client.step on every device) -> Delivery -> Server.step -> Ask
 """
@@ -37,8 +37,8 @@ PRIVACY, AGGREGATOR = 0, 1  # addresses below the server's round
 
 @dataclass(frozen=True)
 class Client:
-    """One device, simulated or real. Streams are its own: in a simulation they have an address, on
-    a real device `noise` is the operating system's."""
+    """One device, simulated or real, with its random streams: addressed streams in a simulation;
+    on a real device `noise` comes from the operating system."""
 
     id: int
     learner: Learner
@@ -64,13 +64,13 @@ class Client:
 
 @dataclass(frozen=True)
 class State:
-    """All that the server carries from round to round."""
+    """The state of the server between rounds."""
 
     params: Array  # (d,) float64; devices get and hold them as float32
     aggregator: Memory
     optimizer: Memory
     t: int = 0  # rounds done
-    withheld: int = 0  # of those, the rounds in which the server learned nothing
+    withheld: int = 0  # rounds in which too few messages arrived to update the parameters
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ class Server:
         return State(params.astype(np.float64), aggregator, optimizer)
 
     def step(self, state: State, cohort: Cohort, rng: Stream) -> State:
-        """One update of the parameters by what arrived, or by the mean that a channel made of
-        it."""
+        """One update of the parameters, by the messages that arrived or by their mean."""
         if self.privacy is not None and self.privacy.adds_noise_on_server:
             cohort = self._noisy(self.privacy, cohort, rng.at(PRIVACY))
         decoded = cohort.directions
@@ -124,10 +123,9 @@ Rewrite = Callable[[Cohort, Ask, Stream], Cohort]  # what clients would send -> 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What becomes of messages on their way to the server: `rewrite` puts others in the place of
-    some of them, each is lost with probability `dropout` after its client has learned, and a
-    `channel` may add the rest up. `host` is the server's own client, whose update is
-    `Cohort.trusted`."""
+    """What happens to messages on their way to the server: `rewrite` replaces some of them, each
+    is lost with probability `dropout` after its client has learned, and a `channel` may sum the
+    rest. `host` is the server's own client, whose update is `Cohort.trusted`."""
 
     rewrite: Rewrite | None = None
     dropout: float | None = None
@@ -186,9 +184,9 @@ def federate(
     delivery: Delivery = DIRECTLY,
 ) -> State:
     """Rounds state.t .. rounds - 1. `choose` says who is asked in a round; `record` sees the
-    server's state after each round, and what was sent. A round of which too few messages arrive
-    leaves the parameters as they are. Thresholds and noise go by the n of the ask: devices made
-    their noise for it, and the ledger counts on it."""
+    server's state after each round, and what was sent. A round with too few messages leaves the
+    parameters unchanged. Thresholds and noise depend on the n of the ask: devices make their noise
+    for it, and the ledger counts on it."""
     draws, changes = stream(seed, "server"), stream(seed, "attack")
     losses, keys = stream(seed, "dropout"), stream(seed, "channel")
     while state.t < rounds:

@@ -1,8 +1,7 @@
 """Checks of what components return, so that a faulty one is named before it spoils a run.
 
-NumPy stretches a wrong shape over the right one without a word, and a guarantee is worth nothing
-if a learner sends other numbers than the ledger counted.
-"""
+NumPy broadcasts a wrong shape silently, and a privacy guarantee is void if a learner sends other
+numbers than the ledger counted."""
 
 from __future__ import annotations
 
@@ -47,8 +46,9 @@ def check_notes(component: object, notes: tuple[str, ...]) -> tuple[str, ...]:
 def sending_rewards(
     learner: Learner, privacy: Privatizer | None, sessions: int, noise: Stream
 ) -> SendReward:
-    """The way of every reward into a message: of each session one, out of as many values as the
-    learner declared, through the privatizer. The ledger counts on it."""
+    """The function through which a learner sends every reward: it checks that there is one reward
+    per session, out of as many values as the learner declared, and applies the privatizer. The
+    ledger relies on this."""
     name, declared, sent = type(learner).__name__, learner.reward_levels, set[int]()
 
     def send_reward(which: int, values: int, session: int) -> int:

@@ -100,7 +100,7 @@ class Registry:
 
 
 def _advice() -> Any:
-    """What components were called before, and what people of the field call them."""
+    """Earlier names of components, and their names in the literature."""
     return import_module("foltr.components.other_names")
 
 

@@ -65,7 +65,7 @@ def test_memory_is_each_clients_own_and_survives_a_kill(experiment, tmp_path, sa
     resumed = experiment.run(tmp_path)
     assert resumed.params.tobytes() == whole.params.tobytes()
     assert resumed.final["notes"] == [
-        "runs plainly: there is no compiled twin for Momentum, Linear, Cascade together"
+        "runs as plain Python: there is no compiled kernel for Momentum, Linear, Cascade together"
     ]
 
 
@@ -84,7 +84,7 @@ def test_compiled_memory_survives_a_kill(learner, tmp_path, saves_often):
         experiment.run(tmp_path, watch=kill)
     resumed = experiment.run(tmp_path)
     assert resumed.params.tobytes() == whole.params.tobytes() != forgetful.params.tobytes()
-    assert not any("plainly" in note for note in resumed.final["notes"])
+    assert not any("plain Python" in note for note in resumed.final["notes"])
 
 
 def test_memory_matters(experiment):

@@ -84,7 +84,7 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
             "made for their mean",
         ),
         ({"channel": "AllOrNothing()", "aggregator": "FirstRow()"}, "which AllOrNothing hides"),
-        ({"channel": "AllOrNothing()", "learner": "ES()"}, "whose sum means nothing"),
+        ({"channel": "AllOrNothing()", "learner": "ES()"}, "cannot be added up"),
         ({"channel": "AllOrNothing()", "dropout": 0.5}, "about 15 of 30 messages arrive"),
         ({"channel": "AllOrNothing()", "participation": 0.5}, "no sum of fewer than 20"),
         ({"dropout": 1.0}, "dropout must be in"),
@@ -263,9 +263,7 @@ def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
 
 def test_a_step_that_would_round_the_noise_away_is_refused():
     fields = {**SMALL, "privacy": "Gaussian(noise=5, clip=0.2, where='shares')"}
-    with pytest.raises(
-        Mistake, match="which would round away some of their noise: give it finer ones"
-    ):
+    with pytest.raises(Mistake, match="some noise would be lost: use finer steps"):
         Experiment(**fields, channel="SecureSum(fraction_bits=4)")
     Experiment(**fields, channel="SecureSum()")
 

@@ -32,10 +32,11 @@ def clean(
 ) -> None:
     """List what is no longer useful in a folder of runs, and delete it with --yes.
 
-    That is: failed runs, interrupted runs without a checkpoint, and partly written files.
+    Listed by default: failed runs, interrupted runs without a checkpoint, and partly written
+    files.
 
-    Finished runs are deleted only with --finished, other interrupted ones only with --interrupted.
-    A run in progress is never deleted."""
+    Interrupted runs with a checkpoint are included only with --interrupted, finished runs only
+    with --finished. A run in progress is never deleted."""
     found, count = list(deletions(runs, interrupted, finished, damaged)), 0
     for deletion in delete(runs, found) if yes else found:
         print(f"{'deleted' if yes else 'would delete'}: {deletion.path} ({deletion.why})")

@@ -31,7 +31,7 @@ Group = Literal["malicious"] | tuple[int, ...]  # clients who leave together
 def unlearn(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     clients: Annotated[
-        str, typer.Option(help="The clients that leave, as in 3,7, or malicious for all of those.")
+        str, typer.Option(help="The clients that leave: numbers, as in 3,7, or malicious.")
     ],
     method: Annotated[
         str | None,
@@ -51,8 +51,8 @@ def unlearn(
     retrainings: Annotated[
         int,
         typer.Option(
-            help="Number of rankers retrained without the clients, for comparison. The influence"
-            " that is left needs 3; 0 compares nothing."
+            help="Number of rankers retrained without the clients, for comparison. At"
+            " least 3 are needed to measure the remaining influence; 0 skips the comparison."
         ),
     ] = 3,
     use: UseOnly = None,
@@ -61,13 +61,14 @@ def unlearn(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Remove the influence of clients from a finished run, and measure what is left of it.
+    """Remove the influence of clients from a finished run, and measure the remaining influence.
 
     Clients must have stored their updates in the run (history = 10 in its file), unless the method
-    is Retrain() or FineTune(). The run stays as it is. The new ranker is a run of its own, and
-    more clients can leave it.
+    is Retrain() or FineTune(). The original run is not changed. The new ranker is stored as a run
+    of its own; more clients can be removed from it later.
 
-    Every file that the run names by `use` must be given by --use: no other code is loaded."""
+    Component files of your own (`use` in the run's config) must also be given by --use: no other
+    code is loaded."""
     from json import dumps
 
     from foltr.cli.progress import RunProgress

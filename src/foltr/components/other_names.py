@@ -1,5 +1,5 @@
-"""Other names: what people of the field may type for a component, and what members of components
-were called before. Only error messages use it."""
+"""Other names of components in the literature, and earlier names of their members. Only error
+messages use it."""
 
 from __future__ import annotations
 

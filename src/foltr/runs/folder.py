@@ -192,7 +192,7 @@ class Folder:
             raise damaged(self.path, error) from None
 
     def fail(self, error: str, details: str) -> None:
-        """Why the last attempt came to nothing; the next one forgets it."""
+        """Record why the last attempt failed; the next attempt deletes the record."""
         self.create()
         write_whole(
             self.path / FAILED, json.dumps({"error": error, "details": details}, indent=1) + "\n"

@@ -19,8 +19,9 @@ FOLDER_NAME = re.compile(rf"{CLASS}-{CLASS}(-{CLASS})?-(?P<identity>[0-9a-f]{{16
 
 
 def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
-    """Of the resolved config, the data's content, all sources that are not foltr's, RESULTS, and
-    the revisions of components that have one; not of threads, paths or engine."""
+    """A hash of the resolved config, the data's content, all source files that are not foltr's,
+    RESULTS, and the revisions of components that have one. It does not depend on threads, paths or
+    the engine."""
     parts = [
         RESULTS,
         e.config(),
@@ -34,8 +35,8 @@ def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
 
 
 def revisions(e: Experiment) -> dict[str, int]:
-    """Of the components that give other bits than the first of their name did: a class says
-    `revision: ClassVar[int]` when its mechanism changes, and the CHANGELOG why."""
+    """The revisions of components whose results have changed since their first version: a class
+    sets `revision: ClassVar[int]` when its results change, and the CHANGELOG says why."""
     numbers = {cls.__name__: getattr(cls, "revision", 1) for cls in classes_behind(e)}
     return {name: number for name, number in sorted(numbers.items()) if number != 1}
 

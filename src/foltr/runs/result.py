@@ -1,4 +1,4 @@
-"""What a run reports: while it goes on, and in the end."""
+"""What a run reports: its progress, and its result."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def concluded(run: Context, made: Followed, clients: Array, more: dict[str, Any]
     state, notes = made.state, run.notes + made.engine.notes
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
-        notes += (f"{few}: nothing was learned then",)
+        notes += (f"{few}: the ranker was not updated in them",)
     final = run.final(made.metrics, made.seconds, notes)
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}

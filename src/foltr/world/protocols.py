@@ -138,8 +138,8 @@ class Unlearner(Protocol):
 
     @property
     def luck(self) -> int:
-        """The number of the random draws: unlearners with equal numbers meet the same queries and
-        clicks (0 by default)."""
+        """The number of the random draws: unlearners with equal numbers get the same random draws
+        for queries and clicks (0 by default)."""
         ...
 
     def fits(self, sessions: int) -> tuple[str, ...]:

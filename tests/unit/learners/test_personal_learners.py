@@ -151,7 +151,8 @@ def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
     assert cohort.updates.tobytes() == plain.updates.tobytes()
     if engine is Local:
         assert made.notes == (
-            "runs plainly: there is no compiled twin for Personal, Linear, Cascade together",
+            "runs as plain Python: there is no compiled kernel for Personal, Linear, Cascade"
+            " together",
         )
 
 

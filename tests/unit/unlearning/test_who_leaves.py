@@ -72,11 +72,11 @@ def test_who_cannot_leave(leaving, message):
         ({"learner": "ES()", "optimizer": "Adam(lr=0.001)"}, "rewards"),
         (
             {"unlearning": "FedRemove()", "optimizer": "Adam(lr=0.1)"},
-            "takes single contributions out of a sum of means",
+            "subtracts single contributions",
         ),
         (
             {"unlearning": "FedRemove()", "dropout": 0.2},
-            r"with Mean\(\), SGD\(lr=1.0\), lost messages there is none",
+            r"this run has Mean\(\), SGD\(lr=1.0\), lost messages: use",
         ),
         ({"unlearning": "GradientAscent()", "channel": "SecureSum(threshold=0.5)"}, "SecureSum"),
         (
@@ -129,7 +129,7 @@ def test_devices_that_keep_something_can_only_start_again():
     per = {**LEAVING, "learner": "FedPer(learner=PDGD(sessions=4))", "ranker": "MLP(hidden=4)"}
     for method in ("FedEraser(sessions=2)", "Retrain()"):
         assert Experiment(**{**per, "unlearning": method}).run().final["rounds"] > 0
-    with pytest.raises(Mistake, match="what devices keep for FedPer is not stored"):
+    with pytest.raises(Mistake, match="what FedPer keeps on devices is not stored in the run"):
         Experiment(**{**per, "unlearning": "FineTune()"})
 
 
