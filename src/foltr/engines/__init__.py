@@ -1,2 +1,1 @@
-"""Where `client_step` runs: compiled in this process (`local`), or plainly with checks
-(`debug`)."""
+"""Where `Client.step` runs: compiled in this process (`local`), or plainly with checks (`debug`)."""
