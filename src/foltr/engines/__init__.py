@@ -1,1 +1,2 @@
-"""Where `Client.step` runs: compiled in this process (`local`), or plainly with checks (`debug`)."""
+"""Where `Client.step` runs: compiled in this process (`local`), or plainly with checks
+(`debug`)."""
