@@ -5,12 +5,13 @@ import sys
 
 import pytest
 
+from foltr.cli import catalogue
 from foltr.components.sources.intent_change import IntentChange
 from foltr.components.sources.istella_s import IstellaS
 from foltr.components.sources.mq2007 import MQ2007
 from foltr.components.sources.mslr10k import MSLR10K
 from foltr.components.sources.yahoo import Yahoo
-from foltr.data import catalogue, lookup
+from foltr.data import lookup
 from foltr.errors import Mistake
 from foltr.spec import sources
 
@@ -43,7 +44,7 @@ def test_all_sources_are_found_and_their_repr_is_their_config():
 
 def test_finding_sources_imports_no_compiler():
     code = (
-        "import sys; from foltr.data import catalogue; catalogue.listing(); print({*sys.modules} &"
+        "import sys; from foltr.cli import catalogue; catalogue.listing(); print({*sys.modules} &"
         " {'numba', 'scipy'})"
     )
     assert (
