@@ -234,16 +234,14 @@ class NeedsMany(_Rule, ABC):
 
 class ChangesMessages(ABC):
     """Base of attacks whose users click honestly: implement `craft`, and `fits` if there is
-    something to check or to note.
-
-    `overhears` is True unless the class sets it otherwise, or has a field `knowledge` that is not
-    'all'."""
+    something to check or to note. Its messages may depend on those of honest clients, unless the
+    class says `overhears = False`."""
 
     rewrites = True
 
     @property
     def overhears(self) -> bool:
-        return getattr(self, "knowledge", "all") == "all"
+        return True
 
     @property
     def users(self) -> ClickModel | None:
@@ -254,6 +252,17 @@ class ChangesMessages(ABC):
 
     @abstractmethod
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array: ...
+
+
+class HasKnowledge(ChangesMessages, ABC):
+    """Base of attacks with a field `knowledge`: 'own' (the updates of malicious clients) or 'all'
+    (those of all clients)."""
+
+    knowledge: Literal["own", "all"]
+
+    @property
+    def overhears(self) -> bool:
+        return self.knowledge == "all"
 
 
 class Tabled(ABC):
