@@ -45,7 +45,7 @@ def test_a_sum_of_a_hundred_networks_hides_nothing(with_real_data):
     found = infer_labels(e, params, made, (summed(100),), 1e-5, lambda *_: None)
     rows = {row.attack: {name: each.mean for name, each in row.measures.items()} for row in found}
     print("\nMLP(64), the sum of 100", *rows.items(), sep="\n  ")
-    assert rows["least squares"]["AUC"] > 0.99
+    assert rows["least squares"]["AUC"] > 0.99 and rows["least squares"]["accuracy"] > 0.93
     assert rows[OTHERS_NORMAL]["AUC"] > 0.995 and rows[OTHERS_NORMAL]["accuracy"] > 0.98
     assert max(rows[control]["AUC"] for control in (ABSENT, SETS_ABSENT)) < 0.6
 

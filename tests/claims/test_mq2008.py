@@ -61,4 +61,4 @@ def test_federation_beats_equal_updates_and_stays_close_at_equal_interactions(ki
         f" {equal:.4f}"
     )
     assert federated > few
-    assert abs(federated - equal) <= 0.03
+    assert abs(federated - equal) <= 0.01

@@ -6,8 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unicodedata import normalize
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+from foltr.spec import FAMILIES
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 def blocks(language):
@@ -65,3 +69,28 @@ def test_the_sweep_and_its_commands_run(tmp_path):
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert all((tmp_path / name).exists() for name in ("report.html", "curves.pdf", "table.tex"))
+
+
+def test_the_citation_file_has_every_paper_that_a_component_refers_to():
+    """As far as names, venues with a year, and numbers of preprints tell."""
+    cited = unaccented((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    wanted = set()
+    for family in FAMILIES:
+        for name, cls in family.members().items():
+            _, _, told = unaccented(" ".join((cls.__doc__ or "").split())).partition("Reference: ")
+            wanted |= {
+                (name, f"family-names: {each}")
+                for each in re.findall(r"([A-Z]\w+) et al\.|& ([A-Z]\w+)", told)
+                for each in filter(None, each)
+            }
+            wanted |= {
+                (name, f"collection-title: {venue}\n")
+                for venue in re.findall(r", ((?:USENIX )?[A-Z]\w+ (?:19|20)\d\d)", told)
+            }
+            wanted |= {(name, f'"{each}"') for each in re.findall(r"arXiv:\d{4}\.\d+", told)}
+    assert len(wanted) > 100
+    assert not {(name, what) for name, what in wanted if what not in cited}
+
+
+def unaccented(text):
+    return normalize("NFKD", text).encode("ascii", "ignore").decode()
