@@ -1,5 +1,6 @@
 """What every component must be true of. A new file is tested here without being mentioned."""
 
+import re
 from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from plain_things import each, plain
 
 from asking import asked_of
+from foltr.cli.components import described
 from foltr.components.sources.synthetic import Synthetic
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
@@ -18,7 +20,6 @@ from foltr.spec import (
     baselines,
     channels,
     click_models,
-    described,
     learners,
     optimizers,
     privatizers,
@@ -45,7 +46,9 @@ def test_is_frozen_and_explained(family, name):
             setattr(thing, field.name, None)
     # not the one dataclass writes
     assert type(thing).__doc__ and not type(thing).__doc__.startswith(f"{name}(")
-    assert all(kind and default for _, kind, default in described(type(thing)))
+    assert all(
+        re.match(r"\w+: \S.*( = \S| \(required\))", said) for said, _ in described(type(thing))
+    )
 
 
 def cohort(n=11, d=5):
