@@ -1,16 +1,16 @@
-"""`simulation.holding`: any documents for any client, as tables."""
+"""`world.population.holding`: any documents for any client, as tables."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
 from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.world.population import holding
 from foltr.world.user import SimulatedUser
+from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
 
 @given(tiny(), st.data())

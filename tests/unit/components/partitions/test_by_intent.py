@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_data import blocks, copies_nothing, made, query_of, tiny
 
 from foltr.components.partitions.by_intent import ByIntent
 from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.metrics import ideal_dcg
+from tiny_data import blocks, copies_nothing, made, query_of, tiny
 
 SEEDS = st.integers(0, 2**63 - 1)
 

@@ -1,5 +1,5 @@
 """No attack beats what the ledger says of a whole experiment: ten of those in
-`benchmarks/promises.py`, and the attacks that beat what it used to say."""
+`benchmarks/guarantees.py`, and the attacks that beat what it used to say."""
 
 import importlib.util
 import math
@@ -46,8 +46,8 @@ def forget_components():
 
 @pytest.fixture(scope="module")
 def benchmark():
-    file = Path(__file__).resolve().parents[3] / "benchmarks" / "promises.py"
-    spec = importlib.util.spec_from_file_location("benchmark_of_promises", file)
+    file = Path(__file__).resolve().parents[3] / "benchmarks" / "guarantees.py"
+    spec = importlib.util.spec_from_file_location("benchmark_of_guarantees", file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
 from foltr.components.partitions.by_intent import ByIntent
 from foltr.components.partitions.by_label import ByLabel
@@ -13,6 +12,7 @@ from foltr.components.partitions.sharing import Sharing
 from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.metrics import ideal_dcg
+from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
 
 def queries(data, p, client):

@@ -2,10 +2,10 @@
 know on each.
 
     # every experiment; exit code 1 if a guarantee is broken
-    python benchmarks/promises.py
-    python benchmarks/promises.py --quick          # the ten that CI plays
+    python benchmarks/guarantees.py
+    python benchmarks/guarantees.py --quick        # the ten that CI plays
     # as if the ledger stated a tenth less: which games would notice?
-    python benchmarks/promises.py --ledger 0.9
+    python benchmarks/guarantees.py --ledger 0.9
 
 Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and
 one of these differs from the plainest, or two where the noise is not each message's own; and a

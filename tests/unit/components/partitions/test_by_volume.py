@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tiny_data import copies_nothing, made
 
 from foltr.components.partitions.by_intent import ByIntent
 from foltr.components.partitions.by_label import ByLabel
@@ -11,6 +10,7 @@ from foltr.components.partitions.sharing import Sharing
 from foltr.components.users.cascade import Cascade
 from foltr.errors import Mistake
 from foltr.spec import partitions
+from tiny_data import copies_nothing, made
 
 DATA = made([np.arange(60) % 5], [10] * 6, 5)
 INTENTS = made(np.eye(4, 20), [10, 10], 2)

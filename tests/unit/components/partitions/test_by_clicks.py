@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tiny_data import copies_nothing, made
 
 from foltr.components.partitions.by_clicks import ByClicks
 from foltr.components.users.cascade import Cascade
@@ -11,6 +10,7 @@ from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.spec import partitions
 from foltr.world.user import SimulatedUser
+from tiny_data import copies_nothing, made
 
 DATA = made([[0, 1, 2, 0, 1, 2]], [3, 3], 3)
 CASCADES = tuple(Cascade(kind=kind) for kind in ("perfect", "navigational", "informational"))
