@@ -1,4 +1,4 @@
-"""A component that gives what it should not, or writes where it should not, is told by name;
+"""A component that gives what it should not, or writes where it should not, is refused by name;
 nothing else is hurt."""
 
 from dataclasses import dataclass, replace
@@ -8,9 +8,29 @@ import pytest
 
 import foltr
 from foltr.errors import Mistake
-from foltr.kinds import ChangesMessages, Forgets, Memoryless, PartitionDefaults, Remembering
+from foltr.experiment import Experiment
+from foltr.kinds import (
+    ChangesMessages,
+    Forgets,
+    Memoryless,
+    OptimizerDefaults,
+    PartitionDefaults,
+    Remembering,
+    SendsUpdates,
+    Untouched,
+)
 from foltr.runs.setup import population_of
-from foltr.spec import FAMILIES, aggregators, attacks, partitions, unlearners
+from foltr.spec import (
+    FAMILIES,
+    aggregators,
+    attacks,
+    learners,
+    optimizers,
+    partitions,
+    privatizers,
+    rankers,
+    unlearners,
+)
 from foltr.world.population import iid
 from foltr.world.protocols import Phase
 
@@ -161,3 +181,161 @@ def test_tables_that_a_kernel_could_not_trust(which):
 
     with pytest.raises(Mistake, match=says):
         population_of(replace(SMALL, partition=made(partitions, Wrong)), data)
+
+
+THREE = Experiment(data="Synthetic(queries=20)", clients=3, rounds=3)
+
+
+@dataclass(frozen=True)
+class Short:
+    """A ranker whose scores are too few."""
+
+    head = 0
+
+    def init(self, features, rng):
+        return np.zeros(features, np.float32)
+
+    def scores(self, params, docs):
+        return np.zeros(1, np.float32)
+
+    def pullback(self, params, docs, dscores):
+        return dscores @ docs
+
+
+@dataclass(frozen=True)
+class Halving(Short):
+    """A ranker that writes into the documents."""
+
+    def scores(self, params, docs):
+        docs *= 0.5
+        return docs @ params
+
+
+def test_scores_are_checked_before_a_kernel_reads_them():
+    rankers.register(Short)
+    for engine in ("local", "debug"):
+        with pytest.raises(Mistake, match=r"Short\.scores gave shape"):
+            replace(THREE, ranker=Short()).run(engine=engine)  # type: ignore[arg-type]
+
+
+def test_nobody_writes_into_what_all_share():
+    rankers.register(Halving)
+    with pytest.raises(ValueError, match="read-only"):
+        replace(THREE, ranker=Halving()).run()
+
+
+@pytest.mark.parametrize("kind", ["one number", "one row", "complex", "short"])
+def test_a_direction_of_another_shape_is_not_stretched(kind):
+    @dataclass(frozen=True)
+    class Odd(Memoryless):
+        """An aggregator that gives something else."""
+
+        kind: str = "one number"
+
+        def combine(self, cohort):
+            mean = cohort.updates.mean(axis=0, dtype=float)
+            return {
+                "one number": mean.sum(),
+                "one row": mean[:1],
+                "complex": mean * 1j,
+                "short": mean[:-1],
+            }[self.kind]
+
+    aggregators.register(Odd)
+    with pytest.raises(Mistake, match=r"Odd gave .*, not \(46,\) real numbers"):
+        replace(THREE, aggregator=Odd(kind)).run()
+
+
+@dataclass(frozen=True)
+class Shrinking(OptimizerDefaults):
+    """An optimizer that loses a parameter."""
+
+    def init(self, dim):
+        return ()
+
+    def __call__(self, params, direction, memory):
+        return params[:-1], memory
+
+
+def test_an_optimizer_keeps_all_parameters():
+    optimizers.register(Shrinking)
+    with pytest.raises(Mistake, match="Shrinking gave"):
+        replace(THREE, optimizer=Shrinking()).run()
+
+
+def test_parameters_must_fit_a_device():
+    with pytest.raises(FloatingPointError, match="round 0"):
+        replace(THREE, optimizer="SGD(lr=1e40)").run()
+
+
+FEW = {"data": "Synthetic(queries=20)", "clients": 30, "rounds": 4, "evaluate_every": 4}
+
+
+@dataclass(frozen=True)
+class Odd(Untouched):
+    """A privatizer that does one thing wrong."""
+
+    how: str = "fine"
+
+    def on_client(self, payload, n, rng):
+        wrong = {
+            "scalar": np.float32(1),
+            "one": payload[:1],
+            "double": payload.astype(float),
+            "rows": payload[None],
+        }
+        return wrong.get(self.how, payload)
+
+    def on_server(self, direction, n, rng):
+        return np.ones(1) if self.how == "server" else direction
+
+    def events(self, setting):
+        return {"text": ("bla",), "nothing": None}.get(self.how, ())
+
+    def nominal(self):
+        return "nothing"
+
+
+@dataclass(frozen=True)
+class Twice(SendsUpdates):
+    """A learner that tells more than it declares."""
+
+    how: str = "often"
+    sessions: int = 2
+    reward_levels = 3
+
+    def learn(self, ranker, params, memory, user, rng, t, tell):
+        for s in range(user.sessions):
+            user.session(lambda docs: np.arange(min(10, len(docs))))
+            tell(7 if self.how == "range" else 0, 1000 if self.how == "many" else 3, s)
+            if self.how == "often":
+                tell(0, 3, s)
+        return np.zeros(len(params), np.float32), 2.0, memory
+
+
+@pytest.fixture
+def wrong_ones():
+    privatizers.register(Odd), learners.register(Twice)
+
+
+@pytest.mark.parametrize("engine", ["local", "debug"])
+@pytest.mark.parametrize("how", ["scalar", "one", "double", "rows", "server"])
+def test_what_a_privatizer_gives_is_looked_at(wrong_ones, how, engine):
+    with pytest.raises(Mistake, match="Odd"):
+        Experiment(**FEW, privacy=f"Odd(how={how!r})").run(engine=engine)
+
+
+@pytest.mark.parametrize("how", ["text", "nothing"])
+def test_events_that_nobody_knows_are_refused(wrong_ones, how):
+    with pytest.raises(Mistake):
+        Experiment(**FEW, privacy=f"Odd(how={how!r})")
+
+
+@pytest.mark.parametrize(
+    "how, why",
+    [("often", "twice"), ("many", "one of 1000 rewards, declared 3"), ("range", "reward 7")],
+)
+def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
+    e = Experiment(**FEW, learner=f"Twice(how={how!r})", privacy="RandomizedReward(p=0.6)")
+    with pytest.raises(Mistake, match=why):
+        e.run()

@@ -237,3 +237,7 @@ def test_any_text_is_a_component_or_a_mistake(text):
             family.build(text)
         except Mistake:
             pass
+
+
+def test_minus_zero_is_zero():
+    assert repr(PDGD(mu=-0.0)) == repr(PDGD(mu=0.0))

@@ -1,4 +1,4 @@
-"""What a person sees: charts, sparklines, progress, the demo."""
+"""What a user sees: charts, progress, the demo."""
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -10,7 +10,6 @@ from foltr.cli import demo
 from foltr.cli.chart import Panel, Series, bounds, svg_chart, text_chart, ticks
 from foltr.cli.progress import RunProgress
 from foltr.experiment import Experiment
-from foltr.system.terminal import duration, sparkline
 
 RISING = Series("a<b", np.array([10.0, 1000.0]), np.array([0.2, 0.8]))
 CURVES = [Panel("one & two", (RISING, Series("c", np.array([10.0]), np.array([0.5]))))]
@@ -40,15 +39,6 @@ def test_ticks_are_few_round_and_inside(low, high):
     marks = ticks(low, high)
     assert 2 <= len(marks) <= 8 and low - 1e-9 <= marks[0] and marks[-1] <= high + 1e-9
     assert len({round(b - a, 9) for a, b in pairwise(marks)}) == 1
-
-
-def test_sparklines_and_durations():
-    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
-    assert (
-        sparkline([0.3, 0.3]) == "▁▁" and sparkline([]) == "" and sparkline([float("nan")]) == ""
-    )
-    assert len(sparkline(list(range(1000)), width=40)) == 40
-    assert duration(59) == "0:59" and duration(3661) == "1:01:01"
 
 
 def test_progress_elsewhere_than_in_a_terminal_is_plain_lines(capsys):

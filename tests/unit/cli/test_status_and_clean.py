@@ -10,7 +10,6 @@ from foltr.cli.clean import delete, deletions
 from foltr.cli.status import states_of
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
-from foltr.runs.identity import folder_name, identity_in
 from foltr.runs.lock import Claim
 from foltr.sweeps.file import Point
 from foltr.sweeps.panel import failure_lines
@@ -282,14 +281,3 @@ def test_runs_of_a_baseline_are_runs(baseline):
     assert names(out, finished=True) == {failed, interrupted, done}
     assert "3 deleted" in foltr("clean", out, "--finished", "--yes").stdout
     assert [path.name for path in out.iterdir()] == [running]
-
-
-def test_a_folder_is_recognised_by_the_name_that_it_was_given(tmp_path):
-    small = {"data": "Synthetic(queries=40)"}
-    for e in (Experiment(**small), Experiment(**small, baseline="LeastSquares()")):
-        name = folder_name(e, "0123456789abcdef")
-        assert identity_in(name) == "0123456789abcdef"
-    for name in ("mine", "a-0123456789abcdef", "a-b-c-d-0123456789abcdef",
-                 "a-b-c-0123456789ABCDEF", "a-b-0123456789abcde", "a--0123456789abcdef",
-                 "2024-b-0123456789abcdef", "a-b-0123456789abcdef\n"):  # fmt: skip
-        assert identity_in(name) is None
