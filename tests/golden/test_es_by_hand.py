@@ -42,9 +42,8 @@ def test_a_message_is_twelve_bytes():
     assert message(1, np.array([1.0])).nbytes == 8
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2**24 + 1, 2**31, 2**32 - 1]
-)  # a float32 could not hold the third
+# a float32 could not hold the third
+@pytest.mark.parametrize("seed", [0, 1, 2**24 + 1, 2**31, 2**32 - 1])
 def test_a_seed_survives(seed):
     assert read_messages(message(seed, np.array([0.1, 0.2]))[None])[0].tolist() == [seed]
 

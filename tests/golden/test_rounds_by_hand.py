@@ -32,9 +32,8 @@ class Replayed:
         self.sessions = sessions
         self.documents = [rng.random((6, 4)).astype(np.float32) for _ in range(sessions)]
         self.clicks = [rng.random(5) < 0.4 for _ in range(sessions)]
-        self.clicks[1][:] = (
-            False  # a session without clicks teaches nothing, but it pulls and clips
-        )
+        # a session without clicks teaches nothing, but it pulls and clips
+        self.clicks[1][:] = False
         self.made = 0
 
     def session(self, show):

@@ -139,9 +139,8 @@ def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
         try:
             mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=kind, shape=shape)
             if sys.platform == "linux":
-                with open(
-                    aside, "r+b"
-                ) as whole:  # a full disk raises here instead of crashing a later round
+                # a full disk raises here instead of crashing a later round
+                with open(aside, "r+b") as whole:
                     os.posix_fallocate(whole.fileno(), 0, aside.stat().st_size)
         except OSError:
             aside.unlink(missing_ok=True)

@@ -27,9 +27,8 @@ def test_per_query_each_client_has_another_intent(data, seed):
     assert p.clients == intents and copies_nothing(p, data) and p.data is data
     assert (p.last - p.first == data.queries).all()
     labelling = p.labelling.reshape(intents, data.queries)
-    assert (
-        np.sort(labelling, axis=0) == np.arange(intents)[:, None]
-    ).all()  # a permutation in every query
+    # a permutation in every query
+    assert (np.sort(labelling, axis=0) == np.arange(intents)[:, None]).all()
     for c in range(intents):
         for q, (rows, labels) in enumerate(blocks(p, c)):
             assert query_of(data, rows) == q and rows.tolist() == list(
