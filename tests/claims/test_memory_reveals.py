@@ -1,4 +1,4 @@
-"""What one round of a learner with memory tells, on real data: the ledger used to promise epsilon
+"""What one round of a learner with memory reveals, on real data: the ledger used to state epsilon
 1 for it."""
 
 import numpy as np
@@ -37,6 +37,6 @@ def test_replacing_the_first_round_alone(learner, ranker, least, most):
     worlds = [clipped(e.privacy, each.astype(float), 100) for each in two_histories(e, data)]
     loss = np.abs(worlds[0] - worlds[1]).sum() / e.privacy.scale
     found = ledger_of(e, data.width).guarantee("server", "round")
-    print(f"{learner}: {loss:.1f}, promised {found.epsilon:.2f}")
+    print(f"{learner}: {loss:.1f}, guaranteed {found.epsilon:.2f}")
     assert least < loss < most
     assert found.epsilon == (1.0 if learner == "PDGD()" else pytest.approx(70.8, abs=0.1))

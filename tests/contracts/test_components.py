@@ -231,7 +231,7 @@ def test_a_privatizer_takes_any_update_and_leaves_the_original(thing, update):
 
 
 @each(privatizers)
-def test_a_privatizer_tells_a_reward_that_exists(thing):
+def test_a_privatizer_sends_a_reward_that_exists(thing):
     assert {thing.on_reward(2, 4, stream(3, "noise", i)) for i in range(200)} <= {0, 1, 2, 3}
 
 

@@ -21,7 +21,7 @@ ROOT = Path(foltr.__file__).parent
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "design.md").read_text()
 
 
-def told():
+def described():
     """(file, function) of each step, in the page's order."""
     section = PAGE.split("## The path of a click")[1].split("\n## ")[0]
     return re.findall(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", section, re.MULTILINE)
@@ -55,8 +55,8 @@ def followed(data, rounds):
     return seen
 
 
-def test_a_click_takes_the_path_that_is_told():
-    steps = told()
+def test_a_click_takes_the_path_that_is_described():
+    steps = described()
     assert len(steps) <= 15 and len({file for file, _ in steps}) <= 10
     left = iter(
         [(file, name) for _, file, name in followed(Synthetic(queries=20).load("train"), 2)]

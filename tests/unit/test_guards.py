@@ -335,7 +335,7 @@ def test_events_that_nobody_knows_are_refused(wrong_ones, how):
     "how, why",
     [("often", "twice"), ("many", "one of 1000 rewards, declared 3"), ("range", "reward 7")],
 )
-def test_a_learner_tells_what_it_declared(wrong_ones, how, why):
+def test_a_learner_sends_the_rewards_that_it_declared(wrong_ones, how, why):
     e = Experiment(**FEW, learner=f"Twice(how={how!r})", privacy="RandomizedReward(p=0.6)")
     with pytest.raises(Mistake, match=why):
         e.run()

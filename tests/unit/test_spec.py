@@ -92,7 +92,7 @@ def test_a_bare_name_is_a_spec():
     ],
     ids=lambda text: text[:40],
 )
-def test_what_is_wrong_is_told(spec, message):
+def test_what_is_wrong_is_named(spec, message):
     with pytest.raises(Mistake) as told:
         learners.build(spec)
     assert message in str(told.value)

@@ -64,7 +64,7 @@ def test_there_are_sixty_legal_experiments_and_more(benchmark, legal):
 
 
 @pytest.mark.parametrize("i", range(10))
-def test_no_promise_is_broken(benchmark, legal, i):
+def test_no_guarantee_is_broken(benchmark, legal, i):
     name = benchmark.QUICK[i]
     e = legal[name]
     games = play_all(e, benchmark.FEATURES, GAMES)
@@ -107,7 +107,7 @@ def test_a_ledger_that_said_a_tenth_less_would_be_caught(benchmark, fields):
         ("FedPer(learner=PDGD(lr=10.0))", "MLP(hidden=1)"),
     ],
 )
-def test_what_a_device_remembers_tells_of_its_first_round_for_good(learner, ranker):
+def test_what_a_device_remembers_reveals_its_first_round_for_good(learner, ranker):
     """The ledger said 1.00 for one client-round."""
     fields = {
         **SMALL,
@@ -245,9 +245,9 @@ class InFloat32(GammaShares):
     "privacy",
     ["GammaShares(epsilon=1.2, sensitivity=3.0)", "Gaussian(noise=5.0, clip=0.1, where='shares')"],
 )
-def test_the_last_bits_of_a_sum_do_not_tell_what_the_noise_hides(privacy):
+def test_the_last_bits_of_a_sum_do_not_reveal_what_the_noise_hides(privacy):
     """GammaShares behind SecureSum: target 0 or 2^-31, others 0.2. It was told in 11 of 12 games
-    at a promised 5.84."""
+    at a guaranteed 5.84."""
     e = Experiment(**{**SMALL, "clients": 1000}, channel="SecureSum()", privacy=privacy)
     table, worlds = Table(e, e.privacy, 46), []
     step = table.privacy.step if "Gamma" in privacy else table.privacy.step(1000)
@@ -261,7 +261,7 @@ def test_the_last_bits_of_a_sum_do_not_tell_what_the_noise_hides(privacy):
     np.testing.assert_array_equal(*worlds)
 
 
-def test_shares_of_real_numbers_are_told_apart_by_their_last_bits():
+def test_shares_of_real_numbers_are_distinguished_by_their_last_bits():
     """The same game against the twin that adds float32 numbers: that it can win shows that it is a
     game."""
     spread = InFloat32(epsilon=1.2, sensitivity=3.0)
@@ -293,7 +293,7 @@ class TenTimes(Memoryless):
 
 def test_a_rule_cannot_enlarge_what_the_noise_hides():
     """The noise went onto the rule's direction: a client moved that ten times as far, and as much
-    was promised."""
+    was guaranteed."""
     aggregators.register(TenTimes)
     e = Experiment(
         **SMALL, privacy="Gaussian(noise=0.7, clip=0.1, where='server')", aggregator="TenTimes()"
@@ -326,7 +326,7 @@ class Swamping(ChangesMessages):
 
 
 def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise():
-    """Noise 50 promised 0.13, and the sign of one update was read in every game."""
+    """Noise 50 guaranteed 0.13, and the sign of one update was read in every game."""
     attacks.register(Swamping)
     e = Experiment(
         **{**SMALL, "clients": 20},
@@ -372,7 +372,7 @@ def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise
         ({"privacy": "Gaussian(noise=10.0, clip=0.1)"}, True),
     ],
 )
-def test_a_sum_that_can_be_swamped_promises_nothing(fields, holds):
+def test_a_sum_that_can_be_swamped_guarantees_nothing(fields, holds):
     e = Experiment(**{**SMALL, "clients": 60}, **fields, attack="CompromisedModel()", malicious=3)
     found = ledger_of(e, 46)
     assert math.isfinite(found.guarantee("models", "round").epsilon) == holds
@@ -380,7 +380,7 @@ def test_a_sum_that_can_be_swamped_promises_nothing(fields, holds):
 
 
 def test_what_a_channel_rounds_is_counted_where_the_server_adds_the_noise():
-    """Rounding .51 to 1 doubled the distance: 2.32 was promised at delta .01, and 3.81 shown."""
+    """Rounding .51 to 1 doubled the distance: 2.32 was guaranteed at delta .01, and 3.81 shown."""
     e = Experiment(
         **SMALL,
         learner="PDGD(sessions=1)",
@@ -418,13 +418,13 @@ def test_a_learner_must_send_what_the_noise_is_made_for():
             return payload, weight + 1.0, memory
 
     e = Experiment(**SMALL, privacy="Gaussian(noise=1.0, clip=0.1, where='server')")
-    people = checked_population(e, e.data.load("train"), e.data.load("test"))
+    population = checked_population(e, e.data.load("train"), e.data.load("test"))
     for learner, why in (
         (Wide(), "noise is made for updates"),
         (Heavy(), "a weight of 5 for 4 searches"),
     ):
         with pytest.raises(Mistake, match=why):
-            user = SimulatedUser(people, 0, stream(1))
+            user = SimulatedUser(population, 0, stream(1))
             client_step(
                 learner,
                 e.ranker,
@@ -439,7 +439,7 @@ def test_a_learner_must_send_what_the_noise_is_made_for():
             )
 
 
-def test_an_interaction_is_promised_more_than_a_round_only_where_searches_are_separate():
+def test_an_interaction_has_a_better_guarantee_than_a_round_only_where_searches_are_separate():
     e = Experiment(**SMALL, learner="ES()", privacy="RandomizedReward(p=0.5)")
     assert ledger_of(e, 46).guarantee("server", "interaction").epsilon == pytest.approx(
         math.log(10)
@@ -484,7 +484,7 @@ def test_a_ball_is_kept_whatever_the_weights(far):
         (math.inf, "no limit"),
     ],
 )
-def test_an_epsilon_is_never_told_smaller(epsilon, told):
+def test_an_epsilon_is_never_shown_smaller(epsilon, told):
     assert epsilon_text(epsilon) == told
 
 

@@ -71,7 +71,7 @@ def test_each_command_is_a_module_of_its_own():
         assert command.__module__ == f"foltr.cli.{homes.get(name, name)}"
 
 
-def test_help_tells_the_defaults(tmp_path):
+def test_help_names_the_defaults(tmp_path):
     told = re.sub(r"[\s│]+", " ", foltr("run", "--help", cwd=tmp_path).stdout)
     for field in fields(Experiment):
         plain = {"None": "none", "False": "false", "()": "nobody"}.get(
@@ -210,12 +210,12 @@ def test_a_mistake_is_one_message(words, message, tmp_path):
         ("clients = 1979-05-27\n", "expected int, got datetime.date(1979, 5, 27)"),
     ],
 )
-def test_a_file_with_a_mistake_is_told(content, message, tmp_path):
+def test_a_file_with_a_mistake_is_refused(content, message, tmp_path):
     (tmp_path / "e.toml").write_text(content)
     assert message in refused("run", "e.toml", cwd=tmp_path)
 
 
-def test_a_sweep_with_values_of_any_kind_is_told(tmp_path):
+def test_a_sweep_with_values_of_any_kind_is_refused(tmp_path):
     (tmp_path / "e.toml").write_text("[sweep]\nclients = [1, 2]\n")
     for given, message in (
         ("learner.lr=b'1'", "PDGD.lr: expected float, got b'1'"),
@@ -271,7 +271,7 @@ def test_a_family_is_listed_by_its_name_and_by_its_field():
     assert all(registry.folder in everything for registry in FAMILIES)
 
 
-def test_a_user_file_that_fails_is_told(tmp_path):
+def test_a_user_file_that_fails_is_named(tmp_path):
     (tmp_path / "bad.py").write_text("1 / 0\n")
     assert "bad.py could not be loaded: ZeroDivisionError" in refused(
         "run", "--use", "bad.py", cwd=tmp_path

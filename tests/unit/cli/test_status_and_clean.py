@@ -51,7 +51,7 @@ def runs(tmp_path):
         yield out
 
 
-def test_status_tells_them_apart(runs):
+def test_status_distinguishes_them(runs):
     now = states_of(runs)
     assert len(now.runs) == 2 and [path.name for path in now.running] == [
         "Running-PDGD-Linear-dddddddddddddddd"
@@ -75,7 +75,7 @@ def names(runs, **asked):
     return {deletion.path.name for deletion in deletions(runs, **asked)}
 
 
-def test_clean_removes_no_result_unless_told(runs):
+def test_clean_removes_no_result_unless_asked(runs):
     finished = {file.parent.name for file in runs.glob("*/result.json")}
     assert names(runs) == {
         "Failed-PDGD-Linear-aaaaaaaaaaaaaaaa",
@@ -205,13 +205,13 @@ def test_a_sweep_that_fails_says_so_at_the_end(tmp_path):
     assert "1 runs made" in done.stdout and "failed: data Letor" in done.stdout
 
 
-def test_damaged_runs_go_when_told(runs):
+def test_damaged_runs_are_deleted_when_asked(runs):
     folder = next(runs.glob("*/result.json")).parent
     (folder / "metrics.csv").write_text("round\n")
     assert folder.name not in names(runs) and folder.name in names(runs, damaged=True)
 
 
-def test_equal_failures_are_told_once():
+def test_equal_failures_are_printed_once():
     assert failure_lines([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
         "failed: a; 0; 1 and 2 more: x", "failed: b: y",
     ]  # fmt: skip

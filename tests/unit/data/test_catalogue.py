@@ -158,7 +158,7 @@ def test_a_broken_registry_is_a_mistake(write):
         MQ2007().load("train")
 
 
-def test_info_tells_home_terms_and_counts():
+def test_info_names_home_terms_and_counts():
     text = catalogue.info("MQ2008")
     for told in (
         "784 queries, 15,211 documents",

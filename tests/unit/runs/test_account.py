@@ -15,7 +15,7 @@ SMALL = {"data": "Synthetic(queries=20)", "clients": 30, "rounds": 4, "evaluate_
     (10, "SecureSum()", 6), (128, "SecureSum()", 85), (1000, "SecureSum()", 200),
     (1000, "SecureSum(consistency=True)", 666), (1000, "SecureSum(threshold=0.9)", 200),
 ])  # fmt: skip
-def test_more_colluding_clients_than_a_channel_withstands_are_promised_nothing(
+def test_more_colluding_clients_than_a_channel_withstands_have_no_guarantee(
     clients, channel, most
 ):
     fields = {

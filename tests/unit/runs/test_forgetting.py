@@ -96,8 +96,8 @@ def marked(**more):
 
 
 def theirs(e, leaving):
-    people = Run(e, None, 1).context.population
-    return Theirs.of(people, np.array(leaving), np.setdiff1d(np.arange(5), leaving))
+    population = Run(e, None, 1).context.population
+    return Theirs.of(population, np.array(leaving), np.setdiff1d(np.arange(5), leaving))
 
 
 def test_features_of_theirs_alone():
@@ -146,7 +146,7 @@ METHODS = {"FedEraser(sessions=2)": 0.0, "Retrain(luck=9)": 0.0, "FineTune(round
 
 
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=8)"])
-def test_the_check_tells_forgetting_from_not_forgetting(ranker, tmp_path):
+def test_the_check_distinguishes_forgetting_from_not_forgetting(ranker, tmp_path):
     """Nobody is poisoned. Who starts again has forgotten client 2's mark; fine-tuning by others
     cannot touch it."""
     e = marked(ranker=ranker)
@@ -173,7 +173,7 @@ def test_the_check_tells_forgetting_from_not_forgetting(ranker, tmp_path):
         ] == pytest.approx(1.0)
 
 
-def test_two_retrainings_do_not_tell_how_far_luck_goes():
+def test_two_retrainings_do_not_show_how_far_luck_goes():
     e = marked()
     again = [replace(e, unlearning=f"Retrain(luck={i})", leaving=((2,),)).run() for i in range(2)]
     assert "influence" not in compared(

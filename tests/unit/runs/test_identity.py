@@ -67,17 +67,17 @@ print(result.found, result.final["ndcg@10"])
 
 
 def test_a_component_of_a_script_is_part_of_the_identity(tmp_path):
-    """Edited, the same repr is another experiment; told at a prompt, it has no identity that a
+    """Edited, the same repr is another experiment; typed at a prompt, it has no identity that a
     folder could keep."""
 
-    def told(factor):
+    def printed_with(factor):
         (tmp_path / "script.py").write_text(SCRIPT.replace("FACTOR", factor))
         words = [sys.executable, "script.py"]
         return subprocess.run(
             words, cwd=tmp_path, capture_output=True, text=True, check=True
         ).stdout.split()
 
-    first, again, other = told("1.0"), told("1.0"), told("-1.0")
+    first, again, other = printed_with("1.0"), printed_with("1.0"), printed_with("-1.0")
     assert (first[0], again[0], other[0]) == ("False", "True", "False")
     assert first[1] == again[1] != other[1]
     words = [sys.executable, "-c", SCRIPT.replace("FACTOR", "1.0")]

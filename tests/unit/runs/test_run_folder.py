@@ -33,14 +33,14 @@ DAMAGE = {
 @pytest.mark.parametrize(
     ("name", "content"), [(name, c) for name, all_ in DAMAGE.items() for c in all_]
 )
-def test_a_damaged_result_is_told(name, content, tmp_path):
+def test_a_damaged_result_is_refused(name, content, tmp_path):
     folder = SMALL.run(tmp_path).folder
     (folder / name).write_bytes(content)
     with pytest.raises(Mistake, match="if it is damaged, delete it"):
         SMALL.run(tmp_path)
 
 
-def test_a_result_that_lost_rounds_is_told(tmp_path):
+def test_a_result_that_lost_rounds_is_refused(tmp_path):
     folder = SMALL.run(tmp_path).folder
     lines = (folder / "metrics.csv").read_text().splitlines()
     (folder / "metrics.csv").write_text("\n".join(lines[:-1]))
@@ -48,7 +48,7 @@ def test_a_result_that_lost_rounds_is_told(tmp_path):
         SMALL.run(tmp_path)
 
 
-def test_a_damaged_checkpoint_is_told(tmp_path):
+def test_a_damaged_checkpoint_is_refused(tmp_path):
     file = tmp_path / "checkpoint.npz"
     for save in (
         lambda f: f.write(b""),
@@ -61,7 +61,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
             Folder(tmp_path).resume()
 
 
-def test_a_damaged_run_is_told(tmp_path):
+def test_a_damaged_run_is_refused(tmp_path):
     folder = SMALL.run(tmp_path).folder
     (folder / "params.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(Mistake, match="damaged"):
@@ -73,13 +73,13 @@ def test_a_damaged_run_is_told(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_told(tmp_path):
+def test_a_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(Mistake, match="cannot write"):
         SMALL.run(tmp_path)
 
 
-def test_a_full_disk_is_told_and_leaves_nothing_half(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_leaves_nothing_half(tmp_path, monkeypatch):
     def full(fd):
         raise OSError(28, "No space left on device")
 
@@ -89,7 +89,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half(tmp_path, monkeypatch):
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
 
-def test_an_output_path_that_is_a_file_is_told(tmp_path):
+def test_an_output_path_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "runs").write_text("not a folder")
     with pytest.raises(Mistake, match="cannot write"):
         SMALL.run(tmp_path / "runs")

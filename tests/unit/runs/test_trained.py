@@ -38,13 +38,13 @@ SHORT = '{"foltr-ranker": 1, "ranker": "Linear()", "features": 3, "params": [1]}
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", SHORT])
-def test_what_is_no_ranker_is_told(content, tmp_path):
+def test_what_is_no_ranker_is_refused(content, tmp_path):
     (tmp_path / "r.json").write_text(content)
     with pytest.raises(Mistake, match=r"r\.json"):
         load_ranker(tmp_path / "r.json")
 
 
-def test_documents_of_another_shape_are_told():
+def test_documents_of_another_shape_are_refused():
     with pytest.raises(Mistake, match="2"):
         LINEAR.rank(np.zeros((3, 4)))
     with pytest.raises(Mistake, match="finite"):

@@ -207,10 +207,12 @@ def test_sampled_clients_of_retraining_are_some_of_those_who_remain():
 
 def test_volumes_are_scaled_in_proportion():
     volumes = np.array([1, 2, 5, 10])
-    people = Run(replace(BASE, clients=4, learner="PDGD(sessions=5)"), None, 1).context.population
-    people = replace(people, sessions=volumes)
-    assert with_sessions(people, 5, 2).sessions.tolist() == [1, 1, 2, 4]
-    assert with_sessions(people, 5, 5).sessions.tolist() == volumes.tolist()
+    population = Run(
+        replace(BASE, clients=4, learner="PDGD(sessions=5)"), None, 1
+    ).context.population
+    population = replace(population, sessions=volumes)
+    assert with_sessions(population, 5, 2).sessions.tolist() == [1, 1, 2, 4]
+    assert with_sessions(population, 5, 5).sessions.tolist() == volumes.tolist()
 
 
 def test_behind_a_secure_sum():
@@ -241,7 +243,7 @@ def test_lost_messages_are_lost_here_too():
     assert not np.array_equal(lossy.run().params, replace(lossy, dropout=None).run().params)
 
 
-def test_the_run_tells_what_it_took(tmp_path):
+def test_the_run_says_what_it_took(tmp_path):
     e = replace(BASE, unlearning="GradientAscent(rounds=5, fine_tune=6)", leaving=((2, 4),))
     result, before = e.run(tmp_path), BASE.run(tmp_path)
     told = json.loads((result.folder / "result.json").read_text())["unlearning"]
@@ -283,7 +285,7 @@ def test_fed_remove_is_exact_where_nobody_reacts(tmp_path):
     )
 
 
-def test_a_history_that_is_gone_is_told(tmp_path):
+def test_a_history_that_is_gone_is_refused(tmp_path):
     folder = BASE.run(tmp_path).folder
     (folder / "history-updates.npy").unlink()
     with pytest.raises(Mistake, match="cannot be read"):

@@ -114,7 +114,7 @@ def test_code_that_was_not_given_is_not_loaded(command, theirs, tmp_path):
 
 
 @pytest.mark.parametrize("command", ALL)
-def test_code_that_was_given_is_loaded_and_told(command, theirs, tmp_path):
+def test_code_that_was_given_is_loaded_and_named(command, theirs, tmp_path):
     rule = theirs[0] / "my_rule.py"
     code, said, lines = called(command, theirs, tmp_path, "--use", rule)
     assert code == 0, said

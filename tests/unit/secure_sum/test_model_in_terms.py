@@ -214,7 +214,7 @@ def test_without_the_target_the_others_have_a_sum_and_the_target_sends_no_words(
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_even_from_devices_that_open_nothing_and_tell_their_seeds_there_is_no_sum(
+def test_even_from_devices_that_open_nothing_and_reveal_their_seeds_there_is_no_sum(
     split, monkeypatch
 ):
     """Suppose no device looked at the shares that it got, and the server knew every own mask: the

@@ -36,7 +36,7 @@ def test_the_malicious_ones_leave_together():
         assert e.base == Experiment(**SMALL, **bad, seed=seed)
 
 
-def test_a_config_tells_who_leaves_and_is_silent_where_nobody_does():
+def test_a_config_names_who_leaves_and_is_silent_where_nobody_does():
     assert Experiment(**LEAVING).config()["leaving"] == [[1]]
     assert not {"leaving", "unlearning"} & set(Experiment(**SMALL).config())
 

@@ -86,7 +86,7 @@ def test_a_whole_component_and_a_field_of_it_can_be_swept_together():
         ),
     ],
 )
-def test_mistakes_are_told(text, told):
+def test_mistakes_are_refused(text, told):
     with pytest.raises(Mistake, match=told):
         points(text)
 

@@ -376,7 +376,7 @@ def test_a_display_that_fails_does_not_end_the_sweep(logged, tmp_path):
     assert len(sweep(points, tmp_path / "runs", "s", show=show).made) == 1
 
 
-def test_workers_that_do_not_see_the_folder_are_told_of(tmp_path, monkeypatch):
+def test_workers_that_do_not_see_the_folder_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(
         foltr.sweeps.run,
         "in_pool",

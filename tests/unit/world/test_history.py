@@ -57,7 +57,7 @@ def test_it_is_written_in_place_and_read_back(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "other", "one bit"])
-def test_what_is_not_whole_is_told(tmp_path, damage):
+def test_what_is_not_whole_is_refused(tmp_path, damage):
     history = History.of(tmp_path, 2, 5, 2, 3)
     history.flush()
     file, written = tmp_path / UPDATES, history.sum()
@@ -84,7 +84,7 @@ def test_a_run_that_was_begun_does_not_go_on_with_another_history(tmp_path):
         History.of(tmp_path, 2, 5, 2, 3)
 
 
-def test_a_full_disk_is_told_before_the_first_round(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_before_the_first_round(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 

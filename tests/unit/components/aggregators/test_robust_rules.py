@@ -1,5 +1,5 @@
-"""What robust rules promise whatever is sent, which numbers of clients they refuse, and what they
-say of others."""
+"""What robust rules guarantee whatever is sent, which numbers of clients they refuse, and what
+they say of others."""
 
 import numpy as np
 import pytest
@@ -252,7 +252,7 @@ def test_too_few_clients_are_refused_and_too_few_messages_withheld(rule, refused
     assert np.isfinite(direction_of(rule, cohort(normals(refused + 1, 3)))).all()
 
 
-def test_what_lies_outside_a_proof_is_told():
+def test_what_lies_outside_a_proof_is_noted():
     assert Krum(malicious=4).fits(10) == (
         "Krum's proof needs n > 2m + 2 = 10: here n = 10, m = 4",
     )

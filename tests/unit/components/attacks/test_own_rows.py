@@ -61,6 +61,6 @@ def test_malicious_clients_draw_for_themselves(knowledge):
         ("IPM()", "it is InnerProduct"),
     ],
 )
-def test_mistakes_are_told(spec, says):
+def test_mistakes_are_refused(spec, says):
     with pytest.raises(Mistake, match=says.replace("(", r"\(")):
         attacks.build(spec)

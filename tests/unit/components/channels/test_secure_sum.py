@@ -270,7 +270,7 @@ HEARD: list[np.ndarray] = []
 
 
 @pytest.mark.parametrize("rewrite", [None, lambda sent, ask, rng: sent.sending(2 * sent.updates)])
-def test_a_round_tells_the_channel_what_the_clients_were_sent(rewrite):
+def test_a_round_gives_the_channel_what_the_clients_were_sent(rewrite):
     server, params = Server(PDGD(), Mean(), SGD()), {}
     for name, channel in (
         ("heard", Listening()),

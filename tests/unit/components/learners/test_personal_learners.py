@@ -1,5 +1,5 @@
-"""Learners that keep a part of the ranker on the device: what they refuse, what they promise, and
-that they are compiled."""
+"""Learners that keep a part of the ranker on the device: what they refuse, what they guarantee,
+and that they are compiled."""
 
 from dataclasses import dataclass, replace
 
@@ -73,7 +73,7 @@ def test_a_pull_is_a_share(pull):
         Personal(pull=pull)
 
 
-def people():
+def alike_clients():
     return iid(Synthetic(queries=30).load("train"), Cascade(kind="informational"), CLIENTS, 4)
 
 
@@ -84,7 +84,7 @@ def begun(learner, ranker, population):
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=repr)
 def test_the_servers_head_never_changes(optimizer):
-    learner, population = FedPer(), people()
+    learner, population = FedPer(), alike_clients()
     params, memory = begun(learner, NETWORK, population)
     local, server = (
         Local(learner, NETWORK, population, 3, memory, Threads(1)),
@@ -105,7 +105,7 @@ def test_the_servers_head_never_changes(optimizer):
 def test_clients_rank_with_what_is_theirs(learner):
     """A client with the server's parameters and its memory does what one without memory does with
     both added up."""
-    population = people()
+    population = alike_clients()
     params, memory = begun(learner, NETWORK, population)
     memory[:] = 0.3 * stream(2).normals(memory.size).reshape(memory.shape)
     own = [learner.personal(params, kept) for kept in memory]
@@ -140,7 +140,7 @@ def registered():
 
 @pytest.mark.parametrize("engine", [Debug, Local])
 def test_a_learner_of_ones_own_runs_plainly_inside(engine, registered):
-    learner, population = Personal(learner=Mine()), people()
+    learner, population = Personal(learner=Mine()), alike_clients()
     params, memory = begun(learner, Linear(), population)
     made = engine(
         learner, Linear(), population, 3, memory, *(() if engine is Debug else (Threads(1),))

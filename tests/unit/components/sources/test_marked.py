@@ -61,7 +61,7 @@ def test_a_ranker_learns_the_marks_of_those_who_are_there():
     assert left.params[-3] == 0.0 and (left.params[[-4, -2, -1]] > 0.0).all()
 
 
-def test_too_few_queries_are_told():
+def test_too_few_queries_are_refused():
     with pytest.raises(Mistake, match="2 queries of test cannot be dealt out among 5 users"):
         Marked(data=Synthetic(queries=6), users=5).load("test")
     for wrong in ({"users": 0}, {"share": 0.0}, {"share": 1.5}):

@@ -10,7 +10,7 @@ from foltr.report.chapters.privacy import privacy_guarantees, privacy_remarks
 from foltr.results import Runs
 
 
-def test_a_page_tells_what_its_runs_guarantee():
+def test_a_page_shows_what_its_runs_guarantee():
     runs = [
         recorded(GammaShares(1.2, 3.0)),
         recorded(GammaShares(1.2, 3.0)),
