@@ -1,5 +1,6 @@
 """What every component must be true of. A new file is tested here without being mentioned."""
 
+import re
 from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
@@ -46,7 +47,9 @@ def test_is_frozen_and_explained(family, name):
     # not the one dataclass writes
     assert type(thing).__doc__ and not type(thing).__doc__.startswith(f"{name}(")
     ours = type(thing).__module__.startswith("foltr.")
-    assert all(written and (meaning or not ours) for written, meaning in described(type(thing)))
+    for written, meaning in described(type(thing)):
+        assert re.match(r"\w+: \S.*( = \S| \(required\))", written)
+        assert meaning or not ours
 
 
 def cohort(n=11, d=5):
@@ -239,7 +242,7 @@ def test_a_privatizer_that_clips_on_arrival_limits_the_longest_message(thing):
 
 
 @each(privatizers)
-def test_a_privatizer_tells_a_reward_that_exists(thing):
+def test_a_privatizer_sends_a_reward_that_exists(thing):
     assert {thing.on_reward(2, 4, stream(3, "noise", i)) for i in range(200)} <= {0, 1, 2, 3}
 
 

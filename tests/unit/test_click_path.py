@@ -21,7 +21,7 @@ ROOT = Path(foltr.__file__).parent
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "design.md").read_text()
 
 
-def told():
+def described():
     """(file, function) of each step, in the page's order."""
     section = PAGE.split("## The path of a click")[1].split("\n## ")[0]
     return re.findall(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", section, re.MULTILINE)
@@ -64,8 +64,8 @@ def left_out():
     return {word for word in words if word.endswith(".py")}, {*words}
 
 
-def test_a_click_takes_the_path_that_is_told():
-    steps = told()
+def test_a_click_takes_the_path_that_is_described():
+    steps = described()
     assert len(steps) <= 15 and len({file for file, _ in steps}) <= 10
     seen = followed(Synthetic(queries=20).load("train"), 2)
     left = iter([(file, name) for _, file, name in seen])
@@ -83,7 +83,7 @@ def test_what_the_page_leaves_out_is_named_there():
     last = len(calls) - calls[::-1].index(("ranking.py", "plackett_luce"))
     between = set(calls[calls.index(("kinds.py", "Tabled.clicks")) : last])
     files, names = left_out()
-    steps = {*told()}
+    steps = {*described()}
     unnamed = {
         (file, name)
         for file, name in between - steps

@@ -306,3 +306,10 @@ def test_an_engine_is_what_knows_kernels():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_unit_tests_mirror_the_source():
+    """Tests of a module are where somebody who changed the module looks for them."""
+    unit = Path(__file__).parent
+    folders = {file.parent.relative_to(unit) for file in unit.rglob("*.py")}
+    assert [str(folder) for folder in folders if not (SOURCE / folder).is_dir()] == []

@@ -101,12 +101,10 @@ class Phase:
     # others in proportion
     sessions: int
     who: Literal["remaining", "leaving", "stored"] = "remaining"
-    send: Callable[[Array, Array, int], Array] | None = (
-        None  # (updates (n, d), clients, t) -> messages (n, d)
-    )
-    keep: Callable[[Array], Array] | None = (
-        None  # parameters (d,) after a round -> parameters that the server keeps
-    )
+    # (updates (n, d), clients, t) -> messages (n, d)
+    send: Callable[[Array, Array, int], Array] | None = None
+    # parameters (d,) after a round -> parameters that the server keeps
+    keep: Callable[[Array], Array] | None = None
 
 
 class Unlearner(Protocol):

@@ -1,7 +1,7 @@
 """The arithmetic of `Gated`: which clients deviate from the others over many rounds.
 
-It is compiled. The plain definition is `by_definition`; `tests/unit/aggregators_gated` compares
-the two."""
+It is compiled. The plain definition is `by_definition`; `tests/unit/components/aggregators`
+compares the two."""
 
 from __future__ import annotations
 

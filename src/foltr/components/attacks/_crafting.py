@@ -1,8 +1,8 @@
 """Functions that attacks share: which updates are known, and the search for a message that Krum
 selects.
 
-The search is compiled. Its plain definition is `by_definition`; `tests/unit/attacks` compares the
-two."""
+The search is compiled. Its plain definition is `by_definition`; `tests/unit/components/attacks`
+compares the two."""
 
 from __future__ import annotations
 

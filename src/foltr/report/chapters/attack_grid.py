@@ -46,9 +46,8 @@ class GridSetting:
     clients: int
     # rule -> its full spec, with the number of malicious clients it assumes -> values
     honest: dict[str, dict[str, CellValues]] = field(default_factory=dict)
-    attacked: dict[tuple[str, AttackColumn], CellValues] = field(
-        default_factory=dict
-    )  # by rule, attack
+    # rule, attack -> values
+    attacked: dict[tuple[str, AttackColumn], CellValues] = field(default_factory=dict)
     # rule, number of malicious clients -> full spec
     specs: dict[tuple[str, int], str] = field(default_factory=dict)
 
