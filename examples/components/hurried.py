@@ -6,13 +6,13 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Tabled
+from foltr.kinds import TableClickModel
 from foltr.spec import click_model
 
 
 @click_model
 @dataclass(frozen=True)
-class Hurried(Tabled):
+class Hurried(TableClickModel):
     """Look at the first `patience` results; click each with probability grade / (grades - 1)."""
 
     patience: int = 3

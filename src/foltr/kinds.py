@@ -81,7 +81,7 @@ class PartitionDefaults:
         return sessions
 
 
-class Untouched:
+class PrivatizerDefaults:
     """Base of privatizers, which changes nothing: implement `nominal`, `events` and what you
     change."""
 
@@ -98,7 +98,7 @@ class Untouched:
     @property
     def adds_noise_on_server(self) -> bool:
         """True if the class defines `on_server`."""
-        return type(self).on_server is not Untouched.on_server
+        return type(self).on_server is not PrivatizerDefaults.on_server
 
     @property
     def clips_on_arrival(self) -> bool:
@@ -117,7 +117,7 @@ class Untouched:
         return mean
 
 
-class _Rule:
+class AggregatorDefaults:
     """What most aggregators declare."""
 
     @property
@@ -144,7 +144,7 @@ class _Rule:
         return ()
 
 
-class Memoryless(_Rule, ABC):
+class Memoryless(AggregatorDefaults, ABC):
     """Base of aggregators without memory: implement `combine`."""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class Memoryless(_Rule, ABC):
         return self.combine(cohort), memory
 
 
-class Remembering(_Rule, ABC):
+class Remembering(AggregatorDefaults, ABC):
     """Base of aggregators with memory or random draws: implement `init` and `__call__`."""
 
     @abstractmethod
@@ -167,7 +167,7 @@ class Remembering(_Rule, ABC):
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]: ...
 
 
-class Assumes:
+class AssumesMalicious:
     """Base of aggregators that assume a number of `malicious` clients."""
 
     malicious: int
@@ -176,7 +176,7 @@ class Assumes:
         require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
 
 
-class InFront(Remembering):
+class WrapsRule(Remembering):
     """Base of aggregators that change the rows before another `rule` gets them: implement
     `__call__` and `fits`."""
 
@@ -202,7 +202,7 @@ class InFront(Remembering):
         return self.rule.init(dim)
 
 
-class NeedsMany(_Rule, ABC):
+class NeedsMany(AggregatorDefaults, ABC):
     """Second base, beside one of the above, of aggregators that need a minimum number of updates:
     implement `fewest`, call `arrived` first in `combine` or `__call__`, and implement `notes` if a
     proof needs more clients. Too few clients are refused before anything runs; a round with too
@@ -265,7 +265,7 @@ class HasKnowledge(ChangesMessages, ABC):
         return self.knowledge == "all"
 
 
-class Tabled(ABC):
+class TableClickModel(ABC):
     """Base of click models that are two tables: scan top-down, click with P(click | rank, grade),
     and only after a click stop with P(stop | rank, grade)."""
 
@@ -284,11 +284,15 @@ class Tabled(ABC):
         return clicked
 
 
-class Forgets(ABC):
+class UnlearnerDefaults(ABC):
     """Base of unlearners that continue from the final parameters and need no stored updates:
     implement `phases`."""
 
-    luck, subtracts, restarts = 0, False, False
+    subtracts, restarts = False, False
+
+    @property
+    def repetition(self) -> int:
+        return 0
 
     @property
     def handed(self) -> int:

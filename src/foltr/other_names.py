@@ -36,6 +36,7 @@ RENAMED = {
     "aggregator": {"trusted": "trusted_queries"},
     "privatizer": {"even": "needs_equal_weights", "by_server": "adds_noise_on_server"},
     "partition": {"most": "most_sessions"},
+    "unlearner": {"luck": "repetition"},
 }
 # by family: lines that stand for a member where a component has nothing to say, and the class of
 # `foltr.kinds` that has them
@@ -45,9 +46,9 @@ DEFAULTS = {
     "optimizer": ("OptimizerDefaults", {"step_size": "step_size = None"}),
     "partition": ("PartitionDefaults", {"identical_clients": "identical_clients = False"}),
     "attack": ("ChangesMessages", {}),
-    "privatizer": ("Untouched", {"clips_on_arrival": "clips_on_arrival = False"}),
-    "unlearner": ("Forgets", {}),
-    "click model": ("Tabled", {}),
+    "privatizer": ("PrivatizerDefaults", {"clips_on_arrival": "clips_on_arrival = False"}),
+    "unlearner": ("UnlearnerDefaults", {}),
+    "click model": ("TableClickModel", {}),
 }
 # methods whose parameters changed: name -> (a parameter of before, the line now, what it is now)
 CHANGED = {

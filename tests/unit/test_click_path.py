@@ -81,7 +81,7 @@ def test_what_the_page_leaves_out_is_named_there():
         if event == "call"
     ]
     last = len(calls) - calls[::-1].index(("ranking.py", "plackett_luce"))
-    between = set(calls[calls.index(("kinds.py", "Tabled.clicks")) : last])
+    between = set(calls[calls.index(("kinds.py", "TableClickModel.clicks")) : last])
     files, names = left_out()
     steps = {*described()}
     unnamed = {

@@ -22,7 +22,10 @@ import numpy as np
 
 from foltr.core import Aggregator, ClickModel
 from foltr.errors import require
-from foltr.kinds import ChangesMessages, Forgets, Memoryless, SendsUpdates, Tabled, Untouched
+from foltr.kinds import (
+    ChangesMessages, Memoryless, PrivatizerDefaults, SendsUpdates, TableClickModel,
+    UnlearnerDefaults,
+)
 from foltr.spec import (
     aggregator, attack, baseline, channel, click_model, learner, optimizer, partition, privatizer,
     ranker, source, unlearner
@@ -100,7 +103,7 @@ class PlantedSlope(Linear):
 
 @click_model
 @dataclass(frozen=True)
-class PlantedSure(Tabled):
+class PlantedSure(TableClickModel):
     """Clicks with a probability of two."""
 
     click: float
@@ -111,7 +114,7 @@ class PlantedSure(Tabled):
 
 @privatizer
 @dataclass(frozen=True)
-class PlantedLong(Untouched):
+class PlantedLong(PrivatizerDefaults):
     """Sends numbers of eight bytes."""
 
     clip: float
@@ -160,7 +163,7 @@ class PlantedBusy(IID):
 
 @unlearner
 @dataclass(frozen=True)
-class PlantedShort(Forgets):
+class PlantedShort(UnlearnerDefaults):
     """Starts with numbers of four bytes."""
 
     rounds: int

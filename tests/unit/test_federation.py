@@ -16,7 +16,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate
 from foltr.guards import check_answers
-from foltr.kinds import Memoryless, Untouched
+from foltr.kinds import Memoryless, PrivatizerDefaults
 from foltr.metrics import online_performance
 from foltr.runs.metrics import Metrics
 from foltr.seeds import stream
@@ -139,7 +139,7 @@ def test_messages_are_clipped_on_arrival_and_a_mean_is_not_taken_for_a_message()
     """Also where a channel makes the mean of a single one."""
     given = []
 
-    class Noisy(Untouched):
+    class Noisy(PrivatizerDefaults):
         def on_arrival(self, updates):
             given.append(updates)
             return updates

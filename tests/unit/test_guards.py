@@ -11,13 +11,13 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.kinds import (
     ChangesMessages,
-    Forgets,
     Memoryless,
     OptimizerDefaults,
     PartitionDefaults,
+    PrivatizerDefaults,
     Remembering,
     SendsUpdates,
-    Untouched,
+    UnlearnerDefaults,
 )
 from foltr.runs.setup import population_of
 from foltr.spec import (
@@ -124,7 +124,7 @@ def test_phases_that_cannot_be_made(which, tmp_path):
     phases, says = UNSOUND[which]
 
     @dataclass(frozen=True)
-    class Unsound(Forgets):
+    class Unsound(UnlearnerDefaults):
         def phases(self, past):
             return phases
 
@@ -272,7 +272,7 @@ FEW = {"data": "Synthetic(queries=20)", "clients": 30, "rounds": 4, "evaluate_ev
 
 
 @dataclass(frozen=True)
-class Odd(Untouched):
+class Odd(PrivatizerDefaults):
     """A privatizer that does one thing wrong."""
 
     how: str = "fine"

@@ -152,7 +152,7 @@ def retrainings_of(e: Experiment, count: int) -> list[Experiment]:
 
     leaving = e.leaving if isinstance(e.leaving, str) else (tuple(e.departures.left.tolist()),)
     assert e.unlearning is not None
-    draws = [draw for draw in range(count + 1) if draw != e.unlearning.luck][:count]
+    draws = [draw for draw in range(count + 1) if draw != e.unlearning.repetition][:count]
     return [replace(e, unlearning=Retrain(draw), leaving=leaving) for draw in draws]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from foltr.core import Array
-from foltr.data import complaints
+from foltr.data import letor_errors
 from foltr.errors import Mistake
 from foltr.world.dataset import padded
 
@@ -76,7 +76,7 @@ def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> It
         )
     queries = np.concatenate(seen)
     if len(np.unique(queries)) < len(queries):
-        raise complaints.scattered_query(path, queries)
+        raise letor_errors.scattered_query(path, queries)
 
 
 def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Piece:
@@ -131,7 +131,7 @@ def shape_of(path: Path, reading: Reading) -> Shape:
         (largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0
     )
     if last - base >= MOST_FEATURES:
-        raise complaints.too_many_features(path, MOST_FEATURES + base - 1, MOST_FEATURES)
+        raise letor_errors.too_many_features(path, MOST_FEATURES + base - 1, MOST_FEATURES)
     return Shape(max(1, last + 1 - base), base)
 
 
@@ -185,9 +185,9 @@ def _parse_block(
             storage, labels, starts, query_at, document_at, hard,
         )  # fmt: skip
         for row, column, at in hard[:hards]:
-            storage[row, column] = complaints.number(path, block, line, int(at), reading.clip)
+            storage[row, column] = letor_errors.number(path, block, line, int(at), reading.clip)
         if code not in (kernels.FINE, kernels.FULL):
-            raise complaints.bad_line(
+            raise letor_errors.bad_line(
                 path, block, line, place, code, shape.width, shape.base, grades
             )
         if n:

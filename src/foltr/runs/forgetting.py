@@ -44,7 +44,7 @@ class Trace:
 
     @classmethod
     def of(cls, before: Array, after: Array, retrained: Sequence[Array]) -> Trace:
-        whole = across(before, before, retrained)
+        whole = mean_product(before, before, retrained)
         pairs = [np.square(r - s).sum() for i, r in enumerate(retrained) for s in retrained[:i]]
         # what `whole` would be if `before` were one more retraining
         chance = float(sum(pairs)) / len(pairs) / 2.0
@@ -52,12 +52,13 @@ class Trace:
             return cls(None, (), 0.0)
         others = [[*retrained[:i], *retrained[i + 1 :]] for i in range(len(retrained))]
         stand = tuple(
-            across(r, before, rest) / whole for r, rest in zip(retrained, others, strict=True)
+            mean_product(r, before, rest) / whole
+            for r, rest in zip(retrained, others, strict=True)
         )
-        return cls(across(after, before, retrained) / whole, stand, 1.0 - chance / whole)
+        return cls(mean_product(after, before, retrained) / whole, stand, 1.0 - chance / whole)
 
 
-def across(one: Array, other: Array, retrained: Sequence[Array]) -> float:
+def mean_product(one: Array, other: Array, retrained: Sequence[Array]) -> float:
     """The mean of <one - r, other - s> over all pairs of different retrainings r and s."""
     k, total = len(retrained), np.sum(retrained, axis=0)
     same = sum(float(((one - r) * (other - r)).sum()) for r in retrained)
@@ -65,7 +66,7 @@ def across(one: Array, other: Array, retrained: Sequence[Array]) -> float:
 
 
 @dataclass(frozen=True)
-class Theirs:
+class LeavingDocuments:
     """The documents of the leaving clients, block by block, and the features that only they
     have."""
 
@@ -74,7 +75,7 @@ class Theirs:
     own: Array  # (f,) bool
 
     @classmethod
-    def of(cls, p: Population, leaving: Array, remaining: Array) -> Theirs:
+    def of(cls, p: Population, leaving: Array, remaining: Array) -> LeavingDocuments:
         ranges = sorted({(int(p.first[c]), int(p.last[c])) for c in leaving.tolist()})
         blocks = np.concatenate([np.arange(first, last) for first, last in ranges])
         rows = np.concatenate(
@@ -95,7 +96,7 @@ class Theirs:
             ).any(axis=0)
         return cls(docs, offsets, own)
 
-    def opinions(self, ranker: Ranker, params: Array) -> Array:
+    def centred_scores(self, ranker: Ranker, params: Array) -> Array:
         """The scores of the documents, centred and scaled to length 1 within each block, so that
         only what affects a ranking counts and all blocks count equally. Zero where all scores are
         equal."""
@@ -137,7 +138,7 @@ def compared(
     """All measures of the original, the unlearned and the retrained rankers. Distances are to the
     first retrained one."""
     e, clients, goal = run.experiment, run.experiment.departures.last, retrained[0].params
-    theirs = Theirs.of(run.population, clients, e.departures.remaining)
+    theirs = LeavingDocuments.of(run.population, clients, e.departures.remaining)
     rankers = {
         "before": before,
         "after": after,
@@ -160,8 +161,8 @@ def compared(
         },
     }
     if len(retrained) >= FEWEST:
-        thoughts = [theirs.opinions(e.ranker, each.params) for each in rankers.values()]
-        trace = Trace.of(thoughts[0], thoughts[1], thoughts[2:])
+        scores = [theirs.centred_scores(e.ranker, each.params) for each in rankers.values()]
+        trace = Trace.of(scores[0], scores[1], scores[2:])
         measures["influence"] = {
             "left": trace.left,
             "retrained": list(trace.retrained),

@@ -30,7 +30,7 @@ NUMBER = 4  # bytes
 
 
 @dataclass(frozen=True)
-class Corrected:
+class ChangedMessages:
     """A round's messages after the clients have changed them by `send` of a phase; malicious
     clients have replaced theirs before."""
 
@@ -53,7 +53,7 @@ class Corrected:
 
 
 @dataclass(frozen=True)
-class ThenKeeps:
+class ChangedSteps:
     """An optimizer whose new parameters are changed by `keep` of a phase."""
 
     optimizer: Optimizer
@@ -117,7 +117,7 @@ def seed_of(e: Experiment) -> int:
     """The seed of unlearning's rounds: they share no random draws with training, nor with the
     unlearning of another group."""
     groups = len(e.departures.groups)
-    return key(e.seed, "unlearning", groups, unlearner_of(e).luck) & (2**63 - 1)
+    return key(e.seed, "unlearning", groups, unlearner_of(e).repetition) & (2**63 - 1)
 
 
 def check_took_part(e: Experiment) -> None:
@@ -184,9 +184,9 @@ def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage
         memory, delivery = engine.memory, delivery_of(e, population)
         if phase.send is not None:
             delivery = replace(
-                delivery, rewrite=Corrected(delivery.rewrite, phase.send, first, name)
+                delivery, rewrite=ChangedMessages(delivery.rewrite, phase.send, first, name)
             )
-        optimizer = e.optimizer if phase.keep is None else ThenKeeps(e.optimizer, phase.keep)
+        optimizer = e.optimizer if phase.keep is None else ChangedSteps(e.optimizer, phase.keep)
         server = Server(e.device_learner, e.aggregator, optimizer, e.privacy)
         stages.append(
             Stage(first + phase.rounds, server, engine, choice(e, past, phase, first), delivery)

@@ -135,7 +135,7 @@ class Unlearner(Protocol):
         ...
 
     @property
-    def luck(self) -> int:
+    def repetition(self) -> int:
         """The number of the random draws: unlearners with equal numbers get the same random draws
         for queries and clicks (0 by default)."""
         ...

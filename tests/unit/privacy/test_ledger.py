@@ -20,7 +20,7 @@ from foltr.events import (
     RandomizedResponse,
     Setting,
 )
-from foltr.kinds import Untouched
+from foltr.kinds import PrivatizerDefaults
 from foltr.privacy.accounting import pure_epsilon
 from foltr.privacy.ledger import ledger, share
 from foltr.privacy.text import epsilon_text
@@ -266,7 +266,7 @@ def test_a_simulation_protects_nobody():
 
 
 @dataclass(frozen=True)
-class Odd(Untouched):
+class Odd(PrivatizerDefaults):
     event: object = None
 
     def events(self, setting):

@@ -12,7 +12,7 @@ from foltr.cohorts import cosine
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.experiment import Experiment
-from foltr.runs.forgetting import Theirs, Trace, across, compared
+from foltr.runs.forgetting import LeavingDocuments, Trace, compared, mean_product
 from foltr.runs.run import Run
 from foltr.seeds import stream
 from foltr.world.population import iid
@@ -27,7 +27,7 @@ def test_a_scale_by_hand():
     r = [np.array(each, float) for each in ((0, 0), (2, 0), (1, 3))]
     b = np.array([5.0, 5.0])
     # <b - r_i, b - r_j>: (5,5)(3,5) = 40, (5,5)(4,2) = 30, (3,5)(4,2) = 22
-    assert across(b, b, r) == pytest.approx((40 + 30 + 22) / 3)
+    assert mean_product(b, b, r) == pytest.approx((40 + 30 + 22) / 3)
     trace = Trace.of(b, np.array([1.0, 1.0]), r)
     # u = (1, 1): (1,1)(3,5) = 8, (1,1)(4,2) = 6; (-1,1)(5,5) = 0, (-1,1)(4,2) = -2; (0,-2)(5,5) =
     # (0,-2)(3,5) = -10
@@ -63,7 +63,7 @@ def test_one_more_retraining_stands_at_zero_on_average_and_not_at_a_half():
     stands, halves = [], []
     for seed in range(200):
         b, u, *r = (lucky(seed, name) for name in ("b", "u", "r", "s", "t"))
-        stands.append(across(u, b, r) / across(b, b, r))
+        stands.append(mean_product(u, b, r) / mean_product(b, b, r))
         halves.append(((u - r[0]) * (b - r[0])).sum() / np.square(b - r[0]).sum())
     assert abs(np.mean(stands)) < 0.02 and np.mean(halves) == pytest.approx(0.5, abs=0.02)
 
@@ -97,7 +97,7 @@ def marked(**more):
 
 def theirs(e, leaving):
     population = Run(e, None, 1).context.population
-    return Theirs.of(population, np.array(leaving), np.setdiff1d(np.arange(5), leaving))
+    return LeavingDocuments.of(population, np.array(leaving), np.setdiff1d(np.arange(5), leaving))
 
 
 def test_features_of_theirs_alone():
@@ -115,30 +115,32 @@ def test_a_mark_is_what_their_features_add():
     the mark raises one score by 2; within blocks scores deviate by 1.5, so that is 4/3 of their
     standard deviation."""
     docs = np.array([[1, 2], [0, 0], [0, 0], [3, 0]], np.float32)
-    here = Theirs(docs, np.array([0, 2, 4]), np.array([False, True]))
+    here = LeavingDocuments(docs, np.array([0, 2, 4]), np.array([False, True]))
     assert here.mark(Linear(), np.array([1.0, 1.0])) == pytest.approx(4 / 3)
     assert here.mark(Linear(), np.array([1.0, 0.0])) == 0.0
     assert here.mark(Linear(), np.array([0.0, 0.0])) == 0.0
     assert (
-        Theirs(docs, np.array([0, 2, 4]), np.array([False, False])).mark(Linear(), np.ones(2))
+        LeavingDocuments(docs, np.array([0, 2, 4]), np.array([False, False])).mark(
+            Linear(), np.ones(2)
+        )
         is None
     )
 
 
 def test_opinions_count_what_changes_a_ranking():
     docs = np.array([[1, 5], [3, 5], [4, 5], [7, 7]], np.float32)
-    here = Theirs(docs, np.array([0, 2, 3, 4]), np.zeros(2, bool))
+    here = LeavingDocuments(docs, np.array([0, 2, 3, 4]), np.zeros(2, bool))
     half = np.sqrt(0.5)
     np.testing.assert_allclose(
-        here.opinions(Linear(), np.array([2.0, 9.0])), [-half, half, 0, 0], atol=1e-6
+        here.centred_scores(Linear(), np.array([2.0, 9.0])), [-half, half, 0, 0], atol=1e-6
     )
     # rounding is no opinion
-    np.testing.assert_allclose(here.opinions(Linear(), np.array([0.0, 0.1])), 0.0, atol=0)
+    np.testing.assert_allclose(here.centred_scores(Linear(), np.array([0.0, 0.1])), 0.0, atol=0)
 
 
 def test_documents_that_all_clients_hold_are_looked_at_once():
     data = Experiment(data="Synthetic(queries=20)").data.load("train")
-    here = Theirs.of(iid(data, Cascade(), 4, 1), np.array([0, 2]), np.array([1, 3]))
+    here = LeavingDocuments.of(iid(data, Cascade(), 4, 1), np.array([0, 2]), np.array([1, 3]))
     assert len(here.docs) == data.documents and not here.own.any()
 
 

@@ -15,7 +15,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.federation import cohort_size
 from foltr.results import load_runs
-from foltr.runs.forgetting import Theirs
+from foltr.runs.forgetting import LeavingDocuments
 from foltr.runs.lock import Busy, Claim
 from foltr.runs.run import Run
 from foltr.runs.unlearn import interval, seed_of, with_sessions
@@ -151,12 +151,9 @@ def test_who_leaves_later_takes_along_what_he_sent_since_training():
         leaving=((3,),),
     )
     later = replace(marked, leaving=((3,), (0,)))
-    marks = [
-        Theirs.of(Run(later, None, 1).context.population, np.array([0]), np.array([1, 2])).mark(
-            e.ranker, e.run().params
-        )
-        for e in (marked, later)
-    ]
+    population = Run(later, None, 1).context.population
+    leaving = LeavingDocuments.of(population, np.array([0]), np.array([1, 2]))
+    marks = [leaving.mark(e.ranker, e.run().params) for e in (marked, later)]
     assert marks[0] > 0.1 and marks[1] < 1e-5
 
 

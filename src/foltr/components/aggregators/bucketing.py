@@ -10,14 +10,14 @@ from foltr.cohorts import in_order
 from foltr.components.aggregators.median import Median
 from foltr.core import Aggregator, Array, Cohort, Memory
 from foltr.errors import Mistake, require
-from foltr.kinds import InFront
+from foltr.kinds import WrapsRule
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class Bucketing(InFront):
+class Bucketing(WrapsRule):
     """Average random groups of clients, then apply another rule to the group means.
 
     The n clients are shuffled and cut into ceil(n / size) buckets. A bucket's update is the

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from foltr.cohorts import bulyan_rows, mean_around_median
 from foltr.core import Array, Cohort
-from foltr.kinds import Assumes, Memoryless, NeedsMany
+from foltr.kinds import AssumesMalicious, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class Bulyan(Assumes, NeedsMany, Memoryless):
+class Bulyan(AssumesMalicious, NeedsMany, Memoryless):
     """Select updates by repeated Krum, then average each coordinate around its median.
 
     With m assumed attackers, n - 2m updates are selected, one at a time. Each time it is the one

@@ -10,14 +10,14 @@ import numpy as np
 from foltr.cohorts import outlier_scores, ranked, weighted_mean
 from foltr.core import Array, Cohort, Memory, Withheld
 from foltr.errors import require
-from foltr.kinds import Assumes, NeedsMany, Remembering
+from foltr.kinds import AssumesMalicious, NeedsMany, Remembering
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class DnC(Assumes, NeedsMany, Remembering):
+class DnC(AssumesMalicious, NeedsMany, Remembering):
     """Drop the updates that deviate most along the principal direction, and average the others.
 
     Each iteration draws some coordinates, computes the top right singular vector v of the updates

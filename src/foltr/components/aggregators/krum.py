@@ -8,11 +8,11 @@ import numpy as np
 
 from foltr.cohorts import krum_scores_of
 from foltr.core import Array, Cohort
-from foltr.kinds import Assumes, Memoryless, NeedsMany
+from foltr.kinds import AssumesMalicious, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
-class KrumBounds(Assumes, NeedsMany):
+class KrumBounds(AssumesMalicious, NeedsMany):
     """How many clients Krum and Multi-Krum need to compute, and for their proof."""
 
     published_name = "Krum"

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from foltr.cohorts import means_of_nearest
 from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Aggregator, Array, Cohort, Memory
-from foltr.kinds import Assumes, InFront, NeedsMany
+from foltr.kinds import AssumesMalicious, NeedsMany, WrapsRule
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class NNM(Assumes, NeedsMany, InFront):
+class NNM(AssumesMalicious, NeedsMany, WrapsRule):
     """Replace each update by the mean of its nearest neighbours, then apply another rule.
 
     Update i becomes the weighted mean of the n - m updates nearest to it, itself included. Ties go
@@ -33,8 +33,8 @@ class NNM(Assumes, NeedsMany, InFront):
     malicious: int = 1
 
     def __post_init__(self) -> None:
-        Assumes.__post_init__(self)
-        InFront.__post_init__(self)
+        AssumesMalicious.__post_init__(self)
+        WrapsRule.__post_init__(self)
 
     @property
     def fewest(self) -> tuple[int, str]:

@@ -8,13 +8,13 @@ import numpy as np
 
 from foltr.cohorts import sorted_columns
 from foltr.core import Array, Cohort
-from foltr.kinds import Assumes, Memoryless, NeedsMany
+from foltr.kinds import AssumesMalicious, Memoryless, NeedsMany
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class TrimmedMean(Assumes, NeedsMany, Memoryless):
+class TrimmedMean(AssumesMalicious, NeedsMany, Memoryless):
     """Return the mean of each coordinate without its largest and smallest values.
 
         sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m),   u_(i)j = i-th smallest value of coordinate j

@@ -28,8 +28,8 @@ class Sharing(PartitionDefaults):
     `warmup` rounds before the federation begins. The shared queries are no longer private.
 
     Where clients hold one label each, a share of 0.1 closes more than 45 % of the gap to IID data
-    (MQ2008, a sample of MSLR-WEB10K). A client with one label has no preferences to learn from: what is
-    learned there comes from the shared queries.
+    (MQ2008, a sample of MSLR-WEB10K). A client with one label has no preferences to learn from:
+    what is learned there comes from the shared queries.
 
     Fields
         of: the partition that says which client holds the rest

@@ -11,7 +11,7 @@ import numpy as np
 from foltr.core import Array
 from foltr.errors import require
 from foltr.events import Event, GammaNoise, Setting
-from foltr.kinds import Untouched
+from foltr.kinds import PrivatizerDefaults
 from foltr.noise import polya_shares
 from foltr.privacy.clipping import SLACK, fine_step, grid_step
 from foltr.seeds import Stream
@@ -24,7 +24,7 @@ LOG_ERROR_SHARE = 2.0**-45
 
 @privatizer
 @dataclass(frozen=True)
-class GammaShares(Untouched):
+class GammaShares(PrivatizerDefaults):
     """Add a share of noise to each message, so that the sum of a round has Laplace noise.
 
     Each of the n clients of a round adds Gamma(1/n, s) - Gamma(1/n, s) to every number, with s =

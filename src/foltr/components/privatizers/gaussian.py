@@ -11,7 +11,7 @@ import numpy as np
 from foltr.core import Array
 from foltr.errors import require
 from foltr.events import Event, GaussianNoise, Setting
-from foltr.kinds import Untouched
+from foltr.kinds import PrivatizerDefaults
 from foltr.noise import normals
 from foltr.privacy.clipping import SLACK, fine_step, grid_step, on_grid, within
 from foltr.seeds import Stream
@@ -28,7 +28,7 @@ FEWEST_STEPS = 64.0
 
 @privatizer
 @dataclass(frozen=True)
-class Gaussian(Untouched):
+class Gaussian(PrivatizerDefaults):
     """Clip updates in L2 norm and add normal noise: per message, in shares, or by the server.
 
     An update u becomes u min(1, clip / |u|). Every number of the message or of the sum gets normal

@@ -9,7 +9,7 @@ import numpy as np
 from foltr.core import Array
 from foltr.errors import require
 from foltr.events import Event, LaplaceNoise, Setting
-from foltr.kinds import Untouched
+from foltr.kinds import PrivatizerDefaults
 from foltr.noise import laplaces
 from foltr.privacy.clipping import SLACK, grid_step, on_grid, within
 from foltr.seeds import Stream
@@ -21,7 +21,7 @@ LOG_ERROR = 2.0**-26  # error of ln(probability), per number
 
 @privatizer
 @dataclass(frozen=True)
-class Laplace(Untouched):
+class Laplace(PrivatizerDefaults):
     """Clip updates in L1 norm and add Laplace noise to each message (local privacy).
 
     An update u becomes u min(1, clip / |u|_1), and every number gets Laplace noise of scale 2 clip

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from foltr.errors import require
 from foltr.events import Event, RandomizedResponse, Setting
-from foltr.kinds import Untouched
+from foltr.kinds import PrivatizerDefaults
 from foltr.seeds import Stream
 from foltr.spec import privatizer
 
 
 @privatizer
 @dataclass(frozen=True)
-class RandomizedReward(Untouched):
+class RandomizedReward(PrivatizerDefaults):
     """Replace each search's reward by a random other value with probability 1 - p.
 
     The true value is used with probability p, each of the other V - 1 values with probability (1 -

@@ -12,7 +12,7 @@ import numpy as np
 
 from foltr.data import cache, stamps
 from foltr.data.collection import Collection, known_split
-from foltr.data.complaints import wrong
+from foltr.data.letor_errors import wrong
 from foltr.errors import Mistake
 from foltr.spec import source
 from foltr.world.dataset import Dataset

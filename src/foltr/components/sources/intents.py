@@ -12,8 +12,8 @@ import numpy as np
 from foltr.core import Array
 from foltr.data import cache, files, lookup
 from foltr.data.collection import known_split
-from foltr.data.complaints import line_of, wrong
 from foltr.data.letor import Reading
+from foltr.data.letor_errors import line_of, wrong
 from foltr.errors import Mistake
 from foltr.spec import source
 from foltr.world.dataset import Dataset

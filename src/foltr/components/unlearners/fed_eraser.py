@@ -10,14 +10,14 @@ import numpy as np
 from foltr.cohorts import lengths
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Forgets
+from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
 
 
 @unlearner
 @dataclass(frozen=True)
-class FedEraser(Forgets):
+class FedEraser(UnlearnerDefaults):
     """Retrain in fewer rounds and searches, rescaling new updates to the norms of stored ones.
 
     Unlearning starts from the initial parameters and makes one round for each stored round s. Each

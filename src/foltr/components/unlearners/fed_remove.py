@@ -9,7 +9,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Forgets
+from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.history import NOBODY
 from foltr.world.protocols import Past, Phase
@@ -17,7 +17,7 @@ from foltr.world.protocols import Past, Phase
 
 @unlearner
 @dataclass(frozen=True)
-class FedRemove(Forgets):
+class FedRemove(UnlearnerDefaults):
     """Subtract the stored updates of the leaving clients, then train on without them.
 
         start = final - lr sum_s r_s sum_{c leaving} n_c u_{s,c} / sum_{c in round s} n_c

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.errors import require
-from foltr.kinds import Forgets
+from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
 
 
 @unlearner
 @dataclass(frozen=True)
-class FineTune(Forgets):
+class FineTune(UnlearnerDefaults):
     """Continue training from the final parameters without the leaving clients.
 
     It is the cheapest comparison and no unlearning by itself: nothing removes their contributions.

@@ -10,14 +10,14 @@ import numpy as np
 from foltr.cohorts import lengths
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Forgets
+from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
 
 
 @unlearner
 @dataclass(frozen=True)
-class GradientAscent(Forgets):
+class GradientAscent(UnlearnerDefaults):
     """Let leaving clients maximise their loss near the others' model, then train on without them.
 
     The reference model is final + lr (mean of the remaining updates - mean of all) in the last

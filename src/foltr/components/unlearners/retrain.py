@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Forgets
+from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.protocols import Past, Phase
 
 
 @unlearner
 @dataclass(frozen=True)
-class Retrain(Forgets):
+class Retrain(UnlearnerDefaults):
     """Train again from the initial parameters, with all rounds, without the leaving clients.
 
     It is the exact reference for other unlearners: nothing of the leaving clients is left, at the
@@ -30,6 +30,10 @@ class Retrain(Forgets):
 
     def __post_init__(self) -> None:
         require(self.luck >= 0, f"luck must be >= 0, got {self.luck}")
+
+    @property
+    def repetition(self) -> int:
+        return self.luck
 
     def start(self, past: Past) -> Array:
         return past.initial

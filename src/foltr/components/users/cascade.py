@@ -9,7 +9,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Tabled
+from foltr.kinds import TableClickModel
 from foltr.spec import click_model
 
 # kind -> number of grades -> (P(click | grade), P(stop | click, grade))
@@ -39,7 +39,7 @@ TABLES: dict[str, dict[int, tuple[tuple[float, ...], tuple[float, ...]]]] = {
 
 @click_model
 @dataclass(frozen=True)
-class Cascade(Tabled):
+class Cascade(TableClickModel):
     """Click by a cascade model: scan from the top, click by grade, maybe stop after a click.
 
     At each rank the user clicks with P(click | grade); only after a click the user stops with

@@ -9,13 +9,13 @@ import numpy as np
 from foltr.components.users.cascade import TABLES
 from foltr.core import Array
 from foltr.errors import require
-from foltr.kinds import Tabled
+from foltr.kinds import TableClickModel
 from foltr.spec import click_model
 
 
 @click_model
 @dataclass(frozen=True)
-class PositionBased(Tabled):
+class PositionBased(TableClickModel):
     """Click by a position-based model: each rank independently, less often further down.
 
         P(click at rank i) = (1 / i)^eta P(click | grade)
