@@ -38,11 +38,11 @@ def rounds(e: Experiment):
     """A function that makes some rounds of the experiment."""
     data = e.data.load("train")
     params = e.ranker.init(data.width, stream(e.seed, "init")).astype(np.float64)
-    people = population_of(e, data)
+    population = population_of(e, data)
     threads = Threads(1)
-    engine = engine_of(e, people, params, threads, "local")
+    engine = engine_of(e, population, params, threads, "local")
     server = Server(e.device_learner, e.aggregator, e.optimizer, e.privacy)
-    delivery, everybody = delivery_of(e, people), np.arange(e.clients)
+    delivery, everybody = delivery_of(e, population), np.arange(e.clients)
 
     def made() -> float:
         began = time.process_time()

@@ -39,7 +39,7 @@ from foltr.engines.local import Local
 from foltr.federation import Server, federate
 from foltr.kernels.draws import below, uniform
 from foltr.metrics import DEPTH
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 from foltr.seeds import key, stream
 from foltr.simulation.evaluation import Evaluator
 from foltr.system.threads import Threads
@@ -118,20 +118,20 @@ def asked(params: np.ndarray, t: int, clients: int = CLIENTS) -> Ask:
 def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, float]:
     train, test = made(shape, SHAPES[shape][2]), made(shape, SHAPES[shape][2] // 3)
     everybody = np.arange(CLIENTS)
-    people = iid(train, Cascade(kind="navigational"), CLIENTS, SESSIONS)
+    population = iid(train, Cascade(kind="navigational"), CLIENTS, SESSIONS)
     params = ranker.init(train.width, stream(3))
     params = params + (0.3 * stream(4).normals(len(params))).astype(np.float32) * (
         ranker == Linear()
     )
-    local = Local(learner, ranker, people, 1, NOTHING, Threads(1))
-    debug = Debug(learner, ranker, people, 1, NOTHING)
+    local = Local(learner, ranker, population, 1, NOTHING, Threads(1))
+    debug = Debug(learner, ranker, population, 1, NOTHING)
     user_key = np.uint64(key(1, "user"))
     local.collect(asked(params, 0), everybody)
-    read_blocks(train.storage, people.starts, people.stops, user_key, 0, 1, 1)
+    read_blocks(train.storage, population.starts, population.stops, user_key, 0, 1, 1)
     fast, limit = best(
         lambda t: local.collect(asked(params, t), everybody),
         lambda t: read_blocks(
-            train.storage, people.starts, people.stops, user_key, t, CLIENTS, SESSIONS
+            train.storage, population.starts, population.stops, user_key, t, CLIENTS, SESSIONS
         ),
     )
     (slow,) = best(lambda t: debug.collect(asked(params, t, PLAIN), everybody[:PLAIN]), repeats=3)
@@ -207,9 +207,9 @@ def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
         max(5, 1000 // clients),
     )
     data = made(shape, SHAPES[shape][2])
-    people = iid(data, Cascade(kind="navigational"), clients, 5)
+    population = iid(data, Cascade(kind="navigational"), clients, 5)
     params = (0.3 * stream(4).normals(data.width)).astype(np.float32)
-    local = Local(learner, ranker, people, 1, np.empty((clients, 0), np.float32), Threads(1))
+    local = Local(learner, ranker, population, 1, np.empty((clients, 0), np.float32), Threads(1))
     updates, seen = np.empty((clients, data.width), np.float32), np.empty((3, clients))
     assert local.twin is not None
     kernel = local.twin.kernel

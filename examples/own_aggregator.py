@@ -1,5 +1,5 @@
-"""An aggregator of your own: what it does with one loud client, and how it learns beside the
-mean."""
+"""An aggregator of your own: its result with one client that sends very large updates, and a
+comparison with the mean."""
 
 from pathlib import Path
 

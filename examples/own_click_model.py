@@ -1,4 +1,4 @@
-"""Users of your own: how many results must people read for a ranker to learn from them?"""
+"""Users of your own: how many results must users read for a ranker to learn from them?"""
 
 from pathlib import Path
 

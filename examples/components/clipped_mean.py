@@ -1,4 +1,4 @@
-"""A mean that no single client can drown: the aggregator of docs/howto/aggregator.md."""
+"""A mean of updates with limited length: the aggregator of docs/howto/aggregator.md."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A relay that adds messages up for the server: the channel of docs/howto/channel.md."""
+"""A relay that sums messages for the server: the channel of docs/howto/channel.md."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -14,8 +14,8 @@ from foltr.spec import channel
 @channel
 @dataclass(frozen=True)
 class Relay:
-    """The server gets the mean of a round's messages, if at least the part `least` of the clients
-    asked arrived. Devices send weight x update in whole numbers of `step`."""
+    """The server gets the mean of a round's messages, if at least the share `least` of the clients
+    asked have answered. Devices send weight x update, rounded to multiples of `step`."""
 
     least: float = 0.5
     step: float = 2.0**-20

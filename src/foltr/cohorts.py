@@ -7,7 +7,6 @@ update."""
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -18,11 +17,20 @@ from foltr.seeds import Stream
 
 STEPS = 1000  # most iterations for the principal direction
 
+# The definition of `Gated` (aggregators/_gating.py) and its kernel share these.
+WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
+# Share of the overall mean square that is added to that of each coordinate, so that a coordinate
+# that is almost always 0 has little influence.
+FLOOR = 0.01
+
 
 @cache
-def compiled(name: str = "cohorts") -> ModuleType:
-    """The kernels of that name: numba is loaded when one is first needed, not with the package."""
-    return import_module(f"foltr.kernels.{name}")
+def compiled() -> ModuleType:
+    """The kernels: numba is loaded when one is first needed, not with the package. It is cached,
+    because an import in each function would cost a third of a short mean."""
+    from foltr.kernels import cohorts
+
+    return cohorts
 
 
 def rows(updates: Array) -> Array:
@@ -148,10 +156,11 @@ def weighted_median(updates: Array, weights: Array) -> Array:
 def outlier_scores(updates: Array, rng: Stream) -> Array:
     """(v . (u_i - c))^2 with the mean c of the updates and their first principal direction v:
     (n,). It avoids LAPACK, whose bits may depend on the number of threads."""
+    from foltr.kernels import outliers
 
     centred, scores = updates - updates.mean(axis=0, dtype=np.float64), np.empty(len(updates))
     start = rng.uniforms(updates.shape[1]) - 0.5
-    compiled("outliers").outlier_scores(rows(centred), start, STEPS, scores)
+    outliers.outlier_scores(rows(centred), start, STEPS, scores)
     return scores
 
 

@@ -1,5 +1,5 @@
-"""Which parts of an experiment go together. What does not is refused before anything runs, with
-the reason and the way out."""
+"""Which components of an experiment fit together. Other combinations are refused before anything
+runs, with the reason and a correction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foltr.world.protocols import Attack, Baseline, Unlearner
 
 
 class Parts(Protocol):
-    """What the checks look at: an `Experiment` has all of it."""
+    """The attributes that the checks use; `Experiment` has all of them."""
 
     @property
     def ranker(self) -> Ranker: ...
@@ -66,7 +66,8 @@ class Parts(Protocol):
 
 
 def setting_of(e: Parts, d: int) -> Setting:
-    """What a mechanism must know of an experiment whose ranker has d parameters."""
+    """The facts that a privacy mechanism needs about an experiment whose ranker has d
+    parameters."""
     if not e.dropout:
         arriving = e.cohort
     else:  # without a threshold, a round goes on with whoever is left
@@ -85,8 +86,8 @@ def check_fit(e: Parts) -> None:
 
 
 def remarks(e: Parts) -> tuple[str, ...]:
-    """What rule, attack and unlearner say of so many clients, one sentence each. They refuse what
-    cannot be computed."""
+    """The notes of the aggregator, the attack and the unlearner for this number of clients. They
+    raise if they cannot be computed."""
     _check_arrivals(e)
     notes = check_notes(e.aggregator, e.aggregator.fits(e.cohort))
     return notes + _check_attack(e) + _check_unlearning(e)
@@ -113,7 +114,7 @@ def _check_baseline(e: Parts) -> None:
 
 
 def _check_arrivals(e: Parts) -> None:
-    """Refuses a rule for which too few messages are left, on average, in a round."""
+    """Refuses an aggregator for which too few messages arrive on average in a round."""
     if not e.dropout:
         return
     left = max(1, round((1.0 - e.dropout) * e.cohort))
@@ -152,10 +153,10 @@ def _check_unlearning(e: Parts) -> tuple[str, ...]:
     require(unlearner.stores == "nothing" or e.history is not None, f"{stored}: {way_out}")
     private = f"{name} adds rounds that the ledger does not count: leave out {_name(e.privacy)}"
     require(e.privacy is None, private)
-    kept = f"{name} goes on where training ended, and what devices keep for {_name(e.learner)}"
-    way_out = "use one that starts again, Retrain() or FedEraser()"
+    kept = f"{name} continues from the final ranker, and what {_name(e.learner)} keeps on devices"
+    way_out = "use a method that starts again, Retrain() or FedEraser()"
     fits = unlearner.restarts or not _remembers(e)
-    require(fits, f"{kept} is not stored: {way_out}")
+    require(fits, f"{kept} is not stored in the run: {way_out}")
     if unlearner.subtracts:
         _check_plain_sum(e, name)
     notes = check_notes(unlearner, unlearner.fits(e.learner.sessions))
@@ -173,14 +174,15 @@ def _check_plain_sum(e: Parts, name: str) -> None:
     parts = [repr(e.aggregator), repr(e.optimizer)]
     parts += [repr(e.channel)] if e.channel is not None else []
     parts += ["lost messages"] if e.dropout else []
-    means = f"{name} takes single contributions out of a sum of means"
+    needs = "which needs Mean(), SGD(), no channel and no dropout"
+    means = f"{name} subtracts single contributions, {needs}"
     plain = e.aggregator.is_mean and e.optimizer.step_size is not None
     plain = plain and e.channel is None and not e.dropout
-    require(plain, f"{means}: with {', '.join(parts)} there is none: use FedEraser() or Retrain()")
+    require(plain, f"{means}; this run has {', '.join(parts)}: use FedEraser() or Retrain()")
 
 
 def _check_remaining(e: Parts) -> tuple[str, ...]:
-    """What the rule, the attack and the channel say of those who remain."""
+    """The notes of the aggregator, the attack and the channel for the remaining clients."""
     remaining = e.departures.remaining
     n = cohort_size(len(remaining), e.participation)
     notes = e.aggregator.fits(n)
@@ -189,8 +191,8 @@ def _check_remaining(e: Parts) -> tuple[str, ...]:
         still = e.malicious if e.roaming else len(np.setdiff1d(drawn, e.departures.left))
         notes += e.attack.fits(n, max(1, round(still * n / len(remaining)))) if still else ()
     if e.channel is not None:
-        asked = f"{n} of those who remain are asked in a round"
-        few = f"{asked}, and {_name(e.channel)} releases no sum of so few"
+        asked = f"{n} remaining clients are asked in a round"
+        few = f"{asked}, and {_name(e.channel)} releases no sum of so few messages"
         require((1.0 - (e.dropout or 0.0)) * n >= e.channel.fewest(n) - 1e-9, few)
     return notes
 
@@ -220,7 +222,7 @@ def _check_privacy(e: Parts) -> None:
         require(sends_updates, f"{none}: use RandomizedReward")
     mean = f"{privacy} adds noise to the mean of messages, and those of {learner} are rewards"
     on_mean = not e.privacy.adds_noise_on_server
-    require(sends_updates or on_mean, f"{mean}, whose mean means nothing")
+    require(sends_updates or on_mean, f"{mean}, which cannot be averaged")
     e.device_learner  # noqa: B018  # refuses a ball that it cannot keep
     rows = f"{_name(e.aggregator)} looks at single updates, and the noise of {privacy}"
     way_out = "use Mean(), or noise on each message"
@@ -233,9 +235,9 @@ def _check_channel(e: Parts) -> None:
     if e.channel is None:
         return
     channel = _name(e.channel)
-    seeds = f"{channel} adds messages up, and those of {_name(e.learner)} are rewards"
+    seeds = f"{channel} sums messages, and those of {_name(e.learner)} are rewards"
     way_out = "leave the channel out (RandomizedReward needs none)"
-    require(e.learner.reward_levels == 0, f"{seeds}, whose sum means nothing: {way_out}")
+    require(e.learner.reward_levels == 0, f"{seeds}, which cannot be added up: {way_out}")
     rows = f"{_name(e.aggregator)} looks at single updates, which {channel} hides: use Mean()"
     require(e.aggregator.looks_at == "mean", rows)
     _check_rounding(e)
@@ -247,14 +249,14 @@ def _check_channel(e: Parts) -> None:
 
 
 def _check_rounding(e: Parts) -> None:
-    """Noise shares must be whole steps of the channel: rounding would take some of the noise
-    away."""
+    """Noise shares must be multiples of the channel's step; otherwise rounding would remove some
+    of the noise."""
     if e.privacy is None or e.channel is None:
         return
     step = e.channel.step
-    shares = f"messages of {_name(e.privacy)} times {e.sessions} searches are no whole steps"
-    coarse = f"of {_name(e.channel)}, {step:.3g}, which would round away some of their noise"
-    way_out = "give it finer ones (fraction_bits), or take more noise"
+    shares = f"{_name(e.channel)} rounds to multiples of {step:.3g}, and messages of"
+    coarse = f"{_name(e.privacy)} times {e.sessions} searches are none: some noise would be lost"
+    way_out = "use finer steps (fraction_bits), or more noise"
     for event in described(e.privacy, setting_of(e, 1)):
         if event.seen == "sum" and event.grid is not None and step != 0.0:
             whole = (event.grid * e.sessions / step).is_integer()

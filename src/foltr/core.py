@@ -1,11 +1,11 @@
-"""The nouns (data) and verbs (protocols) that everything else is made of. Read this first.
+"""The data types and protocols that all other modules use. Read this first.
 
 Shapes: n = clients in the round, d = parameters, p = numbers in a message, f = features, m =
-documents of a query, k = documents shown. The federation knows one shape, a cohort (clients x
-numbers); only a ranker knows what its parameters mean. Protocols describe: nobody must inherit
-them, and `kinds.py` has bases that give most of each. State is passed, never stored in components.
-Components are frozen dataclasses whose repr is their config (see `spec.py`).
-"""
+documents of a query, k = documents shown. A round of messages is one matrix, a cohort (clients x
+numbers); only a ranker knows what its parameters mean. Components need not inherit from the
+protocols; `kinds.py` has base classes that implement most of each. State is passed as an argument
+and never stored in components. Components are frozen dataclasses whose repr is their config (see
+`spec.py`)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ SendReward = Callable[[int, int, int], int]
 
 @dataclass(frozen=True)
 class Ask:
-    """What the server sends to the clients of a round: the model, and what they must know of the
-    round."""
+    """What the server sends to the clients of a round: the model and facts about the round."""
 
     params: Array  # (d,) float32
     t: int  # the round, from 0
@@ -51,10 +50,13 @@ class Cohort:
     clients: Array  # (n,)
     updates: Array  # (n, p)
     weights: Array  # (n,)
-    # (n, d) what the learner decodes `updates` to, where the engine knows it already; whoever
-    # changes messages must drop it: use `sending`
+    # (n, d) the decoded `updates`, if the engine has computed them already; code that changes
+    # messages must drop them: use `sending`
     directions: Array | None = None
     trusted: Array | None = None  # (d,) update of the server's own client, for rules that need one
+    # of how many clients' messages the one row is the weighted mean; None where each row is one
+    # client's message
+    mean_of: int | None = None
 
     @classmethod
     def stack(cls, updates: Sequence[Update]) -> Cohort:
@@ -79,7 +81,7 @@ class Cohort:
         return Cohort(*kept, directions, self.trusted)
 
     def sending(self, updates: Array) -> Cohort:
-        """The same clients with other messages, of which the engine knows no directions."""
+        """The same clients with other messages, without precomputed directions."""
         return Cohort(self.clients, updates, self.weights, trusted=self.trusted)
 
     def sealed(self) -> Cohort:
@@ -91,7 +93,7 @@ class Cohort:
 
 
 class Withheld(RuntimeError):
-    """A round from which the server learns nothing, because too few messages arrived."""
+    """Raised in a round with too few messages: the server then keeps its parameters."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,16 @@ class Observed:
 
 @dataclass(frozen=True)
 class Answers:
-    """What came of an `Ask`."""
+    """The answers of the clients to an `Ask`."""
 
-    asked: Array  # (m,) clients that the ask was sent to
-    arrived: Cohort  # messages of those who answered, n <= m
+    asked: Array  # (m,) clients that the ask was sent to; an engine may not reach all of `Ask.n`
+    arrived: Cohort  # messages of those who answered, in any order
     observed: Observed | None  # None where clients are real
 
 
 class User(Protocol):
-    """Whoever searches: a click model, a person with a phone, a replayed log. Never shows
-    labels."""
+    """The source of searches and clicks: a simulated user, a person with a phone, or a replayed
+    log. It never reveals labels."""
 
     @property
     def sessions(self) -> int:
@@ -122,7 +124,8 @@ class User(Protocol):
         ...
 
     def session(self, show: Show) -> tuple[Array, Array, Array]:
-        """Ask `show` once for a list, look at the list really shown (a log's may differ), click.
+        """Call `show` once for a list, and return the list that was shown (that of a log may
+        differ) with its clicks.
 
         Returns documents (m, f), ranking (k,) of indices into them, clicks (k,) bool."""
         ...
@@ -134,7 +137,7 @@ class ClickModel(Protocol):
     def tables(self, grades: int, depth: int) -> tuple[Array, Array] | None:
         """P(click) and P(stop | click) by rank and grade, each (depth, grades): what kernels read.
 
-        None for a model that is no such table: it then runs without a kernel."""
+        None for a model without such tables: it then runs as plain Python."""
         ...
 
     def clicks(self, shown: Array, grades: int, rng: Stream) -> Array:
@@ -160,7 +163,7 @@ class Ranker(Protocol):
 
 
 class Learner(Protocol):
-    """From clicks to an update."""
+    """The algorithm that turns clicks into an update."""
 
     @property
     def sessions(self) -> int:
@@ -180,13 +183,13 @@ class Learner(Protocol):
         ...
 
     def remembered(self, ranker: Ranker, params: Array) -> Array:
-        """What a device keeps between rounds, as it is before the first one (often nothing: shape
-        (0,))."""
+        """The initial value of what a device keeps between rounds (often nothing: shape (0,))."""
         ...
 
     def personal(self, params: Array, memory: Array) -> Array:
-        """The parameters that a client ranks with, made of the server's and of what its device
-        keeps: (d,) -> (d,). The server's own, where clients have no rankers of their own."""
+        """The parameters that a client ranks with, computed from the server's parameters and what
+        its device keeps: (d,) -> (d,). The server's parameters, if clients have no personal
+        rankers."""
         ...
 
     def learn(
@@ -204,7 +207,7 @@ class Learner(Protocol):
         ...
 
     def decode(self, payloads: Array, params: Array) -> Array:
-        """What the payloads of a cohort (n, p) mean as directions (n, d); the server's work.
+        """Convert the payloads of a cohort (n, p) into directions (n, d), on the server.
 
         Linear where `reward_levels` is 0, because a channel may give the mean of the payloads."""
         ...
@@ -212,7 +215,7 @@ class Learner(Protocol):
     def restricted(
         self, ball: float | None = None, memory: bool = True, single_search: bool = False
     ) -> Self | Learner:
-        """The same learner under restrictions; a Mistake where it cannot keep one.
+        """The same learner under restrictions; raises a Mistake if it cannot satisfy one.
 
         ball: weights stay in the L2 ball of this radius. memory=False: nothing is kept on devices
         between rounds. single_search: one search on a list without exploration, as audits attack
@@ -225,14 +228,12 @@ class Learner(Protocol):
         ...
 
     def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
-        """What a reader should know of it together with the server's optimizer, one sentence
-        each."""
+        """Notes for the reader on its use with the server's optimizer, one sentence each."""
         ...
 
 
 class Privatizer(Protocol):
-    """What is done so that messages reveal less: to rewards, to what a client sends, or by the
-    server.
+    """A privacy mechanism: clipping and noise on rewards, on a client's message, or by the server.
 
     Simulated noise comes from the experiment's seed, by address. On real devices it must come from
     the operating system: a server that knows the seed can subtract it."""
@@ -246,7 +247,7 @@ class Privatizer(Protocol):
 
     @property
     def needs_equal_weights(self) -> bool:
-        """Whether it holds only if every client of a round has the same weight."""
+        """Whether its guarantee holds only if every client of a round has the same weight."""
         ...
 
     @property
@@ -263,9 +264,15 @@ class Privatizer(Protocol):
         """What is sent instead of an update (d,), in a round of n clients."""
         ...
 
+    @property
+    def clips_on_arrival(self) -> bool:
+        """Whether `on_arrival` limits the length of each message, whatever its sender did. The
+        ledger relies on it."""
+        ...
+
     def on_arrival(self, updates: Array) -> Array:
-        """What the server adds up instead of the messages (n, p), where it adds the noise and gets
-        each: clipped to the length that the noise is made for."""
+        """The messages (n, p) after clipping by the server, if the server adds the noise and
+        receives each message: no longer than the noise is calibrated for."""
         ...
 
     def on_server(self, mean: Array, n: int, rng: Stream) -> Array:
@@ -282,29 +289,29 @@ class Privatizer(Protocol):
 
 
 class Channel(Protocol):
-    """How updates reach the server, where not each in the clear."""
+    """How updates reach the server, so that it does not see single messages."""
 
     def withstands(self, asked: int) -> int | None:
-        """With how many of the clients asked a server can collude and still learn nothing of a
-        single message but what the sum reveals; None where messages are not hidden. The ledger
-        relies on it."""
+        """The number of clients (of those asked) that a server can collude with and still learn
+        nothing about a single message but what the sum reveals; None if messages are not hidden.
+        The ledger relies on it."""
         ...
 
     @property
     def step(self) -> float:
-        """To which steps the numbers of a message (the weight times the update) are rounded; 0 for
-        not at all."""
+        """The step to which the numbers of a message (weight x update) are rounded; 0 for no
+        rounding."""
         ...
 
     def fewest(self, asked: int) -> int:
-        """Of the clients asked in a round, the fewest whose messages make a sum that is
-        released."""
+        """The smallest number of messages of which a sum is released, in a round of `asked`
+        clients."""
         ...
 
     def carry(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
-        """What the server gets of the messages that arrived: one row, the weighted mean, with the
-        whole weight. `ask` is what the clients were sent; `ask.n` of them were asked. Raises
-        Withheld."""
+        """What the server gets of the messages that arrived: one row, their weighted mean, with
+        the sum of their weights. `ask` is what the clients were sent; `ask.n` clients were asked.
+        Raises Withheld if too few arrived."""
         ...
 
 
@@ -313,8 +320,8 @@ class Aggregator(Protocol):
 
     @property
     def looks_at(self) -> Literal["mean", "rows"]:
-        """Whether the weighted mean of the updates is all it uses, or whether it looks at single
-        ones."""
+        """'mean' if it uses only the weighted mean of the updates, 'rows' if it uses single
+        updates."""
         ...
 
     @property
@@ -329,18 +336,18 @@ class Aggregator(Protocol):
 
     @property
     def trusted_queries(self) -> int:
-        """How many queries the server's own client must hold, whose update is `Cohort.trusted`; 0
-        for rules that need none."""
+        """The number of queries of the server's own client, whose update is `Cohort.trusted`; 0
+        for rules that need no such client."""
         ...
 
     @property
     def knows_clients(self) -> bool:
-        """Whether it remembers single clients: then rows must be what these clients sent."""
+        """Whether it remembers single clients; each row must then be the message of one client."""
         ...
 
     def fits(self, n: int) -> tuple[str, ...]:
-        """Refuses n clients in a round where that leaves nothing to compute; else what a reader
-        should know of it, one sentence each."""
+        """Raises if the rule cannot be computed with n clients in a round; otherwise returns notes
+        for the reader, one sentence each."""
         ...
 
     def init(self, dim: int) -> Memory: ...
@@ -371,7 +378,7 @@ class Engine(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the results should know of how they were computed."""
+        """Notes for the reader on how the results were computed."""
         ...
 
     def collect(self, ask: Ask, clients: Array) -> Answers:

@@ -1,4 +1,4 @@
-"""The one kind of error that a user can put right."""
+"""The error class for mistakes that a user can correct."""
 
 import traceback
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 class Mistake(ValueError):
-    """Bad input. The message names the value and the way out; the command line prints it and exits
-    with 2."""
+    """Invalid input. The message names the value and how to correct it; the command line prints it
+    and exits with code 2."""
 
 
 def require(ok: bool, message: str) -> None:
@@ -31,7 +31,7 @@ def shortened(text: str, length: int = 200) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message tells it, whatever it is: Python itself refuses to write some down."""
+    """A value as text for an error message. Some values have no repr or one that is too long."""
     # an integer of thousands of digits; lists in lists in lists
     try:
         return shortened(repr(value))
@@ -44,7 +44,7 @@ def with_article(noun: str) -> str:
 
 
 def explained(error: BaseException) -> str:
-    """An error as a message to the user: what failed, and the way out where there is one."""
+    """An error as a message to the user: what failed and, if known, how to correct it."""
     if isinstance(error, FloatingPointError):
         return (
             f"{error}: the steps are too large (lr, mu, the server's lr), or the features are"

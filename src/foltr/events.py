@@ -17,9 +17,9 @@ from typing import Literal
 
 from foltr.errors import require
 
-# what carries the whole noise: each client's message, the sum of a
+# what carries the whole noise: each client's message, the sum of a round's messages (but no single
+# message), or only the model that the server makes
 Seen = Literal["message", "sum", "model"]
-# round's messages (but no single message), or only the model that the server makes
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,8 @@ class Conditions:
     rounds: int
     times: int  # most rounds in which one client takes part
     clients: int  # clients that the cohort of a round is drawn from
-    withstands: int | None = (
-        None  # colluding clients tolerated by a secure channel; None: server gets each message
-    )
+    # colluding clients tolerated by a secure channel; None: server gets each message
+    withstands: int | None = None
     seed_is_shared: bool = False  # messages contain the seed of the user's random draws
     remembers: bool = False  # device memory of one round changes later messages
     separate: bool = True  # no search of a round changes another one's reward

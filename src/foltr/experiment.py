@@ -1,4 +1,4 @@
-"""An experiment: the frozen list of all parts, and the checks that they fit together."""
+"""An experiment: all components and settings of a run, and the checks that they fit together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foltr.core import Aggregator, Channel, ClickModel, Learner, Optimizer, Priv
 from foltr.errors import require
 from foltr.federation import cohort_size
 from foltr.metrics import Empty
-from foltr.simulation.departures import Departures, Groups
+from foltr.simulation.departures import Departures, Groups, Leaving
 from foltr.simulation.malicious import Malicious
 from foltr.spec import checked
 from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
 @checked
 @dataclass(frozen=True)
 class Experiment:
-    """All parts of one run; its repr is its config. Two with equal fields give equal bits on one
-    kind of CPU.
+    """All components and settings of one run; its repr is its config. Two experiments with equal
+    fields give bit-identical results on the same kind of CPU.
 
-    Without `privacy` messages are as they are, without `channel` each reaches the server in the
-    clear; `dropout` is the probability that one is lost. `malicious` of the clients follow the
-    `attack`, always the same ones or, if `roaming`, others in each round. Every `history` rounds
-    each device stores what it sent, so that a client can be unlearned (`foltr unlearn`). With
-    `unlearning`, groups of clients are `leaving` one after another, as in ((3, 7), (5,)), or all
-    malicious ones: the run begins with the one that the last group leaves, and makes it if it is
-    not there. A `baseline` learns from labels instead of clicks: of the other parts it uses data,
-    users (to measure expected MaxRR), empty and seed."""
+    Without `privacy`, messages are sent unchanged; without `channel`, the server sees each
+    message. `dropout` is the probability that a message is lost. `malicious` is the number of
+    clients that follow the `attack`: always the same ones or, with `roaming`, others in each
+    round. Every `history` rounds each device stores the update that it sent, so that a client can
+    be unlearned later (`foltr unlearn`). `unlearning` is the method by which the groups of clients
+    in `leaving` are unlearned, one group after another, as in ((3, 7), (5,)), or all malicious
+    clients as one group. Such a run starts from the run before the last group left, which is made
+    first if it does not exist. A `baseline` learns from labels instead of clicks; of the other
+    fields it uses only data, users (to measure expected MaxRR), empty and seed."""
 
     data: Source = Synthetic()
     partition: Partition = IID()
@@ -57,7 +58,7 @@ class Experiment:
     channel: Channel | None = None
     baseline: Baseline | None = None
     unlearning: Unlearner | None = None
-    leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ()
+    leaving: Leaving = ()
     clients: int = 100
     participation: float = 1.0
     dropout: float | None = None
@@ -85,7 +86,7 @@ class Experiment:
             channel: Channel | str | None = ...,
             baseline: Baseline | str | None = ...,
             unlearning: Unlearner | str | None = ...,
-            leaving: Literal["malicious"] | tuple[tuple[int, ...], ...] = ...,
+            leaving: Leaving = ...,
             clients: int = ...,
             participation: float = ...,
             dropout: float | None = ...,
@@ -124,12 +125,13 @@ class Experiment:
 
     @property
     def departures(self) -> Departures:
-        """Which clients leave, in which order; refused where nobody does, or nobody remains."""
+        """Which clients leave, in which order; raises if none leaves or none remains."""
         return Departures.of(self.leaving, self.clients, self.attackers)
 
     @property
     def base(self) -> Experiment:
-        """The experiment that the last group leaves: groups before it are unlearned already."""
+        """The experiment before the last group leaves; earlier groups are already unlearned in
+        it."""
         before: Groups = () if isinstance(self.leaving, str) else self.leaving[:-1]
         return replace(self, leaving=before, unlearning=self.unlearning if before else None)
 
@@ -150,8 +152,8 @@ class Experiment:
         return self.learner if ball is None else self.learner.restricted(ball=ball)
 
     def config(self) -> dict[str, Any]:
-        """Every field as a TOML value: components as their specs, tuples as lists, nothing (None,
-        ()) not at all."""
+        """Every field as a TOML value: components as specs, tuples as lists. Fields that are None
+        or () are left out."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: _plain(value)
@@ -167,10 +169,10 @@ class Experiment:
         watch: Callable[[Progress], None] = lambda progress: None,
         per_query: bool = False,
     ) -> Result:
-        """Run it, or go on where it was stopped. With `out`, everything is kept in a folder there
-        that is named by the run's identity; a finished run is not repeated. `watch` is called
-        after every round. `per_query` keeps the final ranker's measures on each held-out query in
-        the folder."""
+        """Run the experiment, or continue it if it was stopped. With `out`, the run is stored
+        there in a folder that is named by its identity; a finished run is not repeated. `watch` is
+        called after every round. `per_query` keeps the final ranker's measures on each held-out
+        query in the folder."""
         from foltr.runs.execution import check_engine, checked_threads
 
         threads = checked_threads(threads)

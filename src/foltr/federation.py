@@ -1,4 +1,4 @@
-"""The round, written once, simulated or on the wire. Read this second.
+"""A round of the federation, simulated or over a network. Read this second.
 
 federate: Ask -> Engine.collect (Client.step on every device) -> Delivery -> Server.step -> Ask
 """
@@ -37,8 +37,8 @@ PRIVACY, AGGREGATOR = 0, 1  # addresses below the server's round
 
 @dataclass(frozen=True)
 class Client:
-    """One device, simulated or real. Streams are its own: in a simulation they have an address, on
-    a real device `noise` is the operating system's."""
+    """One device, simulated or real, with its random streams: addressed streams in a simulation;
+    on a real device `noise` comes from the operating system."""
 
     id: int
     learner: Learner
@@ -51,24 +51,26 @@ class Client:
         """Everything that happens on the device in one round: what it sends, and what it keeps."""
         rng, noise = self.ranking.at(ask.t), self.noise.at(ask.t)
         send = guards.sending_rewards(self.learner, self.privacy, user.sessions, noise)
-        payload, weight, memory = self.learner.learn(
+        payload, weight, kept = self.learner.learn(
             self.ranker, ask.params, memory, user, rng, ask.t, send
         )
         if self.privacy is not None:
             guards.check_as_counted(self.learner, self.privacy, payload, weight, ask.params, user)
             payload = guards.privatized(self.privacy, payload, ask.n, noise)
-        return Update(self.id, payload, weight), memory
+        update = Update(self.id, payload, weight)
+        guards.check_update(update, kept, memory)
+        return update, kept
 
 
 @dataclass(frozen=True)
 class State:
-    """All that the server carries from round to round."""
+    """The state of the server between rounds."""
 
     params: Array  # (d,) float64; devices get and hold them as float32
     aggregator: Memory
     optimizer: Memory
     t: int = 0  # rounds done
-    withheld: int = 0  # of those, the rounds in which the server learned nothing
+    withheld: int = 0  # rounds in which too few messages arrived to update the parameters
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,10 @@ class Server:
         guards.check_memory(self.optimizer, optimizer)
         return State(params.astype(np.float64), aggregator, optimizer)
 
-    def step(self, state: State, cohort: Cohort, rng: Stream, arrived: int | None = None) -> State:
-        """One update of the parameters. `arrived` is how many clients are behind a cohort that is
-        their sum."""
+    def step(self, state: State, cohort: Cohort, rng: Stream) -> State:
+        """One update of the parameters, by the messages that arrived or by their mean."""
         if self.privacy is not None and self.privacy.adds_noise_on_server:
-            n = arrived or len(cohort)
-            cohort = self._noisy(self.privacy, cohort, n, rng.at(PRIVACY))
+            cohort = self._noisy(self.privacy, cohort, rng.at(PRIVACY))
         decoded = cohort.directions
         if decoded is None:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
@@ -107,14 +107,15 @@ class Server:
         guards.check_on_device(params, state.t)
         return State(params, aggregator, optimizer, state.t + 1, state.withheld)
 
-    def _noisy(self, privacy: Privatizer, cohort: Cohort, n: int, rng: Stream) -> Cohort:
+    def _noisy(self, privacy: Privatizer, cohort: Cohort, rng: Stream) -> Cohort:
         """One row: the mean of what arrived, with the noise. Learner and rule see nothing else."""
-        # single messages are clipped here; a sum cannot be
-        rows = privacy.on_arrival(cohort.updates) if len(cohort) == n else cohort.updates
+        n, rows = cohort.mean_of, cohort.updates
+        if n is None:  # single messages are clipped here; their mean cannot be
+            n, rows = len(cohort), privacy.on_arrival(rows)
         mean = weighted_mean(rows, cohort.weights)
         noisy = privacy.on_server(mean, n, rng)
         guards.check_vector(privacy, noisy, mean)
-        return Cohort(np.array([-1]), noisy[None], np.array([cohort.weights.sum()]))
+        return Cohort(np.array([-1]), noisy[None], np.array([cohort.weights.sum()]), mean_of=n)
 
 
 Rewrite = Callable[[Cohort, Ask, Stream], Cohort]  # what clients would send -> what they send
@@ -122,10 +123,9 @@ Rewrite = Callable[[Cohort, Ask, Stream], Cohort]  # what clients would send -> 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What becomes of messages on their way to the server: `rewrite` puts others in the place of
-    some of them, each is lost with probability `dropout` after its client has learned, and a
-    `channel` may add the rest up. `host` is the server's own client, whose update is
-    `Cohort.trusted`."""
+    """What happens to messages on their way to the server: `rewrite` replaces some of them, each
+    is lost with probability `dropout` after its client has learned, and a `channel` may sum the
+    rest. `host` is the server's own client, whose update is `Cohort.trusted`."""
 
     rewrite: Rewrite | None = None
     dropout: float | None = None
@@ -140,10 +140,12 @@ class Delivery:
         if self.host is None:
             return answers
         cohort, observed = answers.arrived, answers.observed
-        clients = replace(cohort.only(np.arange(len(cohort) - 1)), trusted=cohort.updates[-1])
+        others = cohort.clients != self.host
+        own = cohort.updates[~others]
+        clients = replace(cohort.only(others), trusted=own[0] if len(own) else None)
         if observed is not None:
-            observed = Observed(observed.ndcg[:-1], observed.max_rr[:-1])
-        return Answers(answers.asked[:-1], clients, observed)
+            observed = Observed(observed.ndcg[others], observed.max_rr[others])
+        return Answers(answers.asked[answers.asked != self.host], clients, observed)
 
     def sent(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
         """What clients send, malicious ones among them."""
@@ -157,14 +159,15 @@ class Delivery:
         return cohort.only(rng.uniforms(len(cohort)) >= self.dropout)
 
     def carried(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
-        """What the server gets; raises Withheld where too few messages are left."""
-        if not len(cohort):
+        """What the server gets; raises Withheld where too few messages are left, or where the
+        server's own client is missing."""
+        if not len(cohort) or (self.host is not None and cohort.trusted is None):
             raise Withheld
         if self.channel is None:
             return cohort
         got = self.channel.carry(cohort, ask, rng)
         guards.check_carried(self.channel, got, cohort.updates.shape[1])
-        return got
+        return replace(got, mean_of=len(cohort))
 
 
 DIRECTLY = Delivery()
@@ -181,21 +184,23 @@ def federate(
     delivery: Delivery = DIRECTLY,
 ) -> State:
     """Rounds state.t .. rounds - 1. `choose` says who is asked in a round; `record` sees the
-    server's state after each round, and what was sent. A round of which too few messages arrive
-    leaves the parameters as they are."""
+    server's state after each round, and what was sent. A round with too few messages leaves the
+    parameters unchanged. Thresholds and noise depend on the n of the ask: devices make their noise
+    for it, and the ledger counts on it."""
     draws, changes = stream(seed, "server"), stream(seed, "attack")
     losses, keys = stream(seed, "dropout"), stream(seed, "channel")
     while state.t < rounds:
         t, clients = state.t, choose(state.t)
         ask = Ask(state.params.astype(np.float32), t, len(clients))
-        answers = delivery.without_host(engine.collect(ask, delivery.asked(clients)))
-        if len(answers.asked) != ask.n:  # the engine could not reach everybody
-            ask = replace(ask, n=len(answers.asked))
+        asked = delivery.asked(clients)
+        answers = engine.collect(ask, asked)
+        guards.check_answers(answers.arrived, asked)
+        answers = delivery.without_host(answers)
         sent = delivery.sent(answers.arrived, ask, changes.at(t))
         arrived = delivery.not_lost(sent, losses.at(t))
         try:
             got = delivery.carried(arrived, ask, keys.at(t))
-            state = server.step(state, got, draws.at(t), len(arrived))
+            state = server.step(state, got, draws.at(t))
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)
         record(state, sent, answers.observed)

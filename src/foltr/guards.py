@@ -1,8 +1,7 @@
 """Checks of what components return, so that a faulty one is named before it spoils a run.
 
-NumPy stretches a wrong shape over the right one without a word, and a guarantee is worth nothing
-if a learner sends other numbers than the ledger counted.
-"""
+NumPy broadcasts a wrong shape silently, and a privacy guarantee is void if a learner sends other
+numbers than the ledger counted."""
 
 from __future__ import annotations
 
@@ -47,8 +46,9 @@ def check_notes(component: object, notes: tuple[str, ...]) -> tuple[str, ...]:
 def sending_rewards(
     learner: Learner, privacy: Privatizer | None, sessions: int, noise: Stream
 ) -> SendReward:
-    """The way of every reward into a message: of each session one, out of as many values as the
-    learner declared, through the privatizer. The ledger counts on it."""
+    """The function through which a learner sends every reward: it checks that there is one reward
+    per session, out of as many values as the learner declared, and applies the privatizer. The
+    ledger relies on this."""
     name, declared, sent = type(learner).__name__, learner.reward_levels, set[int]()
 
     def send_reward(which: int, values: int, session: int) -> int:
@@ -96,15 +96,30 @@ def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Ar
     raise Mistake(f"{type(privacy).__name__}.on_client gave {np.shape(sent)} of {kind}, {wanted}")
 
 
-def check_update(update: Update, kept: Array, before: Array, where: str) -> None:
+def check_update(update: Update, kept: Array, before: Array) -> None:
     """What one client sends, and what its device keeps for the next round."""
-    flat = f"{where}: a payload is one flat vector, got shape {np.shape(update.payload)}"
+    flat = f"a payload is one flat vector, got shape {np.shape(update.payload)}"
     require(np.ndim(update.payload) == 1, flat)
-    memory = f"{where}: the learner got memory {before.shape} and returned {np.shape(kept)}"
+    memory = f"the learner got memory {before.shape} and returned {np.shape(kept)}"
     require(np.shape(kept) == before.shape, memory)
-    require(update.weight > 0.0, f"{where}: a weight must be > 0, got {update.weight}")
+    require(update.weight > 0.0, f"a weight must be > 0, got {update.weight}")
     if not np.isfinite(update.payload).all():
-        raise FloatingPointError(f"{where}: the update is not finite")
+        raise FloatingPointError("the update is not finite")
+
+
+def check_answers(arrived: Cohort, asked: Array) -> None:
+    """What an engine gathered: a row and a weight for each client that answered, which was asked
+    and answers once."""
+    n, updates, weights = len(arrived), arrived.updates, arrived.weights
+    if updates.ndim != 2 or len(updates) != n or weights.shape != (n,):
+        shapes = f"{updates.shape} numbers and {weights.shape} weights"
+        raise Mistake(f"the engine gathered {shapes} of {n} clients")
+    if arrived.clients is asked:  # all of them, in order
+        return
+    known = bool(np.isin(arrived.clients, asked).all())
+    require(known, f"clients {arrived.clients} answer, but {asked} were asked")
+    once = len(np.unique(arrived.clients)) == n
+    require(once, f"a client answers twice: {arrived.clients}")
 
 
 def check_carried(channel: object, got: Cohort, p: int) -> None:

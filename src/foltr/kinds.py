@@ -1,5 +1,5 @@
-"""Kinds of components that share most of their protocol: inherit one, and write only what is your
-own."""
+"""Base classes of components, which implement most of a protocol: inherit from one, and implement
+the rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from foltr.world.protocols import Past, Phase
 
 
 class LearnerDefaults:
-    """Of learners that remember nothing and declare nothing else: write `sessions`,
+    """Base of learners without memory, with default properties: implement `sessions`,
     `reward_levels`, `learn` and `decode`."""
 
     separate_searches = False
@@ -56,7 +56,7 @@ class LearnerDefaults:
 
 
 class SendsUpdates(LearnerDefaults):
-    """Of learners whose message is the update itself: write `sessions` and `learn`."""
+    """Base of learners whose message is the update itself: implement `sessions` and `learn`."""
 
     reward_levels = 0
 
@@ -65,13 +65,15 @@ class SendsUpdates(LearnerDefaults):
 
 
 class OptimizerDefaults:
-    """Of optimizers whose step is not params + lr x direction: write `init` and `__call__`."""
+    """Base of optimizers whose step is not params + lr x direction: implement `init` and
+    `__call__`."""
 
     step_size: float | None = None
 
 
 class PartitionDefaults:
-    """Of partitions whose clients search as often as the learner asks: write `population`."""
+    """Base of partitions whose clients search as often as the learner asks: implement
+    `population`."""
 
     identical_clients = False
 
@@ -80,7 +82,8 @@ class PartitionDefaults:
 
 
 class Untouched:
-    """Of privatizers, all that they leave alone: write `nominal`, `events` and what you change."""
+    """Base of privatizers, which changes nothing: implement `nominal`, `events` and what you
+    change."""
 
     acts_on: Literal["rewards", "updates"] = "updates"
 
@@ -94,8 +97,12 @@ class Untouched:
 
     @property
     def adds_noise_on_server(self) -> bool:
-        """Whoever writes an `on_server` means it to be called."""
+        """True if the class defines `on_server`."""
         return type(self).on_server is not Untouched.on_server
+
+    @property
+    def clips_on_arrival(self) -> bool:
+        return False
 
     def on_reward(self, which: int, values: int, rng: Stream) -> int:
         return which
@@ -138,7 +145,7 @@ class _Rule:
 
 
 class Memoryless(_Rule, ABC):
-    """Of aggregators that forget each round: write `combine`, get the protocol."""
+    """Base of aggregators without memory: implement `combine`."""
 
     @abstractmethod
     def combine(self, cohort: Cohort) -> Array: ...
@@ -151,8 +158,7 @@ class Memoryless(_Rule, ABC):
 
 
 class Remembering(_Rule, ABC):
-    """Of aggregators that carry something from round to round, or draw: write `init` and
-    `__call__`."""
+    """Base of aggregators with memory or random draws: implement `init` and `__call__`."""
 
     @abstractmethod
     def init(self, dim: int) -> Memory: ...
@@ -162,7 +168,7 @@ class Remembering(_Rule, ABC):
 
 
 class Assumes:
-    """Of aggregators that assume a number of `malicious` clients."""
+    """Base of aggregators that assume a number of `malicious` clients."""
 
     malicious: int
 
@@ -171,8 +177,8 @@ class Assumes:
 
 
 class InFront(Remembering):
-    """Of aggregators that change the rows before another `rule` gets them: write `__call__`,
-    and `fits`."""
+    """Base of aggregators that change the rows before another `rule` gets them: implement
+    `__call__` and `fits`."""
 
     rule: Aggregator
 
@@ -197,17 +203,18 @@ class InFront(Remembering):
 
 
 class NeedsMany(_Rule, ABC):
-    """Of aggregators that can do nothing with few updates, beside one of the above: write
-    `fewest`, begin with `arrived`, and write `notes` where a proof needs more. Too few clients are
-    refused before anything runs; a round of which too few messages arrive is withheld."""
+    """Second base, beside one of the above, of aggregators that need a minimum number of updates:
+    implement `fewest`, call `arrived` first in `combine` or `__call__`, and implement `notes` if a
+    proof needs more clients. Too few clients are refused before anything runs; a round with too
+    few messages is withheld."""
 
     @property
     @abstractmethod
     def fewest(self) -> tuple[int, str]:
-        """The fewest updates that it can work with, and the formula behind: (4, "n > m + 2")."""
+        """The smallest number of updates that it needs, and its formula: (4, "n > m + 2")."""
 
     def notes(self, n: int) -> tuple[str, ...]:
-        """What a reader should know of n clients in a round, one sentence each."""
+        """Notes for the reader on n clients in a round, one sentence each."""
         return ()
 
     def fits(self, n: int) -> tuple[str, ...]:
@@ -219,24 +226,22 @@ class NeedsMany(_Rule, ABC):
         return self.notes(n)
 
     def arrived(self, cohort: Cohort) -> Cohort:
-        """The cohort in the order of client ids, if that is enough of them."""
+        """The cohort in the order of client ids; raises Withheld if it has too few updates."""
         if len(cohort) < self.fewest[0]:
             raise Withheld(f"{self!r} got {len(cohort)} updates, and needs {self.fewest[0]}")
         return in_order(cohort)
 
 
 class ChangesMessages(ABC):
-    """Of attacks whose users click honestly: write `craft`, and `fits` if there is something to
-    check or to note.
-
-    `overhears` is True unless the class sets it otherwise, or has a field `knowledge` that is not
-    'all'."""
+    """Base of attacks whose users click honestly: implement `craft`, and `fits` if there is
+    something to check or to note. Its messages may depend on those of honest clients, unless the
+    class says `overhears = False`."""
 
     rewrites = True
 
     @property
     def overhears(self) -> bool:
-        return getattr(self, "knowledge", "all") == "all"
+        return True
 
     @property
     def users(self) -> ClickModel | None:
@@ -249,9 +254,20 @@ class ChangesMessages(ABC):
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array: ...
 
 
+class HasKnowledge(ChangesMessages, ABC):
+    """Base of attacks with a field `knowledge`: 'own' (the updates of malicious clients) or 'all'
+    (those of all clients)."""
+
+    knowledge: Literal["own", "all"]
+
+    @property
+    def overhears(self) -> bool:
+        return self.knowledge == "all"
+
+
 class Tabled(ABC):
-    """Of click models that are two tables: scan top-down, click with P(click | rank, grade), and
-    only after a click stop with P(stop | rank, grade)."""
+    """Base of click models that are two tables: scan top-down, click with P(click | rank, grade),
+    and only after a click stop with P(stop | rank, grade)."""
 
     @abstractmethod
     def tables(self, grades: int, depth: int) -> tuple[Array, Array]: ...
@@ -269,8 +285,8 @@ class Tabled(ABC):
 
 
 class Forgets(ABC):
-    """Of unlearners that go on from the final parameters and use nothing stored: write
-    `phases`."""
+    """Base of unlearners that continue from the final parameters and need no stored updates:
+    implement `phases`."""
 
     luck, subtracts, restarts = 0, False, False
 

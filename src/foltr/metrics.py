@@ -81,9 +81,12 @@ def mean_over_queries(values: Array, empty: Empty) -> float:
 
 def online_performance(per_round: Array, gamma: float = GAMMA) -> float:
     """Discounted cumulative online nDCG: sum_t gamma^(t - 1) x (mean nDCG@10 over clients in round
-    t).
+    t). Rounds without a search (NaN) count 0, unless all are.
 
     Reference: Wang, PhD thesis 2024, section 2.1."""
+    missing = np.isnan(per_round)
+    if missing.any() and not missing.all():
+        per_round = np.where(missing, 0.0, per_round)
     return float((per_round * gamma ** np.arange(len(per_round))).sum())
 
 

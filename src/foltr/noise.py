@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from foltr.core import Array
-from foltr.seeds import LN2, ROOT2, Stream, SystemStream
+from foltr.seeds import Stream, SystemStream, logarithm, ratio
 
 FINE = 2**53  # an integer below this is extended by another word
 DEEPEST = 2.0**-900  # smallest unit to which a fraction is extended
@@ -122,10 +122,10 @@ def normals(rng: Stream, n: int) -> Array:
 
 def upper_quantile(v: Array) -> Array:
     """x >= 0 with P(N > x) = v, for v in (0, 1/2]."""
-    q, r = 0.5 - v, np.sqrt(-_log(v))
-    near = q * _ratio(0.180625 - q * q, MIDDLE)
+    q, r = 0.5 - v, np.sqrt(-logarithm(v, TERMS))
+    near = q * ratio(0.180625 - q * q, MIDDLE)
     return np.where(
-        q <= 0.425, near, np.where(r <= 5.0, _ratio(r - 1.6, TAIL), _ratio(r - 5.0, FAR))
+        q <= 0.425, near, np.where(r <= 5.0, ratio(r - 1.6, TAIL), ratio(r - 5.0, FAR))
     )
 
 
@@ -183,26 +183,3 @@ def _jump(length: float, rng: Stream) -> float:
         math.log(finer(int(rng.words(1)[0]), rng)) / math.log1p(-math.exp(-length * u))
     )
     return far if first & 1 else -far
-
-
-def _ratio(x: Array, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
-    above, below = (_polynomial(x, p) for p in polynomials)
-    return above / below
-
-
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
-    total = np.full_like(x, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        total = total * x + c
-    return total
-
-
-def _log(x: Array) -> Array:
-    """The natural logarithm of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m +
-    1)), by its series."""
-    m, e = np.frexp(x)
-    m, e = m * 2.0, e - 1
-    large = m > ROOT2
-    m, e = np.where(large, 0.5 * m, m), np.where(large, e + 1, e)
-    s = (m - 1.0) / (m + 1.0)
-    return e * LN2 + s * _polynomial(s * s, TERMS)

@@ -21,8 +21,18 @@ from typing import Any, NamedTuple
 
 from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
-from foltr.runs.folder import RESULTS, UNREADABLE, Curve, Folder, Metrics, why
+from foltr.runs.folder import (
+    CONFIG,
+    ENVIRONMENT,
+    RESULT,
+    RESULTS,
+    UNREADABLE,
+    Damaged,
+    Folder,
+    damaged,
+)
 from foltr.runs.identity import folders_with_runs, holds_run
+from foltr.runs.metrics import Curve, Metrics
 from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
@@ -30,8 +40,11 @@ from foltr.system.table import Tidy
 
 
 class Skipped(NamedTuple):
+    """A folder or a record that was left out."""
+
     path: Path
     why: str
+    damaged: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,7 +243,7 @@ class Loader:
             try:
                 run = self._finished(folder)
             except Mistake as mistake:
-                skipped.append(Skipped(folder, str(mistake)))
+                skipped.append(Skipped(folder, str(mistake), isinstance(mistake, Damaged)))
                 continue
             identity = str(run.environment.get("identity", folder)) if run else ""
             if run is None and (error := Folder(folder).failure()):
@@ -247,7 +260,7 @@ class Loader:
     def _finished(self, path: Path) -> Recorded | None:
         """A finished run; None if it is not finished; a Mistake if it cannot be read."""
         try:
-            written = (path / "result.json").stat().st_mtime_ns
+            written = (path / RESULT).stat().st_mtime_ns
         except OSError:
             return None
         if self._known.get(path, (0, None))[0] != written:
@@ -257,16 +270,14 @@ class Loader:
 
 def _recorded(path: Path, any_version: bool) -> Recorded:
     try:
-        environment = json.loads(text_of(path / "environment.json"))
+        environment = json.loads(text_of(path / ENVIRONMENT))
         if not isinstance(environment, dict):
-            raise ValueError("environment.json holds no table")
-        config = tomllib.loads(text_of(path / "config.toml"))
+            raise ValueError(f"{ENVIRONMENT} holds no table")
+        config = tomllib.loads(text_of(path / CONFIG))
         check_extent(config)
         used = tuple(map(str, config.pop("use", [])))
     except UNREADABLE as error:
-        raise Mistake(
-            f"{path} cannot be read ({why(error)}): if it is damaged, delete it"
-        ) from None
+        raise damaged(path, error) from None
     if environment.get("results") != RESULTS and not any_version:
         maker = f"foltr {environment.get('foltr', 'of an unknown version')}"
         number = f"results version {environment.get('results')}, here {RESULTS}"

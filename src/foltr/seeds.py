@@ -150,6 +150,7 @@ FAR = (
     (1.0, 0.24197894225, 0.012258202635),
 )
 LN2, ROOT2 = 0.6931471805599453, 1.4142135623730951
+TERMS = tuple(2.0 / k for k in range(1, 17, 2))  # series of 2 artanh, for `gaussian`
 
 
 def gaussian(u: np.ndarray) -> np.ndarray:
@@ -159,32 +160,32 @@ def gaussian(u: np.ndarray) -> np.ndarray:
     library's logarithm may differ in its last bit, but a seed must give the same perturbation
     everywhere."""
     q = u - 0.5
-    r = np.sqrt(-_log(np.minimum(u, 1.0 - u)))
-    middle = q * _ratio(0.180625 - q * q, MIDDLE)
-    tail = np.where(r <= 5.0, _ratio(r - 1.6, TAIL), _ratio(r - 5.0, FAR))
+    r = np.sqrt(-logarithm(np.minimum(u, 1.0 - u), TERMS))
+    middle = q * ratio(0.180625 - q * q, MIDDLE)
+    tail = np.where(r <= 5.0, ratio(r - 1.6, TAIL), ratio(r - 5.0, FAR))
     return np.where(np.abs(q) <= 0.425, middle, np.where(q < 0.0, -tail, tail))
 
 
-def _ratio(x: np.ndarray, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> np.ndarray:
-    above, below = (_polynomial(x, p) for p in polynomials)
+def ratio(x: np.ndarray, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> np.ndarray:
+    """The quotient of two polynomials of x."""
+    above, below = (polynomial(x, p) for p in polynomials)
     return above / below
 
 
-def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
+def polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
+    """The polynomial of x with these coefficients, lowest power first."""
     total = np.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         total = total * x + c
     return total
 
 
-def _log(x: np.ndarray) -> np.ndarray:
+def logarithm(x: np.ndarray, terms: tuple[float, ...]) -> np.ndarray:
     """The natural logarithm of m 2^e, m in [1/sqrt 2, sqrt 2): e ln 2 + 2 artanh((m - 1) / (m +
-    1)), by its series."""
+    1)), by its series of these terms."""
     m, e = np.frexp(x)
     m, e = m * 2.0, e - 1
     large = m > ROOT2
     m, e = np.where(large, 0.5 * m, m), np.where(large, e + 1, e)
     s = (m - 1.0) / (m + 1.0)
-    z = s * s
-    series = _polynomial(z, tuple(2.0 / k for k in range(1, 17, 2)))
-    return e * LN2 + s * series
+    return e * LN2 + s * polynomial(s * s, terms)

@@ -21,7 +21,7 @@ from pkgutil import iter_modules
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from foltr import core
+from foltr import core, other_names
 from foltr.errors import Mistake, did_you_mean, shortened, shown, with_article
 from foltr.system.files import MOST_BITS
 from foltr.world import protocols
@@ -46,12 +46,11 @@ class Registry:
                 f"two {self.family}s are called {cls.__name__}: {known.__module__} and"
                 f" {cls.__module__}"
             )
-        advice = _advice()
-        if changed := advice.outdated(self.family, cls):
+        if changed := other_names.outdated(self.family, cls):
             raise Mistake(f"{cls.__name__} was written for an earlier foltr: {changed}")
         if missing := [name for name in _verbs(self.protocol) if name not in _names(cls)]:
             lacks = f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)}"
-            raise Mistake(f"{lacks}: {advice.missing(self.family, missing)}")
+            raise Mistake(f"{lacks}: {other_names.missing(self.family, missing)}")
         self._members[cls.__name__] = checked(cls)
         return cls
 
@@ -86,7 +85,7 @@ class Registry:
         if name not in members:
             others = [with_article(other.family) for other in FAMILIES if name in other.members()]
             hint = (
-                _advice().OTHER_NAMES.get(name)
+                other_names.OTHER_NAMES.get(name)
                 or (f"it is {others[0]}" if others else "")
                 or did_you_mean(name, members)
             )
@@ -97,11 +96,6 @@ class Registry:
                 raise Mistake(f"{spec}: give each field once, by name")
             values[keyword.arg] = _value(keyword.value, spec)
         return members[name](**values)
-
-
-def _advice() -> Any:
-    """What components were called before, and what people of the field call them."""
-    return import_module("foltr.components.other_names")
 
 
 def _verbs(protocol: type) -> list[str]:
@@ -185,9 +179,9 @@ def checked(cls: T) -> T:
         try:
             given(self, **values)
         except Mistake as mistake:
-            told = str(mistake)
+            message = str(mistake)
             raise Mistake(
-                told if told.startswith(cls.__name__) else f"{cls.__name__}: {told}"
+                message if message.startswith(cls.__name__) else f"{cls.__name__}: {message}"
             ) from None
 
     cls.__init__ = init  # type: ignore[method-assign]
@@ -366,12 +360,12 @@ def find(name: str) -> tuple[Registry, type]:
 def brief(component: Any) -> str:
     """The repr without the fields that have their default value: a label for tables and
     folders."""
-    told = []
+    given = []
     for field in fields(component):
         default = (
             field.default_factory() if field.default_factory is not MISSING else field.default
         )
         value = getattr(component, field.name)
         if value != default:
-            told.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
-    return f"{type(component).__name__}({', '.join(told)})"
+            given.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
+    return f"{type(component).__name__}({', '.join(given)})"

@@ -24,9 +24,8 @@ QUIET = (
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
-@pytest.fixture(
-    scope="module"
-)  # Playwright holds this thread's event loop: it must be gone before other tests start
+# Playwright holds this thread's event loop: it must be gone before other tests start
+@pytest.fixture(scope="module")
 def chromium():
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:

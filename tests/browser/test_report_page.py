@@ -46,7 +46,7 @@ def test_a_chart_per_condition_with_a_line_per_method(opened):
     assert len({tuple(each) for each in ranges}) == 1 and ranges[0][2] == 4
 
 
-def test_hover_tells_the_values_of_all_curves_there(opened, runs):
+def test_hover_shows_the_values_of_all_curves_there(opened, runs):
     tab = opened()
     tip = hover(tab)
     assert tip.is_visible() and tip.locator("tr").count() == 3
@@ -109,7 +109,7 @@ def test_measures_are_tabs_by_keyboard(opened):
     assert tab.evaluate("charts[0].plot.data[0].length") == 40  # every round
 
 
-def test_smoothing_is_for_online_curves_and_told(opened):
+def test_smoothing_is_for_online_curves_and_stated(opened):
     tab = opened()
     assert not tab.locator("#smoothing").is_visible()
     tab.click("#curve-tabs [role=tab]:nth-child(2)")
@@ -378,7 +378,7 @@ def test_without_scripts_the_comparison_is_complete(opened):
     assert not tab.locator(".tabs:visible").count() and not tab.locator("#theme").is_visible()
 
 
-def test_thirty_methods_can_be_told_apart_and_found(opened):
+def test_thirty_methods_can_be_distinguished_and_found(opened):
     runs = [run_of(c, "perfect", s) for c in range(1, 31) for s in (1, 2)]
     tab = opened(made_runs(runs))
     assert "of 30 shown" in tab.inner_text("#method-picker .count")

@@ -55,7 +55,7 @@ def experiments(name, pairs, privacy):
 
 def table(name, pairs, privacy, views=(), kinds=KINDS):
     """(clicks, view, attack) -> means of the measures over queries, then over folds."""
-    found, promises = {}, {}
+    found, guarantees = {}, {}
     for e in experiments(name, pairs, privacy):
         params = e.run(threads=2).params.astype(np.float32)
         held_out = e.data.load("vali")
@@ -66,13 +66,14 @@ def table(name, pairs, privacy, views=(), kinds=KINDS):
             ):
                 values = [row.measures[measure].mean for measure in MEASURES]
                 found.setdefault((kind, row.view, row.attack), []).append(values)
-                promises[row.view] = row.guarantee.epsilon
+                guarantees[row.view] = row.guarantee.epsilon
     means = {place: np.nanmean(values, axis=0) for place, values in found.items()}
     print(f"\n{name}, {pairs} pairs, {privacy}")
     for (kind, view, attack), values in means.items():
         numbers = "  ".join(f"{value:.3f}" for value in values)
         print(
-            f"  {kind:<13}  {view!s:<14}  {attack:<32}  {numbers}  promised {promises[view]:.4g}"
+            f"  {kind:<13}  {view!s:<14}  {attack:<32}  {numbers}"
+            f"  guaranteed {guarantees[view]:.4g}"
         )
     return means
 

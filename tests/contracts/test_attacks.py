@@ -45,7 +45,7 @@ def crafted(thing, c, malicious, t=4):
 
 @each_one
 def test_full_knowledge_is_overhearing(thing):
-    """The ledger promises nothing of a sum where attackers make their messages of honest ones."""
+    """The ledger guarantees nothing of a sum where attackers make messages of honest ones."""
     known = getattr(thing, "knowledge", None)
     assert known is None or thing.overhears == (known == "all")
 

@@ -46,7 +46,7 @@ def data_for(thing) -> Dataset:
     return data_of(1)
 
 
-def peopled(thing, clients=3, seed=1, sessions=SESSIONS) -> Population:
+def population_of(thing, clients=3, seed=1, sessions=SESSIONS) -> Population:
     return thing.population(data_for(thing), Cascade(), clients, sessions, seed)
 
 
@@ -81,12 +81,14 @@ def test_a_partition_is_tables_over_the_data_as_it_is(thing):
 @EVERY
 def test_the_same_seed_gives_the_same_tables(thing):
     for name in TABLES:
-        np.testing.assert_array_equal(getattr(peopled(thing), name), getattr(peopled(thing), name))
+        np.testing.assert_array_equal(
+            getattr(population_of(thing), name), getattr(population_of(thing), name)
+        )
 
 
 @EVERY
 def test_a_block_holds_each_of_its_documents_once_and_all_are_of_one_query(thing):
-    p = peopled(thing)
+    p = population_of(thing)
     for start, stop in zip(p.starts, p.stops, strict=True):
         rows = p.rows[start:stop]
         assert len(set(rows.tolist())) == len(rows) and len(set((rows // 10).tolist())) == 1
@@ -94,7 +96,7 @@ def test_a_block_holds_each_of_its_documents_once_and_all_are_of_one_query(thing
 
 @EVERY
 def test_ideals_are_those_of_what_a_client_holds(thing):
-    p = peopled(thing)
+    p = population_of(thing)
     for c in range(len(p.first)):
         _, labels, offsets = p.held(c)
         for at, ideal in enumerate(p.ideals[p.first[c] : p.last[c]]):
@@ -108,13 +110,13 @@ def test_ideals_are_those_of_what_a_client_holds(thing):
 @EVERY
 def test_nobody_searches_more_than_the_most(thing):
     for sessions in (1, 4, 12):
-        p = peopled(thing, sessions=sessions)
+        p = population_of(thing, sessions=sessions)
         assert p.sessions[:3].max() <= thing.most_sessions(sessions)
 
 
 @EVERY
 def test_every_client_can_search(thing):
-    p = peopled(thing)
+    p = population_of(thing)
     for c in range(len(p.first)):
         user = SimulatedUser(p, c, stream(1, "user", c, 0))
         docs, ranking, clicks = user.session(lambda docs: np.arange(min(10, len(docs))))
@@ -123,7 +125,7 @@ def test_every_client_can_search(thing):
 
 @each(partitions, lambda thing: getattr(thing, "iid", False), variants=twin)
 def test_in_the_twin_all_clients_are_alike(thing):
-    p = peopled(thing)
+    p = population_of(thing)
     rows, labels, offsets = p.held(0)
     for c in range(1, p.clients):
         for one, other in zip((rows, labels, offsets), p.held(c), strict=True):

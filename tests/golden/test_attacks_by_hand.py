@@ -186,7 +186,7 @@ def test_fang_with_own_knowledge():
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_up_to_three_own_updates_tell_nothing(m):
+def test_up_to_three_own_updates_reveal_nothing(m):
     """One distance is summed: a copy ties with its neighbour, and two copies are neighbours:
     lambda is the start."""
     own = [1.0, 4.0, 7.0][:m]

@@ -12,7 +12,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.seeds import Stream, gaussian, stream
 
 
-def told(which, values, session):
+def as_it_is(which, values, session):
     return which
 
 
@@ -42,9 +42,8 @@ def test_a_message_is_twelve_bytes():
     assert message(1, np.array([1.0])).nbytes == 8
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2**24 + 1, 2**31, 2**32 - 1]
-)  # a float32 could not hold the third
+# a float32 could not hold the third
+@pytest.mark.parametrize("seed", [0, 1, 2**24 + 1, 2**31, 2**32 - 1])
 def test_a_seed_survives(seed):
     assert read_messages(message(seed, np.array([0.1, 0.2]))[None])[0].tolist() == [seed]
 
@@ -75,7 +74,7 @@ def test_halves_are_ranked_by_both_signs():
     docs = np.eye(4)
     user = OneList(docs, [True, False, False, False], 4)
     payload, weight, _ = ES(sigma=1.0, k=4).learn(
-        Linear(), np.zeros(4, np.float32), None, user, stream(3), 0, told
+        Linear(), np.zeros(4, np.float32), None, user, stream(3), 0, as_it_is
     )
     v = ES().perturbations(payload[:1], 4)[0]
     up = np.argsort(-v).tolist()
@@ -121,7 +120,7 @@ def test_the_mean_direction_is_the_gradient_of_the_smoothed_reward():
     got = np.zeros(2)
     for client in range(n):
         user = OneList([x, [0, 0]], [True, False], 2)
-        payload, _, _ = es.learn(Linear(), w, None, user, stream(5, client), 0, told)
+        payload, _, _ = es.learn(Linear(), w, None, user, stream(5, client), 0, as_it_is)
         got += es.decode(payload[None], w)[0] / n
     z = float(w @ x) / sigma
     exact = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / sigma * x

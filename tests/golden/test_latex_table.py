@@ -8,7 +8,7 @@ from foltr.report.matrix import matrix
 from foltr.report.study import study
 from foltr.report.tables.latex_table import latex_tables
 from foltr.results import Recorded, Runs
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 
 TABLE = Path(__file__).with_name("table.tex")
 VALUES = {  # nDCG@10 of seeds 1, 2, 3

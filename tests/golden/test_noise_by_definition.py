@@ -71,7 +71,7 @@ def test_shares_on_whole_numbers_have_their_law(n, scale):
 
 @pytest.mark.parametrize("part", [0.55, 0.667, 0.9, 0.999])
 @pytest.mark.parametrize("scale", [2.0, 30.0])
-def test_missing_shares_tell_no_more_than_the_bessel_function_says(part, scale):
+def test_missing_shares_reveal_no_more_than_the_bessel_function_says(part, scale):
     """accounting.py: ln f(0) / f(c) of whole numbers is at most that of real ones, and largest at
     0."""
     most = 60
@@ -168,7 +168,7 @@ def test_every_message_can_come_from_every_update(privacy):
         assert set((messages.ravel() % 4).tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 
-def test_a_reward_is_told_as_often_as_stated():
+def test_a_reward_is_sent_as_often_as_stated():
     privacy, counts, n = RandomizedReward(p=0.6), np.zeros(5), 40_000
     for i in range(n):
         counts[privacy.on_reward(2, 5, stream(6, i))] += 1
@@ -176,7 +176,7 @@ def test_a_reward_is_told_as_often_as_stated():
     assert stats.chisquare(counts, expected).pvalue > RARE
 
 
-def test_the_mean_of_what_is_told():
+def test_the_mean_of_what_is_sent():
     """Kharitonov (WSDM 2019), eq. 7: (p V - 1) / (V - 1) x value + constant."""
     values, p = np.array([0.0, 0.2, 0.25, 0.5, 1.0]), 0.7
     told = [p * v + (1 - p) / 4 * (values.sum() - v) for v in values]

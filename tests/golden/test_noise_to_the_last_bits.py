@@ -17,9 +17,8 @@ from foltr.seeds import SystemStream, stream
 from foltr.seeds import gaussian as quick_gaussian
 
 mpmath.mp.dps = 50
-BRANCH = (
-    0.075  # where the formula of the middle meets that of the tails: 1.4395 standard deviations
-)
+# where the formula of the middle meets that of the tails: 1.4395 standard deviations
+BRANCH = 0.075
 
 
 def exact_quantile(v):

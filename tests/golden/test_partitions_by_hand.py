@@ -191,6 +191,5 @@ def test_sharing_one_of_two_queries():
     other = sorted({0, 1, 2, 3} - set(shared))
     assert shared in ([0, 1], [2, 3]) and p.warmup == 3
     assert sorted(p.held(c)[0].tolist() for c in range(2)) == [[row, *shared] for row in other]
-    assert [p.held(c)[2].tolist() for c in range(2)] == [
-        [0, 1, 3]
-    ] * 2  # two queries each: every second search is shared
+    # two queries each: every second search is shared
+    assert [p.held(c)[2].tolist() for c in range(2)] == [[0, 1, 3]] * 2

@@ -90,6 +90,6 @@ def test_levels_put_rewards_together_and_the_bound_follows():
     assert found.epsilon <= found.bound == pytest.approx(np.log(0.8 * 3 / 0.2))
 
 
-def test_long_lists_of_other_objectives_are_shortened_and_told():
+def test_long_lists_of_other_objectives_are_shortened():
     assert worst_pair(ES(objective="ctr"), Cascade(), 5, 0.9).depth == 7
     assert worst_pair(ES(), Cascade(), 5, 0.9).depth == 10

@@ -32,9 +32,8 @@ class Replayed:
         self.sessions = sessions
         self.documents = [rng.random((6, 4)).astype(np.float32) for _ in range(sessions)]
         self.clicks = [rng.random(5) < 0.4 for _ in range(sessions)]
-        self.clicks[1][:] = (
-            False  # a session without clicks teaches nothing, but it pulls and clips
-        )
+        # a session without clicks teaches nothing, but it pulls and clips
+        self.clicks[1][:] = False
         self.made = 0
 
     def session(self, show):
@@ -163,8 +162,8 @@ def test_batched_centralised_pdgd_sums_the_gradients(small_data, monkeypatch):
     learner = PDGD(lr=0.1, sessions=1)
     monkeypatch.setattr("foltr.engines.debug.SimulatedUser", Witnessed)
     monkeypatch.setattr(Witnessed, "seen", [])
-    people = iid(small_data, Cascade(kind="informational"), n, 1)
-    engine = Debug(learner, Linear(), people, 1, np.empty((n, 0), np.float32))
+    population = iid(small_data, Cascade(kind="informational"), n, 1)
+    engine = Debug(learner, Linear(), population, 1, np.empty((n, 0), np.float32))
     server = Server(learner, Mean(), SGD(lr=float(n)))
     cohort, _ = collected(engine, theta.astype(np.float32), 0, np.arange(n))
     after = server.step(server.init(theta), cohort, RNG)

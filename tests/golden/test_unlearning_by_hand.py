@@ -140,13 +140,13 @@ def unlearned(method, leaving):
 
 def updates_of(e, run, params, clients, sessions, t):
     """What these clients would honestly send, one after another."""
-    people, sent, seed = (
+    population, sent, seed = (
         with_sessions(run.context.population, e.learner.sessions, sessions),
         [],
         seed_of(e),
     )
     for client in clients:
-        user = SimulatedUser(people, int(client), stream(seed, "user", int(client), t))
+        user = SimulatedUser(population, int(client), stream(seed, "user", int(client), t))
         update, _ = client_step(
             e.learner,
             e.ranker,

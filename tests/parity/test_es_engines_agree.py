@@ -1,4 +1,4 @@
-"""FOLtR-ES compiled and plain: the same seeds, lists, clicks and told rewards, hence the same
+"""FOLtR-ES compiled and plain: the same seeds, lists, clicks and replaced rewards, hence the same
 messages; and what the kernel says a message means is what the server makes of it."""
 
 import numpy as np
@@ -84,10 +84,10 @@ def test_a_network_from_zero(name):
 
 @pytest.mark.parametrize("name", ["published", "dcg in levels", "shared", "one way"])
 @pytest.mark.parametrize("p", [1.0, 0.9, 0.3])
-def test_told_at_random(name, p):
-    told = agree(CASES[name], privacy=RandomizedReward(p=p))
+def test_rewards_replaced_at_random(name, p):
+    replaced = agree(CASES[name], privacy=RandomizedReward(p=p))
     bare = agree(CASES[name])
-    changed = (told.updates[:, 1] != bare.updates[:, 1]).mean()
+    changed = (replaced.updates[:, 1] != bare.updates[:, 1]).mean()
     assert changed == 0.0 if p == 1.0 else changed > (1.0 - p) / 2.0
 
 

@@ -21,7 +21,7 @@ ROOT = Path(foltr.__file__).parent
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "design.md").read_text()
 
 
-def told():
+def described():
     """(file, function) of each step, in the page's order."""
     section = PAGE.split("## The path of a click")[1].split("\n## ")[0]
     return re.findall(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", section, re.MULTILINE)
@@ -55,11 +55,40 @@ def followed(data, rounds):
     return seen
 
 
-def test_a_click_takes_the_path_that_is_told():
-    steps = told()
-    assert len(steps) <= 15 and len({file for file, _ in steps}) <= 10
-    left = iter(
-        [(file, name) for _, file, name in followed(Synthetic(queries=20).load("train"), 2)]
+def left_out():
+    """Files and functions that the page names as left out."""
+    section = PAGE.split("## The path of a click")[1].split("\n## ")[0]
+    words = re.findall(
+        r"`([^`]+)`", section.split("whatever else runs")[1].split("\n\nThe local")[0]
     )
+    return {word for word in words if word.endswith(".py")}, {*words}
+
+
+def test_a_click_takes_the_path_that_is_described():
+    steps = described()
+    assert len(steps) <= 15 and len({file for file, _ in steps}) <= 10
+    seen = followed(Synthetic(queries=20).load("train"), 2)
+    left = iter([(file, name) for _, file, name in seen])
     missing = next((step for step in steps if step not in left), None)
     assert missing is None, f"{missing} does not come after what the page has before it"
+
+
+def test_what_the_page_leaves_out_is_named_there():
+    """Between the first click and the next list."""
+    calls = [
+        (f, n)
+        for event, f, n in followed(Synthetic(queries=20).load("train"), 2)
+        if event == "call"
+    ]
+    last = len(calls) - calls[::-1].index(("ranking.py", "plackett_luce"))
+    between = set(calls[calls.index(("kinds.py", "Tabled.clicks")) : last])
+    files, names = left_out()
+    steps = {*described()}
+    unnamed = {
+        (file, name)
+        for file, name in between - steps
+        if file not in files and name not in names and not name.startswith("Cohort.")
+    }
+    assert not unnamed
+    gone = names - files - {"Cohort"} - {name for _, name in between}
+    assert not gone, "named on the page, and not on the way"

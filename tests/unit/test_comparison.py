@@ -86,7 +86,7 @@ def test_mistakes(wrong, told):
         repr(foltr.compare(**{"experiments": several(), "seeds": (1,), **wrong}))
 
 
-def test_a_run_that_fails_is_told():
+def test_a_run_that_fails_is_reported():
     broken = [
         Experiment(**SMALL, clients=2),
         Experiment(rounds=4, clients=2, data="Letor(path='nowhere')"),

@@ -227,7 +227,7 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def output(tmp_path_factory):
     file = tmp_path_factory.mktemp("planted") / "planted.py"
     file.write_text(PLANTED, encoding="utf-8")
     words = ["tests/contracts", "-v", "-k", "Planted", "--tb=short", "-p", "no:cacheprovider"]
@@ -246,21 +246,21 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_component_that_breaks_its_contract_is_found(told, name):
-    assert re.search(rf"::{BROKEN[name]}\[.*\b{name}\b.*\] (FAILED|ERROR)", told), told
+def test_a_component_that_breaks_its_contract_is_found(output, name):
+    assert re.search(rf"::{BROKEN[name]}\[.*\b{name}\b.*\] (FAILED|ERROR)", output), output
     if name != "PlantedImpossible":  # all else about it is as it should be
         for test in ("test_a_spec_round_trips", "test_is_frozen_and_explained"):
-            assert re.search(rf"::{test}\[{name}\] PASSED", told), told
+            assert re.search(rf"::{test}\[{name}\] PASSED", output), output
 
 
-def test_a_component_that_takes_no_plain_value_says_which(told):
-    assert "PlantedImpossible: no plain value of share will do" in told
-    assert "share must be 0.123, got" in told
+def test_a_component_that_takes_no_plain_value_says_which(output):
+    assert "PlantedImpossible: no plain value of share will do" in output
+    assert "share must be 0.123, got" in output
 
 
-def test_a_component_with_required_fields_of_every_kind_passes(told):
-    assert len(re.findall(r"\[PlantedHonest\] PASSED", told)) >= 7
-    assert not re.search(r"PlantedHonest\] (FAILED|ERROR)", told)
+def test_a_component_with_required_fields_of_every_kind_passes(output):
+    assert len(re.findall(r"\[PlantedHonest\] PASSED", output)) >= 7
+    assert not re.search(r"PlantedHonest\] (FAILED|ERROR)", output)
 
 
 def test_every_family_is_planted():

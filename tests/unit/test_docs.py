@@ -344,7 +344,7 @@ def is_own_class(each, module):
     )
 
 
-def test_who_contributes_is_told_of_every_family():
+def test_contributing_names_every_family():
     told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     row = r"^\| [\w ]+ \| `(\w+)` \| \[\w+\]\(docs/howto/(\w+\.md)\) \|$"
     rows = dict(re.findall(row, told, re.M))

@@ -92,7 +92,7 @@ def test_a_bare_name_is_a_spec():
     ],
     ids=lambda text: text[:40],
 )
-def test_what_is_wrong_is_told(spec, message):
+def test_what_is_wrong_is_named(spec, message):
     with pytest.raises(Mistake) as told:
         learners.build(spec)
     assert message in str(told.value)
@@ -237,3 +237,7 @@ def test_any_text_is_a_component_or_a_mistake(text):
             family.build(text)
         except Mistake:
             pass
+
+
+def test_minus_zero_is_zero():
+    assert repr(PDGD(mu=-0.0)) == repr(PDGD(mu=0.0))

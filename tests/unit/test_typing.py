@@ -28,7 +28,7 @@ foltr.PDGD(sessions="many")
 foltr.Experiment(learner=foltr.Mean())
 foltr.Krumm
 """
-TOLD = [
+REPORTED = [
     'Revealed type is "foltr.experiment.Experiment"',
     'Revealed type is "foltr.world.dataset.Dataset"',
     'Revealed type is "foltr.runs.trained.TrainedRanker"',
@@ -95,9 +95,9 @@ def test_mypy_knows_them(tmp_path):
     ]
     done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if ".py:" in line]
-    assert len(lines) == len(TOLD), done.stdout + done.stderr
-    for line, told in zip(lines, TOLD, strict=True):
-        assert line.startswith("mine.py:") and told in line
+    assert len(lines) == len(REPORTED), done.stdout + done.stderr
+    for line, said in zip(lines, REPORTED, strict=True):
+        assert line.startswith("mine.py:") and said in line
 
 
 def test_to_import_foltr_loads_none_of_what_the_stub_names():

@@ -221,11 +221,12 @@ class Table:
         total, known = _summed(arrived), _summed(arrived.only(malicious))
         if self.e.channel is not None:
             carried = self.e.channel.carry(arrived, self.ask, rng.at(1))
+            carried = replace(carried, mean_of=len(arrived))
             total = carried.updates[0] * carried.weights[0]
         if self.privacy.adds_noise_on_server:
             got = arrived if self.e.channel is None else carried
             state = self.server.init(self.params)
-            moved = self.server.step(state, got, rng.at(2), len(arrived)).params
+            moved = self.server.step(state, got, rng.at(2)).params
             total = moved / self.gain * got.weights.sum()
         return (total - known) / self.weights[0]
 

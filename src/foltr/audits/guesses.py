@@ -17,9 +17,8 @@ import numpy as np
 from foltr.core import Array, Ranker
 from foltr.seeds import Stream
 
-TOLERANCE = (
-    1e-6  # relative to the largest coefficient; documents in no pair have a coefficient of 0
-)
+# relative to the largest coefficient; documents in no pair have a coefficient of 0
+TOLERANCE = 1e-6
 ROBUST_TOLERANCE = 1e-2  # the same for robust regression, where noise leaves small coefficients
 ROUNDS = 30  # of reweighting
 DIRECT = 300  # numbers, or unknowns, up to which exact methods are used

@@ -35,13 +35,13 @@ def audit(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Attack a run with what its server sees, and compare with the privacy guarantee.
+    """Attack what the server of a run sees, and compare the attacks with the privacy guarantee.
 
-    The attacks infer clicks, distinguish two inputs, and test whether a client took part. An
-    experiment's file is run first.
+    The attacks infer clicks, distinguish two inputs, and test whether a client took part. If a
+    TOML file is given, its experiment is run first.
 
-    Every file that the run or the TOML file names by `use` must be given by --use: no other code
-    is loaded.
+    Component files of your own (`use` in the config or the TOML file) must also be given by --use:
+    no other code is loaded.
 
     Exit code 1: an attack achieves more than the stated epsilon allows."""
     from json import dumps

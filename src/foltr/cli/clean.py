@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli.status import is_finished, states_of
+from foltr.cli.status import states_of
 
 PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind when it is killed
 
@@ -32,10 +32,11 @@ def clean(
 ) -> None:
     """List what is no longer useful in a folder of runs, and delete it with --yes.
 
-    That is: failed runs, interrupted runs without a checkpoint, and partly written files.
+    Listed by default: failed runs, interrupted runs without a checkpoint, and partly written
+    files.
 
-    Finished runs are deleted only with --finished, other interrupted ones only with --interrupted.
-    A run in progress is never deleted."""
+    Interrupted runs with a checkpoint are included only with --interrupted, finished runs only
+    with --finished. A run in progress is never deleted."""
     found, count = list(deletions(runs, interrupted, finished, damaged)), 0
     for deletion in delete(runs, found) if yes else found:
         print(f"{'deleted' if yes else 'would delete'}: {deletion.path} ({deletion.why})")
@@ -59,6 +60,8 @@ def deletions(
 ) -> Iterator[Deletion]:
     """What `clean` would delete: never a run in progress, and what may still be useful only if
     asked for."""
+    from foltr.runs.folder import Folder
+
     states = states_of(path)
     done = states.finished
     for folder in states.folders:
@@ -66,10 +69,10 @@ def deletions(
             for file in folder.glob(PARTLY_WRITTEN):
                 yield Deletion(file, "partly written", folder, folder in done)
     for folder, error in states.failed:
-        if interrupted or not _has_checkpoint(folder):
+        if interrupted or not Folder(folder).has_checkpoint:
             yield Deletion(folder, f"failed: {error}", folder)
     for folder in states.interrupted:
-        if not _has_checkpoint(folder):
+        if not Folder(folder).has_checkpoint:
             yield Deletion(folder, "interrupted without a checkpoint", folder)
         elif interrupted:
             yield Deletion(folder, "interrupted", folder)
@@ -78,15 +81,11 @@ def deletions(
         yield from (Deletion(sweep.record.path, "record of a sweep") for sweep in states.sweeps)
     elif damaged:
         unreadable = {
-            folder: why for folder, why in states.runs.skipped if "cannot be read" in why
+            skipped.path: skipped.why for skipped in states.runs.skipped if skipped.damaged
         }
         for folder in done:
             if folder in unreadable:
                 yield Deletion(folder, unreadable[folder], folder, True)
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    return (folder / "checkpoint.npz").exists()
 
 
 def delete(path: Path, found: list[Deletion]) -> Iterator[Deletion]:
@@ -104,11 +103,12 @@ def delete(path: Path, found: list[Deletion]) -> Iterator[Deletion]:
 
 
 def _deleted(deletion: Deletion, run: Path) -> bool:
+    from foltr.runs.folder import Folder
     from foltr.runs.lock import Busy, Claim
 
     try:
         with Claim(run).held(wait=False):
-            if is_finished(run) != deletion.finished:
+            if Folder(run).is_finished != deletion.finished:
                 return False  # another process has finished it meanwhile
             if deletion.path == run:
                 shutil.rmtree(run)

@@ -20,7 +20,7 @@ def data_list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from foltr.data.catalogue import listing
+    from foltr.cli.catalogue import listing
 
     table = Table("name", "here", "queries", "documents", "features", "grades")
     for row in listing():
@@ -37,7 +37,7 @@ def data_list() -> None:
 @with_error_messages
 def data_info(name: Name) -> None:
     """Describe a data set: its source, its terms of use, and where to put its files."""
-    from foltr.data.catalogue import info
+    from foltr.cli.catalogue import info
 
     print(info(name))
 
@@ -48,6 +48,6 @@ def data_add(
     name: Name, path: Annotated[Path, typer.Argument(help="The folder of its files.")]
 ) -> None:
     """Check the files of a data set on this machine, and register their folder."""
-    from foltr.data.catalogue import add
+    from foltr.cli.catalogue import add
 
     add(name, path, print)

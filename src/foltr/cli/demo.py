@@ -42,11 +42,11 @@ def demo(
 
     from foltr.cli.chart import svg_chart
     from foltr.runs.execution import compiling_notice
-    from foltr.system.files import told, write_whole
+    from foltr.system.files import write_whole, writing
 
     console = Console()
     show, began, results = Show(console), time.perf_counter(), {}
-    with told(out):
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     console.print(
         "100 clients learn to rank from clicks. Queries, documents and clicks stay on the clients."

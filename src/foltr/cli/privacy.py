@@ -36,10 +36,10 @@ def privacy(
 ) -> None:
     """Print the privacy guarantee of an experiment, without running it.
 
-    The guarantee is an epsilon, what it protects, against whom, and who must be trusted.
+    A guarantee states an epsilon, what it protects, against whom, and who must be trusted.
 
-    Every file that the TOML file names by `use` must also be given by --use: no other code is
-    loaded.
+    Component files of your own (`use` in the TOML file) must also be given by --use: no other code
+    is loaded.
 
     Each run prints the same guarantee in its summary, and keeps it in result.json."""
     from foltr.runs import config

@@ -19,7 +19,8 @@ RunsPath = Annotated[
     Path, typer.Argument(help="A folder of runs, or a sweep's record (runs/NAME.sweep.json).")
 ]
 Baseline = Annotated[
-    str | None, typer.Option(help="The method to compare with, by its label or number.")
+    str | None,
+    typer.Option(help="The method that others are tested against, by its label or number."),
 ]
 Columns = Annotated[str, typer.Option(help="Fields whose values make the columns.")]
 Pairs = Annotated[
@@ -58,7 +59,10 @@ def report(
         bool, typer.Option("--log", help="Figures: use a logarithmic horizontal axis.")
     ] = False,
     band: Annotated[
-        str, typer.Option(help="Figures: sd (standard deviation), ci (95 % of the mean) or none.")
+        str,
+        typer.Option(
+            help="Figures: sd (standard deviation), ci (95 % interval of the mean) or none."
+        ),
     ] = "sd",
     smooth: Annotated[
         int, typer.Option(help="Figures: number of points in a moving average.")
@@ -91,7 +95,8 @@ def watch(
     runs: RunsPath,
     port: Annotated[int, typer.Option(help="The port of the server. 0: any free port.")] = 8765,
     host: Annotated[
-        str, typer.Option(help="The address of the server. By default only this machine sees it.")
+        str,
+        typer.Option(help="The address of the server. By default only this machine can open it."),
     ] = "127.0.0.1",
     baseline: Baseline = None,
     columns: Columns = COLUMNS,

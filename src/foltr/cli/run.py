@@ -57,7 +57,7 @@ def run(
         str | None, field("SPEC", "A baseline that learns from labels, not clicks.", "none")
     ] = None,
     unlearning: Annotated[
-        str | None, field("SPEC", "How clients that leave are unlearned.", "none")
+        str | None, field("SPEC", "The unlearning method for clients that leave.", "none")
     ] = None,
     leaving: Annotated[
         str | None,
@@ -72,15 +72,22 @@ def run(
     ] = None,
     rounds: Annotated[str | None, field("INT", "Number of rounds.", "100")] = None,
     history: Annotated[
-        str | None, field("INT", "Clients store an update every so many rounds.", "none")
+        str | None,
+        field(
+            "INT", "Number of rounds between updates that clients store, for unlearning.", "none"
+        ),
     ] = None,
     evaluate_every: Annotated[
         str | None, field("INT", "Number of rounds between evaluations.", "10")
     ] = None,
     empty: Annotated[
-        str | None, field("TEXT", "Queries without a relevant document: skip, zero, one.", "skip")
+        str | None,
+        field("TEXT", "How queries without a relevant document count: skip, zero or one.", "skip"),
     ] = None,
-    seed: Annotated[str | None, field("INT", "The same seed gives the same bits.", "1")] = None,
+    seed: Annotated[
+        str | None,
+        field("INT", "Seed of all random draws. Equal seeds give bit-identical results.", "1"),
+    ] = None,
     use: Use = None,
     engine: Engine = "local",
     threads: Annotated[
@@ -91,9 +98,10 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run one experiment, given by a TOML file, by options, or by both (options win).
+    """Run one experiment, given by a TOML file, by options, or both (options override the file).
 
-    The same command continues a run that was stopped or killed, and finds a finished one.
+    Give the same command again to continue a run that was stopped or killed. A finished run is not
+    repeated.
 
     A SPEC is a component with its fields, as in --learner 'PDGD(lr=0.1, sessions=5)'. `foltr list`
     lists all components, `foltr show PDGD` explains one."""
@@ -152,7 +160,7 @@ def summary(result: Result) -> str:
 
 
 def _training(result: Result) -> list[str]:
-    """What the ranker learned from, and how good the lists were that it showed meanwhile."""
+    """What the ranker learned from, and the quality of the lists shown during training."""
     final = result.final
     if result.experiment.baseline is not None:
         return [f"learned from     labels, without clients, in {final['seconds']:.1f} s"]

@@ -38,7 +38,7 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     )
     for line in failure_lines([(path.name, error) for path, error in found.failed]):
         print(line)
-    for path, why in found.unreadable:
+    for path, why, _ in found.unreadable:
         print(f"skipped: {path.name}: {why}")
 
 
@@ -61,11 +61,9 @@ class States:
 
     @property
     def finished(self) -> list[Path]:
-        return [folder for folder in self.folders if is_finished(folder)]
+        from foltr.runs.folder import Folder
 
-
-def is_finished(folder: Path) -> bool:
-    return (folder / "result.json").exists()
+        return [folder for folder in self.folders if Folder(folder).is_finished]
 
 
 def states_of(path: Path) -> States:
@@ -78,7 +76,7 @@ def states_of(path: Path) -> States:
     if not path.is_dir():
         raise Mistake(f"no runs at {path}: it is not a folder")
     folders = folders_of_foltr(path)
-    unfinished = [folder for folder in folders if not is_finished(folder)]
+    unfinished = [folder for folder in folders if not Folder(folder).is_finished]
     running = [folder for folder in unfinished if claimed(folder) is not None]
     stopped = [folder for folder in unfinished if folder not in running]
     failed = [(folder, error) for folder in stopped if (error := Folder(folder).failure())]

@@ -33,7 +33,7 @@ def sweep(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="FIELD=VALUE", help="Replace the value of a field that is not swept."
+            "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
         ),
     ] = None,
     use: Use = None,

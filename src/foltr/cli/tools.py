@@ -37,7 +37,7 @@ Engine = Annotated[
 ]
 Threads = Annotated[int, typer.Option(help="Number of threads. Results do not depend on it.")]
 Seed = Annotated[
-    int, typer.Option(help="Seed of all random draws. The same seed gives the same bits.")
+    int, typer.Option(help="Seed of all random draws. Equal seeds give bit-identical results.")
 ]
 Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")]
 PerQuery = Annotated[

@@ -25,18 +25,13 @@ MEASURED = {
     "distance": "L2 distance to retrained 1",
     "cosine": "cosine to retrained 1",
 }
-COSTS = {
-    "local_steps": "local steps",
-    "messages": "messages to server",
-    "bytes": "bytes to server",
-}
-Leaving = Literal["malicious"] | tuple[int, ...]
+Group = Literal["malicious"] | tuple[int, ...]  # clients who leave together
 
 
 def unlearn(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     clients: Annotated[
-        str, typer.Option(help="The clients that leave, as in 3,7, or malicious for all of those.")
+        str, typer.Option(help="The clients that leave: numbers, as in 3,7, or malicious.")
     ],
     method: Annotated[
         str | None,
@@ -56,8 +51,8 @@ def unlearn(
     retrainings: Annotated[
         int,
         typer.Option(
-            help="Number of rankers retrained without the clients, for comparison. The influence"
-            " that is left needs 3; 0 compares nothing."
+            help="Number of rankers retrained without the clients, for comparison. At"
+            " least 3 are needed to measure the remaining influence; 0 skips the comparison."
         ),
     ] = 3,
     use: UseOnly = None,
@@ -66,13 +61,14 @@ def unlearn(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Remove the influence of clients from a finished run, and measure what is left of it.
+    """Remove the influence of clients from a finished run, and measure the remaining influence.
 
     Clients must have stored their updates in the run (history = 10 in its file), unless the method
-    is Retrain() or FineTune(). The run stays as it is. The new ranker is a run of its own, and
-    more clients can leave it.
+    is Retrain() or FineTune(). The original run is not changed. The new ranker is stored as a run
+    of its own; more clients can be removed from it later.
 
-    Every file that the run names by `use` must be given by --use: no other code is loaded."""
+    Component files of your own (`use` in the run's config) must also be given by --use: no other
+    code is loaded."""
     from json import dumps
 
     from foltr.cli.progress import RunProgress
@@ -117,7 +113,7 @@ def unlearn(
     print(dumps(results, allow_nan=False) if json else "\n".join(summary(results, after)))
 
 
-def leaving_clients(text: str) -> Leaving:
+def leaving_clients(text: str) -> Group:
     if text.strip() == "malicious":
         return "malicious"
     try:
@@ -126,7 +122,7 @@ def leaving_clients(text: str) -> Leaving:
         raise Mistake(f"--clients needs numbers, as in 3,7, or malicious; got {text!r}") from None
 
 
-def without(e: Experiment, group: Leaving, method: Any, path: Path) -> Experiment:
+def without(e: Experiment, group: Group, method: Any, path: Path) -> Experiment:
     """The experiment after one more group has left."""
     from foltr.components.unlearners.fed_eraser import FedEraser
     from foltr.spec import brief
@@ -170,6 +166,8 @@ def summary(results: dict[str, Any], after: Result) -> list[str]:
         *_rankers(results, after),
         f"{'':<26}{'unlearning':>14}{'retraining':>14}{'times fewer':>14}",
     ]
+    from foltr.runs.result import COSTS
+
     for key, name in COSTS.items():
         cost = results[key]
         fewer = "-" if cost["times_fewer"] is None else f"{cost['times_fewer']:,.1f}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from foltr.errors import Mistake
-from foltr.system.files import told, write_whole
+from foltr.system.files import write_whole, writing
 from foltr.system.paths import data_folders
 
 
@@ -37,7 +37,7 @@ def register(name: str, folder: Path) -> None:
     """Register the folder of a data set."""
     file = registry()
     known = {**{n: str(f) for n, f in registered().items()}, name: str(folder.resolve())}
-    with told(file.parent):
+    with writing(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(known, indent=1))
 

@@ -1,2 +1,2 @@
-"""Where `client_step` runs: compiled in this process (`local`), or plainly with checks
+"""Where `Client.step` runs: compiled in this process (`local`), or plainly with checks
 (`debug`)."""

@@ -43,7 +43,8 @@ class Local:
             privacy = (self.privacy,) if self.privacy else ()
             parts = (self.learner, self.ranker, *p.click_models, *privacy)
             names = ", ".join(type(part).__name__ for part in parts)
-            self.notes = (f"runs plainly: there is no compiled twin for {names} together",)
+            slow = f"runs as plain Python: there is no compiled kernel for {names} together"
+            self.notes = (slow,)
             self.twin = None
             return
         purposes = "user", "ranking", "privacy"

@@ -28,7 +28,7 @@ from foltr.system.paths import cache_folder
 # lets sums be vectorised; unlike full fast-math it respects inf and nan
 SUMS = {"reassoc", "contract", "nsz"}
 # files whose constants numba freezes into kernels
-CONSTANTS = ("seeds.py", "ranking.py", "noise.py")
+CONSTANTS = ("seeds.py", "ranking.py", "noise.py", "cohorts.py")
 COMPILING = "compiling the kernels, once on this machine (about 20 s) ..."
 KEPT = 4  # caches kept, one per version of the sources
 

@@ -41,7 +41,7 @@ def code_of(clicked, k, looks_at):
 
 
 @kernel()
-def told(which, values, p, key):
+def sent_value(which, values, p, key):
     """Randomised response: the twin of `RandomizedReward.on_reward`."""
     if p >= 1.0 or uniform(key, uint64(0)) < p:
         return which
@@ -161,7 +161,7 @@ def learn_es(
             tally[1] += reciprocal_rank(clicked, min(k, discount.shape[0]))
             noise = below(below(below(keys[2], uint64(c)), uint64(t)), uint64(session))
             sums[side] += values[
-                told(lookup[code_of(clicked, k, looks_at)], values.shape[0], p, noise)
+                sent_value(lookup[code_of(clicked, k, looks_at)], values.shape[0], p, noise)
             ]
         words[0], words[1] = sums[0] / half, sums[1] / half
         payloads[i, 0] = seed

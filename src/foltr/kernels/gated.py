@@ -5,11 +5,9 @@ import math
 
 import numpy as np
 
+from foltr.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.cohorts import SAMPLE, smallest_first
-
-WEIGHT, SQUARES, ENERGY, SCORE = 0, 1, 2, 3  # columns of tallies
-FLOOR = 0.01  # share of the overall mean square added to that of each coordinate
 
 
 @kernel()

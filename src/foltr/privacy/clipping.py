@@ -14,9 +14,8 @@ import numpy as np
 
 from foltr.core import Array
 
-SLACK = (
-    1e-6  # relative margin for float32 rounding, so that no norm exceeds the ledger's sensitivity
-)
+# relative margin for float32 rounding, so that no norm exceeds the ledger's sensitivity
+SLACK = 1e-6
 BITS = 23  # bits of a number in a message, without the sign
 
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from foltr.core import Privatizer
 from foltr.errors import require
 from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
-from foltr.kinds import Untouched
 from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
 from foltr.privacy.text import Case, block, counted, epsilon_text, remarks
 from foltr.spec import brief
@@ -187,7 +186,7 @@ def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> b
     """Whether very large numbers could hide other messages in the rounding of a sum. The sum of
     a secure channel is exact. A server that adds the noise can clip messages, if it receives
     each."""
-    clips = privacy is not None and type(privacy).on_arrival is not Untouched.on_arrival
+    clips = privacy is not None and privacy.clips_on_arrival
     return (event.seen == "model" and (secure or not clips)) or (
         event.seen == "sum" and not secure
     )

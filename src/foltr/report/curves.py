@@ -14,7 +14,7 @@ from foltr.metrics import GAMMA
 from foltr.report.measures import DISCOUNTED_SUM
 from foltr.report.study import Place, Study
 from foltr.results import Recorded
-from foltr.runs.folder import ONLINE, Curve
+from foltr.runs.metrics import ONLINE, Curve
 
 SUMMED = "online_ndcg@10"  # the curve whose discounted sum is online performance
 TINY = 1e-3  # a smaller variance of the positions in a window is rounding (two neighbours: 0.25)

@@ -7,7 +7,7 @@ import math
 from foltr.metrics import EMPTY
 from foltr.report.study import Study
 from foltr.results import Recorded
-from foltr.runs.folder import ONLINE
+from foltr.runs.metrics import ONLINE
 
 LATE = 20  # a late mean is over the last 1 / LATE of all rounds (5 %)
 MAIN = "ndcg@10"  # the measure of the chapters, and of every file that shows one measure

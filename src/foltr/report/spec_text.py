@@ -1,6 +1,6 @@
 """Specs of components as text: compare them, change them, and shorten them to labels.
 
-A report never builds a component. The components of a run need not be known here."""
+The components of a run need not be known here. Those that are can be asked (`says`)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from foltr.errors import Mistake
+from foltr.spec import Registry
 from foltr.spec import opened as parsed
 
 # thousands of runs share their components, and nobody changes a parsed one
 opened = lru_cache(maxsize=8192)(parsed)
 Change = Callable[[str, Any], Any]  # the name and the value of a field -> its new value
+
+
+@lru_cache(maxsize=8192)
+def says(family: Registry, spec: str, member: str) -> Any:
+    """What a component says of itself: a member of its protocol. None for a component that is not
+    known here."""
+    try:
+        return getattr(family.build(spec), member)
+    except Mistake:
+        return None
 
 
 class LeftOut:

@@ -1,5 +1,4 @@
-"""An experiment's entry in the privacy ledger: what its parts, sizes and numbers of rounds make of
-each other."""
+"""The privacy ledger of an experiment, from its components, its sizes and its number of rounds."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Exposure:
-    """What the draws of an experiment expose its clients to: the most of any of its rounds, or of
-    any client."""
+    """The worst case over the random draws of an experiment: the largest number over its rounds,
+    or over its clients."""
 
     times: int  # rounds in which the client that is asked most often takes part
     malicious: int  # clients of one round

@@ -9,7 +9,7 @@ import numpy as np
 from foltr.core import Array
 from foltr.errors import require
 from foltr.runs.context import Context
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 from foltr.runs.result import Result, known
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Baseline, Ranked

@@ -11,7 +11,7 @@ from typing import Any
 
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
-from foltr.runs.folder import Folder
+from foltr.runs.folder import CONFIG, Folder
 from foltr.runs.identity import RUN_FILES, holds_run
 from foltr.runs.user_files import Code, files_behind
 from foltr.spec import coerce, hints_of
@@ -158,7 +158,7 @@ def load_finished(folder: Path, code: Code) -> Experiment:
     if not holds_run(folder):
         files = " nor ".join(RUN_FILES)
         raise Mistake(f"{folder} is not the folder of a run: it has neither {files}")
-    file = folder / "config.toml"
+    file = folder / CONFIG
     if Folder(folder).final() is None:
         raise Mistake(
             f"{folder} is not finished: `foltr run {file} --out {folder.parent}` continues it"

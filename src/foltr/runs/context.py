@@ -15,14 +15,16 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.metrics import DEPTH, online_performance
 from foltr.runs.config import written
-from foltr.runs.folder import RESULTS, Folder, Metrics
+from foltr.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
 from foltr.runs.identity import revisions
+from foltr.runs.metrics import Metrics
 from foltr.runs.result import Progress, Result, known
 from foltr.runs.user_files import sources_behind
 from foltr.simulation.evaluation import Evaluator
 from foltr.system.environment import environment
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
+from foltr.world.history import History
 from foltr.world.population import Population
 
 
@@ -49,6 +51,14 @@ class Context:
         plain = self.engine == "debug"
         return Evaluator(e.ranker, data or self.test, clicks, e.empty, e.seed, self.threads, plain)
 
+    def history(self, every: int, rounds: int, n: int, d: int) -> History:
+        """A history of n messages of d numbers in every stored round; in the run's folder, if it
+        has one."""
+        if self.folder is None:
+            return History.of(None, every, rounds, n, d)
+        begun = self.folder.has_checkpoint
+        return History.of(self.folder.path, every, rounds, n, d, begun)
+
     def files(self) -> dict[str, str]:
         """The files that a run's folder begins with: its config, and what it is made on."""
         about = {
@@ -59,10 +69,7 @@ class Context:
             "revisions": revisions(self.experiment),
             **environment(),
         }
-        return {
-            "config.toml": written(self.experiment),
-            "environment.json": json.dumps(about, indent=1) + "\n",
-        }
+        return {CONFIG: written(self.experiment), ENVIRONMENT: json.dumps(about, indent=1) + "\n"}
 
     def keep_queries(self, params: Array) -> None:
         """Store the ranker's measures on each test query."""

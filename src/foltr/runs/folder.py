@@ -19,32 +19,37 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Observed
-from foltr.errors import Mistake, did_you_mean, shown
+from foltr.core import Array
+from foltr.errors import Mistake, shown
 from foltr.federation import State
+from foltr.runs.metrics import Metrics
 from foltr.system.files import (
     check_extent,
     content_of,
     is_plain_name,
     regular,
     text_of,
-    told,
     write_whole,
+    writing,
 )
 from foltr.system.table import Tidy
+
+CONFIG, ENVIRONMENT, CHECKPOINT = "config.toml", "environment.json", "checkpoint.npz"
+METRICS, PARAMS, QUERIES = "metrics.csv", "params.npy", "queries.csv"
+FAILED, RESULT = "failed.json", "result.json"
 
 # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 RESULTS = 1
 SUMS = "sums"  # in result.json: of the files that belong to it
-SUMMED = {"params.npy", "metrics.csv", "config.toml", "environment.json", "result"}  # at least
+SUMMED = {PARAMS, METRICS, CONFIG, ENVIRONMENT, "result"}  # at least
 UNREADABLE = (
     OSError,
     EOFError,
@@ -59,75 +64,10 @@ UNREADABLE = (
     zlib.error,
     csv.Error,
 )
-ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
 
 
-class Curve(NamedTuple):
-    rounds: Array
-    values: Array
-
-
-@dataclass
-class Metrics:
-    """What was measured: `online` in every round, `offline` in those that were evaluated (0 =
-    before the first)."""
-
-    online: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ONLINE})
-    evaluated: list[int] = field(default_factory=list)
-    offline: dict[str, list[float]] = field(default_factory=dict)
-
-    def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
-        """A round's online measures; NaN where nothing is known (real clients, no answers)."""
-        online, total, ndcg, max_rr = self.online, np.add.reduce, float("nan"), float("nan")
-        if observed is not None and len(observed.ndcg):
-            n = len(observed.ndcg)
-            ndcg, max_rr = float(total(observed.ndcg)) / n, float(total(observed.max_rr)) / n
-        online["online_ndcg@10"].append(ndcg)
-        online["maxrr"].append(max_rr)
-        online["interactions"].append(float(total(cohort.weights)))
-
-    def evaluate(self, t: int, measures: dict[str, float]) -> None:
-        self.evaluated.append(t)
-        for name, value in measures.items():
-            self.offline.setdefault(name, []).append(value)
-
-    def curve(self, name: str) -> Curve:
-        if name in self.online:
-            return Curve(np.arange(1, len(self.online[name]) + 1), np.array(self.online[name]))
-        if name in self.offline:
-            return Curve(np.array(self.evaluated), np.array(self.offline[name]))
-        raise Mistake(
-            f"no curve is called {name!r}: {did_you_mean(name, [*self.online, *self.offline])}"
-        )
-
-    def csv(self) -> str:
-        at = {t: i for i, t in enumerate(self.evaluated)}
-        lines = [",".join(["round", *self.online, *self.offline])]
-        for t in range(len(self.online["interactions"]) + 1):
-            online = [repr(values[t - 1]) if t else "" for values in self.online.values()]
-            offline = [repr(values[at[t]]) if t in at else "" for values in self.offline.values()]
-            lines.append(",".join([str(t), *online, *offline]))
-        return "\n".join(lines) + "\n"
-
-    @classmethod
-    def from_csv(cls, text: str) -> Metrics:
-        """What `csv` wrote. Columns that are empty before the first round are online ones,
-        whatever their names."""
-        names, *rows = (line.split(",") for line in text.splitlines())
-        if any(len(row) != len(names) for row in rows):
-            raise ValueError("metrics.csv has lines that are too short")
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-        rounds = columns.pop("round")
-        online = {
-            name: [float(v) for v in values[1:]]
-            for name, values in columns.items()
-            if not values[0]
-        }
-        at = [i for i, value in enumerate(columns["ndcg@10"]) if value]
-        offline = {
-            name: [float(values[i]) for i in at] for name, values in columns.items() if values[0]
-        }
-        return cls(online, [int(rounds[i]) for i in at], offline)
+class Damaged(Mistake):
+    """A folder of a run whose files are not as they were written."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +77,19 @@ class Folder:
     path: Path
 
     def create(self) -> None:
-        with told(self.path):
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def is_finished(self) -> bool:
+        return (self.path / RESULT).exists()
+
+    @property
+    def has_checkpoint(self) -> bool:
+        return (self.path / CHECKPOINT).exists()
+
     def open(self, files: dict[str, str]) -> None:
-        (self.path / "failed.json").unlink(missing_ok=True)
+        (self.path / FAILED).unlink(missing_ok=True)
         for name, content in files.items():
             write_whole(self.path / name, content)
 
@@ -162,11 +110,11 @@ class Folder:
         }
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
-        write_whole(self.path / "checkpoint.npz", buffer.getvalue())
+        write_whole(self.path / CHECKPOINT, buffer.getvalue())
 
     def resume(self) -> tuple[State, Array, Metrics, tuple[float, float]] | None:
         """What `checkpoint` wrote, or None if there is nothing."""
-        file = self.path / "checkpoint.npz"
+        file = self.path / CHECKPOINT
         if not file.exists():
             return None
         try:
@@ -180,24 +128,21 @@ class Folder:
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
         np.save(buffer, params, allow_pickle=False)
-        files = {"params.npy": buffer.getvalue(), "metrics.csv": metrics.csv().encode()}
+        files = {PARAMS: buffer.getvalue(), METRICS: metrics.csv().encode()}
         for name, content in files.items():
             write_whole(self.path / name, content)
-        files |= {
-            name: (self.path / name).read_bytes() for name in ("config.toml", "environment.json")
-        }
+        files |= {name: (self.path / name).read_bytes() for name in (CONFIG, ENVIRONMENT)}
         files["result"] = _canonical(final)
         sums = {name: _sum(content) for name, content in files.items()}
         write_whole(
-            self.path / "result.json",
-            json.dumps({**final, SUMS: sums}, indent=1, allow_nan=False) + "\n",
+            self.path / RESULT, json.dumps({**final, SUMS: sums}, indent=1, allow_nan=False) + "\n"
         )
-        (self.path / "checkpoint.npz").unlink(missing_ok=True)
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def final(self) -> dict[str, Any] | None:
         """The final measures, every file checked to be as it was written; None if the run is not
         finished."""
-        file = self.path / "result.json"
+        file = self.path / RESULT
         if not file.exists():
             return None
         with self._readable():
@@ -228,41 +173,38 @@ class Folder:
             return self.params(), self.metrics(), final
 
     def params(self) -> Array:
-        with regular(self.path / "params.npy") as file:
+        with regular(self.path / PARAMS) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 
     def environment(self) -> dict[str, Any]:
         with self._readable():
-            return dict(json.loads(text_of(self.path / "environment.json")))
+            return dict(json.loads(text_of(self.path / ENVIRONMENT)))
 
     def metrics(self) -> Metrics:
         with self._readable():
-            return Metrics.from_csv(text_of(self.path / "metrics.csv"))
+            return Metrics.from_csv(text_of(self.path / METRICS))
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
         try:
             yield
         except UNREADABLE as error:
-            raise Mistake(
-                f"{self.path} cannot be read ({why(error)}): if it is damaged, delete it"
-            ) from None
+            raise damaged(self.path, error) from None
 
     def fail(self, error: str, details: str) -> None:
-        """Why the last attempt came to nothing; the next one forgets it."""
+        """Record why the last attempt failed; the next attempt deletes the record."""
         self.create()
         write_whole(
-            self.path / "failed.json",
-            json.dumps({"error": error, "details": details}, indent=1) + "\n",
+            self.path / FAILED, json.dumps({"error": error, "details": details}, indent=1) + "\n"
         )
 
     def failure(self) -> str | None:
         try:
-            return str(json.loads(text_of(self.path / "failed.json"))["error"])
+            return str(json.loads(text_of(self.path / FAILED))["error"])
         except FileNotFoundError:
             return None
         except UNREADABLE as error:
-            return f"failed.json cannot be read ({why(error)})"
+            return f"{FAILED} cannot be read ({why(error)})"
 
     def keep_queries(self, ids: list[str], names: tuple[str, ...], values: Array) -> None:
         """The final ranker on each held-out query, values (q, measures); empty where a measure is
@@ -272,13 +214,12 @@ class Folder:
             for column in values.T.tolist()
         ]
         write_whole(
-            self.path / "queries.csv",
-            Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv(),
+            self.path / QUERIES, Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv()
         )
 
     def queries(self) -> list[dict[str, Any]]:
         """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
-        file = self.path / "queries.csv"
+        file = self.path / QUERIES
         if not file.exists():
             return []
         try:
@@ -303,6 +244,10 @@ def _canonical(final: dict[str, Any]) -> bytes:
 
 def _sum(content: bytes) -> str:
     return blake2b(content, digest_size=8).hexdigest()
+
+
+def damaged(folder: Path, error: BaseException) -> Damaged:
+    return Damaged(f"{folder} cannot be read ({why(error)}): if it is damaged, delete it")
 
 
 def why(error: BaseException) -> str:

@@ -1,7 +1,9 @@
-"""What is left of clients who were unlearned: how near the ranker is to one that never knew them.
+"""The remaining influence of unlearned clients: how close the ranker is to one trained without
+them.
 
-Retrainings with different random draws are the reference: they show what a ranker is without these
-clients, and how much of any distance from it is chance. It needs no poisoned clients."""
+The reference are retrainings with different random draws. They show what a ranker without these
+clients looks like, and how much of a distance is random variation. No poisoned clients are
+needed."""
 
 from __future__ import annotations
 
@@ -24,14 +26,14 @@ FEWEST = 3  # retrainings from which the variance by chance is estimated
 
 @dataclass(frozen=True)
 class Trace:
-    """Where an unlearned ranker stands between the one that knew the clients (1) and retrained
-    ones (0).
+    """The position of an unlearned ranker between the original one (1) and retrained ones (0).
 
-    With b, u and r_1 .. r_k the opinions before, after, and of k retrainings with different random
-    draws: left = mean_{i != j} <u - r_i, b - r_j> / mean_{i != j} <b - r_i, b - r_j>. As the two
-    factors share no random draws, the numerator is <E u - E r, b - E r> on average, and one more
-    retraining stands at 0. (With the same r in both factors it would stand at 1/2 wherever clients
-    leave no trace, since all distances are chance then.)"""
+    With b, u and r_1 .. r_k the normalised scores (`opinions`) of the original ranker, the
+    unlearned one, and k retrainings with different random draws: left = mean_{i != j} <u - r_i, b
+    - r_j> / mean_{i != j} <b - r_i, b - r_j>. As the two factors share no random draws, the
+    expected numerator is <E u - E r, b - E r>, and a further retraining has the expected value 0.
+    (With the same r in both factors it would be 1/2 if the clients had no influence, because all
+    distances are then random.)"""
 
     # None where the ranker before is no further from retrained ones than they are from each other
     left: float | None
@@ -64,8 +66,8 @@ def across(one: Array, other: Array, retrained: Sequence[Array]) -> float:
 
 @dataclass(frozen=True)
 class Theirs:
-    """The documents of those who leave, block by block, and the features that no document of
-    others has."""
+    """The documents of the leaving clients, block by block, and the features that only they
+    have."""
 
     docs: Array  # (n, f)
     offsets: Array  # (blocks + 1,)
@@ -94,9 +96,9 @@ class Theirs:
         return cls(docs, offsets, own)
 
     def opinions(self, ranker: Ranker, params: Array) -> Array:
-        """What a ranker thinks of the documents: their scores, centred and scaled to length 1
-        within each block, so that only what changes a ranking counts, and each block alike. Zero
-        where all scores are equal."""
+        """The scores of the documents, centred and scaled to length 1 within each block, so that
+        only what affects a ranking counts and all blocks count equally. Zero where all scores are
+        equal."""
         centred, sizes = self._centred(self._scores(ranker, params, self.docs))
         return centred / np.where(sizes > 0.0, sizes, 1.0)
 
@@ -120,8 +122,8 @@ class Theirs:
         return np.asarray(scored(ranker, params.astype(np.float32), docs), np.float64)
 
     def _centred(self, scores: Array) -> tuple[Array, Array]:
-        """Scores less the mean of their block, and the length of their block's; rounding counts
-        for nothing."""
+        """Scores minus the mean of their block, and the norm of each block's result, where
+        rounding errors count as 0."""
         lengths, starts = np.diff(self.offsets), self.offsets[:-1]
         centred = scores - np.repeat(np.add.reduceat(scores, starts) / lengths, lengths)
         sizes = np.sqrt(np.add.reduceat(np.square(centred), starts))
@@ -132,8 +134,8 @@ class Theirs:
 def compared(
     run: Context, before: Result, after: Result, retrained: Sequence[Result]
 ) -> dict[str, Any]:
-    """All measures of an unlearned ranker beside the one before and retrained ones: distances are
-    to the first of those."""
+    """All measures of the original, the unlearned and the retrained rankers. Distances are to the
+    first retrained one."""
     e, clients, goal = run.experiment, run.experiment.departures.last, retrained[0].params
     theirs = Theirs.of(run.population, clients, e.departures.remaining)
     rankers = {

@@ -8,19 +8,20 @@ from hashlib import blake2b
 from pathlib import Path
 
 from foltr.experiment import Experiment
-from foltr.runs.folder import RESULTS
+from foltr.runs.folder import CONFIG, FAILED, RESULT, RESULTS
 from foltr.runs.lock import FILE as LOCK
 from foltr.runs.user_files import classes_behind, sources_behind
 from foltr.world.dataset import Dataset
 
-RUN_FILES = ("config.toml", "result.json")  # either shows that a folder holds a run
+RUN_FILES = (CONFIG, RESULT)  # either shows that a folder holds a run
 CLASS = r"[^\W\d]\w*"
 FOLDER_NAME = re.compile(rf"{CLASS}-{CLASS}(-{CLASS})?-(?P<identity>[0-9a-f]{{16}})")
 
 
 def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
-    """Of the resolved config, the data's content, all sources that are not foltr's, RESULTS, and
-    the revisions of components that have one; not of threads, paths or engine."""
+    """A hash of the resolved config, the data's content, all source files that are not foltr's,
+    RESULTS, and the revisions of components that have one. It does not depend on threads, paths or
+    the engine."""
     parts = [
         RESULTS,
         e.config(),
@@ -34,8 +35,8 @@ def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
 
 
 def revisions(e: Experiment) -> dict[str, int]:
-    """Of the components that give other bits than the first of their name did: a class says
-    `revision: ClassVar[int]` when its mechanism changes, and the CHANGELOG why."""
+    """The revisions of components whose results have changed since their first version: a class
+    sets `revision: ClassVar[int]` when its results change, and the CHANGELOG says why."""
     numbers = {cls.__name__: getattr(cls, "revision", 1) for cls in classes_behind(e)}
     return {name: number for name, number in sorted(numbers.items()) if number != 1}
 
@@ -70,5 +71,5 @@ def folders_of_foltr(path: Path) -> list[Path]:
     named = [
         folder for folder in path.iterdir() if identity_in(folder.name) and not folder.is_symlink()
     ]
-    files = (*RUN_FILES, "failed.json", LOCK)
+    files = (*RUN_FILES, FAILED, LOCK)
     return sorted(folder for folder in named if any((folder / name).is_file() for name in files))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from foltr.errors import Mistake
-from foltr.system.files import regular, told
+from foltr.system.files import regular, writing
 
 FILE = "running.lock"
 SIZE = 512  # bytes in which the holder reports its progress, always rewritten as a whole
@@ -64,13 +64,13 @@ class Claim:
             return False
         self._reported = now
         about = {"host": platform.node(), "pid": os.getpid(), "round": t, "rounds": rounds}
-        with told(self.path):
+        with writing(self.path):
             os.lseek(self._file, 0, os.SEEK_SET)
             os.write(self._file, json.dumps(about).encode()[:SIZE].ljust(SIZE))
         return True
 
     def _take(self) -> bool:
-        with told(self.path):
+        with writing(self.path):
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         # Its last holder may have removed the file after we opened and before we locked it: then
         # another file has this name.

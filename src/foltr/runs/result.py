@@ -1,4 +1,4 @@
-"""What a run reports: while it goes on, and in the end."""
+"""What a run reports: its progress, and its result."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from foltr.components.rankers.linear import Linear
 from foltr.core import Array
 from foltr.errors import require
 from foltr.experiment import Experiment
-from foltr.runs.folder import Curve, Metrics
+from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
+
+# what unlearning takes: key of `unlearning` in result.json -> name
+COSTS = {
+    "local_steps": "local steps",
+    "messages": "messages to server",
+    "bytes": "bytes to server",
+}
 
 
 @dataclass(frozen=True)

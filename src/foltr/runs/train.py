@@ -13,9 +13,9 @@ from foltr.core import Array, Cohort, Engine, Observed
 from foltr.federation import Delivery, Server, State, federate, participants
 from foltr.runs.account import ledger_of
 from foltr.runs.context import Context
-from foltr.runs.folder import Metrics
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
+from foltr.runs.metrics import Metrics
 from foltr.runs.result import Progress, Result, known
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.seeds import stream
@@ -62,8 +62,7 @@ def train(
 
     history = None
     if e.history is not None:
-        place = None if run.folder is None else run.folder.path
-        history = History.of(place, e.history, e.rounds, e.cohort, len(params))
+        history = run.history(e.history, e.rounds, e.cohort, len(params))
     stages = [Stage(e.rounds, server, engine, choose, delivery)]
     made = follow(run, stages, lambda: warmed_up(*parts), e.seed, interruptions, claim, history)
     return concluded(run, made, np.arange(e.clients), {"privacy": guarantee}), history
@@ -75,7 +74,7 @@ def concluded(run: Context, made: Followed, clients: Array, more: dict[str, Any]
     state, notes = made.state, run.notes + made.engine.notes
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
-        notes += (f"{few}: nothing was learned then",)
+        notes += (f"{few}: the ranker was not updated in them",)
     final = run.final(made.metrics, made.seconds, notes)
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}

@@ -1,5 +1,5 @@
-"""Unlearning as a run: from the run that clients leave, through an unlearner's phases, to a ranker
-without them."""
+"""Unlearning as a run: from the original run, through an unlearner's phases, to a ranker without
+the clients that left."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from foltr.runs.result import Result
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.runs.train import Stage, concluded, follow, mean_known
 from foltr.seeds import Stream, key, stream
+from foltr.simulation.evaluation import MEASURES
 from foltr.world.history import History
 from foltr.world.population import Population
 from foltr.world.protocols import Past, Phase, Unlearner
@@ -30,8 +31,8 @@ NUMBER = 4  # bytes
 
 @dataclass(frozen=True)
 class Corrected:
-    """A round's messages after clients have changed them as a phase says; malicious ones have put
-    theirs in before."""
+    """A round's messages after the clients have changed them by `send` of a phase; malicious
+    clients have replaced theirs before."""
 
     before: Rewrite | None
     send: Callable[[Array, Array, int], Array]
@@ -53,7 +54,7 @@ class Corrected:
 
 @dataclass(frozen=True)
 class ThenKeeps:
-    """An optimizer after whose steps the server keeps something else."""
+    """An optimizer whose new parameters are changed by `keep` of a phase."""
 
     optimizer: Optimizer
     keep: Callable[[Array], Array]
@@ -86,9 +87,8 @@ def unlearn(
     stages, history = stages_of(run, past, phases), None
     rounds = stages[-1].until
     if stores_history(e) and rounds:
-        place, every = None if run.folder is None else run.folder.path, interval(e, rounds)
         n = max(most_asked(e, past, phase) for phase in phases)
-        history = History.of(place, every, rounds, n, len(past.final))
+        history = run.history(interval(e, rounds), rounds, n, len(past.final))
     guarantee = ledger_of(e, run.train.width).plain()
     made = follow(
         run, stages, lambda: _start(unlearner, past), seed_of(e), interruptions, claim, history
@@ -100,7 +100,7 @@ def unlearn(
         "leaving": [list(group) for group in e.departures.groups],
         "remaining": len(past.remaining),
         "from": None if earlier.folder is None else earlier.folder.name,
-        "before": {name: earlier.final[name] for name in ("ndcg@10", "mrr@10", "expected_maxrr")},
+        "before": {name: earlier.final[name] for name in MEASURES},
         "own": {name: own_ndcg(run, past.leaving, params) for name, params in rankers.items()},
         **costs(e, past, phases, sum(made.metrics.online["interactions"])),
     }
@@ -121,7 +121,7 @@ def seed_of(e: Experiment) -> int:
 
 
 def check_took_part(e: Experiment) -> None:
-    """Refuses clients who leave and were never asked for anything."""
+    """Refuses leaving clients that never took part in a round."""
     if e.participation == 1.0:
         return
     waiting = set(e.departures.left.tolist())
@@ -173,7 +173,7 @@ def past_of(run: Context, history: History | None, final: Array) -> Past:
 
 
 def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage]:
-    """At least one, which may have no rounds: then what unlearning starts with is all."""
+    """At least one stage. It may have no rounds: the starting parameters are then the result."""
     e, stages, memory = run.experiment, list[Stage](), None
     for phase in phases or (Phase(0, past.sessions),):
         first, name = stages[-1].until if stages else 0, type(e.unlearning).__name__
@@ -266,8 +266,8 @@ def own_ndcg(run: Context, clients: Array, params: Array) -> float | None:
 
 
 def costs(e: Experiment, past: Past, phases: tuple[Phase, ...], steps: float) -> dict[str, Any]:
-    """What unlearning takes, beside retraining: searches on devices, messages from them and their
-    bytes; and what they must have stored."""
+    """The cost of unlearning compared with retraining: searches on devices, messages from devices
+    and their bytes, and the storage on devices."""
     d, n = len(past.final), cohort_size(len(past.remaining), e.participation)
     sent = len(past.leaving) * unlearner_of(e).handed
     for phase in phases:

@@ -95,9 +95,8 @@ class SumClient:
         self._seed = secrets.token_bytes(32)
         self._due: Kind | None = Kind.KEYS
         self._peers: dict[int, bytes] = {}  # neighbours that sent keys -> their public mask keys
-        self._channels: dict[
-            int, bytes
-        ] = {}  # neighbours -> the key that seals shares between the two
+        # neighbours -> the key that seals shares between the two
+        self._channels: dict[int, bytes] = {}
         self._held: dict[int, tuple[bytes, bytes]] = {}  # owner -> its shares of seed and mask key
         self._survivors: frozenset[int] = frozenset()
 

@@ -66,9 +66,8 @@ class SumServer:
         self._taken: set[bytes] = set()  # public keys received so far
         self._cards: dict[int, bytes] = {}
         self._shares: dict[int, bytes] = {}
-        self._slots: dict[
-            int, dict[int, int]
-        ] = {}  # owner -> holder -> start of its entry in the owner's shares
+        # owner -> holder -> start of its entry in the owner's shares
+        self._slots: dict[int, dict[int, int]] = {}
         self._sum = np.zeros(terms.words, np.uint64)
         self._revealed: dict[int, dict[int, int]] = {}  # owner -> point -> share
         self._total: Array | None = None

@@ -1,4 +1,4 @@
-"""Malicious clients of a simulation: who they are, and what they send in the place of honest
+"""Malicious clients of a simulation: which clients they are, and what they send instead of honest
 messages."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Malicious:
 
 @dataclass(frozen=True)
 class MaliciousRewrite:
-    """A round's messages after malicious clients have put theirs in the place of honest ones."""
+    """A round's messages after malicious clients have replaced their honest ones."""
 
     attack: Attack
     malicious: Callable[[int, Array], Array]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from foltr.system.files import told, write_whole
+from foltr.system.files import write_whole, writing
 
 SUFFIX = ".lease"
 TOUCH_SECONDS = 0.5
@@ -28,7 +28,7 @@ class Lease:
         self._thread = Thread(target=self._keep, daemon=True)
 
     def __enter__(self) -> Lease:
-        with told(self.path.parent):
+        with writing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         forget_old(self.path.parent)
         write_whole(self.path, "")

@@ -27,7 +27,7 @@ from foltr.sweeps.heartbeat import TOUCH_SECONDS, Lease
 from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
 from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
-from foltr.system.files import told, write_whole
+from foltr.system.files import write_whole, writing
 from foltr.world.dataset import Dataset
 
 VAIN = 3  # passes in which every worker stopped; one may happen if the machine slept
@@ -83,7 +83,7 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
             Planned(run, point.method, float(each_round * e.rounds), kind, point.sets, point.label)
         )
         experiments[run] = e
-        size += 0 if (out / run / "result.json").exists() else _bytes(e, data[0].width)
+        size += 0 if Folder(out / run).is_finished else _bytes(e, data[0].width)
     return Plan(
         Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, tuple(unplanned), size
     )
@@ -116,7 +116,7 @@ def sweep(
     installed(pool)
     planned = plan(points, out, name, title or name)
     _enough_disk(planned, out)
-    with told(out):
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
     overview = Overview(planned.record, pool.jobs)

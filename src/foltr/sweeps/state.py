@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foltr.errors import Mistake
-from foltr.runs.folder import UNREADABLE, Folder, why
+from foltr.runs.folder import RESULT, UNREADABLE, Folder, why
 from foltr.runs.lock import claimed
 from foltr.system.files import is_plain_name, text_of
 
@@ -113,7 +113,7 @@ class Overview:
             folder = out / planned.run
             if planned.run in self._seconds or planned.run not in begun:
                 continue
-            if (folder / "result.json").exists():
+            if Folder(folder).is_finished:
                 self._seconds[planned.run] = _seconds(folder)
             elif (about := claimed(folder)) is not None:
                 at = int(about.get("round", 0)), int(about.get("rounds", 0))
@@ -191,6 +191,6 @@ class Sweeps:
 
 def _seconds(folder: Path) -> float:
     try:
-        return float(json.loads(text_of(folder / "result.json"))["seconds"])
+        return float(json.loads(text_of(folder / RESULT))["seconds"])
     except UNREADABLE:
         return 0.0  # damaged: `load_runs` reports it

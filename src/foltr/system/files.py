@@ -23,7 +23,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     """Replace `path` by `content` atomically: a kill, a full disk or another process cannot leave
     half a file."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
-    with told(path):
+    with writing(path):
         try:
             with open(aside, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
@@ -74,7 +74,7 @@ def is_plain_name(name: object) -> bool:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn an OSError of the system (disk full, read-only, missing) into an error message for the
     user."""
     try:

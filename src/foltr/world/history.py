@@ -16,7 +16,7 @@ import numpy as np
 
 from foltr.core import Array, Cohort
 from foltr.errors import Mistake, require
-from foltr.system.files import regular, told
+from foltr.system.files import regular, writing
 
 CLIENTS, UPDATES = "history-clients.npy", "history-updates.npy"
 NOBODY = -1
@@ -33,8 +33,11 @@ class History:
     stands: Array | None = None  # (stored,) `stand_for`, if two histories were joined
 
     @classmethod
-    def of(cls, folder: Path | None, every: int, rounds: int, n: int, d: int) -> History:
-        """An empty history for a new run, or what an interrupted run has written so far."""
+    def of(
+        cls, folder: Path | None, every: int, rounds: int, n: int, d: int, begun: bool = False
+    ) -> History:
+        """An empty history for a new run, or what an interrupted run has written so far. `begun`:
+        the run goes on, so that its history must be there."""
         stored = -(-rounds // every)
         clients, updates = (stored, n), (stored, n, d)
         if folder is None:
@@ -42,8 +45,8 @@ class History:
                 every, rounds, np.full(clients, NOBODY, np.int32), np.zeros(updates, np.float32)
             )
         places = (
-            _place(folder / CLIENTS, clients, np.int32),
-            _place(folder / UPDATES, updates, np.float32),
+            _place(folder / CLIENTS, clients, np.int32, begun),
+            _place(folder / UPDATES, updates, np.float32, begun),
         )
         return cls(every, rounds, *places)
 
@@ -69,11 +72,11 @@ class History:
 
     def sum(self) -> str:
         """A checksum of everything stored, to detect damage."""
-        told = blake2b(digest_size=8)
+        checksum = blake2b(digest_size=8)
         for part in (self.clients, self.updates):
             for row in part:
-                told.update(row.tobytes())
-        return told.hexdigest()
+                checksum.update(row.tobytes())
+        return checksum.hexdigest()
 
     def keep(self, t: int, sent: Cohort) -> None:
         """Store the messages of round t, if it is one of the stored rounds."""
@@ -125,23 +128,19 @@ class History:
         return self.updates[row][place].astype(np.float64)
 
 
-def _place(file: Path, shape: tuple[int, ...], kind: type) -> Array:
-    with told(file):
+def _place(file: Path, shape: tuple[int, ...], kind: type, begun: bool) -> Array:
+    with writing(file):
         there = _fitting(file, shape, kind)
         if there is not None:
             return there
-        begun = f"{file} is gone or damaged, and the run was begun with it"
-        require(
-            not (file.parent / "checkpoint.npz").exists(),
-            f"{begun}: delete {file.parent} to start again",
-        )
+        lost = f"{file} is gone or damaged, and the run was begun with it"
+        require(not begun, f"{lost}: delete {file.parent} to start again")
         aside = file.with_suffix(".new")
         try:
             mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=kind, shape=shape)
             if sys.platform == "linux":
-                with open(
-                    aside, "r+b"
-                ) as whole:  # a full disk raises here instead of crashing a later round
+                # a full disk raises here instead of crashing a later round
+                with open(aside, "r+b") as whole:
                     os.posix_fallocate(whole.fileno(), 0, aside.stat().st_size)
         except OSError:
             aside.unlink(missing_ok=True)

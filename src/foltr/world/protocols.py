@@ -31,7 +31,8 @@ class Partition(Protocol):
     ) -> Population: ...
     @property
     def identical_clients(self) -> bool:
-        """Whether all clients hold, judge and click alike."""
+        """Whether clients hold the same queries and judge and click alike by construction, so that
+        measures of single clients would say nothing new."""
         ...
 
     def most_sessions(self, sessions: int) -> int:
@@ -100,12 +101,10 @@ class Phase:
     # others in proportion
     sessions: int
     who: Literal["remaining", "leaving", "stored"] = "remaining"
-    send: Callable[[Array, Array, int], Array] | None = (
-        None  # (updates (n, d), clients, t) -> messages (n, d)
-    )
-    keep: Callable[[Array], Array] | None = (
-        None  # parameters (d,) after a round -> parameters that the server keeps
-    )
+    # (updates (n, d), clients, t) -> messages (n, d)
+    send: Callable[[Array, Array, int], Array] | None = None
+    # parameters (d,) after a round -> parameters that the server keeps
+    keep: Callable[[Array], Array] | None = None
 
 
 class Unlearner(Protocol):
@@ -137,8 +136,8 @@ class Unlearner(Protocol):
 
     @property
     def luck(self) -> int:
-        """The number of the random draws: unlearners with equal numbers meet the same queries and
-        clicks (0 by default)."""
+        """The number of the random draws: unlearners with equal numbers get the same random draws
+        for queries and clicks (0 by default)."""
         ...
 
     def fits(self, sessions: int) -> tuple[str, ...]:

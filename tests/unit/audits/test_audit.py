@@ -38,7 +38,7 @@ def audited(**fields):
     ],
     ids=str,
 )
-def test_every_kind_of_experiment_is_audited_and_told(fields):
+def test_every_kind_of_experiment_is_audited_and_described(fields):
     found = audited(**fields)
     assert not found.broken and found.labels and found.games
     plain = json.loads(json.dumps(found.plain(), allow_nan=False))
@@ -82,7 +82,7 @@ def test_other_users_may_click():
     assert found.users == noisy and found.clicked >= 11  # nearly everybody clicks
 
 
-def test_a_broken_promise_is_told_and_counts(monkeypatch):
+def test_a_broken_guarantee_is_reported_and_counts(monkeypatch):
     """Laplace noise for epsilon 4 that says of itself that it is for 0.2."""
     from foltr.components.privatizers.laplace import Laplace
     from foltr.events import LaplaceNoise

@@ -2,7 +2,7 @@
 one did not.
 
 Each game is decided by likelihood ratio; epsilon is shown to be at least something with 99.9 %
-confidence. A mechanism whose promise is exceeded by that is broken, and these tests fail. Twins
+confidence. A mechanism whose guarantee is exceeded by that is broken, and these tests fail. Twins
 that are broken on purpose must be caught."""
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,8 @@ def games(privacy, view, d, played=None, games=GAMES):
     )
 
 
-# a mechanism, what is seen of it, and how close to its promise the game must come in one dimension
+# a mechanism, what is seen of it, and how close to its guarantee the game must come in one
+# dimension
 HOLDS = [
     (LAPLACE, message(10), 0.9),
     (LAPLACE, summed(5), 0.3),
@@ -53,7 +54,7 @@ HOLDS = [
 
 @pytest.mark.parametrize("d", [1, 12])
 @pytest.mark.parametrize(("privacy", "view", "close"), HOLDS, ids=str)
-def test_mechanisms_keep_their_promise_and_the_game_comes_close(privacy, view, close, d):
+def test_mechanisms_keep_their_guarantee_and_the_game_comes_close(privacy, view, close, d):
     for game in games(privacy, view, d):
         assert all(np.isfinite(test.guarantee.epsilon) for test in game.tests)
         assert not game.broken, game
@@ -112,7 +113,7 @@ def test_the_thesis_ball_with_the_published_code_s_sensitivity_would_be_caught()
 @pytest.mark.parametrize(
     ("privacy", "view"), [(HALF, message(100)), (SERVER, message(10)), (None, message(3))], ids=str
 )
-def test_what_is_nearly_bare_is_told_apart_and_nothing_was_promised(privacy, view):
+def test_what_is_nearly_bare_is_distinguished_and_nothing_was_guaranteed(privacy, view):
     pairs = {"two": (np.full(20, 0.1), np.full(20, -0.1))}
     (game,) = play(pairs, privacy, view, 4000, 1e-5, 1)
     assert game.at_least > 4.5 and game.right.mean > 0.98
@@ -120,7 +121,7 @@ def test_what_is_nearly_bare_is_told_apart_and_nothing_was_promised(privacy, vie
     assert game.plain()["tests"][0]["epsilon_promised"] is None
 
 
-def test_one_message_of_normal_shares_has_a_promise_of_its_own():
+def test_one_message_of_normal_shares_has_a_guarantee_of_its_own():
     (game,) = games(SHARES, message(10), 1)
     assert not game.broken and game.guarantee.epsilon > 40
 
@@ -139,7 +140,7 @@ def test_the_bound_of_epsilon_is_seldom_wrong():
     assert wrong <= 0.05 * 300 and np.median(close) > 0.7
 
 
-def test_equal_worlds_are_not_told_apart():
+def test_equal_worlds_are_not_distinguished():
     rng = np.random.default_rng(1)
     ones, zeros = rng.normal(size=(2, 5000))
     game = game_result(

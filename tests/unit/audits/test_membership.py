@@ -1,5 +1,5 @@
-"""Whether a client's update can be found among others, and that noise which is promised to hide it
-does."""
+"""Whether a client's update can be found among others, and that noise which is guaranteed to hide
+it does."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_noise_on_each_message_hides_who_is_there(found, privacy):
         assert row.auc.mean < 0.7
 
 
-def test_worlds_without_a_difference_are_not_told_apart(made):
+def test_worlds_without_a_difference_are_not_distinguished(made):
     e, params, _ = made()
     one = np.tile(real_round(e, params, e.users, e.data.load("train"), 2, 1)[:1], (200, 1))
     for view in (message(5), summed(5)):

@@ -1,5 +1,5 @@
 """What the attacker knows of the noise: densities against integrals and oracles, clipping,
-promises by view."""
+guarantees by view."""
 
 import math
 
@@ -82,7 +82,7 @@ def test_clipping_is_the_privatizers():
     np.testing.assert_array_equal(clipped(None, updates, 5), updates)
 
 
-def test_promises_by_who_sees_what():
+def test_guarantees_by_who_sees_what():
     assert guarantee(None, message(5), 3, 1e-5).epsilon == math.inf
     assert (
         guarantee(LAPLACE, message(5), 3, 1e-5).epsilon

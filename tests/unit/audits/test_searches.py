@@ -146,7 +146,7 @@ def test_the_others_of_a_sum_are_other_clients(made):
         assert len(many) == 99 and not set(sought) & set(many)
 
 
-def test_rewards_tell_the_first_click_and_privatized_ones_less(made):
+def test_rewards_reveal_the_first_click_and_privatized_ones_less(made):
     truth, noisy = (
         next(
             iter(
@@ -174,7 +174,7 @@ def test_lists_that_are_never_full_are_refused(made):
 
 
 @pytest.mark.parametrize("objective", ["maxrr", "last"])
-def test_a_told_reward_is_the_one_in_the_message(made, objective):
+def test_a_sent_reward_is_the_one_in_the_message(made, objective):
     e, params, found = made(
         learner=f"ES(objective={objective!r})", privacy="RandomizedReward(p=0.4)"
     )

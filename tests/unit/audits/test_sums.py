@@ -94,7 +94,7 @@ def test_all_clicks_of_ten_clients_are_in_their_bare_sum(made, n):
     assert (settled == clicks).all()
 
 
-def test_bare_sums_tell_more_to_who_tries_click_sets_and_hardly_anything_of_who_is_not_in_them(
+def test_bare_sums_reveal_more_to_who_tries_click_sets_and_hardly_anything_of_who_is_not_in_them(
     made,
 ):
     found = rows(made, 2, 5, 10, learner="PDGD(pairs='shown')")
@@ -132,7 +132,7 @@ NOISY = [
 
 
 @pytest.mark.parametrize("privacy", NOISY)
-def test_noise_that_is_promised_hides_clicks_from_click_sets_too(made, privacy):
+def test_noise_with_a_guarantee_hides_clicks_from_click_sets_too(made, privacy):
     found = rows(made, 2, 10, privacy=privacy, data=MANY)
     for attack in (OTHERS_NORMAL, OTHERS_TOO):
         assert all(0.3 < found[attack, n]["AUC"] < 0.7 for n in (2, 10))
@@ -189,7 +189,7 @@ def test_many_clients_are_solved_for_once(made, monkeypatch):
     assert row.measures["accuracy"].count == clicked and len(calls) == 2 * -(-clicked // 30)
 
 
-def test_updates_that_are_all_zero_tell_nothing(made):
+def test_updates_that_are_all_zero_reveal_nothing(made):
     found = rows(made, 2, ranker="MLP(hidden=3, scale=0)", weights=0.0)
     # rounding at most
     assert all(0.3 < found[attack, 2]["AUC"] < 0.7 for attack in (OTHERS_NORMAL, OTHERS_TOO))

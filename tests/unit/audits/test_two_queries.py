@@ -22,7 +22,7 @@ def game(made, p, played=None, times=4000, **fields):
 
 @pytest.mark.parametrize("p", [0.3, 0.5, 0.9])
 @pytest.mark.parametrize("kind", ["perfect", "navigational", "informational"])
-def test_no_told_reward_says_more_than_equation_10(made, p, kind):
+def test_no_sent_reward_reveals_more_than_equation_10(made, p, kind):
     found = game(made, p, users=f"Cascade(kind={kind!r})")
     assert not found.broken and found.unit == "one interaction"
     assert found.guarantee.epsilon == pytest.approx(np.log(p * 10 / (1 - p)))
@@ -41,7 +41,7 @@ def test_other_objectives_keep_it_too(made, objective):
     assert not found.broken and found.guarantee.epsilon == pytest.approx(np.log(0.5 * 4 / 0.5))
 
 
-def test_bare_rewards_tell_queries_apart(made):
+def test_bare_rewards_distinguish_queries(made):
     found = game(made, None, times=2000)
     assert found.guarantee.epsilon == np.inf and found.right.mean > 0.8 and found.at_least > 3.0
 

@@ -64,14 +64,14 @@ def test_help_is_instant(tmp_path):
 
 def test_each_command_is_a_module_of_its_own():
     modules = {file.stem for file in Path(cli.__file__).parent.glob("*.py")}
-    shared = {"__init__", "app", "tools", "progress", "chart"}
+    shared = {"__init__", "app", "tools", "progress", "chart", "catalogue"}
     homes = {"list": "components", "show": "components", "watch": "report"}
     assert modules - shared == {homes.get(name, name) for name in (*COMMANDS, "data")}
     for name, command in COMMANDS.items():
         assert command.__module__ == f"foltr.cli.{homes.get(name, name)}"
 
 
-def test_help_tells_the_defaults(tmp_path):
+def test_help_names_the_defaults(tmp_path):
     told = re.sub(r"[\s│]+", " ", foltr("run", "--help", cwd=tmp_path).stdout)
     for field in fields(Experiment):
         plain = {"None": "none", "False": "false", "()": "nobody"}.get(
@@ -210,12 +210,12 @@ def test_a_mistake_is_one_message(words, message, tmp_path):
         ("clients = 1979-05-27\n", "expected int, got datetime.date(1979, 5, 27)"),
     ],
 )
-def test_a_file_with_a_mistake_is_told(content, message, tmp_path):
+def test_a_file_with_a_mistake_is_refused(content, message, tmp_path):
     (tmp_path / "e.toml").write_text(content)
     assert message in refused("run", "e.toml", cwd=tmp_path)
 
 
-def test_a_sweep_with_values_of_any_kind_is_told(tmp_path):
+def test_a_sweep_with_values_of_any_kind_is_refused(tmp_path):
     (tmp_path / "e.toml").write_text("[sweep]\nclients = [1, 2]\n")
     for given, message in (
         ("learner.lr=b'1'", "PDGD.lr: expected float, got b'1'"),
@@ -271,7 +271,7 @@ def test_a_family_is_listed_by_its_name_and_by_its_field():
     assert all(registry.folder in everything for registry in FAMILIES)
 
 
-def test_a_user_file_that_fails_is_told(tmp_path):
+def test_a_user_file_that_fails_is_named(tmp_path):
     (tmp_path / "bad.py").write_text("1 / 0\n")
     assert "bad.py could not be loaded: ZeroDivisionError" in refused(
         "run", "--use", "bad.py", cwd=tmp_path
@@ -298,3 +298,59 @@ def test_data_commands(tmp_path):
     assert "MSLR10K" in foltr("data", "list", cwd=tmp_path).stdout
     assert "Microsoft" in foltr("data", "info", "MQ2008", cwd=tmp_path).stdout
     assert foltr("--version", cwd=tmp_path).stdout.startswith("foltr ")
+
+
+def letor(folder, label):
+    folder.mkdir(parents=True)
+    for name in ("train.txt", "test.txt"):
+        (folder / name).write_text(
+            "".join(f"{label} qid:{q} 1:0.{d} 2:0.{q}\n" for q in (1, 2) for d in (3, 4, 5))
+        )
+
+
+def test_json_stays_json_where_nothing_is_relevant(tmp_path):
+    letor(tmp_path / "zero", 0)
+    words = ["run", "--data", "Letor(path='zero', grades=3)", "--rounds", "2", "--clients", "2"]
+    done = foltr(*words, "--json", cwd=tmp_path)
+    final = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert final["ndcg@10"] is None and "no held-out query has" in " ".join(final["notes"])
+    again = foltr(*words, cwd=tmp_path)
+    assert "offline nDCG@10  undefined" in again.stdout and "Warning" not in again.stderr
+
+
+def test_an_output_that_knows_no_bars(tmp_path):
+    done = foltr("run", *SMALL, cwd=tmp_path, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 0 and "offline nDCG@10" in done.stdout
+
+
+def test_a_path_in_any_script_comes_back_from_the_config(tmp_path):
+    letor(tmp_path / "sp ace ünï😀", 1)
+    words = ["--rounds", "2", "--clients", "2", "--json"]
+    first = json.loads(
+        foltr("run", "--data", "Letor(path='sp ace ünï😀', grades=3)", *words, cwd=tmp_path).stdout
+    )
+    again = foltr("run", f"{first['run']}/config.toml", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout) == first
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--clients", "100000000000000000000"], "clients must be in 1 .. 10^8"),
+        (["run", "--data", "Letor(path='~nobody-of-that-name/x')"], "nobody-of-that-name"),
+        (["run", "--out", "x" * 300], "File name too long"),
+        (["run", "--ranker", "MLP(hidden=1000000000)"], "hidden must be in 1 .. 10^5"),
+    ],
+)
+def test_impossible_things_are_refused(words, message, tmp_path):
+    done = foltr(*words, cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_barely_toml(tmp_path):
+    (tmp_path / "e.toml").write_text(
+        "\ufeff" + 'data = "Synthetic(queries=20)"\nclients = 2\nrounds = 2\n', "utf-8"
+    )
+    assert foltr("run", "e.toml", cwd=tmp_path).returncode == 0
+    (tmp_path / "deep.toml").write_text("clients = " + "[" * 100_000)
+    assert foltr("run", "deep.toml", cwd=tmp_path).returncode == 2

@@ -118,7 +118,7 @@ def test_an_unreadable_path_is_a_mistake(tmp_path):
             arrays(path)
 
 
-def test_clips_only_when_told(write):
+def test_clips_only_when_asked(write):
     path = write("1 qid:1 1:1.79769313486e+308\n0 qid:1 1:-1e999\n")
     largest = np.finfo(np.float32).max
     assert arrays(path, Reading(clip=True)).storage[:, 0].tolist() == [largest, -largest]

@@ -88,3 +88,40 @@ def test_old_versions_are_cleared_away(package, tmp_path):
     assert len(list(kernels.iterdir())) == 4 and (kernels / "old8").exists()
     # the one in use is still there
     assert asked(package, tmp_path / "cache").stdout.split() == ["True", "1"]
+
+
+def test_a_damaged_compile_cache_is_compiled_anew(tmp_path):
+    cache = str(tmp_path / "cache")
+    code = (
+        "import numpy as np\nfrom foltr.kernels.lists import finite\nprint(finite(np.zeros(3,"
+        " np.float32), 3))"
+    )
+    for content in (b"", b"garbage"):
+        for ending in ("nbi", "nbc"):
+            env = {**os.environ, "FOLTR_CACHE": cache}
+            run = [sys.executable, "-c", code]
+            assert subprocess.run(run, env=env, capture_output=True, text=True).stdout == "True\n"
+            damaged = list((tmp_path / "cache").rglob(f"*.{ending}"))
+            assert damaged
+            for file in damaged:
+                file.write_bytes(content)
+            assert subprocess.run(run, env=env, capture_output=True, text=True).stdout == "True\n"
+
+
+def test_many_threads_may_be_first(tmp_path):
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+from foltr.experiment import Experiment
+
+def run(i):
+    parts = dict(data="Synthetic(queries=20)", ranker="Linear()", optimizer="Adam()")
+    e = Experiment(clients=2, rounds=2, **parts)
+    return e.run("runs").params.tobytes()
+
+with ThreadPoolExecutor(8) as pool:
+    print(len(set(pool.map(run, range(8)))))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "1\n", done.stderr

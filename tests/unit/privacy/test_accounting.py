@@ -259,13 +259,13 @@ def test_the_known_bug_of_the_pld_accountant():
     dp = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
-    def told(count):
+    def epsilon_of(count):
         accountant = PLDAccountant(dp.NeighboringRelation.REPLACE_ONE)
         accountant.compose(dp.RandomizedResponseDpEvent(noise_parameter=0.5, num_buckets=2), count)
         return accountant.get_epsilon(DELTA)
 
-    assert told(1) == told(100)
-    assert best(RandomizedResponse(0.75, 2, 1), 100).epsilon > 10 * told(1)
+    assert epsilon_of(1) == epsilon_of(100)
+    assert best(RandomizedResponse(0.75, 2, 1), 100).epsilon > 10 * epsilon_of(1)
 
 
 @pytest.mark.parametrize(("e", "times"), [(0.1, 100), (1.0, 100), (4.0, 30)])
@@ -348,7 +348,7 @@ def test_large_epsilons_are_not_flattered():
     st.integers(1, 30),
 )
 @settings(max_examples=60, deadline=None)
-def test_more_rounds_tell_more_and_bounds_are_sane(event, times):
+def test_more_rounds_reveal_more_and_bounds_are_sane(event, times):
     once, often, more = best(event), best(event, times), best(event, times + 1)
     assert 0.0 <= once.epsilon <= often.epsilon / accounting.WORTH + 1e-9
     assert often.epsilon <= more.epsilon / accounting.WORTH + 1e-9

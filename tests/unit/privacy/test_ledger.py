@@ -100,7 +100,7 @@ def test_every_privatizer_of_foltr_is_in_the_cases():
     assert {type(privacy) for privacy, _ in CASES.values()} >= set(privatizers.members().values())
 
 
-def test_trust_is_told_where_something_holds_and_only_there(found):
+def test_trust_is_named_where_something_holds_and_only_there(found):
     for view in found.views:
         holds = any(math.isfinite(each.bound.epsilon) for each in view.guarantees)
         assert (view.trusted is not None) == holds
@@ -230,7 +230,7 @@ def test_only_rounds_that_a_client_takes_part_in_count():
     assert "one client, 1 round " in "\n".join(account(Laplace(1.0, 0.1), times=1).lines()) + " "
 
 
-def test_rewards_are_told_per_interaction_round_and_client():
+def test_rewards_are_accounted_per_interaction_round_and_client():
     found = account(RandomizedReward(0.9), values=11)
     one, four, client = epsilons(found, "server")
     assert one == pytest.approx(math.log(90)) and four == pytest.approx(4 * math.log(90))
@@ -240,14 +240,14 @@ def test_rewards_are_told_per_interaction_round_and_client():
 
 
 @pytest.mark.parametrize("more", [{"shared": True}, {}])
-def test_published_seeding_and_p_1_promise_nothing(more):
+def test_published_seeding_and_p_1_guarantee_nothing(more):
     found = account(RandomizedReward(0.9 if more else 1.0), values=11, **more)
     assert all(math.isinf(each) for who in ("server", "models") for each in epsilons(found, who))
     assert [view.trusted for view in found.views] == [None, None]
     assert ("seed" if more else "p = 1") in found.remarks[0]
 
 
-def test_no_privatizer_promises_nothing_and_says_so():
+def test_no_privatizer_guarantees_nothing_and_says_so():
     found = account(None)
     assert found.mechanism == "none" and "There is no privacy guarantee" in " ".join(found.lines())
     assert all(math.isinf(each) for who in ("server", "models") for each in epsilons(found, who))
@@ -355,7 +355,7 @@ def test_what_privatizers_describe_is_what_the_papers_say():
 # what a computer's numbers are not
 
 
-def test_noise_that_lies_on_no_grid_is_promised_nothing():
+def test_noise_that_lies_on_no_grid_guarantees_nothing():
     found = account(Odd(LaplaceNoise(1.0, 1.0, D, "message")))
     assert epsilons(found, "server") == epsilons(found, "models") == [math.inf, math.inf]
     assert any("lie on a grid" in remark for remark in found.remarks)
@@ -387,7 +387,7 @@ def test_what_probabilities_are_off_by_is_added_to_epsilon():
     )
 
 
-def test_shares_too_small_for_their_grid_are_promised_nothing():
+def test_shares_too_small_for_their_grid_guarantee_nothing():
     assert epsilons(account(Gaussian(1e-4, 1.0, "shares"), secure=True), "server") == [
         math.inf,
         math.inf,
@@ -402,7 +402,7 @@ def test_what_a_device_remembers_makes_one_round_all_of_them(units):
     assert set(epsilons(found, "server")) == {epsilons(usual, "server")[-1]}
 
 
-def test_amplification_by_secrecy_ends_where_others_tell_who_was_drawn():
+def test_amplification_by_secrecy_ends_where_others_reveal_who_was_drawn():
     pytest.importorskip("dp_accounting")
     part = {"cohort": 100, "times": 21, "clients": 1000}
     told = account(Gaussian(8.0, 1.0, "server"), **part, malicious=1)

@@ -6,7 +6,7 @@ from zlib import crc32
 import numpy as np
 
 from foltr.results import Recorded, Runs
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 
 KINDS = ("perfect", "navigational", "informational")
 BASE = {

@@ -14,7 +14,7 @@ from foltr.metrics import GAMMA, online_performance
 from foltr.report.curves import cell_curve, curves, run_curve
 from foltr.report.measures import CURVES
 from foltr.report.study import study
-from foltr.runs.folder import Metrics
+from foltr.runs.metrics import Metrics
 
 
 def slopes(*of, **more):

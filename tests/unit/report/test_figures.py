@@ -189,9 +189,8 @@ def test_many_panels_and_a_cell_without_runs(tmp_path, monkeypatch):
     assert [panel.get_title() for panel in panels] == kinds
     assert [len(panel.lines) for panel in panels] == [2, 2, 2, 1, 2, 2, 2]
     assert len({panel.lines[0].get_color() for panel in panels}) == 1
-    assert [bool(panel.get_xlabel()) for panel in panels] == [False] * 4 + [
-        True
-    ] * 3  # where nothing is below
+    # where nothing is below
+    assert [bool(panel.get_xlabel()) for panel in panels] == [False] * 4 + [True] * 3
     assert [bool(panel.get_ylabel()) for panel in panels] == [True, False, False] * 2 + [True]
 
 

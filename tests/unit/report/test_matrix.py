@@ -302,7 +302,7 @@ def test_one_pair_is_too_few():
     assert of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best
 
 
-def test_what_is_told():
+def test_what_a_caption_says():
     found = of(grid())
     marks = [entry.mark for entry in found.entries.values() if entry.mark]
     assert sorted(set(marks)) == ["▲", "△", "▽"] and len(marks) == 6 and marks.count("▲") == 1
@@ -347,7 +347,7 @@ def test_data_without_folds_are_not_said_to_vary_them():
     assert gone.entries[1, 1].refused == "not paired: clients=10 lacks seed=2"
 
 
-def test_the_rule_for_empty_queries_is_told_where_it_matters():
+def test_the_rule_for_empty_queries_is_stated_where_it_matters():
     runs = [
         made_run({"ndcg@10": 0.5, "online": 1.0, "expected_maxrr": 0.4}, seed=s, empty="one")
         for s in (1, 2)
@@ -371,12 +371,12 @@ def test_data_are_named_shortly_where_that_is_enough():
     assert "Data: Synthetic(queries=100), Synthetic(queries=200). " in caption(of(two))
 
 
-def test_what_was_chosen_is_told():
+def test_what_was_chosen_is_stated():
     runs = made_runs(grid(kinds=KINDS[:1])).where(**{"data.fold": 1})
     assert "Only runs with data.fold = 1." in caption(matrix(study(runs), "ndcg@10"))
 
 
-def test_gaps_are_told():
+def test_gaps_are_stated():
     perfect = [run for run in grid() if run.config["users"] == "Cascade(kind='perfect')"]
     gone = [run for run in grid() if run not in perfect or run.config["clients"] == 1]
     assert caption(of(gone)).endswith("The table is incomplete: 2 of 9 cells are empty.")

@@ -48,7 +48,7 @@ def test_same_however_it_is_spaced():
     assert not equal("Krum(malicious=2)", "Krum(malicious=3)")
 
 
-def test_a_name_with_what_tells_it_apart():
+def test_a_name_with_what_distinguishes_it():
     own, everything = (f"LittleIsEnough(z=None, knowledge='{who}')" for who in ("own", "all"))
     assert short_label(own, [own, "Mean()"]) == "LittleIsEnough"
     assert short_label(own, [own, everything]) == "LittleIsEnough(knowledge='own')"

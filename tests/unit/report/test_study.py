@@ -40,7 +40,7 @@ def test_methods_conditions_and_pairs():
     assert found.methods[1].differs == {"clients": 100}
 
 
-def test_labels_say_what_tells_methods_apart():
+def test_labels_say_how_methods_differ():
     assert methods({}, {"ranker": "MLP(hidden=64)"}) == ["Linear", "MLP"]
     mlps = ["MLP(hidden=8)", "MLP(hidden=64)"]
     assert methods({}, *({"ranker": ranker} for ranker in mlps)) == ["Linear", *mlps]
@@ -48,7 +48,7 @@ def test_labels_say_what_tells_methods_apart():
     assert methods({}) == ["all runs"]
 
 
-def test_names_of_a_sweep_come_first_and_are_told_apart():
+def test_names_of_a_sweep_come_first_and_are_distinguished():
     named = [
         {"method": "FPDGD"},
         {"method": "PDGD", "clients": 1},

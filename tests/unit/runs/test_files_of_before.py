@@ -89,7 +89,7 @@ def refusal(tmp_path, text):
         ("from foltr.users.cascade import Cascade", "components.users.cascade import Cascade"),
     ],
 )
-def test_an_import_of_before_is_told_the_new_one(tmp_path, line, now):
+def test_an_import_of_before_gets_the_new_one(tmp_path, line, now):
     assert now in refusal(tmp_path, f"{line}\n")
 
 
@@ -113,5 +113,5 @@ def test_a_name_that_is_gone_and_a_module_of_others(tmp_path):
     ],
     ids=["attack", "channel", "learner", "rule", "privatizer", "optimizer", "partition"],
 )
-def test_a_component_of_before_is_told_the_line_to_change(tmp_path, text, told):
+def test_a_component_of_before_gets_the_line_to_change(tmp_path, text, told):
     assert re.search(told, refusal(tmp_path, HEAD + text))

@@ -83,8 +83,8 @@ def test_what_is_released_never_fell_apart(case, data):
 
 @pytest.mark.parametrize("clients", [129, 200, 400, 1000, 10_000, 1_000_000])
 @pytest.mark.parametrize("part", [0.51, 2 / 3, 0.9, 1.0])
-def test_neighbourhoods_are_as_large_as_promised(clients, part):
-    """By SciPy's hypergeometric distribution; one step smaller, the promise is not kept."""
+def test_neighbourhoods_are_as_large_as_guaranteed(clients, part):
+    """By SciPy's hypergeometric distribution; one step smaller, the guarantee is not kept."""
     threshold = int(np.ceil(part * clients))
 
     def chance(degree):

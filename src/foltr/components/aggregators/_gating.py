@@ -1,23 +1,27 @@
 """The arithmetic of `Gated`: which clients deviate from the others over many rounds.
 
-It is compiled. The plain definition is `by_definition`; `tests/unit/aggregators_gated` compares
-the two."""
+It is compiled. The plain definition is `by_definition`; `tests/unit/components/aggregators`
+compares the two."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from functools import cache
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from foltr.cohorts import compiled, median, rows
+from foltr.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT, median, rows
 from foltr.core import Array
 
-WEIGHT, SQUARES, ENERGY, SCORE = range(4)  # columns of tallies
-# Share of the overall mean square that is added to that of each coordinate, so that a coordinate
-# that is almost always 0 has little influence.
-FLOOR = 0.01
-
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
+
+
+@cache
+def compiled() -> ModuleType:
+    """The kernels: numba is loaded when one is first needed, not with the package."""
+    from foltr.kernels import gated
+
+    return gated
 
 
 def copies(updates: Array) -> Array:
@@ -46,7 +50,7 @@ def look(
     decayed sums: the mean square of each coordinate, 1, and the median energy (squared length) of
     a round."""
     left_out = np.empty(len(updates), bool)
-    compiled("gated").look(rows(updates), single, bounds, sums, tallies, scale, left_out)
+    compiled().look(rows(updates), single, bounds, sums, tallies, scale, left_out)
     return left_out
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import in_order
+from foltr.cohorts import SCORE, in_order
 from foltr.components.aggregators import _gating as gating
 from foltr.components.aggregators.mean import Mean
 from foltr.core import Aggregator, Array, Cohort, Memory, Withheld
@@ -119,7 +119,7 @@ class Gated(Remembering):
 
     def suspects(self, memory: Memory) -> Array:
         """The ids of suspected clients, each judged in the last round in which it took part."""
-        return memory[0][memory[2][:, gating.SCORE] > 1.0]
+        return memory[0][memory[2][:, SCORE] > 1.0]
 
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
         cohort = in_order(_numbers(cohort))

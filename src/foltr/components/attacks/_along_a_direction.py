@@ -9,12 +9,12 @@ from typing import Literal
 
 from foltr.components.attacks._crafting import alike, away, known, mean
 from foltr.core import Array, Ask, Cohort
-from foltr.kinds import ChangesMessages
+from foltr.kinds import HasKnowledge
 from foltr.seeds import Stream
 
 
 @dataclass(frozen=True)
-class AlongADirection(ChangesMessages):
+class AlongADirection(HasKnowledge):
     """Every malicious client sends mu + gamma p. Subclasses write `reach`, which computes
     gamma."""
 

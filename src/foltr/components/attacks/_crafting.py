@@ -1,22 +1,31 @@
 """Functions that attacks share: which updates are known, and the search for a message that Krum
 selects.
 
-The search is compiled. Its plain definition is `by_definition`; `tests/unit/attacks` compares the
-two."""
+The search is compiled. Its plain definition is `by_definition`; `tests/unit/components/attacks`
+compares the two."""
 
 from __future__ import annotations
 
+from functools import cache
 from math import sqrt
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Literal
 
 import numpy as np
 
 from foltr import cohorts
-from foltr.cohorts import compiled, lengths
+from foltr.cohorts import lengths
 from foltr.core import Array, Cohort
 
 LEAST = 1e-5  # the smallest lambda tried (Fang et al.)
+
+
+@cache
+def compiled() -> ModuleType:
+    """The kernels: numba is loaded when one is first needed, not with the package."""
+    from foltr.kernels import attacks
+
+    return attacks
 
 
 def others(cohort: Cohort, malicious: Array) -> Array:
@@ -88,7 +97,7 @@ def picked(
     (`squared`). `start=None` is the bound beyond which Krum (kept = 1) selects none of `fewest`
     copies: (r + max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r, or with squares (nearest +
     1 - fewest) r^2, is the smallest score among `updates` alone."""
-    found: tuple[float, int] = compiled("attacks").picked(
+    found: tuple[float, int] = compiled().picked(
         cohorts.rows(updates),
         signs,
         fewest,

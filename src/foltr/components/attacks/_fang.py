@@ -9,12 +9,12 @@ from typing import Literal
 from foltr.components.attacks._crafting import against_krum, alike
 from foltr.core import Array, Ask, Cohort
 from foltr.errors import require
-from foltr.kinds import ChangesMessages
+from foltr.kinds import HasKnowledge
 from foltr.seeds import Stream
 
 
 @dataclass(frozen=True)
-class AgainstKrum(ChangesMessages):
+class AgainstKrum(HasKnowledge):
     """Every malicious client sends the model theta + lambda s. A subclass writes `multi` and
     `unsure`."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from foltr.components.attacks._crafting import mean, others, spread
 from foltr.core import Array, Ask, Cohort
 from foltr.errors import require
-from foltr.kinds import ChangesMessages
+from foltr.kinds import HasKnowledge
 from foltr.seeds import Stream
 from foltr.spec import attack
 
@@ -19,7 +19,7 @@ SPREADS = 3.0, 4.0  # standard deviations from the mean, nearest and farthest
 
 @attack
 @dataclass(frozen=True)
-class FangTrimmed(ChangesMessages):
+class FangTrimmed(HasKnowledge):
     """Send models just outside the range of the honest ones, against the learning direction.
 
     The side is s = -sign(mu - theta), with theta the server's model and mu the mean model before

@@ -8,14 +8,14 @@ from typing import Literal
 from foltr.components.attacks._crafting import alike, known, mean
 from foltr.core import Array, Ask, Cohort
 from foltr.errors import require
-from foltr.kinds import ChangesMessages
+from foltr.kinds import HasKnowledge
 from foltr.seeds import Stream
 from foltr.spec import attack
 
 
 @attack
 @dataclass(frozen=True)
-class InnerProduct(ChangesMessages):
+class InnerProduct(HasKnowledge):
     """Send a negative multiple of the mean honest update, to turn the aggregate around.
 
         -scale x mean of the known updates

@@ -10,14 +10,14 @@ from typing import Literal
 from foltr.components.attacks._crafting import alike, mean, spread
 from foltr.core import Array, Ask, Cohort
 from foltr.errors import require
-from foltr.kinds import ChangesMessages
+from foltr.kinds import HasKnowledge
 from foltr.seeds import Stream
 from foltr.spec import attack
 
 
 @attack
 @dataclass(frozen=True)
-class LittleIsEnough(ChangesMessages):
+class LittleIsEnough(HasKnowledge):
     """Send the mean update shifted by z standard deviations in each coordinate.
 
         mu - z sigma

@@ -12,7 +12,7 @@ from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, away, known, mean, spread
 from foltr.core import Aggregator, Array, Ask, Cohort, Withheld
 from foltr.errors import require
-from foltr.kinds import ChangesMessages
+from foltr.kinds import HasKnowledge
 from foltr.seeds import Stream
 from foltr.spec import attack
 
@@ -22,7 +22,7 @@ STAND_INS, RULE = 0, 1  # parts of the round's random stream
 
 @attack
 @dataclass(frozen=True)
-class Tailored(ChangesMessages):
+class Tailored(HasKnowledge):
     """Shift the mean update by the amount that moves a known aggregation rule farthest.
 
     Every malicious client sends mu + gamma p with

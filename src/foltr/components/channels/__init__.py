@@ -1,1 +1,2 @@
-"""Channels: how updates reach the server, if not each in the clear; `foltr.spec` finds them."""
+"""Channels: how updates reach the server so that it does not see single ones; `foltr.spec` finds
+them."""

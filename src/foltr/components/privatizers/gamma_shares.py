@@ -51,9 +51,8 @@ class GammaShares(Untouched):
     sensitivity: float
     clip: Literal["half", "full"] = "half"
 
-    revision: ClassVar[int] = (
-        2  # revision 1 added real numbers in float32, whose last bits depended on the data
-    )
+    # revision 1 added real numbers in float32, whose last bits depended on the data
+    revision: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         require(self.epsilon > 0.0, f"epsilon must be > 0, got {self.epsilon}")

@@ -48,9 +48,8 @@ class Gaussian(Untouched):
     clip: float
     where: Literal["client", "shares", "server"] = "client"
 
-    revision: ClassVar[int] = (
-        2  # revision 1 drew normal variables with an error of 1e-7 and gaps on the grid
-    )
+    # revision 1 drew normal variables with an error of 1e-7 and gaps on the grid
+    revision: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         require(self.noise > 0.0, f"noise must be > 0, got {self.noise}")
@@ -70,6 +69,10 @@ class Gaussian(Untouched):
 
     @property
     def adds_noise_on_server(self) -> bool:
+        return self.where == "server"
+
+    @property
+    def clips_on_arrival(self) -> bool:
         return self.where == "server"
 
     def on_client(self, payload: Array, n: int, rng: Stream) -> Array:

@@ -21,7 +21,7 @@ class Retrain(Forgets):
     random variation that no unlearner can be expected to go below.
 
     Fields
-        luck: number of the random draws (>= 0): retrainings with different numbers meet different
+        luck: number of the random draws (>= 0): retrainings with different numbers have different
             queries and clicks
     """
 

@@ -16,11 +16,12 @@ from foltr.report.spec_text import (
     equal,
     fields_within,
     is_component,
-    opened,
+    says,
     short_label,
 )
 from foltr.report.study import ATTACK_FIELDS, PAIRS, study_by_fields, trained_runs
 from foltr.results import Recorded, Runs
+from foltr.spec import aggregators
 
 PLAIN_RULE = "Mean()"  # the rule that defends against nothing, and the default of an experiment
 AXES = (*ATTACK_FIELDS, "aggregator")  # all other fields make the settings
@@ -45,9 +46,8 @@ class GridSetting:
     clients: int
     # rule -> its full spec, with the number of malicious clients it assumes -> values
     honest: dict[str, dict[str, CellValues]] = field(default_factory=dict)
-    attacked: dict[tuple[str, AttackColumn], CellValues] = field(
-        default_factory=dict
-    )  # by rule, attack
+    # rule, attack -> values
+    attacked: dict[tuple[str, AttackColumn], CellValues] = field(default_factory=dict)
     # rule, number of malicious clients -> full spec
     specs: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ def attack_grid(runs: Runs) -> AttackGrid | None:
 
 
 def is_plain(rule: str) -> bool:
-    return opened(rule).name == opened(PLAIN_RULE).name
+    return says(aggregators, rule, "is_mean") is True
 
 
 def _rule_of(config: dict[str, Any]) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from foltr.report.spec_text import changed, config_labels, equal, is_component, opened
+from foltr.report.spec_text import changed, config_labels, equal, is_component, opened, says
 from foltr.report.study import NOT_METHOD, Place, Study
+from foltr.spec import partitions
 
 IID = "IID()"  # the partition without skew, and the default of an experiment
 APART = (*NOT_METHOD, "partition")  # fields in which a method and its counterpart may differ
@@ -15,11 +16,12 @@ ROUGHLY = ("ranker", "clients")  # fields in which they must agree at least
 
 
 def is_iid(partition: str) -> bool:
-    """Whether a partition is IID(), or has `iid=True` at every depth."""
-    name, fields = opened(partition)
-    inside = fields.get("of")
-    if name == opened(IID).name:
+    """Whether a partition says that its clients are identical, or has `iid=True` at every
+    depth."""
+    if says(partitions, partition, "identical_clients"):
         return True
+    fields = opened(partition).fields
+    inside = fields.get("of")
     if "iid" not in fields and not is_component(inside):
         return False
     return fields.get("iid", True) is True and (not is_component(inside) or is_iid(str(inside)))

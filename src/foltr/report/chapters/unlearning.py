@@ -21,14 +21,10 @@ from foltr.report.number_format import NONE
 from foltr.report.study import study_by_fields
 from foltr.results import Recorded, Runs
 from foltr.runs.folder import UNREADABLE, Folder
+from foltr.runs.result import COSTS
 from foltr.system.files import text_of
 
 CHAPTER = "Unlearning"
-COSTS = {  # key of result.json -> column
-    "local_steps": "local steps",
-    "messages": "messages",
-    "bytes": "bytes sent",
-}
 TRACES = (
     "L2 to retrained",
     "cosine to retrained",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from foltr.report.spec_text import config_labels, opened
+from foltr.report.spec_text import config_labels, says
 from foltr.report.study import ATTACK_FIELDS, NOT_METHOD, UNLEARNING_FIELDS, Place, Study
+from foltr.spec import unlearners
 
-RETRAINING = "Retrain"  # the unlearner that trains again without the clients who left
 HONEST, ATTACKED, RETRAINED, UNLEARNED = range(4)  # kinds of methods, in the order of the rows
 
 
@@ -30,8 +30,7 @@ class UnlearningReferences:
         RETRAINED: trained again without the clients who left. UNLEARNED: by any other method."""
         config = self.configs[method]
         if "unlearning" in config:
-            retrained = opened(str(config["unlearning"])).name == RETRAINING
-            return RETRAINED if retrained else UNLEARNED
+            return RETRAINED if is_retraining(str(config["unlearning"])) else UNLEARNED
         return ATTACKED if "attack" in config else HONEST
 
     @cached_property
@@ -123,6 +122,12 @@ class UnlearningReferences:
                 if there and (method, c) in self.study.cells:
                     found[method, c] = there[0]
         return found
+
+
+def is_retraining(unlearner: str) -> bool:
+    """Whether an unlearner trains again from the start, and uses nothing that was stored."""
+    stored = says(unlearners, unlearner, "stores")
+    return stored == "nothing" and says(unlearners, unlearner, "restarts") is True
 
 
 def _key(fields: dict[str, Any]) -> str:

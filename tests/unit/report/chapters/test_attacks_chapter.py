@@ -40,7 +40,7 @@ def table(block):
     return {row[0]: dict(zip(heads, row[1:], strict=True)) for row in rows}
 
 
-def told(cell):
+def shown(cell):
     return (
         cell
         if isinstance(cell, str)
@@ -61,15 +61,15 @@ def test_a_table_for_each_number_of_malicious_clients():
         table(blocks["2 of 10 clients malicious"]),
     )
     assert list(one) == list(two) == ["Mean", "Krum"]  # its assumed number follows the attackers
-    assert {name: told(cell) for name, cell in one["Mean"].items()} == {
+    assert {name: shown(cell) for name, cell in one["Mean"].items()} == {
         "no attack": "0.510 (0.000)",
         "DataPoisoning": "0.450 (\u22120.060)",
         "LittleIsEnough": "0.500 (\u22120.010)",
         "worst": "0.450 (\u22120.060) DataPoisoning",
     }
-    assert told(one["Krum"]["no attack"]) == "0.500 (\u22120.010)"  # of Krum(malicious=1)
-    assert told(two["Krum"]["no attack"]) == "0.470 (\u22120.040)"  # of Krum(malicious=2)
-    assert told(two["Krum"]["worst"]) == "0.310 (\u22120.200) LittleIsEnough"
+    assert shown(one["Krum"]["no attack"]) == "0.500 (\u22120.010)"  # of Krum(malicious=1)
+    assert shown(two["Krum"]["no attack"]) == "0.470 (\u22120.040)"  # of Krum(malicious=2)
+    assert shown(two["Krum"]["worst"]) == "0.310 (\u22120.200) LittleIsEnough"
     assert [cell.best for cell in two["Mean"].values()] == [True, False, True, False]
     assert [cell.best for cell in two["Krum"].values()] == [False, True, False, True]
     # losses of 0, 0.3, 0.015, 0.3
@@ -81,13 +81,13 @@ def test_a_table_for_each_number_of_malicious_clients():
 def test_summaries():
     blocks = found(small())
     withstand = table(blocks["Rules without an attack and under their worst attack"])
-    assert {rule: [told(cell) for cell in row.values()] for rule, row in withstand.items()} == {
+    assert {rule: [shown(cell) for cell in row.values()] for rule, row in withstand.items()} == {
         "Mean": ["0.510 (0.000)", "0.210 (\u22120.300) DataPoisoning, 2 malicious"],
         # of the number that costs most
         "Krum": ["0.470 (\u22120.040)", "0.310 (\u22120.200) LittleIsEnough, 2 malicious"],
     }
     _, *rows = blocks["The best rule against each attack"].rows
-    assert [(attack, m, told(cell)) for attack, m, cell in rows] == [
+    assert [(attack, m, shown(cell)) for attack, m, cell in rows] == [
         ("DataPoisoning", "1", "Krum 0.490 (\u22120.020)"),
         ("DataPoisoning", "2", "Krum 0.460 (\u22120.050)"),
         ("LittleIsEnough", "1", "Mean 0.500 (\u22120.010)"),
@@ -95,12 +95,12 @@ def test_summaries():
     ]
 
 
-def test_another_assumed_number_than_that_of_attackers_tells_rules_apart():
+def test_another_assumed_number_than_that_of_attackers_distinguishes_rules():
     runs = [run(0.5, "Mean()"), run(0.4, "Mean()", POISON, 2)]
     runs += [run(0.45, KRUM.format(m), POISON, 2) for m in (1, 4)] + [run(0.48, KRUM.format(1))]
     rows = table(found(runs)["2 of 10 clients malicious"])
     assert list(rows) == ["Mean", "Krum(malicious=1)", "Krum(malicious=4)"]
-    assert [told(rows[rule]["no attack"]) for rule in rows] == [
+    assert [shown(rows[rule]["no attack"]) for rule in rows] == [
         "0.500 (0.000)",
         "0.480 (\u22120.020)",
         NONE,
@@ -112,11 +112,11 @@ def test_an_honest_run_that_assumes_another_number_is_marked():
     runs += [run(0.4, KRUM.format(m), POISON, m) for m in (1, 2)]
     blocks = found(runs)
     assert (
-        told(table(blocks["1 of 10 clients malicious"])["Krum"]["no attack"])
+        shown(table(blocks["1 of 10 clients malicious"])["Krum"]["no attack"])
         == "0.480 (\u22120.020)"
     )
     assert (
-        told(table(blocks["2 of 10 clients malicious"])["Krum"]["no attack"])
+        shown(table(blocks["2 of 10 clients malicious"])["Krum"]["no attack"])
         == "≈ 0.480 (\u22120.020)"
     )
     assert "assumed another number" in blocks["2 of 10 clients malicious"].text
@@ -130,7 +130,7 @@ def test_rules_inside_rules_and_attacks_on_the_rule_itself():
     runs.append(run(0.45, "Mean()", f"Tailored(rule={inside}, reach=16.0)", 2))
     rows = table(found(runs)["2 of 10 clients malicious"])
     assert {
-        rule: {name: told(cell) for name, cell in row.items()} for rule, row in rows.items()
+        rule: {name: shown(cell) for name, cell in row.items()} for rule, row in rows.items()
     } == {
         "Mean": {
             "no attack": "0.500 (0.000)",
@@ -163,7 +163,7 @@ def test_settings_are_users_data_and_whatever_else_differs():
         "perfect, clients=1000, 10 of 1000 clients malicious",
     ]
     row = table(blocks["perfect, clients=1000, 10 of 1000 clients malicious"])["Mean"]
-    assert told(row["DataPoisoning"]) == "0.500 (\u22120.100)" and "LittleIsEnough" not in row
+    assert shown(row["DataPoisoning"]) == "0.500 (\u22120.100)" and "LittleIsEnough" not in row
 
 
 def test_many_tables_are_folded_and_many_settings_stand_in_parts():
@@ -181,7 +181,7 @@ def test_many_tables_are_folded_and_many_settings_stand_in_parts():
     )
 
 
-def test_fewer_runs_or_attacks_are_told():
+def test_fewer_runs_or_attacks_are_noted():
     runs = [
         each
         for each in small()
@@ -196,11 +196,11 @@ def test_fewer_runs_or_attacks_are_told():
     blocks = found(runs)
     # seed 1 of both
     assert (
-        told(table(blocks["2 of 10 clients malicious"])["Krum"]["LittleIsEnough"])
+        shown(table(blocks["2 of 10 clients malicious"])["Krum"]["LittleIsEnough"])
         == "0.300 (\u22120.200) n=1"
     )
     withstand = table(blocks["Rules without an attack and under their worst attack"])
-    assert told(withstand["Mean"]["worst attack"]).endswith(
+    assert shown(withstand["Mean"]["worst attack"]).endswith(
         "DataPoisoning, 2 malicious, worst of 2 attacks"
     )
     assert "of" not in withstand["Krum"]["worst attack"].below
@@ -221,10 +221,10 @@ def test_without_an_honest_mean_there_is_no_loss():
     runs = [run(0.5, "Median()", POISON, m) for m in (1, 2)]
     block = found(runs)["1 of 10 clients malicious"]
     assert (
-        told(table(block)["Median"]["DataPoisoning"]) == "0.500"
+        shown(table(block)["Median"]["DataPoisoning"]) == "0.500"
         and "No change is shown" in block.text
     )
-    assert told(table(block)["Median"]["no attack"]) == NONE
+    assert shown(table(block)["Median"]["no attack"]) == NONE
 
 
 def test_roaming_attackers_are_another_attack():

@@ -31,7 +31,7 @@ def found(runs):
     return {block.title: block for block in iid_against_skewed(made_runs(runs)) or ()}
 
 
-def told(cell):
+def shown(cell):
     return (
         cell
         if isinstance(cell, str)
@@ -40,7 +40,7 @@ def told(cell):
 
 
 def table(block):
-    return {row[0]: [told(cell) for cell in row[1:]] for row in block.rows[1:]}
+    return {row[0]: [shown(cell) for cell in row[1:]] for row in block.rows[1:]}
 
 
 # ---- twins

@@ -47,7 +47,7 @@ def found(runs):
     return {block.title: block for block in unlearning(made_runs(runs)) or ()}
 
 
-def told(cell):
+def shown(cell):
     return (
         cell
         if isinstance(cell, str)
@@ -56,7 +56,7 @@ def told(cell):
 
 
 def table(block):
-    return {row[0]: [told(cell) for cell in row[1:]] for row in block.rows[1:]}
+    return {row[0]: [shown(cell) for cell in row[1:]] for row in block.rows[1:]}
 
 
 def test_table_3():
@@ -103,8 +103,8 @@ def test_costs():
     assert block.rows[0] == (
         "method",
         "local steps",
-        "messages",
-        "bytes sent",
+        "messages to server",
+        "bytes to server",
         "stored on a device",
         "stored on all devices",
     )

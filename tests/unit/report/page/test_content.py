@@ -133,7 +133,7 @@ def test_whatever_the_values_it_is_json(values):
     assert json.loads(text)["glance"]["runs"] == len(values)
 
 
-def test_differences_that_cannot_be_finite_are_told():
+def test_differences_that_cannot_be_finite_are_shown():
     """Equal differences have no spread: t is infinite, p is 0."""
     runs = [
         made_run(0.5 + 0.25 * (c == 10), clients=c, seed=s) for c in (100, 10) for s in (1, 2, 3)
@@ -142,7 +142,7 @@ def test_differences_that_cannot_be_finite_are_told():
     assert entry["test"]["t"] == "∞" and entry["test"]["p"] == 0.0 and entry["mark"] == "▲"
 
 
-def test_the_second_test_is_told_too():
+def test_the_second_test_is_shown_too():
     runs = [
         made_run(
             0.5 + (0.01 * f + 0.001 * (-1) ** s) * (c == 10),
@@ -307,7 +307,7 @@ def test_a_point_of_one_run_takes_no_band_away_from_others():
     assert table["cells"][0]["half"] == halves and table["cells"][0]["n"] == 3
 
 
-def test_a_thinned_curve_tells_of_how_many_rounds():
+def test_a_thinned_curve_says_of_how_many_rounds():
     table, *_ = packed_curves(curved(rounds=1000), 3000)
     assert table["cells"][0]["of"] == 101 > len(table["grids"][0])
     table, *_ = packed_curves(curved(rounds=100))
@@ -336,7 +336,7 @@ def test_methods_of_other_lengths_have_their_own_rounds():
     ] == [0, 1]
 
 
-def test_interactions_that_grow_unevenly_are_told_one_by_one():
+def test_interactions_that_grow_unevenly_are_listed_one_by_one():
     run = made_run(rounds=20, every=10)
     run.metrics.online["interactions"] = [float(t) for t in range(1, 21)]
     table, *_ = packed_curves(study(made_runs([run])))
@@ -346,7 +346,7 @@ def test_interactions_that_grow_unevenly_are_told_one_by_one():
 # ---- provenance and blocks
 
 
-def told_of(runs):
+def provenance_of(runs):
     return {label: lines for label, lines in page_content(study(runs), MADE)["provenance"]}
 
 
@@ -363,7 +363,7 @@ def test_provenance_counts_what_differs():
         made_run(seed=1, environment=old),
         *(made_run(seed=s, environment={**old, "foltr": "0.1.0"}) for s in (2, 3)),
     ]
-    told = told_of(
+    told = provenance_of(
         Runs(
             tuple(runs),
             planned=5,
@@ -383,7 +383,7 @@ def test_provenance_counts_what_differs():
 
 
 def test_provenance_of_almost_nothing():
-    told = told_of(made_runs([made_run(environment={})]))
+    told = provenance_of(made_runs([made_run(environment={})]))
     assert told["runs made by"] == ["foltr of an unknown version"] and "machine" not in told
 
 

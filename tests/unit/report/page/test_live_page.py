@@ -64,7 +64,7 @@ def test_before_the_first_run():
     assert each.progress_now()["planned"] == 4 and not each.progress_now()["over"]
 
 
-def test_trouble_is_told_and_forgotten_and_costs_nothing_that_was_shown(never_resting):
+def test_trouble_is_reported_and_forgotten_and_costs_nothing_that_was_shown(never_resting):
     folder = Folder(done=2)
     each = live_page_of(folder)
     each.refresh()
@@ -80,7 +80,7 @@ def test_trouble_is_told_and_forgotten_and_costs_nothing_that_was_shown(never_re
     assert each.progress_now()["trouble"] == "" and "3 runs finished" in each.content_json()
 
 
-def test_progress_that_cannot_be_read_now_is_told(never_resting):
+def test_progress_that_cannot_be_read_now_is_reported(never_resting):
     folder = Folder(done=2)
     each = live_page_of(folder)
     each.refresh()

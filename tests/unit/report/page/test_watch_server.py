@@ -99,7 +99,7 @@ def test_nothing_else_is_served(ask):
     assert preflight.status == 405 and "access-control-allow-origin" not in preflight.headers
 
 
-def test_events_tell_what_changes_and_end(never_resting, monkeypatch):
+def test_events_say_what_changes_and_end(never_resting, monkeypatch):
     monkeypatch.setattr(watch_server, "TICK", 0.001)
     folder = Folder(done=1)
     each = live_page_of(folder)

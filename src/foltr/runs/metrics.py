@@ -1,0 +1,81 @@
+"""What is measured in a run, round by round: in memory, and as metrics.csv."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from foltr.core import Array, Cohort, Observed
+from foltr.errors import Mistake, did_you_mean
+
+ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
+
+
+class Curve(NamedTuple):
+    rounds: Array
+    values: Array
+
+
+@dataclass
+class Metrics:
+    """What was measured: `online` in every round, `offline` in those that were evaluated (0 =
+    before the first)."""
+
+    online: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ONLINE})
+    evaluated: list[int] = field(default_factory=list)
+    offline: dict[str, list[float]] = field(default_factory=dict)
+
+    def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
+        """A round's online measures; NaN where nothing is known (real clients, no answers)."""
+        online, total, ndcg, max_rr = self.online, np.add.reduce, float("nan"), float("nan")
+        if observed is not None and len(observed.ndcg):
+            n = len(observed.ndcg)
+            ndcg, max_rr = float(total(observed.ndcg)) / n, float(total(observed.max_rr)) / n
+        online["online_ndcg@10"].append(ndcg)
+        online["maxrr"].append(max_rr)
+        online["interactions"].append(float(total(cohort.weights)))
+
+    def evaluate(self, t: int, measures: dict[str, float]) -> None:
+        self.evaluated.append(t)
+        for name, value in measures.items():
+            self.offline.setdefault(name, []).append(value)
+
+    def curve(self, name: str) -> Curve:
+        if name in self.online:
+            return Curve(np.arange(1, len(self.online[name]) + 1), np.array(self.online[name]))
+        if name in self.offline:
+            return Curve(np.array(self.evaluated), np.array(self.offline[name]))
+        raise Mistake(
+            f"no curve is called {name!r}: {did_you_mean(name, [*self.online, *self.offline])}"
+        )
+
+    def csv(self) -> str:
+        at = {t: i for i, t in enumerate(self.evaluated)}
+        lines = [",".join(["round", *self.online, *self.offline])]
+        for t in range(len(self.online["interactions"]) + 1):
+            online = [repr(values[t - 1]) if t else "" for values in self.online.values()]
+            offline = [repr(values[at[t]]) if t in at else "" for values in self.offline.values()]
+            lines.append(",".join([str(t), *online, *offline]))
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def from_csv(cls, text: str) -> Metrics:
+        """What `csv` wrote. Columns that are empty before the first round are online ones,
+        whatever their names."""
+        names, *rows = (line.split(",") for line in text.splitlines())
+        if any(len(row) != len(names) for row in rows):
+            raise ValueError("metrics.csv has lines that are too short")
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        rounds = columns.pop("round")
+        online = {
+            name: [float(v) for v in values[1:]]
+            for name, values in columns.items()
+            if not values[0]
+        }
+        at = [i for i, value in enumerate(columns["ndcg@10"]) if value]
+        offline = {
+            name: [float(values[i]) for i in at] for name, values in columns.items() if values[0]
+        }
+        return cls(online, [int(rounds[i]) for i in at], offline)

@@ -1,0 +1,146 @@
+"""Runs: the same bits however they are cut, killed or threaded; nothing half-written is ever taken
+for whole."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import foltr.runs.train
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.runs.interruptions import Stopped
+
+SMALL = Experiment(
+    data="Synthetic(queries=40)",
+    clients=6,
+    rounds=30,
+    evaluate_every=7,
+    learner="PDGD(sessions=3)",
+)  # type: ignore[arg-type]
+KINDS = {
+    "linear": SMALL,
+    "mlp": replace(SMALL, ranker="MLP(hidden=8)"),
+    "adam and sampled clients": replace(SMALL, optimizer="Adam(lr=0.1)", participation=0.5),
+    "position-based": replace(SMALL, users="PositionBased(eta=0.5)"),
+}
+
+
+def bits(result):
+    return result.params.tobytes(), result.metrics.csv()
+
+
+@pytest.fixture(params=KINDS)
+def experiment(request):
+    return KINDS[request.param]
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed_at(t):
+    def watch(progress):
+        if progress.t == t:
+            raise Killed
+
+    return watch
+
+
+def test_threads_do_not_change_a_bit(experiment):
+    big = replace(experiment, clients=50, rounds=5)
+    assert bits(big.run()) == bits(big.run(threads=2)) == bits(big.run(threads=3))
+
+
+def test_a_killed_run_resumes_to_the_same_bits(experiment, tmp_path, monkeypatch):
+    monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
+    whole = bits(experiment.run())
+    for t in (1, 7, 8, 20, 29):
+        with pytest.raises(Killed):
+            experiment.run(tmp_path, watch=killed_at(t))
+    seen = []
+    result = experiment.run(tmp_path, threads=2, watch=lambda p: seen.append(p.t))
+    assert seen[0] == 29  # the kill came before round 29 was saved
+    assert bits(result) == whole
+    assert not (result.folder / "checkpoint.npz").exists()
+
+
+def test_a_finished_run_is_read_not_repeated(tmp_path):
+    first = SMALL.run(tmp_path)
+    again = SMALL.run(tmp_path, watch=killed_at(1))
+    assert again.found and not first.found
+    assert bits(again) == bits(first) and again.final == first.final
+    rounds, values = again.curve("ndcg@10")
+    assert rounds.tolist() == [0, 7, 14, 21, 28, 30] and values[-1] == first.final["ndcg@10"]
+    with pytest.raises(Mistake, match="did you mean 'ndcg@10'"):
+        again.curve("ndcg@1")
+
+
+def test_debug_engine_agrees(experiment):
+    few = replace(experiment, rounds=8)
+    plain, compiled = few.run(engine="debug"), few.run()
+    np.testing.assert_allclose(plain.params, compiled.params, atol=2e-5)
+    assert plain.final["ndcg@10"] == pytest.approx(compiled.final["ndcg@10"], abs=1e-3)
+
+
+def test_batched_centralised_learning_is_a_configuration():
+    """n clients with one session each and SGD(lr=n): the sum of n gradients."""
+    batched = replace(
+        SMALL, clients=5, learner="PDGD(sessions=1)", optimizer="SGD(lr=5.0)", rounds=1
+    ).run()
+    mean = replace(SMALL, clients=5, learner="PDGD(sessions=1)", rounds=1).run()
+    np.testing.assert_allclose(batched.params, 5 * mean.params, rtol=1e-6)
+
+
+def test_the_learner_learns():
+    result = replace(SMALL, data="Synthetic()", clients=50, rounds=100).run()
+    values = result.curve("ndcg@10").values
+    assert values[-1] > values[0] + 0.25
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    def watch(progress):
+        if progress.t == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Stopped, match=r"stopped after round 5 of 30.*the same command continues"):
+        SMALL.run(tmp_path, watch=watch)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert bits(SMALL.run(tmp_path)) == bits(SMALL.run())
+
+
+def test_kill_9_at_any_moment(tmp_path):
+    """A real process, really killed, several times; what it leaves is resumed to the bits of an
+    undisturbed run."""
+    e = replace(SMALL, rounds=3000, evaluate_every=10)
+    code = f"""import sys, foltr, foltr.runs.train
+foltr.runs.train.CHECKPOINT_SECONDS = 0.0
+foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
+    for wait in (0.05, 0.2, 0.35):
+        process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+        until = time.monotonic() + 60
+        while (
+            not list(tmp_path.glob("*/checkpoint.npz"))
+            and time.monotonic() < until
+            and process.poll() is None
+        ):
+            time.sleep(0.01)
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+    assert list(tmp_path.glob("*/checkpoint.npz")), "it was to be killed on its way"
+    assert bits(e.run(tmp_path)) == bits(e.run())
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_scores_that_explode_name_client_and_round():
+    e = replace(SMALL, learner="PDGD(lr=3e38, sessions=10)", rounds=5)
+    with pytest.raises(FloatingPointError, match=r"client \d+, round \d+"):
+        e.run()
+    with pytest.raises(FloatingPointError, match=r"client \d+, round \d+"):
+        e.run(engine="debug")

@@ -1,0 +1,442 @@
+"""Sweeps: killed, stopped, shared, failing, on a cluster: every run is made once, to the same
+bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import foltr.sweeps.run
+import foltr.sweeps.workers
+from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.results import load_runs
+from foltr.runs.lock import Busy, Claim, claimed
+from foltr.runs.user_files import use_only
+from foltr.sweeps.file import Point
+from foltr.sweeps.pools import Pool, in_pool
+from foltr.sweeps.run import DIED, sweep
+from foltr.sweeps.state import Overview, Record
+from foltr.sweeps.workers import Outcome, Task, work
+
+SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 8, "evaluate_every": 4}
+LOGGED = '''
+import os, time
+from dataclasses import dataclass
+
+from foltr.kinds import Memoryless
+from foltr.spec import aggregator
+
+
+@aggregator
+@dataclass(frozen=True)
+class Logged(Memoryless):
+    """A mean that keeps count of its rounds in a file, by run."""
+
+    run: int = 0
+    seconds: float = 0.0
+    fails: str = ""
+
+    def combine(self, cohort):
+        with open(os.environ["FOLTR_TEST_LOG"], "a") as log:
+            log.write(f"{self.run}\\n")
+        time.sleep(self.seconds)
+        if self.fails == "raise":
+            raise ValueError("no such luck")
+        if self.fails == "die":
+            os._exit(9)
+        return cohort.updates.mean(axis=0, dtype=float)
+'''
+
+
+@pytest.fixture
+def logged(tmp_path, monkeypatch):
+    (tmp_path / "logged.py").write_text(LOGGED)
+    monkeypatch.setenv("FOLTR_TEST_LOG", str(tmp_path / "log"))
+    yield tmp_path / "logged.py"
+    use_only([])
+
+
+def small(**fields):
+    return Point(Experiment(**{**SMALL, **fields}), None)
+
+
+def bits(out):
+    names = ("params.npy", "metrics.csv", "config.toml")
+    return {
+        (run.name, name): (run / name).read_bytes()
+        for run in out.iterdir()
+        if run.is_dir()
+        for name in names
+    }
+
+
+def command(*words, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "foltr", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def ended(process):
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
+    """60 runs, `kill -9` at three moments: the same bits as without, and no finished run is made
+    again."""
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse ="
+        " ['logged.py']\naggregator = 'Logged(seconds=0.005)'\n[sweep]\nseed ="
+        f" {list(range(1, 21))}\n[sweep.zip]\nusers.kind = ['perfect', 'navigational',"
+        " 'informational']\naggregator.run = [1, 2, 3]"
+    )
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", whole, "--quiet"))
+    assert code == 0, err
+    (tmp_path / "log").unlink()
+    finished: dict[str, int] = {}
+    again = os.environ.get("FOLTR_TEST_MOMENTS")  # a failure says which moments these were
+    moments = sorted(
+        json.loads(again)
+        if again
+        else [int.from_bytes(os.urandom(2), "big") / 2**16 for _ in range(3)]
+    )
+    print(f"FOLTR_TEST_MOMENTS='{moments}': killed when these parts of all runs were done")
+    for part in moments:
+        process = command(
+            "sweep", grid, "--jobs", 2, "--out", cut, "--quiet", start_new_session=True
+        )
+        while len(list(cut.glob("*/result.json"))) < part * 58:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.005)
+        time.sleep(0.1 * (1.0 - part))  # somewhere in the next run
+        # its workers find out by themselves, while the next sweep begins
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        now = {str(file): file.stat().st_mtime_ns for file in cut.glob("*/result.json")}
+        assert finished.items() <= now.items()
+        finished = now
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", cut, "--quiet"))
+    assert code == 0, err
+    now = {str(file): file.stat().st_mtime_ns for file in cut.glob("*/result.json")}
+    assert finished.items() <= now.items() and len(now) == 60
+    assert bits(cut) == bits(whole)
+    rounds = len((tmp_path / "log").read_text().split())
+    # each kill costs at most what two runs had not saved
+    assert 60 * 20 <= rounds <= 60 * 20 + 3 * 2 * 20
+    assert not list(cut.glob("*/running.lock")) and not list(cut.glob("*/checkpoint.npz"))
+
+
+def test_a_longer_list_adds_only_what_is_new_and_sweeps_share(tmp_path):
+    first = sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "a")
+    assert len(first.made) == 2 and not first.found
+    second = sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "b")
+    assert (len(second.made), len(second.found)) == (1, 2)
+    alone = Experiment(**SMALL, seed=3).run(tmp_path)
+    assert alone.found
+    assert (
+        len(load_runs(tmp_path / "a.sweep.json")) == 2
+        and len(load_runs(tmp_path / "b.sweep.json")) == 3
+    )
+
+
+def test_jobs_do_not_change_a_bit(tmp_path):
+    points = [
+        small(seed=seed, ranker=ranker)
+        for seed in (1, 2)
+        for ranker in ("Linear()", "MLP(hidden=4)")
+    ]
+    sweep(points, tmp_path / "one", "s")
+    sweep(points, tmp_path / "two", "s", pool=Pool(2))
+    assert bits(tmp_path / "one") == bits(tmp_path / "two") and len(bits(tmp_path / "one")) == 12
+
+
+def test_the_same_bits_on_a_dask_cluster(logged, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    foltr.use(logged)
+    points = [small(seed=seed, aggregator="Logged()") for seed in range(1, 5)]
+    sweep(points, tmp_path / "here", "s")
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        there = sweep(points, tmp_path / "there", "s", pool=Pool(dask=cluster.scheduler_address))
+    assert len(there.made) == 4 and not there.failed
+    assert bits(tmp_path / "here") == bits(tmp_path / "there")
+
+
+def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(foltr.sweeps.pools, "CONNECT_SECONDS", 1.0)
+    with pytest.raises(Mistake, match="no dask scheduler answers at 'tcp://"):
+        sweep([small()], tmp_path, "s", pool=Pool(dask="tcp://127.0.0.1:9"))
+
+
+def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
+    foltr.use(logged)
+    points = [small(), small(aggregator="Logged(fails='raise')"), small(seed=2)]
+    swept = sweep(points, tmp_path / "runs", "s")
+    why = ["ValueError: no such luck (logged.py, line 23)"]
+    assert len(swept.made) == 2 and list(swept.failed.values()) == why
+    state = Overview(Record.read(swept.record.path)).look()
+    assert (state.planned, state.done, [error for _, error in state.failed]) == (3, 2, why)
+    (run,) = swept.failed
+    assert (
+        "combine" in json.loads((tmp_path / "runs" / run / "failed.json").read_text())["details"]
+    )
+    again = sweep(points, tmp_path / "runs", "s")
+    assert len(again.found) == 2 and list(again.failed) == [run]
+
+
+def test_a_run_that_kills_its_worker_is_found_and_the_rest_made(logged, tmp_path):
+    foltr.use(logged)
+    points = [small(seed=seed, aggregator="Logged(seconds=0.05)") for seed in range(4)]
+    swept = sweep(
+        [*points, small(aggregator="Logged(fails='die')")], tmp_path / "runs", "s", pool=Pool(2)
+    )
+    # One that its worker finished while the other worker died may be found by the next pass.
+    assert len(swept.made + swept.found) == 4 and list(swept.failed.values()) == [DIED]
+
+
+def test_data_that_cannot_be_read_fails_its_runs_only(tmp_path):
+    swept = sweep(
+        [small(), small(data=f"Letor(path={str(tmp_path / 'no')!r})")], tmp_path / "runs", "s"
+    )
+    assert len(swept.made) == 1
+    ((what, error),) = swept.failed.items()
+    assert "Letor" in what and "no" in error
+
+
+def test_a_run_that_another_process_makes_is_waited_for_not_repeated(tmp_path):
+    task = Task(
+        "?", {**SMALL, "seed": 1}, (), str(tmp_path / "runs"), str(tmp_path / "lease"), os.getpid()
+    )
+    (tmp_path / "lease").touch()
+    name = foltr.sweeps.run.plan([small(seed=1)], tmp_path / "runs", "s", "s").record.runs[0].run
+    task = Task(**{**task.__dict__, "run": name})
+    folder = tmp_path / "runs" / name
+    folder.mkdir(parents=True)
+    with Claim(folder).held(wait=False):
+        assert work(task).kind == "busy" and claimed(folder)["pid"] == os.getpid()
+    assert claimed(folder) is None
+    assert work(task).kind == "made" and work(task).kind == "found"
+
+
+def test_who_waits_for_another_process_can_be_stopped(tmp_path):
+    with Claim(tmp_path).held(wait=False):
+        with pytest.raises(Busy), Claim(tmp_path).held(wait=True, stop=lambda: True):
+            pass
+
+
+def test_a_worker_of_a_cluster_makes_several_at_a_time(logged, tmp_path):
+    """Two threads of one process, each with a run that takes a second: they are under way
+    together."""
+    foltr.use(logged)
+    (tmp_path / "lease").touch()
+    points = [small(seed=seed, rounds=40, aggregator="Logged(seconds=0.03)") for seed in (1, 2)]
+    planned = foltr.sweeps.run.plan(points, tmp_path / "runs", "s", "s").record.runs
+    tasks = [
+        Task(
+            plan.run,
+            p.experiment.config(),
+            (str(logged),),
+            str(tmp_path / "runs"),
+            str(tmp_path / "lease"),
+            None,
+        )
+        for plan, p in zip(planned, points, strict=True)
+    ]
+    together = []
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [pool.submit(work, task) for task in tasks]
+        while not all(outcome.done() for outcome in outcomes):
+            together.append(
+                sum(claimed(tmp_path / "runs" / plan.run) is not None for plan in planned)
+            )
+            time.sleep(0.02)
+    assert [outcome.result().kind for outcome in outcomes] == ["made", "made"] and max(
+        together
+    ) == 2
+
+
+def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 20\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.01)'\n[sweep]\nseed = [1, 2, 3, 4, 5, 6]"
+    )
+    both = [
+        command("sweep", grid, "--jobs", 1, "--out", tmp_path / "runs", "--quiet")
+        for _ in range(2)
+    ]
+    assert [ended(process)[0] for process in both] == [0, 0]
+    assert len((tmp_path / "log").read_text().split()) == 6 * 20
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp_path, jobs):
+    grid, out = tmp_path / "grid.toml", tmp_path / "runs"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 100\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.03)'\n[sweep]\nseed = [1, 2, 3]"
+    )
+    process = command("sweep", grid, "--jobs", jobs, "--out", out, start_new_session=True)
+    log = tmp_path / "log"
+    while not (log.exists() and len(log.read_text().split()) > 20):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the sweep and its workers
+    code, _, err = ended(process)
+    assert code == 130 and "the same command continues" in err and "Traceback" not in err, err
+    assert len(list(out.glob("*/checkpoint.npz"))) == jobs
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet"))
+    assert code == 0, err
+    assert len(log.read_text().split()) == 300  # no round twice
+
+
+def test_a_full_disk_stops_the_sweep_with_everything_kept(tmp_path, monkeypatch):
+    made = sweep([small(seed=1)], tmp_path, "s").made
+    usage = foltr.sweeps.run.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(
+        foltr.sweeps.run.shutil, "disk_usage", lambda path: usage._replace(free=1000)
+    )
+    with pytest.raises(Mistake, match=r"needs about .* MB below .*, where 0\.0 MB are free"):
+        sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
+    monkeypatch.undo()
+
+    def full(*_):
+        raise Mistake("cannot write x: No space left on device") from OSError(
+            28, "No space left on device"
+        )
+
+    monkeypatch.setattr(foltr.runs.folder.Folder, "finish", full)
+    swept = sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "s")
+    assert (
+        swept.full.endswith("No space left on device")
+        and swept.waiting == 2
+        and swept.found == made
+    )
+    monkeypatch.undo()
+    assert len(sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "s").made) == 2
+
+
+def test_workers_stop_when_their_sweep_is_gone(tmp_path, monkeypatch):
+    lease = tmp_path / "lease"
+    task = Task("?", SMALL, (), str(tmp_path / "runs"), str(lease), None)
+    assert work(task).kind == "stopped"  # there is no lease
+    lease.touch()
+    monkeypatch.setattr(foltr.sweeps.workers, "LEASE_SECONDS", -1.0)
+    foltr.sweeps.workers._stop(task)()
+    assert work(task).kind == "stopped"  # the lease has not been touched since it was first seen
+    monkeypatch.undo()
+    os.utime(lease, ns=(1, 1))
+    # it goes on; that the task names no real run is another matter
+    assert work(task).kind == "failed"
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    assert foltr.sweeps.workers._stop(Task(**{**task.__dict__, "pid": dead.pid}))()
+
+
+def test_a_lease_that_somebody_removes_is_made_again(logged, tmp_path):
+    foltr.use(logged)
+    out = tmp_path / "runs"
+
+    removed = []
+
+    def remove(state):
+        for lease in list(out.glob(".*.lease"))[len(removed) :]:
+            removed.append(lease.unlink())
+
+    points = [small(seed=seed, rounds=150, aggregator="Logged(seconds=0.01)") for seed in (1, 2)]
+    swept = sweep(points, out, "s", show=remove)
+    assert len(swept.made) == 2 and not swept.waiting and removed
+
+
+def test_a_display_that_fails_does_not_end_the_sweep(logged, tmp_path):
+    foltr.use(logged)
+    calls = []
+
+    def show(state):
+        calls.append(state)
+        if len(calls) == 1:
+            raise BrokenPipeError
+
+    points = [small(seed=1, rounds=150, aggregator="Logged(seconds=0.01)")]
+    assert len(sweep(points, tmp_path / "runs", "s", show=show).made) == 1
+
+
+def test_workers_that_do_not_see_the_folder_are_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        foltr.sweeps.run,
+        "in_pool",
+        lambda tasks, pool: [Outcome(task.run, "stopped") for task in tasks],
+    )
+    with pytest.raises(Mistake, match=r"no worker can see .* all machines share"):
+        sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "s")
+
+
+def test_a_worker_that_would_make_another_run_refuses(tmp_path):
+    (tmp_path / "lease").touch()
+    outcome = work(
+        Task(
+            "Synthetic-PDGD-Linear-0",
+            SMALL,
+            (),
+            str(tmp_path / "runs"),
+            str(tmp_path / "lease"),
+            None,
+        )
+    )
+    assert outcome.kind == "failed" and "would make Synthetic-PDGD-Linear-" in outcome.error
+
+
+def test_jobs_need_joblib(monkeypatch, tmp_path):
+    monkeypatch.setattr(foltr.sweeps.pools, "find_spec", lambda name: None)
+    with pytest.raises(Mistake, match=r"joblib is not installed: pip install joblib, .*--jobs 1"):
+        sweep([small()], tmp_path, "s", pool=Pool(2))
+    with pytest.raises(Mistake, match="jobs must be >= 1, got 0"):
+        Pool(0)
+    assert len(sweep([small()], tmp_path, "s").made) == 1
+
+
+def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
+    runs = [("a", 100.0, "x"), ("b", 300.0, "x"), ("c", 100.0, "y")]
+    record = Record(
+        tmp_path / "s.sweep.json",
+        "s",
+        tuple(foltr.sweeps.state.Planned(n, None, w, k) for n, w, k in runs),
+    )
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "result.json").write_text('{"seconds": 2.0}')
+    state = Overview(record).look()
+    assert (state.done, state.left) == (1, 300 * 0.02 + 100 * 0.02)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "result.json").write_text('{"seconds": 20.0}')
+    assert Overview(record, jobs=2).look().left == 300 * 0.02
+    assert Record.read(Path(_write(record))) == record
+    (tmp_path / "s.sweep.json").write_text("{")
+    with pytest.raises(Mistake, match="writes it again"):
+        Record.read(record.path)
+
+
+def _write(record):
+    record.path.write_text(record.written())
+    return record.path
+
+
+def test_nothing_is_left_behind(tmp_path):
+    sweep([small()], tmp_path, "s", pool=Pool(2))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {name for name in left if name.startswith(".")} == set()
+    assert list(in_pool([], Pool(2))) == []
