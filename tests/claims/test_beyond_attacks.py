@@ -77,6 +77,25 @@ def test_mimics_are_harmless_where_clients_are_alike(levels, kind):
             assert level > mean - 0.04
 
 
+def test_two_of_ten_reverse_nearly_every_rule_without_knowing_it(made):
+    """Informational clicks, Min-Max and Min-Sum."""
+
+    def chosen(point):
+        e = point.experiment
+        which = type(e.attack).__name__ in ("MinMax", "MinSum")
+        return which and e.malicious == 2 and e.users.kind == "informational"
+
+    found = defaultdict(list)
+    for run in made("beyond-attacks", chosen):
+        level = run.curve("ndcg@10").values[-5:].mean()
+        found[run.config["aggregator"], run.config["attack"]].append(level)
+    assert len(found) == 28 and {len(values) for values in found.values()} == {3}
+    for (rule, attack), values in found.items():
+        level, standing = np.mean(values), opened(rule).name in ("FLTrust", "Gated")
+        print(f"{rule} {attack}: {level:.4f}")
+        assert level > 0.6 if standing else 0.32 < level < 0.44
+
+
 def test_on_mslr_too(made):
     """Three seeds and 31 held-out queries: levels differ by .02 by luck."""
     found = defaultdict(list)

@@ -56,9 +56,9 @@ def test_noise_costs_little_with_many_clients_and_much_with_few(runs, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("epsilon", "p"), EQUAL)
 def test_fpdgd_beside_foltr_es_at_equal_interactions(beside, kind, epsilon, p):
-    """The thesis finds FPDGD above FOLtR-ES offline at equal epsilon. With the published seeding
-    that holds; with independent draws, as the paper describes it, they are level, and online
-    FOLtR-ES is ahead."""
+    """The thesis finds FPDGD above FOLtR-ES offline at equal epsilon: so it is here, with the
+    published seeding and with independent draws. Online FOLtR-ES is ahead, also under
+    informational clicks, where in the thesis it is not."""
     fpdgd = level(beside, kind, clients=1000, **{"privacy.epsilon": epsilon})
     es = {
         entropy: level(beside, kind, **{"learner.entropy": entropy, "privacy.p": p})
@@ -71,7 +71,7 @@ def test_fpdgd_beside_foltr_es_at_equal_interactions(beside, kind, epsilon, p):
         return float(np.mean([run.final["online"] for run in chosen]))
 
     private = online(clients=1000, **{"privacy.epsilon": epsilon})
-    bare = online(learner="PDGD()", privacy=None)
+    bare = online(clients=1000, privacy=None)
     ours = online(**{"learner.entropy": "independent", "privacy.p": p})
     print(
         f"{kind}, epsilon {epsilon}, p {p}: offline FPDGD {fpdgd:.4f}, ES",
@@ -79,6 +79,6 @@ def test_fpdgd_beside_foltr_es_at_equal_interactions(beside, kind, epsilon, p):
         f"online FPDGD {private:.1f}, without noise {bare:.1f}, ES {ours:.1f}: ahead by"
         f" {ours / private - 1:.3f} and {ours / bare - 1:.3f}",
     )
-    assert fpdgd > es["shared"]
-    assert abs(fpdgd - es["independent"]) < 0.015
-    assert 1.1 < ours / private < 1.17
+    assert fpdgd > max(es.values()) + 0.001
+    assert 1.05 < ours / private < 1.11
+    assert 0.99 < ours / bare < 1.08
