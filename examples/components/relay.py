@@ -25,7 +25,7 @@ class Relay:
         require(0.0 < self.step < 1.0, f"step must be in (0, 1), got {self.step}")
 
     def withstands(self, asked: int) -> int | None:
-        return None  # the relay sees each message, and nothing keeps it from telling the server
+        return None  # the relay sees each message and could reveal it to the server
 
     def fewest(self, asked: int) -> int:
         return ceil(self.least * asked)
