@@ -17,7 +17,7 @@ change of a kernel two or three.
 Of each run are compared its folder's name (its identity: would a finished run of before be
 found?), its bits (the bytes of params.npy and metrics.csv, the numbers of result.json; times, and
 numbers that only one version has, do not count), and what the privacy ledger guarantees against
-whom (its promise, which is no bit of it).
+whom (its guarantee, which is not one of its bits).
 
 The rule: a run whose bits have changed must have another identity, and one whose bits are the same
 must keep its own. Exit code 0 if that holds for every case, 1 if not or if a case crashed, 2 if
@@ -304,7 +304,7 @@ class Verdict:
     case: str
     identity: str
     bits: str
-    promise: str
+    guarantee: str
     details: dict[str, list[str]]
     violation: str = ""
 
@@ -332,7 +332,7 @@ def judged(case: str, old: Outcome, new: Outcome) -> Verdict:
         for name, told in changed(old_bits, new_bits).items()
         if name in old_bits and name in new_bits
     ]
-    promise, packages = (
+    guarantee, packages = (
         list(changed(*both).values()) for both in zip(old_rest, new_rest, strict=True)
     )
     same, violation = before.name == after.name, ""
@@ -348,19 +348,19 @@ def judged(case: str, old: Outcome, new: Outcome) -> Verdict:
     details |= {
         "bits": bits,
         "other packages": packages if bits else [],
-        "promise": promise,
+        "guarantee": guarantee,
         "identity": [] if same else [f"{before.name} -> {after.name}"],
     }
     words = (
         "same" if same else "other",
         "other" if bits else "same",
-        "other" if promise else "same",
+        "other" if guarantee else "same",
     )
     return Verdict(case, *words, details, violation)
 
 
 def read(run: Path) -> tuple[Fields, Fields, Fields]:
-    """Its bits, its promise, and the packages that it was made with."""
+    """Its bits, its guarantee, and the packages that it was made with."""
     result, environment = (
         json.loads((run / f"{name}.json").read_text()) for name in ("result", "environment")
     )
@@ -368,9 +368,9 @@ def read(run: Path) -> tuple[Fields, Fields, Fields]:
     bits = {name: (run / name).read_bytes() for name in ("params.npy", "metrics.csv")}
     # a sum of what devices stored
     history = {"history": result["history"]} if "history" in result else {}
-    promise = numbers({"views": ledger.get("views", [])})
+    guarantee = numbers({"views": ledger.get("views", [])})
     packages = {"Python": environment["python"], **environment["packages"]}
-    return bits | history | dict(numbers(result)), dict(promise), packages
+    return bits | history | dict(numbers(result)), dict(guarantee), packages
 
 
 def numbers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -458,14 +458,14 @@ def compare(given: argparse.Namespace, keep: Path, pool: ThreadPoolExecutor) -> 
 
 def tell(verdicts: list[Verdict], seconds: float) -> None:
     width = max(len(verdict.case) for verdict in verdicts) + 2
-    print(f"{'case':<{width}}{'identity':<16}{'bits':<8}promise")
+    print(f"{'case':<{width}}{'identity':<16}{'bits':<8}guarantee")
     for v in verdicts:
-        print(f"{v.case:<{width}}{v.identity:<16}{v.bits:<8}{v.promise}")
+        print(f"{v.case:<{width}}{v.identity:<16}{v.bits:<8}{v.guarantee}")
         for what, told in {**v.details, "VIOLATION": [v.violation] if v.violation else []}.items():
             more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
             if told:
                 print(f"    {what}: {', '.join(told[:SHOWN])}{more}")
-    bits, promises = Counter(v.bits for v in verdicts), Counter(v.promise for v in verdicts)
+    bits, guarantees = Counter(v.bits for v in verdicts), Counter(v.guarantee for v in verdicts)
     identities, broken = (
         Counter(v.identity.split()[0] for v in verdicts),
         sum(bool(v.violation) for v in verdicts),
@@ -473,7 +473,7 @@ def tell(verdicts: list[Verdict], seconds: float) -> None:
     print(
         f"{len(verdicts)} cases in {seconds:.0f} s: {bits['same']} with the same bits,"
         f" {bits['other']} with others, {identities['other']} with another identity,"
-        f" {promises['other']} with another promise, {identities['refused']} refused,"
+        f" {guarantees['other']} with another guarantee, {identities['refused']} refused,"
         f" {identities['crashed']} crashed, {broken} violations"
     )
 
