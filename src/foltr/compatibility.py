@@ -220,9 +220,9 @@ def _check_privacy(e: Parts) -> None:
     else:
         none = f"{privacy} privatizes updates, and {learner} sends rewards"
         require(sends_updates, f"{none}: use RandomizedReward")
-    mean = f"{privacy} adds noise to the mean of messages, and those of {learner} are rewards"
+    mean = f"{privacy} adds noise to the mean of messages, and those of {learner} hold rewards"
     on_mean = not e.privacy.adds_noise_on_server
-    require(sends_updates or on_mean, f"{mean}, which cannot be averaged")
+    require(sends_updates or on_mean, f"{mean}, whose mean is no update")
     e.device_learner  # noqa: B018  # refuses a ball that it cannot keep
     rows = f"{_name(e.aggregator)} looks at single updates, and the noise of {privacy}"
     way_out = "use Mean(), or noise on each message"
@@ -235,9 +235,9 @@ def _check_channel(e: Parts) -> None:
     if e.channel is None:
         return
     channel = _name(e.channel)
-    seeds = f"{channel} sums messages, and those of {_name(e.learner)} are rewards"
+    seeds = f"{channel} sums messages, and those of {_name(e.learner)} hold rewards"
     way_out = "leave the channel out (RandomizedReward needs none)"
-    require(e.learner.reward_levels == 0, f"{seeds}, which cannot be added up: {way_out}")
+    require(e.learner.reward_levels == 0, f"{seeds}, whose sum is no update: {way_out}")
     rows = f"{_name(e.aggregator)} looks at single updates, which {channel} hides: use Mean()"
     require(e.aggregator.looks_at == "mean", rows)
     _check_rounding(e)
@@ -255,7 +255,8 @@ def _check_rounding(e: Parts) -> None:
         return
     step = e.channel.step
     shares = f"{_name(e.channel)} rounds to multiples of {step:.3g}, and messages of"
-    coarse = f"{_name(e.privacy)} times {e.sessions} searches are none: some noise would be lost"
+    times = f"{_name(e.privacy)} times {e.sessions} searches"
+    coarse = f"{times} are not multiples of that, so that some noise would be lost"
     way_out = "use finer steps (fraction_bits), or more noise"
     for event in described(e.privacy, setting_of(e, 1)):
         if event.seen == "sum" and event.grid is not None and step != 0.0:

@@ -81,13 +81,18 @@ def mean_over_queries(values: Array, empty: Empty) -> float:
 
 def online_performance(per_round: Array, gamma: float = GAMMA) -> float:
     """Discounted cumulative online nDCG: sum_t gamma^(t - 1) x (mean nDCG@10 over clients in round
-    t). Rounds without a search (NaN) count 0, unless all are.
+    t). A round without a search (NaN) counts 0; the result is NaN if no round has one.
 
     Reference: Wang, PhD thesis 2024, section 2.1."""
+    return float(discounted(per_round, gamma).sum())
+
+
+def discounted(per_round: Array, gamma: float = GAMMA) -> Array:
+    """The terms of `online_performance`: (rounds,)."""
     missing = np.isnan(per_round)
     if missing.any() and not missing.all():
         per_round = np.where(missing, 0.0, per_round)
-    return float((per_round * gamma ** np.arange(len(per_round))).sum())
+    return per_round * gamma ** np.arange(len(per_round))
 
 
 def max_rr(clicks: Array, depth: int = DEPTH) -> float:

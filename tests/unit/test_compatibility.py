@@ -56,7 +56,7 @@ GAMMA = "GammaShares(epsilon=1.2, sensitivity=3)"
             "made for their mean",
         ),
         ({"channel": "AllOrNothing()", "aggregator": "FirstRow()"}, "which AllOrNothing hides"),
-        ({"channel": "AllOrNothing()", "learner": "ES()"}, "cannot be added up"),
+        ({"channel": "AllOrNothing()", "learner": "ES()"}, "whose sum is no update"),
         ({"channel": "AllOrNothing()", "dropout": 0.5}, "about 15 of 30 messages arrive"),
         ({"channel": "AllOrNothing()", "participation": 0.5}, "no sum of fewer than 20"),
         ({"dropout": 1.0}, "dropout must be in"),

@@ -47,7 +47,7 @@ def show(
 
     trusted_code(use).load(None, [])
     family, cls = find(name)
-    print(f"{name} ({family.family})\n")
+    print(f"{name} ({family.family}{'' if fields(cls) else ', no fields'})\n")
     before, after = around_fields(cls)
     parts = ["\n".join(explained_fields(cls)), after]
     print("\n\n".join(filter(None, [before, *parts])))
@@ -55,9 +55,9 @@ def show(
 
 def explained_fields(cls: type) -> Iterator[str]:
     """Lines that name each field with its type, its default and its meaning."""
-    found = list(described(cls))
-    yield "Fields" if found else "No fields."
-    for field, meaning in found:
+    if fields(cls):
+        yield "Fields"
+    for field, meaning in described(cls):
         yield f"    {field}"
         yield from textwrap.wrap(meaning, 95, initial_indent=" " * 8, subsequent_indent=" " * 8)
 
@@ -67,12 +67,14 @@ def described(cls: type) -> Iterator[tuple[str, str]]:
     says of it under `Fields`, or nothing."""
     from foltr.spec import brief
 
-    (said,) = [part for part in _paragraphs(cls) if part.startswith("Fields\n")] or [""]
+    said = next((part for part in _paragraphs(cls) if part.startswith("Fields\n")), "")
     meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", said, re.MULTILINE))
     for field in fields(cls):
         kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-        usual = brief(field.default) if is_dataclass(field.default) else repr(field.default)
-        default = " (required)" if field.default is MISSING else f" = {usual}"
+        made = field.default_factory
+        value = field.default if made is MISSING else made()
+        usual = brief(value) if is_dataclass(value) else repr(value)
+        default = " (required)" if value is MISSING else f" = {usual}"
         yield f"{field.name}: {kind}{default}", " ".join(meanings.get(field.name, "").split())
 
 

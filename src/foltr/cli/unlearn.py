@@ -157,6 +157,8 @@ def retrainings_of(e: Experiment, count: int) -> list[Experiment]:
 
 
 def summary(results: dict[str, Any], after: Result) -> list[str]:
+    from foltr.runs.result import COSTS
+
     left, storage = results["leaving"][-1], results["storage"]
     clients = f"{'clients' if len(left) > 1 else 'client'} {', '.join(map(str, left))}"
     made = "found, not repeated" if after.found else f"in {results['seconds']:.1f} s"
@@ -166,8 +168,6 @@ def summary(results: dict[str, Any], after: Result) -> list[str]:
         *_rankers(results, after),
         f"{'':<26}{'unlearning':>14}{'retraining':>14}{'times fewer':>14}",
     ]
-    from foltr.runs.result import COSTS
-
     for key, name in COSTS.items():
         cost = results[key]
         fewer = "-" if cost["times_fewer"] is None else f"{cost['times_fewer']:,.1f}"

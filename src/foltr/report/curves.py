@@ -10,7 +10,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.metrics import GAMMA
+from foltr.metrics import discounted
 from foltr.report.measures import DISCOUNTED_SUM
 from foltr.report.study import Place, Study
 from foltr.results import Recorded
@@ -115,7 +115,7 @@ def run_curve(run: Recorded, measure: str) -> Curve:
     if measure != DISCOUNTED_SUM:
         return run.curve(measure)
     rounds, values = run.curve(SUMMED)
-    return Curve(rounds, np.cumsum(values * GAMMA ** np.arange(len(values))))
+    return Curve(rounds, np.cumsum(discounted(values)))
 
 
 def is_online(measure: str) -> bool:

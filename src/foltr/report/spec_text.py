@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from foltr.errors import Mistake
 from foltr.spec import Registry
 from foltr.spec import opened as parsed
 
@@ -17,14 +16,19 @@ opened = lru_cache(maxsize=8192)(parsed)
 Change = Callable[[str, Any], Any]  # the name and the value of a field -> its new value
 
 
-@lru_cache(maxsize=8192)
 def says(family: Registry, spec: str, member: str) -> Any:
     """What a component says of itself: a member of its protocol. None for a component that is not
-    known here."""
+    known here, or cannot be built."""
     try:
-        return getattr(family.build(spec), member)
-    except Mistake:
+        return _said(family.members()[opened(spec).name], family, spec, member)
+    except Exception:  # noqa: BLE001  # of a user's component: a report must not end by it
         return None
+
+
+@lru_cache(maxsize=8192)
+def _said(cls: type, family: Registry, spec: str, member: str) -> Any:
+    """By class, so that an answer ends with the registration that gave it."""
+    return getattr(family.build(spec), member)
 
 
 class LeftOut:

@@ -67,7 +67,7 @@ UNREADABLE = (
 
 
 class Damaged(Mistake):
-    """A folder of a run whose files are not as they were written."""
+    """A folder of a run whose files cannot be read, or are not as they were written."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,8 @@ class Folder:
     def _readable(self) -> Iterator[None]:
         try:
             yield
+        except Mistake:
+            raise
         except UNREADABLE as error:
             raise damaged(self.path, error) from None
 

@@ -28,7 +28,7 @@ FEWEST = 3  # retrainings from which the variance by chance is estimated
 class Trace:
     """The position of an unlearned ranker between the original one (1) and retrained ones (0).
 
-    With b, u and r_1 .. r_k the normalised scores (`opinions`) of the original ranker, the
+    With b, u and r_1 .. r_k the normalised scores (`centred_scores`) of the original ranker, the
     unlearned one, and k retrainings with different random draws: left = mean_{i != j} <u - r_i, b
     - r_j> / mean_{i != j} <b - r_i, b - r_j>. As the two factors share no random draws, the
     expected numerator is <E u - E r, b - E r>, and a further retraining has the expected value 0.
