@@ -129,7 +129,7 @@ def _reached(node: ast.Attribute) -> str:
             return f"write {now} for {whole}"
     known = MEMBERS.get(node.attr)
     if known is not None and known.sure and isinstance(node.ctx, ast.Load):
-        return f"{node.attr} is {known.now} now"
+        return f"{node.attr} is now {known.now}"
     return ""
 
 
