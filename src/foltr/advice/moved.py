@@ -102,7 +102,7 @@ MODULES = {
     "report.twins": "report.chapters.iid_counterparts",
     "report.watch": "report.page.watch_server",
     "report_command": "cli.report",
-    "residuals": "components.learners._personal",
+    "residuals": "components.learners.personal",
     "run_command": "cli.run",
     "running": "runs.run",
     "simulation": "world.population",

@@ -8,10 +8,11 @@ import traceback
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from foltr.advice.components import ours
+from foltr.advice.components import origin, ours
 from foltr.advice.imports import advice, home_of
 from foltr.advice.other_names import MEMBERS
 from foltr.errors import Mistake, near
+from foltr.federation import federate
 from foltr.spec import FAMILIES
 
 
@@ -22,8 +23,8 @@ def in_users_code(error: BaseException) -> str:
     if isinstance(error, Mistake | FloatingPointError | MemoryError | OSError):
         return ""
     frames = list(traceback.walk_tb(error.__traceback__))
-    users = _users_modules()
-    own = [(frame, line) for frame, line in frames if _module(frame) in users]
+    users = _users_files()
+    own = [(frame, line) for frame, line in frames if frame.f_code.co_filename in users]
     if not own:
         return ""
     first, (last, line) = own[0][0], own[-1]
@@ -36,23 +37,15 @@ def in_users_code(error: BaseException) -> str:
     return "\n".join([head, *"".join(listed).rstrip().splitlines()])
 
 
-def _users_modules() -> set[str]:
-    """The modules outside foltr that registered components are defined in."""
+def _users_files() -> set[str]:
+    """The files outside foltr that registered components are defined in."""
     found = [cls for family in FAMILIES for cls in family.members().values()]
-    return {cls.__module__ for cls in found if not ours(cls)}
-
-
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__"))
+    return {origin(cls) for cls in found if not ours(cls)}
 
 
 def _round(frames: list[tuple[FrameType, int]]) -> list[str]:
     """The round that was being computed, if any was."""
-    rounds = [
-        frame.f_locals["t"]
-        for frame, _ in frames
-        if _module(frame) == "foltr.federation" and frame.f_code.co_name == "federate"
-    ]
+    rounds = [frame.f_locals["t"] for frame, _ in frames if frame.f_code is federate.__code__]
     return [f"round {t}" for t in rounds[-1:]]
 
 
