@@ -40,10 +40,10 @@ def check_on_device(params: Array, t: int, rule: object, direction: Array, updat
 
 def pair(component: object, made: tuple[Array, Memory], what: str) -> tuple[Array, Memory]:
     """What a rule or an optimizer returns: two values."""
-    if not isinstance(made, tuple | list) or len(made) != 2:
-        name, given = type(component).__name__, _kind(made)
-        raise Mistake(f"{name}.__call__ gave {given}, not ({what}, memory)")
-    return made
+    if (type(made) is tuple or isinstance(made, list)) and len(made) == 2:
+        return made
+    name = type(component).__name__
+    raise Mistake(f"{name}.__call__ gave {_kind(made)}, not ({what}, memory)")
 
 
 def learned(learner: Learner, made: tuple[Array, float, Array]) -> tuple[Array, float, Array]:

@@ -4,6 +4,7 @@ file, `foltr.use("my_rule.py")`."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from foltr.advice import imports
-from foltr.errors import Mistake
+from foltr.errors import Mistake, near
 from foltr.spec import FAMILIES
 
 _contents: dict[str, str] = {}  # module name -> hash of the file
@@ -54,7 +55,10 @@ def _new_import(source: bytes, error: Exception) -> str:
     """What to write instead of what a user's file wants of foltr."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("foltr"):
         return ""
-    return imports.advice(source)
+    wanted = re.search(r"cannot import name '(\w+)' from 'foltr' ", str(error))
+    known = [name for family in FAMILIES for name in family.members()]
+    misspelt = near(wanted[1], known) if wanted else None
+    return imports.advice(source) or (f". Did you mean {misspelt!r}?" if misspelt else "")
 
 
 def use_only(paths: Iterable[str | Path]) -> None:

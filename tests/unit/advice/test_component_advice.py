@@ -289,6 +289,12 @@ def test_the_right_component_is_named_in_a_run(file, which):
     assert all("mine.py" in line for line in lines) and len(lines) == (code == 1)
 
 
+def test_a_misspelt_component_that_is_imported_from_foltr(file):
+    file.write_text("from foltr import PDGDD\n")
+    with pytest.raises(Mistake, match=r"Did you mean 'PDGD'\?"):
+        use(file)
+
+
 def test_a_family_is_listed_and_not_shown():
     done = CliRunner().invoke(app, ["show", "aggregators"])
     assert done.exit_code == 2 and "foltr list aggregators" in done.output
