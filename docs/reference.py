@@ -106,7 +106,8 @@ def _escaped(text: str) -> str:
     """Plain text as Markdown that shows it so; what stands between backticks is left alone."""
     parts = " ".join(text.split()).split("`")
     return "`".join(
-        part if i % 2 else re.sub(r"([\\|<*_])", r"\\\1", part) for i, part in enumerate(parts)
+        part if i % 2 else re.sub(r"([\\|*_])", r"\\\1", part).replace("<", "&lt;")
+        for i, part in enumerate(parts)
     )
 
 

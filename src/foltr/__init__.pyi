@@ -12,7 +12,6 @@ from foltr import guards as guards
 from foltr import kinds as kinds
 from foltr import metrics as metrics
 from foltr import noise as noise
-from foltr import other_names as other_names
 from foltr import ranking as ranking
 from foltr import results as results
 from foltr import seeds as seeds

@@ -20,10 +20,16 @@ def require(ok: bool, message: str) -> None:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the nearest known one, or all of them."""
     names = sorted(known)
-    near = [name for name in names if name.casefold() == word.casefold()] or get_close_matches(
-        word, names, 1
-    )
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    close = near(word, names)
+    return f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one is nearest to, if any is near."""
+    names = sorted(known)
+    found = [name for name in names if name.casefold() == word.casefold()]
+    found = found or get_close_matches(word, names, 1)
+    return found[0] if found else None
 
 
 def shortened(text: str, length: int = 200) -> str:

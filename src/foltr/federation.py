@@ -51,14 +51,13 @@ class Client:
         """Everything that happens on the device in one round: what it sends, and what it keeps."""
         rng, noise = self.ranking.at(ask.t), self.noise.at(ask.t)
         send = guards.sending_rewards(self.learner, self.privacy, user.sessions, noise)
-        payload, weight, kept = self.learner.learn(
-            self.ranker, ask.params, memory, user, rng, ask.t, send
-        )
+        made = self.learner.learn(self.ranker, ask.params, memory, user, rng, ask.t, send)
+        payload, weight, kept = guards.learned(self.learner, made)
         if self.privacy is not None:
             guards.check_as_counted(self.learner, self.privacy, payload, weight, ask.params, user)
             payload = guards.privatized(self.privacy, payload, ask.n, noise)
         update = Update(self.id, payload, weight)
-        guards.check_update(update, kept, memory)
+        guards.check_update(self.learner, update, kept, memory, ask.params)
         return update, kept
 
 
@@ -96,15 +95,15 @@ class Server:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
         if decoded is not cohort.updates:
             cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
-        direction, aggregator = self.aggregator(
-            cohort.sealed(), state.aggregator, rng.at(AGGREGATOR)
-        )
+        combined = self.aggregator(cohort.sealed(), state.aggregator, rng.at(AGGREGATOR))
+        direction, aggregator = guards.pair(self.aggregator, combined, "direction")
         guards.check_vector(self.aggregator, direction, state.params)
         if aggregator is not state.aggregator:
             guards.check_memory(self.aggregator, aggregator)
-        params, optimizer = self.optimizer(state.params, direction, state.optimizer)
+        stepped = self.optimizer(state.params, direction, state.optimizer)
+        params, optimizer = guards.pair(self.optimizer, stepped, "parameters")
         guards.check_vector(self.optimizer, params, state.params)
-        guards.check_on_device(params, state.t)
+        guards.check_on_device(params, state.t, self.aggregator, direction, decoded)
         return State(params, aggregator, optimizer, state.t + 1, state.withheld)
 
     def _noisy(self, privacy: Privatizer, cohort: Cohort, rng: Stream) -> Cohort:

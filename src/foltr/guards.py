@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from foltr.core import Array, Cohort, Learner, Memory, Privatizer, SendReward, Update, User
-from foltr.errors import Mistake, require
+from foltr.errors import Mistake, require, shown
 from foltr.seeds import Stream
 
 LARGEST = float(np.finfo(np.float32).max)  # number that a device can hold
@@ -18,9 +18,8 @@ def check_vector(component: object, given: Array, like: Array) -> None:
     """Real numbers in the shape of `like`."""
     if isinstance(given, np.ndarray) and given.shape == like.shape and given.dtype.kind == "f":
         return
-    shape, kind = np.shape(given), np.asarray(given).dtype.kind
     name = type(component).__name__
-    raise Mistake(f"{name} gave {shape} of kind {kind!r}, not {like.shape} real numbers")
+    raise Mistake(f"{name} gave {_kind(given)}, not {like.shape} real numbers")
 
 
 def check_memory(component: object, memory: Memory) -> None:
@@ -29,10 +28,39 @@ def check_memory(component: object, memory: Memory) -> None:
         raise Mistake(f"{type(component).__name__} remembers {memory!r}, not a tuple of arrays")
 
 
-def check_on_device(params: Array, t: int) -> None:
-    """Parameters that a device can hold as float32."""
+def check_on_device(params: Array, t: int, rule: object, direction: Array, updates: Array) -> None:
+    """Parameters that a device can hold as float32. Where they are not, a rule that made a
+    direction that is not finite from finite updates is named."""
     if not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST:  # or NaN
+        if np.isfinite(updates).all() and not np.isfinite(direction).all():
+            made = f"{type(rule).__name__} gave a direction that is not finite"
+            raise Mistake(f"round {t}: {made}, from finite updates")
         raise FloatingPointError(f"round {t}: the server's parameters are not finite on a device")
+
+
+def pair(component: object, made: tuple[Array, Memory], what: str) -> tuple[Array, Memory]:
+    """What a rule or an optimizer returns: two values."""
+    if (type(made) is tuple or isinstance(made, list)) and len(made) == 2:
+        return made
+    name = type(component).__name__
+    raise Mistake(f"{name}.__call__ gave {_kind(made)}, not ({what}, memory)")
+
+
+def learned(learner: Learner, made: tuple[Array, float, Array]) -> tuple[Array, float, Array]:
+    """What `learn` returns: three values."""
+    if not isinstance(made, tuple | list) or len(made) != 3:
+        name = type(learner).__name__
+        raise Mistake(f"{name}.learn gave {_kind(made)}, not (payload, weight, memory)")
+    return made
+
+
+def _kind(value: object) -> str:
+    """What a component returned, in a few words."""
+    if value is None:
+        return "nothing (is `return` missing?)"
+    if isinstance(value, np.ndarray):
+        return f"{value.shape} of kind {value.dtype.kind!r}"
+    return f"{len(value)} values" if isinstance(value, tuple | list) else shown(value)
 
 
 def check_notes(component: object, notes: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,15 +124,44 @@ def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Ar
     raise Mistake(f"{type(privacy).__name__}.on_client gave {np.shape(sent)} of {kind}, {wanted}")
 
 
-def check_update(update: Update, kept: Array, before: Array) -> None:
+def check_update(
+    learner: Learner, update: Update, kept: Array, before: Array, params: Array
+) -> None:
     """What one client sends, and what its device keeps for the next round."""
-    flat = f"a payload is one flat vector, got shape {np.shape(update.payload)}"
-    require(np.ndim(update.payload) == 1, flat)
+    name, payload = type(learner).__name__, update.payload
+    flat = f"a payload is one flat vector, and {name}.learn gave shape {np.shape(payload)}"
+    require(np.ndim(payload) == 1, flat)
+    if learner.reward_levels == 0:  # it sends updates of the parameters
+        long = f"{name}.learn gave a payload of {len(payload)} numbers"
+        require(
+            len(payload) == len(params), f"{long}, and the ranker has {len(params)} parameters"
+        )
     memory = f"the learner got memory {before.shape} and returned {np.shape(kept)}"
     require(np.shape(kept) == before.shape, memory)
-    require(update.weight > 0.0, f"a weight must be > 0, got {update.weight}")
-    if not np.isfinite(update.payload).all():
-        raise FloatingPointError("the update is not finite")
+    require(update.weight > 0.0, f"a weight must be > 0, and {name}.learn gave {update.weight}")
+    if not np.isfinite(payload).all():
+        raise FloatingPointError(f"the update that {name}.learn gave is not finite")
+
+
+def check_sessions(learner: Learner, made: int, user: User) -> None:
+    """A learner asks its user for all searches of the round, and for no other."""
+    name, wanted = type(learner).__name__, user.sessions
+    asked = f"{name}.learn asked for {made} sessions, and the user makes {wanted}"
+    require(made == wanted, f"{asked}: call user.session as often as user.sessions says")
+
+
+def check_list(show: object, ranking: Array, documents: int) -> None:
+    """What a learner shows: different documents of the query, as indices."""
+    name = getattr(show, "__qualname__", "show").replace("<locals>.", "")
+    if not isinstance(ranking, np.ndarray) or ranking.ndim != 1 or ranking.dtype.kind not in "iu":
+        given = np.asarray(ranking)
+        got = f"{given.dtype} of shape {given.shape}"
+        raise Mistake(f"{name} gave {got}, not a list of documents: integers (k,)")
+    places = ranking.tolist()
+    inside = bool(places) and min(places) >= 0 and max(places) < documents
+    if not inside or len(set(places)) != len(places):
+        different = f"different documents of 0 .. {documents - 1}"
+        raise Mistake(f"{name} gave the list {shown(places)}: it must be {different}")
 
 
 def check_answers(arrived: Cohort, asked: Array) -> None:
@@ -133,14 +190,14 @@ def check_carried(channel: object, got: Cohort, p: int) -> None:
 def check_crafted(attack: object, crafted: Array, count: int, p: int) -> None:
     """What malicious clients send: a row each."""
     if crafted.shape != (count, p) or crafted.dtype.kind != "f":
-        given = f"{crafted.shape} of kind {crafted.dtype.kind!r} for {count} malicious clients"
+        given = _kind(crafted if crafted.ndim else crafted.item())
         rows = f"{count} rows of {p} real numbers"
-        raise Mistake(f"{type(attack).__name__}.craft gave {given}, not {rows}")
+        name = type(attack).__name__
+        raise Mistake(f"{name}.craft gave {given} for {count} malicious clients, not {rows}")
 
 
 def check_finite_messages(sender: object, updates: Array, t: int) -> None:
     if not np.isfinite(np.vdot(updates, updates)) and not np.isfinite(updates).all():
         name = type(sender).__name__
-        raise Mistake(
-            f"round {t}: {name} sends numbers that are not finite: its updates grew too large"
-        )
+        given = f"look at what {name}.craft gave as numbers of four bytes"
+        raise Mistake(f"round {t}: {name} sends numbers that are not finite: {given}")

@@ -21,7 +21,7 @@ from foltr.core import (
     Ranker,
     Withheld,
 )
-from foltr.errors import require
+from foltr.errors import Mistake, require
 from foltr.seeds import Stream
 from foltr.world.protocols import Past, Phase
 
@@ -273,7 +273,11 @@ class TableClickModel(ABC):
     def tables(self, grades: int, depth: int) -> tuple[Array, Array]: ...
 
     def clicks(self, shown: Array, grades: int, rng: Stream) -> Array:
-        click, stop = self.tables(grades, len(shown))
+        tables = self.tables(grades, len(shown))
+        if tables is None:
+            name = type(self).__name__
+            raise Mistake(f"{name}.tables gave nothing: return two tables, or write {name}.clicks")
+        click, stop = tables
         clicked = np.zeros(len(shown), bool)
         for j, grade in enumerate(shown):
             clicked[j] = rng.uniform() < click[j, grade]

@@ -12,6 +12,7 @@ import ast
 import inspect
 import math
 import operator
+import sys
 import types
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache, wraps
@@ -21,7 +22,8 @@ from pkgutil import iter_modules
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from foltr import core, other_names
+from foltr import core
+from foltr.advice import components, imports, other_names
 from foltr.errors import Mistake, did_you_mean, shortened, shown, with_article
 from foltr.system.files import MOST_BITS
 from foltr.world import protocols
@@ -40,19 +42,27 @@ class Registry:
         self._loaded = False
 
     def register(self, cls: T) -> T:
+        if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            frozen = "must be a frozen dataclass, because its repr is its config"
+            below = f"write @dataclass(frozen=True) below @{self.decorator}"
+            raise Mistake(f"{cls.__name__} {frozen}: {below}")
         known = self._members.get(cls.__name__)
         if known is not None and known.__module__ != cls.__module__:
             raise Mistake(
-                f"two {self.family}s are called {cls.__name__}: {known.__module__} and"
-                f" {cls.__module__}"
+                f"two {self.family}s are called {cls.__name__}: {components.origin(known)} and"
+                f" {components.origin(cls)}: rename yours, or do not load it (--use, use=)"
             )
-        if changed := other_names.outdated(self.family, cls):
-            raise Mistake(f"{cls.__name__} was written for an earlier foltr: {changed}")
-        if missing := [name for name in _verbs(self.protocol) if name not in _names(cls)]:
-            lacks = f"{cls.__name__} is no {self.family}: it has no {', '.join(missing)}"
-            raise Mistake(f"{lacks}: {other_names.missing(self.family, missing)}")
+        wrong, write = components.problems(self.family, self.protocol, cls)
+        if write:
+            raise Mistake(f"{cls.__name__} {wrong}: {'; '.join(write)}")
+        if field := components.unwritable_field(cls, [each.protocol for each in FAMILIES]):
+            raise Mistake(field)
         self._members[cls.__name__] = checked(cls)
         return cls
+
+    @property
+    def decorator(self) -> str:
+        return self.family.removeprefix("data ").replace(" ", "_")
 
     def forget(self, module: str) -> None:
         self._members = {
@@ -87,6 +97,7 @@ class Registry:
             hint = (
                 other_names.OTHER_NAMES.get(name)
                 or (f"it is {others[0]}" if others else "")
+                or self._undecorated(name)
                 or did_you_mean(name, members)
             )
             raise Mistake(f"no {self.family} is called {name!r}: {hint}")
@@ -97,16 +108,16 @@ class Registry:
             values[keyword.arg] = _value(keyword.value, spec)
         return members[name](**values)
 
+    def _undecorated(self, name: str) -> str:
+        """What to say of a class that a user's file defines and does not register."""
+        for module, content in list(sys.modules.items()):
+            found = vars(content).get(name) if module.startswith(USERS) else None
+            if isinstance(found, type):
+                return f"{components.origin(found)} defines it without @{self.decorator} above it"
+        return ""
 
-def _verbs(protocol: type) -> list[str]:
-    return [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
 
-
-def _names(cls: type) -> set[str]:
-    """Fields without a default are no attributes of the class."""
-    return (
-        {*dir(cls), *(field.name for field in fields(cls))} if is_dataclass(cls) else set(dir(cls))
-    )
+USERS = ("foltr_user_", "__main__")  # modules of users' files begin like this
 
 
 _installed: list[bool] = []
@@ -114,11 +125,20 @@ _loading = RLock()
 
 
 def _load_installed() -> None:
-    """Components of installed packages, found by their entry point."""
+    """Components of installed packages, found by their entry point. A package that cannot be
+    loaded is named, and the others are still there."""
     if not _installed:
         _installed.append(True)
         for point in entry_points(group="foltr.components"):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:  # noqa: BLE001  (whatever somebody else's code raises)
+                package = point.dist.name if point.dist else point.value
+                print(
+                    f"foltr: the components of the installed package {package} could not be"
+                    f" loaded: {error}{imports.advice_on(error)}",
+                    file=sys.stderr,
+                )
 
 
 sources = Registry("data source", "sources", protocols.Source)
@@ -157,21 +177,19 @@ privatizer, channel, baseline = privatizers.register, channels.register, baselin
 def checked(cls: T) -> T:
     """Make a frozen dataclass check and coerce what it is given, and answer a misspelt field with
     the right one."""
-    if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise TypeError(f"{cls.__name__} must be a frozen dataclass: its repr is its config")
-    given, signature = cls.__init__, inspect.signature(cls)
+    given: Any = cls.__init__  # type: ignore[misc]
+    signature = inspect.signature(cls)
 
     @wraps(given)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if wrong := [name for name in kwargs if name not in signature.parameters]:
             raise Mistake(
-                f"{cls.__name__} has no field {wrong[0]!r}:"
-                f" {did_you_mean(wrong[0], signature.parameters)}"
+                f"{cls.__name__} has no field {wrong[0]!r}: {components.no_field(cls, wrong[0])}"
             )
         try:
             values = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise Mistake(f"{cls.__name__}: {error}") from None
+            raise Mistake(f"{cls.__name__}: {error}: {components.example(cls)}") from None
         values = {
             name: coerce(value, hints_of(cls)[name], f"{cls.__name__}.{name}")
             for name, value in values.items()
@@ -183,8 +201,10 @@ def checked(cls: T) -> T:
             raise Mistake(
                 message if message.startswith(cls.__name__) else f"{cls.__name__}: {message}"
             ) from None
+        except (ValueError, AssertionError) as error:  # `raise ValueError` in __post_init__
+            raise Mistake(f"{cls.__name__}: {error or 'it refuses these values'}") from error
 
-    cls.__init__ = init  # type: ignore[method-assign]
+    cls.__init__ = init  # type: ignore[misc]
     return cls
 
 

@@ -22,7 +22,7 @@ FAMILIES = {registry.folder for registry in spec.FAMILIES}
 # The floor plan: a module may import what stands in its own line (without a cycle) or above it.
 # Imports inside functions and for types count as well.
 LAYERS = (
-    {"errors", "other_names", "seeds", "system"},
+    {"errors", "advice", "seeds", "system"},
     {
         "core",
         "spec",

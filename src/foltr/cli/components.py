@@ -46,6 +46,9 @@ def show(
     from foltr.spec import find
 
     trusted_code(use).load(None, [])
+    for registry, option in families().items():
+        if name in (registry.folder, option):
+            raise Mistake(f"{name} is a family of components: write foltr list {name}")
     family, cls = find(name)
     print(f"{name} ({family.family}{'' if fields(cls) else ', no fields'})\n")
     before, after = around_fields(cls)

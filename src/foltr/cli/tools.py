@@ -65,6 +65,13 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
             message = str(stop) or "stopped before any run began; nothing is lost"
             print(f"\nfoltr: {message}", file=sys.stderr)
             raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
+        except Exception as error:
+            from foltr.runs.user_errors import in_users_code
+
+            if not (message := in_users_code(error)):
+                raise
+            print(f"foltr: {message}", file=sys.stderr)
+            raise typer.Exit(1) from None
 
     return call
 

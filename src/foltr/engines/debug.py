@@ -11,6 +11,7 @@ import numpy as np
 from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatizer, Ranker
 from foltr.errors import Mistake
 from foltr.federation import Client
+from foltr.guards import check_sessions
 from foltr.seeds import stream
 from foltr.world.population import Population, nobody
 from foltr.world.user import SimulatedUser
@@ -38,6 +39,7 @@ class Debug:
             where = f"client {id}, round {ask.t}"
             try:
                 update, kept = client.step(ask, self.memory[id], user)
+                check_sessions(self.learner, user.made, user)
             except (FloatingPointError, Mistake) as error:
                 raise type(error)(f"{where}: {error}") from None
             except Exception as error:

@@ -3,8 +3,8 @@ file, `foltr.use("my_rule.py")`."""
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from foltr.errors import Mistake
+from foltr.advice import imports
+from foltr.errors import Mistake, near
 from foltr.spec import FAMILIES
 
 _contents: dict[str, str] = {}  # module name -> hash of the file
@@ -41,7 +42,7 @@ def use(path: str | Path) -> None:
         exec(compile(source, file, "exec", dont_inherit=True), vars(module))
     except Mistake:
         raise
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise Mistake(
             f"{path} could not be loaded: {error}{_new_import(source, error)}"
         ) from error
@@ -50,35 +51,14 @@ def use(path: str | Path) -> None:
     _contents[name] = content
 
 
-def _new_import(source: bytes, error: ImportError) -> str:
-    """Where a name that a user's file imports from foltr is defined now."""
-    if not (error.name or "").startswith("foltr"):
+def _new_import(source: bytes, error: Exception) -> str:
+    """What to write instead of what a user's file wants of foltr."""
+    if isinstance(error, ImportError) and not (error.name or "").startswith("foltr"):
         return ""
-    for node in ast.walk(ast.parse(source)):
-        # a folder that is gone is named without what was in it
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{error.name}."):
-            homes = {alias.name: _home_of(alias.name) for alias in node.names}
-            moved = {name: home for name, home in homes.items() if home not in (None, node.module)}
-            if moved:
-                lines = [f"from {home} import {name}" for name, home in moved.items()]
-                return f". Write: {'; '.join(lines)}"
-    return ". foltr has no such name any more: docs/design.md says what is where"
-
-
-def _home_of(name: str) -> str | None:
-    """The module of foltr that defines a name, found in its sources."""
-    root = Path(__file__).resolve().parents[1]
-    found = []
-    for file in sorted(root.rglob("*.py")):
-        for node in ast.parse(file.read_text()).body:
-            defines = isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name
-            assigns = isinstance(node, ast.Assign) and any(
-                isinstance(each, ast.Name) and each.id == name for each in node.targets
-            )
-            if defines or assigns:
-                parts = file.relative_to(root.parent).with_suffix("").parts
-                found.append(".".join(part for part in parts if part != "__init__"))
-    return min(found, key=lambda home: (home.count("."), "kernels" in home, home), default=None)
+    wanted = re.search(r"cannot import name '(\w+)' from 'foltr' ", str(error))
+    known = [name for family in FAMILIES for name in family.members()]
+    misspelt = near(wanted[1], known) if wanted else None
+    return imports.advice(source) or (f". Did you mean {misspelt!r}?" if misspelt else "")
 
 
 def use_only(paths: Iterable[str | Path]) -> None:

@@ -20,6 +20,7 @@ from foltr.runs.folder import Folder
 from foltr.runs.interruptions import Stopped
 from foltr.runs.lock import Busy
 from foltr.runs.run import Run
+from foltr.runs.user_errors import in_users_code
 from foltr.runs.user_files import use_only
 
 ORPHAN_SECONDS = 0.5
@@ -112,7 +113,7 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
 
 def _failed(task: Task, error: BaseException) -> Outcome:
     """The error is kept in the run's folder, if it can be written."""
-    message = explained(error)
+    message = in_users_code(error).partition("\n")[0] or explained(error)
     if isinstance(error.__cause__, OSError) and error.__cause__.errno in (
         errno.ENOSPC,
         errno.EDQUOT,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foltr.core import Array, ClickModel
-from foltr.errors import require
+from foltr.errors import Mistake, require
 from foltr.metrics import ideal_dcg
 from foltr.world.dataset import Dataset
 
@@ -145,18 +145,18 @@ def nobody(t: int, clients: Array) -> Array:
 def checked_tables(model: ClickModel, grades: int, depth: int) -> tuple[Array, Array] | None:
     """The tables of a click model; raises unless they have the right shape and hold
     probabilities."""
-    pair = model.tables(grades, depth)
+    pair, name = model.tables(grades, depth), f"{type(model).__name__}.tables"
     if pair is None:
         return None
+    two = "not two tables (P(click), P(stop | click))"
+    require(isinstance(pair, tuple | list) and len(pair) == 2, f"{name} gave one value, {two}")
     click, stop = (np.asarray(table, np.float64) for table in pair)
-    for table in (click, stop):
-        shape = (
-            f"{type(model).__name__}.tables gave shape {table.shape}, not (depth, grades) ="
-            f" {(depth, grades)}"
-        )
+    for table, what in ((click, "P(click)"), (stop, "P(stop | click)")):
+        shape = f"{name} gave shape {table.shape}, not (depth, grades) = {(depth, grades)}"
         require(table.shape == (depth, grades), shape)
-        inside = bool(((table >= 0.0) & (table <= 1.0)).all())
-        require(inside, f"{type(model).__name__}.tables gave a number that is no probability")
+        for rank, grade in np.argwhere(~((table >= 0.0) & (table <= 1.0)))[:1]:
+            value = f"{table[rank, grade]:g} for {what} at rank {rank}, grade {grade}"
+            raise Mistake(f"{name} gave {value}, which is no probability")
     return click, stop
 
 

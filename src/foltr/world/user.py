@@ -7,6 +7,7 @@ import numpy as np
 
 from foltr.core import Array, Show
 from foltr.errors import require
+from foltr.guards import check_list
 from foltr.metrics import DEPTH, dcg, max_rr
 from foltr.seeds import Stream
 from foltr.world.population import Population
@@ -38,6 +39,7 @@ class SimulatedUser:
         # a view of padded rows: other strides would round differently
         docs = p.data.storage[held][:, : p.data.width]
         ranking = show(docs)
+        check_list(show, ranking, len(docs))
         shown = p.data.labels[p.labelling[block], held][ranking]
         clicks = np.asarray(model.clicks(shown, p.data.grades, draws), bool)
         given = f"{type(model).__name__}.clicks gave {clicks.shape} for a list of {shown.shape}"

@@ -187,7 +187,7 @@ def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
     foltr.use(logged)
     points = [small(), small(aggregator="Logged(fails='raise')"), small(seed=2)]
     swept = sweep(points, tmp_path / "runs", "s")
-    why = ["ValueError: no such luck (logged.py, line 23)"]
+    why = ["Logged.combine failed (round 0, logged.py, line 23): ValueError: no such luck"]
     assert len(swept.made) == 2 and list(swept.failed.values()) == why
     state = Overview(Record.read(swept.record.path)).look()
     assert (state.planned, state.done, [error for _, error in state.failed]) == (3, 2, why)

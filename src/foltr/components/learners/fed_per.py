@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.components.learners._personal import Residual
 from foltr.components.learners.pdgd import PDGD
+from foltr.components.learners.personal import Residual
 from foltr.core import Learner, Ranker
 from foltr.errors import require
 from foltr.spec import learner

@@ -1,14 +1,106 @@
-"""Personal: a shared ranker plus a residual on each client."""
+"""Personal: a shared ranker plus a residual on each client. `Residual` is the base of such
+learners."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from foltr.components.learners._personal import Residual
+import numpy as np
+
 from foltr.components.learners.pdgd import PDGD
-from foltr.core import Learner, Ranker
+from foltr.core import Array, Learner, Optimizer, Ranker, SendReward, User
 from foltr.errors import require
+from foltr.kinds import SendsUpdates
+from foltr.seeds import Stream
 from foltr.spec import learner
+
+NOTHING = np.empty(0, np.float32)
+
+
+class Residual(SendsUpdates, ABC):
+    """Client c keeps a residual r_c (p,), which is added to the last p parameters and starts at 0.
+
+    In a round the client starts from the server's parameters with r_c added, and `learner`
+    computes an update u from there. The client sends u with its last p numbers multiplied by
+    `send`, and keeps keep x (r_c + the last p numbers of u). The inner learner does not know of
+    the residual: it gets the client's starting point as its parameters, and FedProx (`mu`) pulls
+    back to that point."""
+
+    learner: Learner
+
+    @property
+    @abstractmethod
+    def send(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def keep(self) -> float: ...
+
+    @abstractmethod
+    def kept(self, ranker: Ranker, d: int) -> int:
+        """How many of the d parameters have a residual; raises for rankers that allow none."""
+
+    def check(self) -> None:
+        name, inner = type(self).__name__, type(self.learner).__name__
+        rewards = (
+            f"{name} needs a learner that sends updates, and {inner} sends rewards: use PDGD()"
+        )
+        require(self.learner.reward_levels == 0, rewards)
+
+    @property
+    def sessions(self) -> int:
+        return self.learner.sessions
+
+    def remembered(self, ranker: Ranker, params: Array) -> Array:
+        name, inner = type(self).__name__, type(self.learner).__name__
+        twice = (
+            f"{inner} keeps numbers on the device already, and {name} would lose them: use one of"
+            " the two"
+        )
+        require(not len(self.learner.remembered(ranker, params)), twice)
+        return np.zeros(self.kept(ranker, len(params)), np.float32)
+
+    def personal(self, params: Array, memory: Array) -> Array:
+        start, shared = params.copy(), len(params) - len(memory)
+        start[shared:] += memory
+        return start
+
+    def learn(
+        self,
+        ranker: Ranker,
+        params: Array,
+        memory: Array,
+        user: User,
+        rng: Stream,
+        t: int,
+        send_reward: SendReward,
+    ) -> tuple[Array, float, Array]:
+        start, shared = self.personal(params, memory), len(params) - len(memory)
+        update, weight, _ = self.learner.learn(ranker, start, NOTHING, user, rng, t, send_reward)
+        own = update[shared:]
+        sent = np.append(update[:shared], np.float32(self.send) * own)
+        return sent, weight, np.float32(self.keep) * (memory + own)
+
+    def decode(self, payloads: Array, params: Array) -> Array:
+        return self.learner.decode(payloads, params)
+
+    def restricted(
+        self, ball: float | None = None, memory: bool = True, single_search: bool = False
+    ) -> Learner:
+        if not memory:
+            return self.learner.restricted(ball, single_search=single_search)
+        own = f"{type(self).__name__} starts from weights of the client's own"
+        larger = "which lie in no ball of a privatizer: updates could be larger than it counts on"
+        require(ball is None, f"{own}, {larger}. Use one that clips (Laplace, Gaussian)")
+        super().restricted(single_search=single_search)
+        return self
+
+    def fits(self, optimizer: Optimizer) -> tuple[str, ...]:
+        return self.learner.fits(optimizer)
+
+    def user_draws(self, users: Stream, own: Stream) -> Stream:
+        return self.learner.user_draws(users, own)
 
 
 @learner

@@ -1,0 +1,1 @@
+"""What error messages advise: other and earlier names, and what a component must have."""
