@@ -78,11 +78,13 @@ class Cohort:
     def only(self, rows: Array) -> Cohort:
         directions = None if self.directions is None else self.directions[rows]
         kept = self.clients[rows], self.updates[rows], self.weights[rows]
-        return Cohort(*kept, directions, self.trusted)
+        return Cohort(*kept, directions, self.trusted, self.mean_of)
 
     def sending(self, updates: Array) -> Cohort:
         """The same clients with other messages, without precomputed directions."""
-        return Cohort(self.clients, updates, self.weights, trusted=self.trusted)
+        return Cohort(
+            self.clients, updates, self.weights, trusted=self.trusted, mean_of=self.mean_of
+        )
 
     def sealed(self) -> Cohort:
         """Itself, made read-only: other components will see the same arrays."""
@@ -93,13 +95,14 @@ class Cohort:
 
 
 class Withheld(RuntimeError):
-    """Raised in a round with too few messages: the server then keeps its parameters."""
+    """Raised in a round with too few messages, or without one of the server's own client: the
+    server then keeps its parameters."""
 
 
 @dataclass(frozen=True)
 class Observed:
     """What only a simulation can measure in a round: it goes to the recorder, never into an
-    Update."""
+    Update. Row i is of client `Answers.arrived.clients[i]`."""
 
     ndcg: Array  # (n,) mean nDCG@10 of the lists that each client was shown, by true labels
     max_rr: Array  # (n,) mean reciprocal rank of each client's first click
@@ -109,8 +112,9 @@ class Observed:
 class Answers:
     """The answers of the clients to an `Ask`."""
 
-    asked: Array  # (m,) clients that the ask was sent to; an engine may not reach all of `Ask.n`
-    arrived: Cohort  # messages of those who answered, in any order
+    asked: Array  # (m,) clients that the ask reached; fewer than `Ask.n` where some are offline
+    # messages of those who answered; bits repeat if they are always in the same order
+    arrived: Cohort
     observed: Observed | None  # None where clients are real
 
 
@@ -382,5 +386,6 @@ class Engine(Protocol):
         ...
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
-        """Let these clients learn, and gather what they send."""
+        """Let these clients learn, and gather what they send. A malformed message is left out, as
+        if its client had not answered."""
         ...

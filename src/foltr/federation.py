@@ -94,7 +94,7 @@ class Server:
         if decoded is None:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
         if decoded is not cohort.updates:
-            cohort = Cohort(cohort.clients, decoded, cohort.weights, trusted=cohort.trusted)
+            cohort = cohort.sending(decoded)
         combined = self.aggregator(cohort.sealed(), state.aggregator, rng.at(AGGREGATOR))
         direction, aggregator = guards.pair(self.aggregator, combined, "direction")
         guards.check_vector(self.aggregator, direction, state.params)
@@ -166,7 +166,7 @@ class Delivery:
             return cohort
         got = self.channel.carry(cohort, ask, rng)
         guards.check_carried(self.channel, got, cohort.updates.shape[1])
-        return replace(got, mean_of=len(cohort))
+        return got if got.mean_of is not None else replace(got, mean_of=len(cohort))
 
 
 DIRECTLY = Delivery()
@@ -193,7 +193,7 @@ def federate(
         ask = Ask(state.params.astype(np.float32), t, len(clients))
         asked = delivery.asked(clients)
         answers = engine.collect(ask, asked)
-        guards.check_answers(answers.arrived, asked)
+        guards.check_answers(answers, asked)
         answers = delivery.without_host(answers)
         sent = delivery.sent(answers.arrived, ask, changes.at(t))
         arrived = delivery.not_lost(sent, losses.at(t))

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Learner, Memory, Privatizer, SendReward, Update, User
+from foltr.core import (
+    Answers,
+    Array,
+    Cohort,
+    Learner,
+    Memory,
+    Privatizer,
+    SendReward,
+    Update,
+    User,
+)
 from foltr.errors import Mistake, require, shown
 from foltr.seeds import Stream
 
@@ -138,7 +148,8 @@ def check_update(
         )
     memory = f"the learner got memory {before.shape} and returned {np.shape(kept)}"
     require(np.shape(kept) == before.shape, memory)
-    require(update.weight > 0.0, f"a weight must be > 0, and {name}.learn gave {update.weight}")
+    weight = f"a weight must be finite and > 0, and {name}.learn gave {update.weight}"
+    require(0.0 < update.weight < np.inf, weight)
     if not np.isfinite(payload).all():
         raise FloatingPointError(f"the update that {name}.learn gave is not finite")
 
@@ -164,19 +175,29 @@ def check_list(show: object, ranking: Array, documents: int) -> None:
         raise Mistake(f"{name} gave the list {shown(places)}: it must be {different}")
 
 
-def check_answers(arrived: Cohort, asked: Array) -> None:
-    """What an engine gathered: a row and a weight for each client that answered, which was asked
-    and answers once."""
-    n, updates, weights = len(arrived), arrived.updates, arrived.weights
-    if updates.ndim != 2 or len(updates) != n or weights.shape != (n,):
+def check_answers(answers: Answers, asked: Array) -> None:
+    """What an engine gathered: of each client that answered, which was asked and answers once, a
+    row, a weight and what was observed."""
+    arrived, observed = answers.arrived, answers.observed
+    clients, updates, weights = arrived.clients, arrived.updates, arrived.weights
+    if not all(isinstance(part, np.ndarray) for part in (clients, updates, weights)):
+        raise Mistake("the engine gathered what are no arrays")
+    n = len(clients)
+    if clients.ndim != 1 or updates.ndim != 2 or len(updates) != n or weights.shape != (n,):
         shapes = f"{updates.shape} numbers and {weights.shape} weights"
-        raise Mistake(f"the engine gathered {shapes} of {n} clients")
-    if arrived.clients is asked:  # all of them, in order
+        raise Mistake(f"the engine gathered {shapes} of {clients.shape} clients")
+    if observed is not None and not len(observed.ndcg) == len(observed.max_rr) == n:
+        seen = f"{len(observed.ndcg)} and {len(observed.max_rr)}"
+        raise Mistake(f"the engine observed {seen} clients, and {n} answered")
+    if clients is asked and answers.asked is asked:  # all of them, in order
         return
-    known = bool(np.isin(arrived.clients, asked).all())
-    require(known, f"clients {arrived.clients} answer, but {asked} were asked")
-    once = len(np.unique(arrived.clients)) == n
-    require(once, f"a client answers twice: {arrived.clients}")
+    ids, reached = clients.tolist(), set(answers.asked.tolist())
+    if others := (set(ids) - reached) | (reached - set(asked.tolist())):
+        raise Mistake(f"clients {shown(sorted(others))} were not asked, and the engine has them")
+    if len(set(ids)) != n:
+        raise Mistake(f"a client answers twice: {shown(ids)}")
+    if not (np.isfinite(weights).all() and (weights > 0.0).all()):
+        raise Mistake(f"weights must be finite and > 0, got {shown(weights.tolist())}")
 
 
 def check_carried(channel: object, got: Cohort, p: int) -> None:

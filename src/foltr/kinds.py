@@ -254,7 +254,7 @@ class ChangesMessages(ABC):
     def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array: ...
 
 
-class HasKnowledge(ChangesMessages, ABC):
+class HasKnowledge(ChangesMessages):
     """Base of attacks with a field `knowledge`: 'own' (the updates of malicious clients) or 'all'
     (those of all clients)."""
 

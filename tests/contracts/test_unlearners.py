@@ -63,7 +63,7 @@ def test_it_starts_with_parameters_and_makes_rounds(thing):
 def test_it_says_what_it_needs(thing):
     assert thing.stores in ("nothing", "norms", "updates")
     assert thing.handed >= 0 and (thing.handed == 0 or thing.stores == "updates")
-    assert thing.luck == 0
+    assert thing.repetition == 0
     assert all(isinstance(note, str) for note in thing.fits(5))
 
 

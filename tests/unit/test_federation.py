@@ -1,7 +1,7 @@
 """Rounds: of which few clients, or none, answer; in which messages are lost; with a client of the
 server's own."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -122,7 +122,7 @@ def test_without_clients_or_without_the_servers_own_one_nothing_is_learned(clien
 
 
 @pytest.mark.parametrize(
-    ("clients", "wrong"), [([3, 11], "were asked"), ([3, 3], "answers twice")]
+    ("clients", "wrong"), [([3, 11], r"\[11\] were not asked"), ([3, 3], "answers twice")]
 )
 def test_an_engine_cannot_answer_for_others_or_twice(clients, wrong):
     with pytest.raises(Mistake, match=wrong):
@@ -131,8 +131,42 @@ def test_an_engine_cannot_answer_for_others_or_twice(clients, wrong):
 
 def test_an_engine_gives_a_row_and_a_weight_for_each_client():
     sent = Cohort(np.arange(3), np.ones((2, 4), np.float32), np.ones(3))
-    with pytest.raises(Mistake, match=r"\(2, 4\) numbers and \(3,\) weights of 3 clients"):
-        check_answers(sent, sent.clients)
+    with pytest.raises(Mistake, match=r"\(2, 4\) numbers and \(3,\) weights of \(3,\)"):
+        check_answers(Answers(sent.clients, sent, None), sent.clients)
+
+
+@pytest.mark.parametrize(
+    ("parts", "wrong"),
+    [
+        ({"clients": [0, 1]}, "no arrays"),
+        ({"clients": np.array([[0], [1]])}, r"of \(2, 1\) clients"),
+        ({"weights": np.array([1.0, np.nan])}, "finite and > 0"),
+        ({"weights": np.array([1.0, -1.0])}, "finite and > 0"),
+    ],
+)
+def test_what_an_engine_cannot_mean_is_refused(parts, wrong):
+    whole = {"clients": np.arange(2), "updates": np.ones((2, 4)), "weights": np.ones(2)}
+    with pytest.raises(Mistake, match=wrong):
+        check_answers(Answers(np.arange(2), Cohort(**whole | parts), None), np.arange(2))
+
+
+def test_what_is_observed_is_of_those_who_answered():
+    sent = Cohort(np.arange(2), np.ones((2, 4)), np.ones(2))
+    answers = Answers(np.arange(3), sent, Observed(np.ones(3), np.ones(3)))
+    with pytest.raises(Mistake, match="observed 3 and 3 clients, and 2 answered"):
+        check_answers(answers, np.arange(3))
+
+
+def test_a_channel_may_say_of_how_many_messages_it_is_the_mean():
+    class Loses(AllOrNothing):
+        def carry(self, cohort, ask, rng):
+            return replace(super().carry(cohort, ask, rng), mean_of=2)
+
+    sent = Cohort(np.arange(3), np.ones((3, 4), np.float32), np.ones(3))
+    ask = Ask(np.zeros(4, np.float32), 0, 3)
+    for channel, expected in ((AllOrNothing(least=1), 3), (Loses(least=1), 2)):
+        got = Delivery(channel=channel).carried(sent, ask, stream(1))
+        assert got.mean_of == got.sending(got.updates).mean_of == expected
 
 
 def test_messages_are_clipped_on_arrival_and_a_mean_is_not_taken_for_a_message():

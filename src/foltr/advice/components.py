@@ -73,7 +73,7 @@ BASES: dict[str, tuple[str, dict[str, str]]] = {
     "unlearner": (
         "UnlearnerDefaults",
         {
-            "luck": "luck = 0",
+            "repetition": "repetition = 0",
             "subtracts": "subtracts = False",
             "restarts": "restarts = False",
             "handed": "handed = 0",
@@ -110,10 +110,16 @@ def problems(family: str, protocol: type, cls: type) -> tuple[str, list[str]]:
 
 
 def _outdated(family: str, cls: type) -> Iterator[str]:
-    own = _own(cls)
+    own, saved = _own(cls), {field.name for field in fields(cls)} if is_dataclass(cls) else set()
     for before, now in RENAMED.get(family, {}).items():
-        if before in own:
-            yield f"{before} is called {now} now: rename it"
+        if before in own and now not in own:
+            if before in saved:  # a field, which specs of before name
+                yield f"{before} is asked for as {now} now: add a property {now} that returns it"
+            else:
+                yield f"{before} is called {now} now: rename it"
+    if family == "attack" and "knowledge" in own and "overhears" not in own:
+        if not any(ours(base) and "knowledge" in _annotated(base) for base in cls.__mro__):
+            yield "a field `knowledge` alone says nothing: inherit HasKnowledge of foltr.kinds"
     for (kind, name), change in CHANGED.items():
         if kind == family and inspect.isfunction(own.get(name)):
             if change.is_old(list(inspect.signature(own[name]).parameters)):
@@ -131,7 +137,7 @@ def _lacking(protocol: type, cls: type) -> list[str]:
 def _missing(family: str, protocol: type, cls: type) -> Iterator[str]:
     base, given = BASES.get(family, ("", {}))
     renamed, own = RENAMED.get(family, {}), _own(cls)
-    soon = {now for before, now in renamed.items() if before in own}
+    soon = {now for before, now in renamed.items() if before in own and now not in own}
     names = [name for name in _lacking(protocol, cls) if name not in soon]
     if inherited := [name for name in names if name in given]:
         lines = [f"`{given[name]}`" for name in inherited if given[name]]
@@ -201,6 +207,10 @@ def _own(cls: type) -> dict[str, Any]:
         if not ours(base):
             found |= {name: each for name, each in vars(base).items() if _public(name)}
     return found
+
+
+def _annotated(cls: type) -> dict[str, Any]:
+    return dict(vars(cls).get("__annotations__", {}))
 
 
 def _public(name: str) -> bool:

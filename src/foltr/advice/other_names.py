@@ -36,6 +36,7 @@ RENAMED = {
     "aggregator": {"trusted": "trusted_queries"},
     "privatizer": {"even": "needs_equal_weights", "by_server": "adds_noise_on_server"},
     "partition": {"most": "most_sessions"},
+    "unlearner": {"luck": "repetition"},
 }
 
 

@@ -22,7 +22,7 @@ from foltr.components.optimizers.sgd import SGD
 from foltr.core import Array, Ask, Cohort, Privatizer
 from foltr.engines.local import privatize
 from foltr.experiment import Experiment
-from foltr.federation import Server
+from foltr.federation import Delivery, Server
 from foltr.privacy.accounting import Bound
 from foltr.privacy.ledger import Unit, Who
 from foltr.runs.account import exposure_of, ledger_of
@@ -220,8 +220,7 @@ class Table:
         malicious = self.malicious[: self.arriving]
         total, known = _summed(arrived), _summed(arrived.only(malicious))
         if self.e.channel is not None:
-            carried = self.e.channel.carry(arrived, self.ask, rng.at(1))
-            carried = replace(carried, mean_of=len(arrived))
+            carried = Delivery(channel=self.e.channel).carried(arrived, self.ask, rng.at(1))
             total = carried.updates[0] * carried.weights[0]
         if self.privacy.adds_noise_on_server:
             got = arrived if self.e.channel is None else carried

@@ -40,8 +40,10 @@ class Debug:
             try:
                 update, kept = client.step(ask, self.memory[id], user)
                 check_sessions(self.learner, user.made, user)
-            except (FloatingPointError, Mistake) as error:
-                raise type(error)(f"{where}: {error}") from None
+            except FloatingPointError as error:
+                raise FloatingPointError(f"{where}: {error}") from error
+            except Mistake as error:
+                raise Mistake(f"{where}: {error}") from error
             except Exception as error:
                 error.add_note(where)
                 raise

@@ -63,7 +63,9 @@ REGISTERED = {
         "Mine is no attack: it has no craft: write craft(self, cohort, malicious, ask, rng)",
     ),
     "no tables": (
-        component("click_model", "kinds.TableClickModel", "def clicks(self, shown, grades, rng): ..."),
+        component(
+            "click_model", "kinds.TableClickModel", "def clicks(self, shown, grades, rng): ..."
+        ),
         "it has no tables: write tables(self, grades, depth), which returns None if",
     ),
     "no clicks": (
