@@ -267,7 +267,9 @@ def unwritable_field(cls: type, protocols: list[type]) -> str:
     for field in fields(cls):
         if field.init and not _writable(hints.get(field.name, Any), protocols):
             kind = field.type.__name__ if isinstance(field.type, type) else field.type
-            known = "bool, int, float, str, Literal[...], a tuple of these, or a component"
+            known = (
+                "bool, int, float, str, Literal[...], a tuple of these, or a protocol (Learner)"
+            )
             return f"{cls.__name__}.{field.name}: no spec can hold {kind}: annotate it as {known}"
     return ""
 

@@ -188,7 +188,7 @@ class Folder:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except Mistake:
+        except Damaged:
             raise
         except UNREADABLE as error:
             raise damaged(self.path, error) from None

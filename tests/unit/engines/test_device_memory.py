@@ -9,6 +9,7 @@ import pytest
 import foltr.runs.train
 from asking import collected
 from foltr.components.learners.pdgd import PDGD
+from foltr.core import Learner
 from foltr.experiment import Experiment
 from foltr.kinds import SendsUpdates
 from foltr.runs.setup import engine_of, population_of
@@ -20,7 +21,7 @@ from foltr.system.threads import Threads
 class Momentum(SendsUpdates):
     """PDGD whose clients add half of their last update: each remembers its own."""
 
-    inner: PDGD = field(default_factory=PDGD)
+    inner: Learner = field(default_factory=PDGD)
 
     @property
     def sessions(self):
