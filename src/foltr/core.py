@@ -88,7 +88,10 @@ class Cohort:
 
     def sealed(self) -> Cohort:
         """Itself, made read-only: other components will see the same arrays."""
-        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted):
+        self.clients.setflags(write=False)
+        self.updates.setflags(write=False)
+        self.weights.setflags(write=False)
+        for part in (self.directions, self.trusted):
             if part is not None:
                 part.setflags(write=False)
         return self

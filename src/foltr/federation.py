@@ -150,12 +150,12 @@ class Delivery:
         """What clients send, malicious ones among them."""
         if self.rewrite is None or not len(cohort):
             return cohort
-        return self.rewrite(cohort, ask, rng)
+        return self.rewrite(cohort, ask, rng.at(ask.t))
 
-    def not_lost(self, cohort: Cohort, rng: Stream) -> Cohort:
+    def not_lost(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
         if not self.dropout:
             return cohort
-        return cohort.only(rng.uniforms(len(cohort)) >= self.dropout)
+        return cohort.only(rng.at(ask.t).uniforms(len(cohort)) >= self.dropout)
 
     def carried(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
         """What the server gets; raises Withheld where too few messages are left, or where the
@@ -164,7 +164,7 @@ class Delivery:
             raise Withheld
         if self.channel is None:
             return cohort
-        got = self.channel.carry(cohort, ask, rng)
+        got = self.channel.carry(cohort, ask, rng.at(ask.t))
         guards.check_carried(self.channel, got, cohort.updates.shape[1])
         return got if got.mean_of is not None else replace(got, mean_of=len(cohort))
 
@@ -195,10 +195,10 @@ def federate(
         answers = engine.collect(ask, asked)
         guards.check_answers(answers, asked)
         answers = delivery.without_host(answers)
-        sent = delivery.sent(answers.arrived, ask, changes.at(t))
-        arrived = delivery.not_lost(sent, losses.at(t))
+        sent = delivery.sent(answers.arrived, ask, changes)
+        arrived = delivery.not_lost(sent, ask, losses)
         try:
-            got = delivery.carried(arrived, ask, keys.at(t))
+            got = delivery.carried(arrived, ask, keys)
             state = server.step(state, got, draws.at(t))
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)

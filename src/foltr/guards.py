@@ -180,6 +180,8 @@ def check_answers(answers: Answers, asked: Array) -> None:
     row, a weight and what was observed."""
     arrived, observed = answers.arrived, answers.observed
     clients, updates, weights = arrived.clients, arrived.updates, arrived.weights
+    if clients is asked and len(updates) == len(weights) == len(asked):  # all of them, in order
+        return
     if not all(isinstance(part, np.ndarray) for part in (clients, updates, weights)):
         raise Mistake("the engine gathered what are no arrays")
     n = len(clients)
@@ -189,8 +191,6 @@ def check_answers(answers: Answers, asked: Array) -> None:
     if observed is not None and not len(observed.ndcg) == len(observed.max_rr) == n:
         seen = f"{len(observed.ndcg)} and {len(observed.max_rr)}"
         raise Mistake(f"the engine observed {seen} clients, and {n} answered")
-    if clients is asked and answers.asked is asked:  # all of them, in order
-        return
     ids, reached = clients.tolist(), set(answers.asked.tolist())
     if others := (set(ids) - reached) | (reached - set(asked.tolist())):
         raise Mistake(f"clients {shown(sorted(others))} were not asked, and the engine has them")
