@@ -149,8 +149,8 @@ def summary(result: Result) -> str:
         f"expected MaxRR   {measure(final['expected_maxrr'])}",
         *_training(result),
         (
-            f"held-out queries {final['queries']:,}; {final['empty_queries']:,} without a relevant"
-            f" document {EMPTY[e.empty]}"
+            f"held-out queries {final['queries']:,}; those without a relevant document"
+            f" ({final['empty_queries']:,}) {EMPTY[e.empty]}"
         ),
         *(f"note: {note}" for note in final["notes"]),
         *(final["privacy"]["lines"] if "privacy" in final else ()),
