@@ -88,10 +88,7 @@ class Cohort:
 
     def sealed(self) -> Cohort:
         """Itself, made read-only: other components will see the same arrays."""
-        self.clients.setflags(write=False)
-        self.updates.setflags(write=False)
-        self.weights.setflags(write=False)
-        for part in (self.directions, self.trusted):
+        for part in (self.clients, self.updates, self.weights, self.directions, self.trusted):
             if part is not None:
                 part.setflags(write=False)
         return self

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from foltr.advice.other_names import CHANGED, RENAMED
+from foltr.advice.other_names import CHANGED, RENAMED, renamed
 from foltr.errors import did_you_mean
 
 # by family: the class of `foltr.kinds` that gives the members that most have in common, those
@@ -113,10 +113,7 @@ def _outdated(family: str, cls: type) -> Iterator[str]:
     own, saved = _own(cls), {field.name for field in fields(cls)} if is_dataclass(cls) else set()
     for before, now in RENAMED.get(family, {}).items():
         if before in own and now not in own:
-            if before in saved:  # a field, which specs of before name
-                yield f"{before} is asked for as {now} now: add a property {now} that returns it"
-            else:
-                yield f"{before} is called {now} now: rename it"
+            yield renamed(before, now, before in saved)
     if family == "attack" and "knowledge" in own and "overhears" not in own:
         if not any(ours(base) and "knowledge" in _annotated(base) for base in cls.__mro__):
             yield "a field `knowledge` alone says nothing: inherit HasKnowledge of foltr.kinds"
@@ -136,8 +133,8 @@ def _lacking(protocol: type, cls: type) -> list[str]:
 
 def _missing(family: str, protocol: type, cls: type) -> Iterator[str]:
     base, given = BASES.get(family, ("", {}))
-    renamed, own = RENAMED.get(family, {}), _own(cls)
-    soon = {now for before, now in renamed.items() if before in own and now not in own}
+    renames, own = RENAMED.get(family, {}), _own(cls)
+    soon = {now for before, now in renames.items() if before in own and now not in own}
     names = [name for name in _lacking(protocol, cls) if name not in soon]
     if inherited := [name for name in names if name in given]:
         lines = [f"`{given[name]}`" for name in inherited if given[name]]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from foltr.advice.moved import FAMILIES, MODULES, NAMES
-from foltr.advice.other_names import CHANGED, MEMBERS, RENAMED
+from foltr.advice.other_names import CHANGED, MEMBERS, RENAMED, renamed
 from foltr.errors import did_you_mean, near
 
 ROOT = Path(__file__).resolve().parents[1]  # of foltr's own files
@@ -137,11 +137,11 @@ def _of_class(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
     """Members of before that a component defines."""
     for mark in node.decorator_list:
         family = ast.unparse(mark).rpartition(".")[2].replace("_", " ")
-        renamed = RENAMED.get(family, {})
+        names = RENAMED.get(family, {})
         for part in node.body:
             if isinstance(part, ast.FunctionDef):
-                if part.name in renamed:
-                    yield part.lineno, f"{part.name} is called {renamed[part.name]} now"
+                if part.name in names:
+                    yield part.lineno, renamed(part.name, names[part.name], False)
                 change = CHANGED.get((family, part.name))
                 given = [each.arg for each in part.args.args]
                 if change is not None and change.is_old(given):
@@ -149,8 +149,9 @@ def _of_class(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
             elif isinstance(part, ast.Assign | ast.AnnAssign):
                 targets = part.targets if isinstance(part, ast.Assign) else [part.target]
                 for target in targets:
-                    if isinstance(target, ast.Name) and target.id in renamed:
-                        yield part.lineno, f"{target.id} is called {renamed[target.id]} now"
+                    if isinstance(target, ast.Name) and target.id in names:
+                        is_field = isinstance(part, ast.AnnAssign)
+                        yield part.lineno, renamed(target.id, names[target.id], is_field)
 
 
 def module_now(module: str) -> str | None:

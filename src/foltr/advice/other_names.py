@@ -40,6 +40,14 @@ RENAMED = {
 }
 
 
+def renamed(before: str, now: str, is_field: bool) -> str:
+    """What to do with a member that a component has under its name of before. Specs of before name
+    its fields, so those must stay."""
+    if is_field:
+        return f"{before} is asked for as {now} now: add a property {now} that returns it"
+    return f"{before} is called {now} now: rename it"
+
+
 class Member(NamedTuple):
     """What a member of foltr's objects is now."""
 
