@@ -216,6 +216,11 @@ class Learner(Protocol):
         Linear where `reward_levels` is 0, because a channel may give the mean of the payloads."""
         ...
 
+    def check_message(self, payload: Array, weight: float, params: Array) -> None:
+        """Raises a Mistake if no device that learns by this learner could have sent the payload
+        (p,) in a round in which it was sent `params` (d,). For servers of real devices."""
+        ...
+
     def restricted(
         self, ball: float | None = None, memory: bool = True, single_search: bool = False
     ) -> Self | Learner:
@@ -386,6 +391,8 @@ class Engine(Protocol):
         ...
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
-        """Let these clients learn, and gather what they send. A malformed message is left out, as
-        if its client had not answered."""
+        """Let these clients learn, and gather what they send. They may be a part of the round's
+        cohort: noise and thresholds go by `ask.n`. A malformed message is left out, as if its
+        client had not answered. An engine that carries the messages by the channel itself gives
+        one row (`Cohort.mean_of`), or none where too few answered."""
         ...

@@ -25,6 +25,7 @@ from foltr.spec import checked
 from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
+    from foltr.runs.execution import MakeEngine
     from foltr.runs.result import Progress, Result
 
 
@@ -165,18 +166,18 @@ class Experiment:
         self,
         out: str | Path | None = None,
         threads: int = 1,
-        engine: Literal["local", "debug"] = "local",
+        engine: Literal["local", "debug"] | MakeEngine = "local",
         watch: Callable[[Progress], None] = lambda progress: None,
         per_query: bool = False,
     ) -> Result:
         """Run the experiment, or continue it if it was stopped. With `out`, the run is stored
-        there in a folder that is named by its identity; a finished run is not repeated. `watch` is
+        there in a folder that is named by its identity; a finished run is not repeated. `engine`
+        is a name, or something that makes an engine (`runs.execution.MakeEngine`). `watch` is
         called after every round. `per_query` keeps the final ranker's measures on each held-out
         query in the folder."""
-        from foltr.runs.execution import check_engine, checked_threads
+        from foltr.runs.execution import checked_threads, engine_maker
 
-        threads = checked_threads(threads)
-        check_engine(engine)
+        threads, engine = checked_threads(threads), engine_maker(engine)
         from foltr.runs.run import Run
 
         require(

@@ -124,7 +124,8 @@ Rewrite = Callable[[Cohort, Ask, Stream], Cohort]  # what clients would send -> 
 class Delivery:
     """What happens to messages on their way to the server: `rewrite` replaces some of them, each
     is lost with probability `dropout` after its client has learned, and a `channel` may sum the
-    rest. `host` is the server's own client, whose update is `Cohort.trusted`."""
+    rest. `host` is the server's own client, whose update is `Cohort.trusted`. A cohort that an
+    engine carried already (`Cohort.mean_of`) is passed on as it is."""
 
     rewrite: Rewrite | None = None
     dropout: float | None = None
@@ -148,12 +149,12 @@ class Delivery:
 
     def sent(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
         """What clients send, malicious ones among them."""
-        if self.rewrite is None or not len(cohort):
+        if self.rewrite is None or not len(cohort) or cohort.mean_of is not None:
             return cohort
         return self.rewrite(cohort, ask, rng.at(ask.t))
 
     def not_lost(self, cohort: Cohort, ask: Ask, rng: Stream) -> Cohort:
-        if not self.dropout:
+        if not self.dropout or cohort.mean_of is not None:
             return cohort
         return cohort.only(rng.at(ask.t).uniforms(len(cohort)) >= self.dropout)
 
@@ -163,6 +164,9 @@ class Delivery:
         if not len(cohort) or (self.host is not None and cohort.trusted is None):
             raise Withheld
         if self.channel is None:
+            return cohort
+        if cohort.mean_of is not None:  # the engine has carried the messages
+            guards.check_enough(self.channel, cohort.mean_of, ask.n)
             return cohort
         got = self.channel.carry(cohort, ask, rng.at(ask.t))
         guards.check_carried(self.channel, got, cohort.updates.shape[1])

@@ -10,6 +10,7 @@ import numpy as np
 from foltr.core import (
     Answers,
     Array,
+    Channel,
     Cohort,
     Learner,
     Memory,
@@ -184,6 +185,9 @@ def check_answers(answers: Answers, asked: Array) -> None:
         return
     if not all(isinstance(part, np.ndarray) for part in (clients, updates, weights)):
         raise Mistake("the engine gathered what are no arrays")
+    if arrived.mean_of is not None:
+        check_mean(arrived, len(asked))
+        return
     n = len(clients)
     if clients.ndim != 1 or updates.ndim != 2 or len(updates) != n or weights.shape != (n,):
         shapes = f"{updates.shape} numbers and {weights.shape} weights"
@@ -198,6 +202,27 @@ def check_answers(answers: Answers, asked: Array) -> None:
         raise Mistake(f"a client answers twice: {shown(ids)}")
     if not (np.isfinite(weights).all() and (weights > 0.0).all()):
         raise Mistake(f"weights must be finite and > 0, got {shown(weights.tolist())}")
+
+
+def check_mean(arrived: Cohort, asked: int) -> None:
+    """What an engine gathered that has carried the messages itself: one row, their mean."""
+    n, updates, weights = arrived.mean_of, arrived.updates, arrived.weights
+    if updates.ndim != 2 or len(updates) != 1 or weights.shape != (1,):
+        shapes = f"{updates.shape} numbers and {weights.shape} weights"
+        raise Mistake(f"the engine carried {shapes}, not one row, the weighted mean")
+    if n is None or not 1 <= n <= asked:
+        raise Mistake(
+            f"the engine carried the mean of {n} messages, and {asked} clients were asked"
+        )
+    if not (0.0 < weights[0] < np.inf and np.isfinite(updates).all()):
+        raise Mistake("the engine carried a mean whose weight or numbers are not finite and > 0")
+
+
+def check_enough(channel: Channel, messages: int, asked: int) -> None:
+    """Refuses a mean of fewer messages than the channel may release."""
+    fewest = channel.fewest(asked)
+    few = f"the mean of {messages} of {asked} messages was carried"
+    require(messages >= fewest, f"{few}, and {type(channel).__name__} releases {fewest} at least")
 
 
 def check_carried(channel: object, got: Cohort, p: int) -> None:

@@ -38,6 +38,14 @@ class LearnerDefaults:
     def personal(self, params: Array, memory: Array) -> Array:
         return params
 
+    def check_message(self, payload: Array, weight: float, params: Array) -> None:
+        """A message that can be decoded, into a finite direction."""
+        name = type(self).__name__
+        decoded = self.decode(payload[None], params)  # type: ignore[attr-defined]
+        fits = decoded.shape == (1, len(params)) and decoded.dtype.kind == "f"
+        require(fits, f"not a message of {name}: {payload.dtype} of shape {payload.shape}")
+        require(bool(np.isfinite(decoded).all()), f"a message of {name} that is not finite")
+
     def restricted(
         self, ball: float | None = None, memory: bool = True, single_search: bool = False
     ) -> Self | Learner:

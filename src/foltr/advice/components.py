@@ -21,6 +21,7 @@ BASES: dict[str, tuple[str, dict[str, str]]] = {
             "separate_searches": "separate_searches = False",
             "remembered": "",
             "personal": "",
+            "check_message": "",
             "restricted": "",
             "user_draws": "",
             "fits": "def fits(self, optimizer): return ()",

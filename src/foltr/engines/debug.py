@@ -12,7 +12,7 @@ from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatize
 from foltr.errors import Mistake
 from foltr.federation import Client
 from foltr.guards import check_sessions
-from foltr.seeds import stream
+from foltr.seeds import Stream, stream
 from foltr.world.population import Population, nobody
 from foltr.world.user import SimulatedUser
 
@@ -28,6 +28,9 @@ class Debug:
     notes: tuple[str, ...] = ()
     # (t, clients) -> (n,) whose users click by the population's click model of malicious clients
     malicious: Callable[[int, Array], Array] = nobody
+    # client -> the stream of its noise; None for streams by address. Real devices draw from the
+    # operating system (`seeds.SystemStream`)
+    noise: Callable[[int], Stream] | None = None
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
         ask = replace(ask, params=ask.params.view())
@@ -54,8 +57,9 @@ class Debug:
         return Answers(clients, arrived, Observed(ndcg, max_rr))
 
     def _client(self, id: int) -> Client:
-        streams = stream(self.seed, "ranking", id), stream(self.seed, "privacy", id)
-        return Client(id, self.learner, self.ranker, self.privacy, *streams)
+        noise = stream(self.seed, "privacy", id) if self.noise is None else self.noise(id)
+        ranking = stream(self.seed, "ranking", id)
+        return Client(id, self.learner, self.ranker, self.privacy, ranking, noise)
 
     def _user(self, id: int, t: int, malicious: bool) -> SimulatedUser:
         own, users = stream(self.seed, "ranking", id, t), stream(self.seed, "user", id, t)

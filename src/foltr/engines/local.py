@@ -15,7 +15,7 @@ from foltr.engines.twins import learn_twin, noise_twin
 from foltr.guards import privatized
 from foltr.kernels import frozen
 from foltr.metrics import DEPTH, discounts, gains
-from foltr.seeds import key, stream
+from foltr.seeds import Stream, key, stream
 from foltr.system.threads import Threads
 from foltr.world.population import Population, nobody
 
@@ -34,10 +34,14 @@ class Local:
     notes: tuple[str, ...] = ()
     # (t, clients) -> (n,) whose users click by the population's click model of malicious clients
     malicious: Callable[[int, Array], Array] = nobody
+    # client -> the stream of its noise; None for streams by address, which kernels draw from
+    noise: Callable[[int], Stream] | None = None
 
     def __post_init__(self) -> None:
         p = self.population
         self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy, p.sessions)
+        if self.noise is not None and self.privacy is not None and self.learner.reward_levels:
+            self.twin = None  # kernels draw the noise of rewards by address
         clicks = p.tables(self.twin.depth) if self.twin else None
         if self.twin is None or clicks is None:
             privacy = (self.privacy,) if self.privacy else ()
@@ -74,7 +78,7 @@ class Local:
     def collect(self, ask: Ask, clients: Array) -> Answers:
         if self.twin is None:
             parts = self.learner, self.ranker, self.population, self.seed, self.memory
-            plain = Debug(*parts, self.privacy, malicious=self.malicious)
+            plain = Debug(*parts, self.privacy, malicious=self.malicious, noise=self.noise)
             return plain.collect(ask, clients)
         twin, params, t, n = self.twin, ask.params, ask.t, len(clients)
         honest = self.population.malicious_model is None
@@ -90,18 +94,28 @@ class Local:
                 raise FloatingPointError(f"{where}: the scores are not finite")
             if self.privacy is not None and not twin.message:  # kernels privatize rewards
                 some = slice(first, last)
-                privatize(self.privacy, sent[some], clients[some], ask.n, self.seed, t)
+                self._privatize(self.privacy, sent[some], clients[some], ask)
 
         self.threads.share(n, piece, small=n * self.usual < ALONE)
         ndcg, max_rr, weights = seen
         cohort = Cohort(clients, sent, weights, directions if twin.message else None)
         return Answers(clients, cohort, Observed(ndcg, max_rr))
 
+    def _privatize(self, privacy: Privatizer, updates: Array, clients: Array, ask: Ask) -> None:
+        """Makes of updates (rows, d), in place, what these clients send."""
+        if self.noise is None:
+            privatize(privacy, updates, clients, ask.n, self.seed, ask.t)
+            return
+        for i, client in enumerate(clients.tolist()):
+            noise = self.noise(client).at(ask.t)
+            updates[i] = privatized(privacy, updates[i], ask.n, noise)
+
 
 def privatize(
     privacy: Privatizer, updates: Array, clients: Array, n: int, seed: int, t: int
 ) -> None:
-    """Makes of updates (rows, d), in place, what these clients send in round t of n clients."""
+    """Makes of updates (rows, d), in place, what these clients send in round t of n clients, with
+    noise by address."""
     compiled = noise_twin(privacy, n)
     if compiled is not None:
         kernel, settings = compiled

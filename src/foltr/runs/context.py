@@ -15,6 +15,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.metrics import DEPTH, online_performance
 from foltr.runs.config import written
+from foltr.runs.execution import MakeEngine
 from foltr.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
 from foltr.runs.identity import revisions
 from foltr.runs.metrics import Metrics
@@ -37,7 +38,7 @@ class Context:
     identity: str
     folder: Folder | None
     threads: Threads
-    engine: str
+    engine: MakeEngine
     watch: Callable[[Progress], None]
     per_query: bool
     notes: tuple[str, ...]
@@ -48,7 +49,7 @@ class Context:
         models = p.models[: p.clients]
         shares = np.bincount(models.ravel(), minlength=len(p.click_models)) / models.size
         clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
-        plain = self.engine == "debug"
+        plain = self.engine.name == "debug"
         return Evaluator(e.ranker, data or self.test, clicks, e.empty, e.seed, self.threads, plain)
 
     def history(self, every: int, rounds: int, n: int, d: int) -> History:
@@ -104,7 +105,7 @@ class Context:
             "queries": held_out.queries,
             "empty_queries": int((relevant == 0).sum()),
             "empty": self.experiment.empty,
-            "engine": self.engine,
+            "engine": self.engine.name,
             "seconds": round(seconds[0], 3),
             "kernel_seconds": round(seconds[1], 3),
             "notes": list(notes),

@@ -3,12 +3,71 @@ the engine only by rounding."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+import numpy as np
+
+from foltr.core import Array, Engine
+from foltr.engines.debug import Debug
 from foltr.errors import require
+from foltr.experiment import Experiment
 from foltr.spec import coerce
+from foltr.system.threads import Threads
+from foltr.world.population import Population, nobody
 
 ENGINES = ("local", "debug")  # compiled kernels; plain definitions
+
+
+class MakeEngine(Protocol):
+    """Makes the engine of a run. Anything that has these members can be given as `engine`."""
+
+    @property
+    def name(self) -> str:
+        """The engine's name in result.json."""
+        ...
+
+    @property
+    def checkpoint_seconds(self) -> float | None:
+        """The seconds from one checkpoint to the next; 0 for one after every round, before the
+        next one is sent; None for the default of simulations."""
+        ...
+
+    def __call__(
+        self, e: Experiment, p: Population, params: Array, threads: Threads, seed: int
+    ) -> Engine: ...
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """All clients in this process, by an engine of one of the names `ENGINES`."""
+
+    name: str = ENGINES[0]
+    checkpoint_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_engine(self.name)
+
+    def __call__(
+        self, e: Experiment, p: Population, params: Array, threads: Threads, seed: int
+    ) -> Engine:
+        parts = e.device_learner, e.ranker, p, seed, first_memory(e, p, params)
+        malicious = nobody if e.attackers is None else e.attackers
+        if self.name == "debug":
+            return Debug(*parts, privacy=e.privacy, malicious=malicious)
+        from foltr.engines.local import Local  # loads numba
+
+        return Local(*parts, threads, privacy=e.privacy, malicious=malicious)
+
+
+def first_memory(e: Experiment, p: Population, params: Array) -> Array:
+    """What each device keeps before the first round."""  # (clients, numbers)
+    kept = e.device_learner.remembered(e.ranker, params.astype(np.float32))
+    return np.tile(kept, (len(p.first), 1))
+
+
+def engine_maker(engine: str | MakeEngine) -> MakeEngine:
+    return Simulated(engine) if isinstance(engine, str) else engine
 
 
 def checked_threads(threads: Any) -> int:

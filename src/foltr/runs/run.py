@@ -11,6 +11,7 @@ from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 from foltr.runs.baseline import fit_baseline
 from foltr.runs.context import Context
+from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import Interruptions
@@ -30,7 +31,7 @@ class Run:
         experiment: Experiment,
         out: str | Path | None,
         threads: int,
-        engine: str = "local",
+        engine: str | MakeEngine = "local",
         watch: Callable[[Progress], None] = lambda progress: None,
         per_query: bool = False,
         wait: bool = True,  # for another process that makes the same run; else raise `lock.Busy`
@@ -58,7 +59,7 @@ class Run:
             name,
             self.folder,
             Threads(threads),
-            engine,
+            engine_maker(engine),
             watch,
             per_query,
             notes_of(e, *data),

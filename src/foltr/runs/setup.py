@@ -9,10 +9,10 @@ import numpy as np
 
 from foltr.components.aggregators.mean import Mean
 from foltr.core import Array, Engine
-from foltr.engines.debug import Debug
 from foltr.errors import require
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server, federate
+from foltr.runs.execution import ENGINES, MakeEngine, Simulated, engine_maker
 from foltr.seeds import stream
 from foltr.simulation.malicious import MaliciousRewrite
 from foltr.system.threads import Threads
@@ -66,32 +66,27 @@ def engine_of(
     p: Population,
     params: Array,
     threads: Threads,
-    kind: str,
+    engine: str | MakeEngine,
     seed: int | None = None,
 ) -> Engine:
     """`seed` is that of the rounds' draws, if not the experiment's own."""
-    learner, seed = e.device_learner, e.seed if seed is None else seed
-    kept = learner.remembered(e.ranker, params.astype(np.float32))
-    memory = np.tile(kept, (len(p.first), 1))  # (clients, numbers kept on each device)
-    parts, malicious = (learner, e.ranker, p, seed, memory), malicious_of(e)
-    if kind == "debug":
-        return Debug(*parts, privacy=e.privacy, malicious=malicious)
-    from foltr.engines.local import Local  # loads numba
-
-    return Local(*parts, threads, privacy=e.privacy, malicious=malicious)
+    return engine_maker(engine)(e, p, params, threads, e.seed if seed is None else seed)
 
 
-def warmed_up(e: Experiment, p: Population, params: Array, threads: Threads, kind: str) -> Array:
+def warmed_up(
+    e: Experiment, p: Population, params: Array, threads: Threads, engine: MakeEngine
+) -> Array:
     """The first parameters, after the server's own client has learned alone, where a partition
     gives it data. It needs no noise: the data is the server's own."""
     if not p.warmup:
         return params
     # nobody would get what this client's device keeps
     learner = e.device_learner.restricted(memory=False)
-    engine = engine_of(replace(e, privacy=None, learner=learner), p, params, threads, kind)
+    here = engine if engine.name in ENGINES else Simulated()  # the server's data is not elsewhere
+    alone = engine_of(replace(e, privacy=None, learner=learner), p, params, threads, here)
     host, server = np.array([p.clients]), Server(learner, Mean(), e.optimizer)
     start = server.init(params)
     done = federate(
-        server, engine, start, p.warmup, lambda t: host, e.seed, lambda state, sent, seen: None
+        server, alone, start, p.warmup, lambda t: host, e.seed, lambda state, sent, seen: None
     )
     return done.params

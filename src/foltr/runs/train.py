@@ -110,6 +110,7 @@ def follow(
         for stage in stages:
             stage.engine.memory = memory
     first, saved, stage = state.t, time.monotonic(), stages[0]
+    every = run.engine.checkpoint_seconds
 
     def seconds() -> tuple[float, float]:
         return before[0] + time.perf_counter() - began, before[1] + run.threads.busy
@@ -125,7 +126,8 @@ def follow(
         run.watch(Progress(e, state.t, first, rounds, metrics, run.notes + stage.engine.notes))
         if claim is not None and claim.report(state.t, rounds):
             interruptions.ask_outside()
-        due = interruptions.asked or time.monotonic() - saved > CHECKPOINT_SECONDS
+        most = CHECKPOINT_SECONDS if every is None else every
+        due = interruptions.asked or time.monotonic() - saved > most
         if run.folder is not None and due and state.t < rounds:
             if history is not None:
                 history.flush()

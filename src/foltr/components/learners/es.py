@@ -160,6 +160,16 @@ class ES(LearnerDefaults):
         seeds, means = read_messages(payloads)
         return self.directions(self.perturbations(seeds, len(params)), means)
 
+    def check_message(self, payload: Array, weight: float, params: Array) -> None:
+        long = f"a message of {self} has {2 + self.antithetic} words, got {payload.shape}"
+        require(payload.shape == (2 + self.antithetic,), long)
+        _, means = read_messages(payload[None])
+        most = np.float32(self.reward_values()[0].max())
+        inside = bool((means >= 0.0).all() and (means <= most).all())
+        require(inside, f"mean rewards are in 0 .. {most:g}, got {means[0].tolist()}")
+        if weight == round(weight):  # else the weight is refused by itself
+            self.check_halves(int(weight))
+
     def perturbations(self, seeds: Array, d: int) -> Array:
         """The perturbation v of each seed."""  # (n,) -> (n, d) float32
         return np.stack([self._perturbation(int(seed), d) for seed in seeds])
