@@ -298,7 +298,8 @@ class Privatizer(Protocol):
 
 
 class Channel(Protocol):
-    """How updates reach the server, so that it does not see single messages."""
+    """How updates reach the server, so that it does not see single messages. A channel that
+    machines can carry between them also has a `protocol` (`secure_sum.protocol.SumProtocol`)."""
 
     def withstands(self, asked: int) -> int | None:
         """The number of clients (of those asked) that a server can collude with and still learn

@@ -17,7 +17,7 @@ from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
 from foltr.core import Aggregator, Channel, ClickModel, Learner, Optimizer, Privatizer, Ranker
 from foltr.errors import require
-from foltr.federation import cohort_size
+from foltr.federation import cohort_size, on_devices
 from foltr.metrics import Empty
 from foltr.simulation.departures import Departures, Groups, Leaving
 from foltr.simulation.malicious import Malicious
@@ -149,8 +149,7 @@ class Experiment:
     @property
     def device_learner(self) -> Learner:
         """The learner as it runs on devices: in the ball that the privatizer sets."""
-        ball = None if self.privacy is None else self.privacy.ball
-        return self.learner if ball is None else self.learner.restricted(ball=ball)
+        return on_devices(self.learner, self.privacy)
 
     def config(self) -> dict[str, Any]:
         """Every field as a TOML value: components as specs, tuples as lists. Fields that are None

@@ -61,6 +61,12 @@ class Client:
         return update, kept
 
 
+def on_devices(learner: Learner, privacy: Privatizer | None) -> Learner:
+    """The learner as it runs on devices: in the ball that the privatizer sets."""
+    ball = None if privacy is None else privacy.ball
+    return learner if ball is None else learner.restricted(ball=ball)
+
+
 @dataclass(frozen=True)
 class State:
     """The state of the server between rounds."""

@@ -4,7 +4,7 @@ the engine only by rounding."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from foltr.core import Array, Engine
 from foltr.engines.debug import Debug
 from foltr.errors import require
 from foltr.experiment import Experiment
+from foltr.seeds import Stream, SystemStream
 from foltr.spec import coerce
 from foltr.system.threads import Threads
 from foltr.world.population import Population, nobody
@@ -44,6 +45,7 @@ class Simulated:
 
     name: str = ENGINES[0]
     checkpoint_seconds: float | None = None
+    noise: Literal["address", "system"] = "address"  # 'system' on real devices
 
     def __post_init__(self) -> None:
         check_engine(self.name)
@@ -53,11 +55,18 @@ class Simulated:
     ) -> Engine:
         parts = e.device_learner, e.ranker, p, seed, first_memory(e, p, params)
         malicious = nobody if e.attackers is None else e.attackers
+        noise = None if self.noise == "address" else from_system
+        how: dict[str, Any] = {"privacy": e.privacy, "malicious": malicious, "noise": noise}
         if self.name == "debug":
-            return Debug(*parts, privacy=e.privacy, malicious=malicious)
+            return Debug(*parts, **how)
         from foltr.engines.local import Local  # loads numba
 
-        return Local(*parts, threads, privacy=e.privacy, malicious=malicious)
+        return Local(*parts, threads, **how)
+
+
+def from_system(client: int) -> Stream:
+    """The stream of a real device's noise: nobody can repeat it."""
+    return SystemStream()
 
 
 def first_memory(e: Experiment, p: Population, params: Array) -> Array:

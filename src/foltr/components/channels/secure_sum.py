@@ -12,6 +12,7 @@ from foltr.core import Array, Ask, Cohort, Withheld
 from foltr.errors import require
 from foltr.secure_sum.fixed_point import mean, weighted, weighted_sum
 from foltr.secure_sum.graph import COLLUDING, COMPLETE, Graph, degree_and_quorum
+from foltr.secure_sum.protocol import SumProtocol
 from foltr.secure_sum.terms import LEAST, Terms
 from foltr.seeds import Stream
 from foltr.spec import channel
@@ -78,6 +79,10 @@ class SecureSum:
     def withstands(self, asked: int) -> int | None:
         few = asked <= COMPLETE or self.consistency
         return self.fewest(asked) - 1 if few else int(COLLUDING * asked)
+
+    @property
+    def protocol(self) -> SumProtocol:
+        return SumProtocol(self.fraction_bits, self.consistency)
 
     @property
     def step(self) -> float:

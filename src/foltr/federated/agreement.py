@@ -1,0 +1,129 @@
+"""The agreement of a federation: everything that decides what devices send, and how it is
+protected. Server and nodes each write it in their own file; a node answers no ask under another
+one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Literal
+
+from foltr.core import Channel, Learner, Privatizer, Ranker
+from foltr.errors import require, shown
+from foltr.federated.frames import names_hash, printable
+from foltr.federation import on_devices
+from foltr.secure_sum.protocol import SumProtocol
+from foltr.seeds import stream
+from foltr.spec import checked
+
+MOST_FEATURES = 10**6
+
+
+@checked
+@dataclass(frozen=True)
+class Agreement:
+    """What a federation has agreed on. Its `id` is a hash of all fields: it names the federation
+    in every frame, and depends on nobody's data.
+
+    Fields
+        ranker, learner, privacy, channel: as in an experiment
+        features: the names of a document's features, in order
+        asked: clients that are asked in a round (n); a device's share of the noise depends on it
+        fewest: messages of which a mean is used; with a secure sum, none of fewer is released
+        sessions: searches of a client in a round, at most; the weight of its message
+        rounds: rounds in which one client answers at most, unlearning included: its budget
+        history: every how many rounds a device stores the norm of what it sent, for unlearning;
+            None for never
+        noise: where devices draw their noise: 'system', the operating system. 'address' repeats
+            the noise of a simulation: for tests, it protects nobody"""
+
+    ranker: Ranker
+    learner: Learner
+    features: tuple[str, ...]
+    asked: int
+    fewest: int
+    sessions: int
+    rounds: int
+    privacy: Privatizer | None = None
+    channel: Channel | None = None
+    history: int | None = None
+    noise: Literal["system", "address"] = "system"
+
+    def __post_init__(self) -> None:
+        many = f"a model has 1 .. {MOST_FEATURES} features, got {len(self.features)}"
+        require(1 <= len(self.features) <= MOST_FEATURES, many)
+        twice = "two features have one name: their order would not be known"
+        require(len(set(self.features)) == len(self.features), twice)
+        require(1 <= self.asked <= 10**6, f"asked must be in 1 .. 10^6, got {self.asked}")
+        inside = 1 <= self.fewest <= self.asked
+        require(inside, f"fewest must be in 1 .. {self.asked}, got {self.fewest}")
+        require(1 <= self.sessions <= 10**9, f"sessions must be >= 1, got {self.sessions}")
+        require(1 <= self.rounds < 2**31, f"rounds must be in 1 .. 2^31 - 1, got {self.rounds}")
+        require(self.history is None or self.history >= 1, f"history is {self.history}, not >= 1")
+        if self.channel is not None:
+            least, name = self.channel.fewest(self.asked), type(self.channel).__name__
+            low = f"{name} releases sums of {least} of {self.asked} messages at least"
+            require(self.fewest >= least, f"{low}: fewest must not be {self.fewest}")
+            carried = f"{name} runs in simulations only: it has no protocol between machines"
+            require(self.protocol is not None, carried)
+        self.device_learner  # noqa: B018  # refuses a ball that it cannot keep
+
+    @cached_property
+    def device_learner(self) -> Learner:
+        return on_devices(self.learner, self.privacy)
+
+    @property
+    def protocol(self) -> SumProtocol | None:
+        """How the channel is carried; None without a channel."""
+        return getattr(self.channel, "protocol", None)
+
+    @cached_property
+    def parameters(self) -> int:
+        """How many numbers the model has."""
+        return len(self.ranker.init(len(self.features), stream(0)))
+
+    @cached_property
+    def id(self) -> bytes:
+        return sha256(b"foltr federation 1" + self.text.encode()).digest()[:16]
+
+    @cached_property
+    def feature_hash(self) -> bytes:
+        return names_hash(self.features)
+
+    @cached_property
+    def text(self) -> str:
+        """All fields as JSON, in one form; fields that are None are left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        there = {name: _plain(value) for name, value in values.items() if value is not None}
+        return json.dumps(there, sort_keys=True)
+
+    def differences(self, other: str) -> list[str]:
+        """How the agreement that another party has as `text` differs from this one, a line for
+        each field."""
+        try:
+            theirs = json.loads(other)
+        except (ValueError, RecursionError):
+            theirs = None
+        if not isinstance(theirs, dict):
+            return ["the other agreement cannot be read"]
+        own = json.loads(self.text)
+        names = sorted(own.keys() | theirs.keys())
+        return [
+            f"{printable(name, 40)} {_brief(own.get(name))} here, {_brief(theirs.get(name))} there"
+            for name in names
+            if own.get(name) != theirs.get(name)
+        ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value if isinstance(value, int | str) else repr(value)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 4:
+        return f"{len(value)} of them"
+    return "none" if value is None else printable(shown(value), 200)

@@ -1,0 +1,255 @@
+"""A node's side of the rounds, without a transport: bytes of an ask -> bytes of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foltr.cohorts import lengths
+from foltr.components.unlearners.fed_eraser import calibrated
+from foltr.core import Array, Ask, Cohort, Engine
+from foltr.errors import Mistake
+from foltr.federated.agreement import Agreement
+from foltr.federated.frames import (
+    Frame,
+    Kind,
+    Malformed,
+    Model,
+    Refusal,
+    read_parts,
+    refusal,
+    write_parts,
+    write_updates,
+)
+from foltr.federated.records import Record, Records
+from foltr.secure_sum.terms import model_digest
+
+if TYPE_CHECKING:
+    from foltr.federated.sums import SumDevice  # needs cryptography
+
+NONE = -1  # no round
+
+
+@dataclass
+class Device:
+    """The clients of one node. It answers only what the agreement allows, whatever the server
+    asks: it checks the federation, the features, the model, n, the budget of each client, and the
+    terms of a secure sum.
+
+    A round that is asked again gets the same answer, bit for bit, and costs no budget: devices
+    store it. So neither a server that crashed nor one that wants to average the noise away gets
+    more than one answer from a client in a round."""
+
+    agreement: Agreement
+    clients: range
+    # searches per client -> where they learn (0: as many as the partition gives)
+    engine_for: Callable[[int], Engine]
+    records: Records
+    first: int = 0  # the client that is number 0 of the engine
+    sums: SumDevice | None = None  # where the agreement has a channel
+    tell: Callable[[str], None] = lambda text: None  # the node's own log
+    # by searches per client: the engine, and what a device keeps before its first round
+    _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)
+
+    def answer(self, text: bytes) -> bytes:
+        """Raises Malformed if `text` is no frame; everything else is answered."""
+        ask = Frame.from_bytes(text)
+        try:
+            kind, clients, payload = self._answered(ask)
+        except Refusal as refused:
+            self.tell(f"round {ask.round} refused ({refused.code}): {refused}")
+            kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
+        return ask.answer(kind, clients, payload).to_bytes()
+
+    def _answered(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
+        if ask.kind == Kind.HELLO:
+            return self._welcomed(ask)
+        self._check(ask)
+        try:
+            if ask.kind == Kind.LEARN:
+                if self.agreement.channel is not None:
+                    raise Refusal("channel", f"agreed is {self.agreement.channel!r}, not plain")
+                learned = self.learned(ask, Model.from_bytes(ask.payload, self.d))
+                cohort = _stacked(learned)
+                return (
+                    Kind.LEARNED,
+                    tuple(learned),
+                    write_updates(cohort.updates, cohort.weights),
+                )
+            if ask.kind in (Kind.OPEN, Kind.SUM):
+                if self.sums is None:
+                    raise Refusal("channel", "no secure sum is agreed")
+                messages = self._summed(self.sums, ask)
+                return Kind.SUMMED, tuple(messages), write_parts(list(messages.values()))
+        except Malformed as error:
+            raise Refusal("malformed", str(error)) from None
+        raise Refusal("kind", f"{ask.kind.name} is no ask")
+
+    def _summed(self, sums: SumDevice, ask: Frame) -> dict[int, bytes]:
+        """The clients' messages of one step of a secure sum."""
+        if ask.kind == Kind.SUM:
+            return sums.step(ask, self._release)
+        asked, terms, model = read_parts(ask.payload, 3)
+        sent = Model.from_bytes(model, self.d)
+        sums.check(ask, sent.params, asked, terms)
+        learned = self.learned(ask, sent)
+        free = {id: record for id, record in learned.items() if record.released != ask.round}
+        if not free:
+            over = f"a sum of round {ask.round} was released: a second one would tell more"
+            raise Refusal("released", over)
+        return sums.open(ask, sent.params, free)
+
+    def _release(self, clients: list[int], round: int) -> None:
+        try:
+            self.records.release(clients, round)
+        except Mistake as error:
+            self.tell(str(error))
+            raise Refusal("disk", "the node cannot store what it reveals") from None
+
+    @property
+    def d(self) -> int:
+        return self.agreement.parameters
+
+    def _welcomed(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
+        """The server's agreement, compared with this node's own."""
+        if ask.federation != self.agreement.id:
+            found = self.agreement.differences(ask.payload.decode("utf-8", "replace"))
+            raise Refusal("agreement", "; ".join(found) or "the agreements differ")
+        self._check_clients(ask)
+        return Kind.WELCOME, ask.clients, b""
+
+    def _check(self, ask: Frame) -> None:
+        agreed = self.agreement
+        if ask.federation != agreed.id:
+            raise Refusal("agreement", "this node has agreed to something else")
+        if ask.features != agreed.feature_hash:
+            raise Refusal("features", "the model's features are not this node's")
+        if ask.n != agreed.asked:
+            less = "a device's share of the noise would be another"
+            raise Refusal("n", f"a round of {ask.n}, agreed are {agreed.asked}: {less}")
+        self._check_clients(ask)
+
+    def _check_clients(self, ask: Frame) -> None:
+        own = self.clients
+        if not ask.clients or ask.clients[0] not in own or ask.clients[-1] not in own:
+            raise Refusal("clients", f"this node has the clients {own.start} .. {own.stop - 1}")
+
+    def learned(self, ask: Frame, model: Model) -> dict[int, Record]:
+        """What each client sends, in order: learned now, or as it was sent before. Clients that
+        fail, or may not answer, are left out; raises Refusal if nobody is left."""
+        if model_digest(model.params) != ask.model:
+            raise Refusal("model", "the model is not the one that the ask names")
+        known, name = self._read(ask.clients), self._name_of(ask, model)
+        reasons, again, due = dict[str, str](), dict[int, Record](), list[int]()
+        for client in ask.clients:
+            record = known.get(client)
+            if record is not None and record.round == ask.round and record.ask == name:
+                again[client] = record
+            elif record is not None and record.round > ask.round:
+                reasons["round"] = f"round {ask.round} is over: {record.round} was answered"
+            elif record is not None and record.spent >= self.agreement.rounds:
+                reasons["budget"] = f"client {client} has answered in {record.spent} rounds, all"
+            elif model.stored >= 0 and self.records.norm(model.stored, client) is None:
+                reasons["norms"] = f"client {client} stored no norm in round {model.stored}"
+            else:
+                due.append(client)
+        made = self._learn(ask, model, due, known) if due else {}
+        if due and not made:
+            reasons["failed"] = "the clients' own code failed: the node's log says why"
+        if not made and not again:
+            raise Refusal(*next(iter(reasons.items())))
+        if made:
+            self._store(ask, model, made)
+        return dict(sorted((again | made).items()))
+
+    def _read(self, clients: tuple[int, ...]) -> dict[int, Record]:
+        try:
+            return self.records.of(clients)
+        except Mistake as error:
+            self.tell(str(error))
+            raise Refusal("disk", "the node's records cannot be read") from None
+
+    def _name_of(self, ask: Frame, model: Model) -> bytes:
+        """A hash of what makes an answer: the round, the model, n and how to learn."""
+        how = f"{ask.round} {ask.n} {model.sessions} {model.stored} ".encode()
+        return sha256(how + ask.model).digest()
+
+    def _learn(
+        self, ask: Frame, model: Model, due: list[int], known: Mapping[int, Record]
+    ) -> dict[int, Record]:
+        """Let clients learn; those whose code raises are left out."""
+        (engine, initial), name = self._engine(model.sessions), self._name_of(ask, model)
+        before = {}
+        for client in due:
+            record = known.get(client)
+            before[client] = initial
+            if record is not None:  # a round that is learned again starts from before it
+                before[client] = record.before if record.round == ask.round else record.after
+            engine.memory[client - self.first] = before[client]
+        asked = Ask(model.params, ask.round, ask.n)
+        made = {}
+        for client, update, weight in self._collected(engine, asked, due, before):
+            record = known.get(client)
+            spent, released = (record.spent, record.released) if record else (0, NONE)
+            kept = engine.memory[client - self.first].astype(np.float32)
+            parts = before[client], kept, self._rescaled(client, update, model.stored), weight
+            made[client] = Record(client, ask.round, name, *parts, spent + 1, released)
+        return made
+
+    def _engine(self, sessions: int) -> tuple[Engine, Array]:
+        if sessions not in self._engines:
+            engine = self.engine_for(sessions)
+            self._engines[sessions] = engine, engine.memory[0].copy()
+        return self._engines[sessions]
+
+    def _collected(
+        self, engine: Engine, ask: Ask, due: list[int], before: Mapping[int, Array]
+    ) -> list[tuple[int, Array, float]]:
+        """The messages of these clients: all at once or, if one fails, one by one."""
+        rows = np.array(due) - self.first
+        try:
+            got = engine.collect(ask, rows).arrived
+            return list(zip(due, got.updates, got.weights.tolist(), strict=True))
+        except Exception as error:  # noqa: BLE001  # a client's code may raise anything
+            self.tell(f"round {ask.t}: {type(error).__name__}: {error}")
+        found = []
+        for client in due:
+            engine.memory[client - self.first] = before[client]
+            try:
+                got = engine.collect(ask, np.array([client - self.first])).arrived
+                found.append((client, got.updates[0], float(got.weights[0])))
+            except Exception as error:  # noqa: BLE001
+                engine.memory[client - self.first] = before[client]
+                self.tell(f"client {client}, round {ask.t}: {type(error).__name__}: {error}")
+        return found
+
+    def _rescaled(self, client: int, update: Array, stored: int) -> Array:
+        """The update with the norm of what the client sent in the stored round (FedEraser)."""
+        if stored < 0:
+            return update
+        norm = self.records.norm(stored, client) or 0.0
+        return calibrated(update[None], np.array([norm]))[0]
+
+    def _store(self, ask: Frame, model: Model, made: Mapping[int, Record]) -> None:
+        every, norms = self.agreement.history, None
+        if every is not None and ask.round % every == 0 and model.stored < 0:
+            sizes = lengths(np.stack([record.payload for record in made.values()]))
+            norms = dict(zip(made, sizes.tolist(), strict=True))
+        try:
+            self.records.keep(made.values(), norms)
+        except Mistake as error:
+            self.tell(str(error))
+            raise Refusal("disk", "the node cannot store its answer") from None
+
+
+def _stacked(learned: Mapping[int, Record]) -> Cohort:
+    records = learned.values()
+    return Cohort(
+        np.array(list(learned)),
+        np.stack([record.payload for record in records]),
+        np.array([record.weight for record in records]),
+    )

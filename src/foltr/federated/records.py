@@ -1,0 +1,159 @@
+"""What a node keeps on its disk: for each client what its device keeps between rounds, its last
+answer, what it has spent of its budget, and the norms that unlearning needs.
+
+One SQLite file. A round is one transaction, which is on the disk before the answer leaves: after a
+crash at any moment the node has all of a round or nothing of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import Mistake
+
+TABLES = """
+create table if not exists about (name text primary key, value blob not null);
+create table if not exists client (
+    id integer primary key, round integer not null, ask blob not null, before blob not null,
+    after blob not null, payload blob not null, weight real not null, spent integer not null,
+    released integer not null);
+create table if not exists norm (
+    round integer not null, client integer not null, norm real not null,
+    primary key (round, client)) without rowid;
+"""
+COLUMNS = "id, round, ask, before, after, payload, weight, spent, released"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One client after the last round in which it answered."""
+
+    client: int
+    round: int
+    ask: bytes  # hash of what it answered
+    before: Array  # what its device kept before that round
+    after: Array  # and after it
+    payload: Array  # what it sent (p,)
+    weight: float
+    spent: int  # rounds in which it has answered: repeated answers are not counted
+    released: int  # last round of which a secure sum with its update was released; -1 for none
+
+
+class Records:
+    """The records of a node's clients. `path` None keeps them in memory, for simulations."""
+
+    def __init__(self, path: Path | None, federation: bytes) -> None:
+        self.path = path
+        with self._told():
+            where = ":memory:" if path is None else str(path)
+            self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+            self._db.executescript(TABLES)
+        known = self.about("federation")
+        if known is None:
+            self.set_about("federation", federation)
+        elif known != federation:
+            other = f"{path} belongs to another federation ({known.hex()[:12]}...)"
+            raise Mistake(f"{other}, this is {federation.hex()[:12]}...: use another state folder")
+
+    def about(self, name: str) -> bytes | None:
+        with self._told():
+            found = self._db.execute("select value from about where name = ?", (name,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def set_about(self, name: str, value: bytes) -> None:
+        with self._told():
+            self._db.execute("insert or replace into about values (?, ?)", (name, value))
+
+    def of(self, clients: Iterable[int]) -> dict[int, Record]:
+        """The records of those of `clients` that have answered before."""
+        found = {}
+        with self._told():
+            for client in clients:
+                row = self._db.execute(
+                    f"select {COLUMNS} from client where id = ?", (client,)
+                ).fetchone()
+                if row is not None:
+                    found[client] = _record(row)
+        return found
+
+    def keep(self, records: Iterable[Record], norms: dict[int, float] | None = None) -> None:
+        """Store what these clients did in a round: all of it, or nothing if the disk is full."""
+        with self._transaction():
+            for record in records:
+                self._db.execute(
+                    f"insert or replace into client ({COLUMNS}) values (?,?,?,?,?,?,?,?,?)",
+                    _row(record),
+                )
+                if norms and record.client in norms:
+                    self._db.execute(
+                        "insert or replace into norm values (?, ?, ?)",
+                        (record.round, record.client, norms[record.client]),
+                    )
+
+    def release(self, clients: Iterable[int], round: int) -> None:
+        """Remember that a sum with these clients' updates of a round is being released."""
+        with self._transaction():
+            for client in clients:
+                self._db.execute("update client set released = ? where id = ?", (round, client))
+
+    def norm(self, round: int, client: int) -> float | None:
+        with self._told():
+            found = self._db.execute(
+                "select norm from norm where round = ? and client = ?", (round, client)
+            ).fetchone()
+        return None if found is None else float(found[0])
+
+    def forget(self) -> None:
+        """Delete everything about the clients, and give the space back."""
+        with self._transaction():
+            self._db.execute("delete from client")
+            self._db.execute("delete from norm")
+        with self._told():
+            self._db.execute("vacuum")
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._told():
+            self._db.execute("begin immediate")
+            try:
+                yield
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise Mistake(
+                f"the node's records {self.path} cannot be used ({error}): free some space, or"
+                " check the folder's permissions"
+            ) from None
+
+
+def _row(record: Record) -> tuple[object, ...]:
+    payload = record.payload.dtype.kind.encode() + record.payload.tobytes()
+    memory = record.before.tobytes(), record.after.tobytes()
+    of_round = record.client, record.round, record.ask
+    return (*of_round, *memory, payload, record.weight, record.spent, record.released)
+
+
+def _record(row: tuple[object, ...]) -> Record:
+    client, round, ask, before, after, payload, weight, spent, released = row
+    assert isinstance(before, bytes) and isinstance(after, bytes) and isinstance(payload, bytes)
+    kind = np.float32 if payload[:1] == b"f" else np.uint32
+    kept = np.frombuffer(before, np.float32), np.frombuffer(after, np.float32)
+    sent = np.frombuffer(payload, kind, offset=1)
+    return Record(client, round, ask, *kept, sent, weight, spent, released)  # type: ignore[arg-type]

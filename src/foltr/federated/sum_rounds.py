@@ -1,0 +1,55 @@
+"""The server's side of a secure sum between machines: seats for clients, and which node speaks for
+whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from foltr.core import Array
+from foltr.secure_sum.messages import HEADER, Refused
+from foltr.secure_sum.messages import Kind as Step
+from foltr.secure_sum.server import SumServer
+from foltr.secure_sum.terms import Terms
+
+SENDER = 5  # field of a message's header
+
+
+class SumRound:
+    """One sum. `clients` (n,) are all that are asked, ascending: the place is the seat."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        clients: Array,
+        known: Mapping[int, bytes],
+        fail: Callable[[int, str, str], None],
+    ) -> None:
+        self.ids = clients.tolist()
+        self.seats = {id: seat for seat, id in enumerate(self.ids)}
+        by_seat = {self.seats[id]: key for id, key in known.items() if id in self.seats}
+        self._server, self._fail = SumServer(terms, by_seat), fail
+
+    def take(self, node: int, messages: Mapping[int, bytes]) -> None:
+        """The messages that a node sent for its clients."""
+        for id, message in messages.items():
+            try:
+                if len(message) < HEADER.size:
+                    raise Refused("too short")
+                if HEADER.unpack_from(message)[SENDER] != self.seats[id]:
+                    raise Refused("in the name of another client")
+                self._server.take(message)
+            except Refused as error:
+                self._fail(node, "sum", f"client {id}: {error}")
+
+    def close(self) -> tuple[Step | None, dict[int, bytes]]:
+        """The step that comes next, and the message for each client that is left; raises
+        Withheld."""
+        post = self._server.close()
+        return self._server.due, {self.ids[seat]: message for seat, message in post.items()}
+
+    @property
+    def survivors(self) -> frozenset[int]:
+        return self._server.survivors
+
+    def total(self) -> Array:
+        return self._server.total()

@@ -1,0 +1,134 @@
+"""The clients' side of a secure sum on a node: one `SumClient` per client, in memory only.
+
+A node that is restarted in the middle has dropped out: its masks are gone, and with them the only
+way to reveal anything about its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import numpy as np
+
+from foltr.core import Array, Ask, Withheld
+from foltr.errors import Mistake
+from foltr.federated.frames import Frame, Malformed, Refusal, read_parts
+from foltr.federated.records import Record
+from foltr.secure_sum.client import SumClient
+from foltr.secure_sum.messages import Kind as Step
+from foltr.secure_sum.messages import Refused
+from foltr.secure_sum.protocol import SumProtocol
+from foltr.secure_sum.terms import Terms
+
+STEPS = (Step.SHARES, Step.MASKED, Step.SIGNED, Step.UNMASK)  # those that SUM asks for
+
+
+@dataclass
+class _Open:
+    """A sum that this node takes part in."""
+
+    round: int
+    terms: bytes
+    clients: dict[int, SumClient] = field(default_factory=dict)
+    words: dict[int, Array] = field(default_factory=dict)
+    # (client, step) -> hash of what was asked, and the answer, for asks that are repeated
+    answers: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)
+
+
+@dataclass
+class SumDevice:
+    """The secure sums of a node's clients, one at a time.
+
+    `key` signs for all clients of the node. `known` gives the public keys of the clients that are
+    asked; it is needed with `consistency`."""
+
+    protocol: SumProtocol
+    fewest: int  # clients in a sum that is released
+    key: bytes | None = None
+    known: Callable[[Array], Mapping[int, bytes]] | None = None
+    _now: _Open | None = None
+
+    def check(self, ask: Frame, params: Array, asked: bytes, terms: bytes) -> None:
+        """Refuses terms that protect less than was agreed, before anything is learned."""
+        everybody = _ids(asked)
+        if len(everybody) != ask.n or not np.isin(ask.clients, everybody).all():
+            raise Malformed(f"{len(everybody)} clients are named in a round of {ask.n}")
+        try:
+            self.protocol.check(
+                Terms.from_bytes(terms), Ask(params, ask.round, ask.n), self.fewest
+            )
+        except Mistake as error:
+            raise Refusal("terms", str(error)) from None
+
+    def open(self, ask: Frame, params: Array, learned: Mapping[int, Record]) -> dict[int, bytes]:
+        """Begin a sum: the KEYS of each client that has learned."""
+        asked, named, _ = read_parts(ask.payload, 3)
+        if self._now is not None and self._now.terms == named:  # asked again
+            return {id: self._now.answers[id, Step.KEYS][1] for id in self._now.clients}
+        terms, everybody, now = Terms.from_bytes(named), _ids(asked), _Open(ask.round, named)
+        seats = {int(id): seat for seat, id in enumerate(everybody)}
+        known = {} if self.known is None else self.known(everybody)
+        by_seat = {seats[id]: key for id, key in known.items() if id in seats}
+        for id, record in learned.items():
+            try:
+                words = self.protocol.words(record.payload, record.weight, ask.n)
+                client = SumClient(
+                    terms, seats[id], params, self.key, by_seat, least=None
+                )  # `check` has been stricter
+            except Mistake as error:
+                raise Refusal("terms", str(error)) from None
+            now.clients[id], now.words[id] = client, words
+            now.answers[id, Step.KEYS] = b"", client.advertise()
+        self._now = now
+        return {id: now.answers[id, Step.KEYS][1] for id in now.clients}
+
+    def step(self, ask: Frame, release: Callable[[list[int], int], None]) -> dict[int, bytes]:
+        """The clients' answers to one step. `release` is told before anything is revealed."""
+        which, terms, *messages = read_parts(ask.payload, 2 + len(ask.clients))
+        now = self._now
+        if now is None or now.terms != terms or now.round != ask.round:
+            raise Refusal("sum", "this node takes no part in that sum")
+        if len(which) != 1 or which[0] not in STEPS:
+            raise Malformed("no step of a secure sum")
+        step = Step(which[0])
+        if step == Step.UNMASK:
+            release([id for id in ask.clients if id in now.clients], ask.round)
+        found = {}
+        for id, message in zip(ask.clients, messages, strict=True):
+            try:
+                found[id] = self._answer(now, id, step, message)
+            except (Refused, Withheld, KeyError):
+                continue  # this client drops out
+        if not found:
+            raise Refusal("sum", f"no client can go on with {step.name}")
+        return found
+
+    def _answer(self, now: _Open, id: int, step: Step, message: bytes) -> bytes:
+        name, client = sha256(message).digest(), now.clients[id]
+        if (id, step) in now.answers:
+            before, answer = now.answers[id, step]
+            if before != name:
+                raise Refused(f"client {id} has answered {step.name} already, to another message")
+            return answer
+        match step:
+            case Step.SHARES:
+                answer = client.share(message)
+            case Step.MASKED:
+                answer = client.mask(message, now.words[id])
+            case Step.SIGNED:
+                answer = client.agree(message)
+            case _:
+                answer = client.unmask(message)
+        now.answers[id, step] = name, answer
+        return answer
+
+
+def _ids(text: bytes) -> Array:
+    """Client ids, ascending."""
+    if len(text) % 4:
+        raise Malformed("a list of clients of broken length")
+    ids = np.frombuffer(text, "<u4").astype(np.int64)
+    if not (ids[:-1] < ids[1:]).all():
+        raise Malformed("the clients of a sum are in ascending order, each once")
+    return ids

@@ -1,0 +1,114 @@
+"""A whole federation in this process: the same frames, devices and checks as between machines,
+with Flower's interface and no network. `Experiment.run(engine=InProcess(nodes=3))`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from foltr.core import Answers, Array, Ask, Engine
+from foltr.engines.flower import Flower
+from foltr.errors import Mistake, require
+from foltr.experiment import Experiment
+from foltr.federated.agreement import Agreement
+from foltr.federated.device import Device
+from foltr.federated.grid import InProcessGrid
+from foltr.federated.records import Records
+from foltr.runs.execution import Simulated
+from foltr.runs.unlearn import with_sessions
+from foltr.system.threads import Threads
+from foltr.world.population import Population
+
+
+def agreement_of(
+    e: Experiment,
+    features: tuple[str, ...],
+    fewest: int = 1,
+    noise: Literal["system", "address"] = "system",
+) -> Agreement:
+    """What the devices of an experiment agree on, if they are real."""
+    least = 1 if e.channel is None else e.channel.fewest(e.cohort)
+    return Agreement(
+        ranker=e.ranker,
+        learner=e.learner,
+        features=features,
+        asked=e.cohort,
+        fewest=max(fewest, least),
+        sessions=e.sessions,
+        rounds=e.rounds,
+        privacy=e.privacy,
+        channel=e.channel,
+        history=e.history,
+        noise=noise,
+    )
+
+
+def numbered(width: int) -> tuple[str, ...]:
+    """Names of features that have none: their numbers, from 1."""
+    return tuple(map(str, range(1, width + 1)))
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Makes an engine whose clients are devices behind nodes in this process.
+
+    Fields
+        nodes: how many; clients are divided among them in order
+        noise: 'address' gives the bits of a simulation, 'system' what real devices do
+        state: folder of the nodes' records; None keeps them in memory, so that a run that is
+            interrupted cannot be continued"""
+
+    nodes: int = 3
+    noise: Literal["address", "system"] = "address"
+    state: Path | None = None
+    checkpoint_seconds: float | None = 0.0
+    name = "in-process"
+
+    def __call__(
+        self, e: Experiment, p: Population, params: Array, threads: Threads, seed: int
+    ) -> Engine:
+        rule = type(e.aggregator).__name__
+        own = f"{rule} needs a client of the server's own, which an in-process federation has not"
+        require(not e.aggregator.trusted_queries, own)
+        lost = "messages between machines are lost by themselves: leave dropout out"
+        require(e.channel is None or not e.dropout, lost)
+        agreed = agreement_of(e, numbered(p.data.width), noise=self.noise)
+        edges = np.linspace(0, e.clients, min(self.nodes, e.clients) + 1).astype(int).tolist()
+        ranges = [range(a, b) for a, b in pairwise(edges)]
+        make = Simulated("local", noise=self.noise)
+
+        def engine_for(sessions: int) -> Engine:
+            given = p if not sessions else with_sessions(p, e.learner.sessions, sessions)
+            return make(e, given, params, threads, seed)
+
+        devices = {}
+        for node, clients in enumerate(ranges, start=2):
+            where = None if self.state is None else self.state / f"node-{node}.db"
+            device = Device(agreed, clients, engine_for, Records(where, agreed.id))
+            if agreed.protocol is not None:
+                from foltr.federated.sums import SumDevice  # needs cryptography
+
+                device.sums = SumDevice(agreed.protocol, agreed.fewest)
+            devices[node] = device
+        grid = InProcessGrid({node: device.answer for node, device in devices.items()})
+        there = dict(zip(devices, ranges, strict=True))
+        kept = self.state is not None
+        how = {"patience": 0.0, "message": grid.create_message, "resumable": kept}
+        return _InProcess(grid, agreed, lambda: there, **how)  # type: ignore[arg-type]
+
+
+@dataclass
+class _InProcess(Flower):
+    resumable: bool = False
+
+    def collect(self, ask: Ask, clients: Array) -> Answers:
+        if ask.t > 0 and not self.resumable:
+            lost = "its devices kept nothing on disk"
+            way_out = "give InProcess(state=...), or delete the run to start again"
+            raise Mistake(f"an in-process federation goes on in round {ask.t}: {lost}: {way_out}")
+        self.resumable = True
+        return super().collect(ask, clients)
