@@ -1,0 +1,1 @@
+"""A federation in operation: the server and the nodes, their settings and their state."""

@@ -1,0 +1,237 @@
+"""The files of a federation: `foltr serve FILE.toml` and `foltr node FILE.toml`.
+
+Both begin with the agreement, in the same words. A table [server] or [node] follows."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from foltr.components.aggregators.mean import Mean
+from foltr.components.optimizers.sgd import SGD
+from foltr.components.partitions.iid import IID
+from foltr.components.users.cascade import Cascade
+from foltr.core import Aggregator, ClickModel, Optimizer
+from foltr.errors import Mistake, did_you_mean, require
+from foltr.experiment import Experiment
+from foltr.federated.agreement import Agreement
+from foltr.runs.in_process import numbered
+from foltr.runs.user_files import Code
+from foltr.spec import checked, coerce, hints_of
+from foltr.system.files import check_extent, content_of
+from foltr.world.protocols import Partition, Source
+
+MOST_BYTES = 1 << 22  # of a settings file
+AGREED = tuple(field.name for field in fields(Agreement))
+T = TypeVar("T")
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """host:port, or [ipv6]:port."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    fits = bool(colon and host) and port.isascii() and port.isdigit() and int(port) < 2**16
+    require(fits, f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8443")
+    return host, int(port)
+
+
+@checked
+@dataclass(frozen=True)
+class ServerTable:
+    """The table [server].
+
+    Fields
+        aggregator, optimizer: as in an experiment
+        seed: of the first model and of who is asked
+        roster: the file of the nodes and their keys (`foltr keys add`)
+        listen: HOST:PORT of the public door, to which nodes connect
+        certificate, key: the server's TLS certificate and its private key (`foltr keys server`)
+        state: the folder of the server's state
+        database: whether the SuperLink keeps its messages on disk; it then survives a restart
+        deadline: seconds that nodes have for each answer
+        wait: seconds for which the first round waits for all nodes
+        largest: the longest update (L2 norm) that is accepted
+        largest_frame: the most bytes of one ask or answer
+        holdout: a data source with judged queries, on which every new model is tested
+        tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
+        keep: how many models are kept, for --rollback
+        status: HOST:PORT of the status page; None for no page
+        sessions, stored: of FedEraser, when a node asks to be forgotten"""
+
+    roster: str
+    state: str
+    aggregator: Aggregator = Mean()
+    optimizer: Optimizer = SGD()
+    seed: int = 1
+    listen: str = "127.0.0.1:8443"
+    certificate: str | None = None
+    key: str | None = None
+    database: bool = True
+    deadline: float = 60.0
+    wait: float = 30.0
+    largest: float = 1e6
+    largest_frame: int = 64_000_000
+    holdout: Source | None = None
+    tolerance: float = 0.02
+    keep: int = 100
+    status: str | None = "127.0.0.1:8444"
+    superlink: str | None = None  # folder of a SuperLink that runs already; None starts one
+
+    def __post_init__(self) -> None:
+        address_of(self.listen)
+        if self.status is not None:
+            address_of(self.status)
+        require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
+        require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
+        require(self.largest > 0.0, f"largest must be > 0, got {self.largest}")
+        require(0.0 <= self.tolerance <= 1.0, f"tolerance is in 0 .. 1, got {self.tolerance}")
+        require(self.keep >= 1, f"keep must be >= 1 models, got {self.keep}")
+        require(self.largest_frame >= 10_000, f"largest_frame is {self.largest_frame} bytes")
+        rule = f"{type(self.aggregator).__name__} needs a client of the server's own"
+        require(not self.aggregator.trusted_queries, f"{rule}, which a deployment has not yet")
+
+
+@checked
+@dataclass(frozen=True)
+class NodeTable:
+    """The table [node].
+
+    Fields
+        server: HOST:PORT of the server's public door
+        ca: the certificate of the federation's authority, which signs the server's
+        key, sign: the node's private keys (`foltr keys node`)
+        state: the folder of the node's state
+        clients: how many devices are behind this node
+        data: where their documents come from: the split "train" of a source
+        users: how their users click, by the labels of the data
+        partition: which documents each has
+        seed: of the users' draws; None draws one from the operating system and keeps it
+        population: for demonstrations: the node's clients are part of a population of so many
+            over data that all nodes have; None: the data is the node's own"""
+
+    server: str
+    state: str
+    data: Source
+    clients: int = 1
+    ca: str | None = None
+    key: str | None = None
+    sign: str | None = None
+    users: ClickModel = Cascade()
+    partition: Partition = IID()
+    seed: int | None = None
+    population: int | None = None
+    roster: str | None = None  # the public keys of all nodes, for SecureSum(consistency=True)
+
+    def __post_init__(self) -> None:
+        address_of(self.server)
+        require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
+        require(self.seed is None or 0 <= self.seed < 2**63, f"seed is {self.seed}, not >= 0")
+
+
+def read_server(path: Path, code: Code) -> tuple[Agreement, ServerTable]:
+    content = _read(path, code, "server")
+    table = _table(ServerTable, content.pop("server"), path, "server")
+    return _agreement(content, path), table
+
+
+def read_node(path: Path, code: Code) -> tuple[Agreement, NodeTable]:
+    content = _read(path, code, "node")
+    table = _table(NodeTable, content.pop("node"), path, "node")
+    return _agreement(content, path), table
+
+
+def beside(path: Path, name: str) -> Path:
+    """A path that a settings file names: relative ones start at the file."""
+    return Path(path).parent / name
+
+
+def experiment_of(agreed: Agreement, table: ServerTable, clients: int) -> Experiment:
+    """The experiment that the federation is, but for the clients' data: its parts are checked
+    together, and its guarantee is stated. `clients` are those in the roster."""
+    few = f"{agreed.asked} clients are to be asked in a round, and the roster has {clients}"
+    require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or ask fewer")
+    return Experiment(
+        ranker=agreed.ranker,
+        learner=agreed.learner,
+        aggregator=table.aggregator,
+        optimizer=table.optimizer,
+        privacy=agreed.privacy,
+        channel=agreed.channel,
+        clients=clients,
+        participation=agreed.asked / clients,
+        rounds=agreed.rounds,
+        history=agreed.history,
+        seed=table.seed,
+    )
+
+
+def _read(path: Path, code: Code, name: Literal["server", "node"]) -> dict[str, Any]:
+    try:
+        raw = content_of(path)
+        require(len(raw) <= MOST_BYTES, f"{path} is too long for a settings file")
+        content = tomllib.loads(raw.decode("utf-8-sig"))
+        check_extent(content)
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    except Mistake:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Mistake(f"{path} is not TOML: {error}") from None
+    other = "node" if name == "server" else "server"
+    if other in content and name not in content:
+        raise Mistake(f"{path} is the file of a {other}: `foltr {_command(other)} {path}`")
+    require(name in content, f"{path} has no table [{name}]")
+    known = {*AGREED, name, "use"}
+    for key in content:
+        require(key in known, f"{path}: unknown key {key!r}: {did_you_mean(key, known)}")
+    used = content.pop("use", [])
+    listed = isinstance(used, list) and all(isinstance(each, str) for each in used)
+    require(listed, f"{path}: use must be a list of paths")
+    code.load(path, [beside(path, each) for each in used])
+    return content
+
+
+def _command(name: str) -> str:
+    return "serve" if name == "server" else name
+
+
+def _table(cls: type[T], table: Any, path: Path, name: str) -> T:
+    require(isinstance(table, dict), f"{path}: [{name}] must be a table")
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for key in table:
+        hint = did_you_mean(key, known)
+        require(key in known, f"{path}: [{name}] has no key {key!r}: {hint}")
+    needed = [f.name for f in fields(cls) if f.default is MISSING]  # type: ignore[arg-type]
+    missing = [key for key in needed if key not in table]
+    require(not missing, f"{path}: [{name}] needs {', '.join(missing)}")
+    try:
+        return cls(**table)
+    except Mistake as error:
+        raise Mistake(f"{path}: {error}") from None
+
+
+def _agreement(content: dict[str, Any], path: Path) -> Agreement:
+    """The agreement in a file: `features` may be a number, and defaults are what an experiment
+    has."""
+    values = dict(content)
+    missing = [name for name in ("features", "asked", "rounds") if name not in values]
+    require(not missing, f"{path} needs {', '.join(missing)}")
+    if isinstance(values["features"], int) and not isinstance(values["features"], bool):
+        require(1 <= values["features"] <= 10**6, f"{path}: features is {values['features']}")
+        values["features"] = numbered(values["features"])
+    defaults = Experiment()
+    values.setdefault("ranker", defaults.ranker)
+    values.setdefault("learner", defaults.learner)
+    try:
+        hints = hints_of(Agreement)
+        learner = coerce(values["learner"], hints["learner"], "learner")
+        values.setdefault("sessions", learner.sessions)
+        if "fewest" not in values:
+            channel = coerce(values.get("channel"), hints["channel"], "channel")
+            asked = coerce(values["asked"], int, "asked")
+            values["fewest"] = 1 if channel is None else channel.fewest(asked)
+        return Agreement(**values)
+    except Mistake as error:
+        raise Mistake(f"{path}: {error}") from None
