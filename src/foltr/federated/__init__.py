@@ -1,0 +1,1 @@
+"""Federations of real nodes: their keys, and the roster of who takes part."""
