@@ -12,6 +12,8 @@ from foltr.cli.tools import with_error_messages
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
+    from foltr.federated.roster import Roster
+
 app = typer.Typer(
     help="Make the keys of a federation of real nodes, and keep its roster.", no_args_is_help=True
 )
@@ -60,14 +62,13 @@ def keys_renew(
         ),
     ] = None,
 ) -> None:
-    """Replace the server's certificate by a new one of the same authority. Nodes need no new
-    files."""
+    """Replace the server's certificate by a new one of the same authority."""
     from foltr.federated.keys import SERVER, renew_server
 
     certificate = renew_server(out / "server", days, host or ())
     print(f"renewed {out / 'server' / SERVER}")
     _tell_certificate(certificate)
-    print("next: start the server again, so that it uses the new certificate")
+    print("next: start the server again, so that it uses the new certificate; nodes need nothing")
 
 
 def _tell_certificate(certificate: Certificate) -> None:
@@ -125,9 +126,10 @@ def keys_revoke(
     from foltr.federated.roster_file import revoke_node
 
     after = revoke_node(roster, name)
-    print(f"revoked {name}: {len(after.active)} nodes with {after.n:,} clients are left")
-    print("a running server reads the roster again; to come back, the node needs new keys and")
-    print("another name (foltr keys node)")
+    print(f"revoked {name}")
+    print(_taking_part(after))
+    print("a running server reads the roster again")
+    print("to come back, the node needs new keys and another name (foltr keys node)")
 
 
 @app.command("list")
@@ -135,20 +137,19 @@ def keys_revoke(
 def keys_list(roster: RosterFile) -> None:
     """List the nodes of the roster."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from foltr.federated.roster_file import read_roster
 
     found = read_roster(roster)
-    table = Table("name", "clients", "numbers", "fingerprint", "revoked")
+    name, fingerprint = Column("name", overflow="fold"), Column("fingerprint", min_width=50)
+    table = Table(name, "clients", fingerprint, "revoked", box=None)  # fits 80 columns
     for seat in found.seats:
-        numbers = found.range_of(seat)
-        table.add_row(
-            seat.name,
-            f"{seat.clients:,}",
-            f"{numbers.start} to {numbers.stop - 1}",
-            seat.fingerprint,
-            "yes" if seat.revoked else "",
-        )
+        revoked = "yes" if seat.revoked else ""
+        table.add_row(seat.name, f"{seat.clients:,}", seat.fingerprint, revoked)
     Console().print(table)
-    print(f"{len(found.active)} nodes with {found.n:,} clients take part")
+    print(_taking_part(found))
+
+
+def _taking_part(roster: Roster) -> str:
+    return f"taking part: nodes {len(roster.active)}, clients {roster.n:,}"

@@ -210,10 +210,10 @@ def _check_unlike(seats: Iterable[Seat]) -> None:
 def canonical(text: str) -> bytes:
     """A public P-384 key in OpenSSH's format without its comment; refused if it is no such key."""
     words = text.strip().split(" ", 2)
-    if words[0].encode(errors="replace") != KIND:
+    if words[0].encode(errors="replace") != KIND:  # shown in part: it may be a private key
         raise Mistake(
-            f"key = {shown(text)} is no public key of the kind {KIND.decode()}: `foltr keys node"
-            " NAME` makes one"
+            f"key = {shown(text[:20])}... is no public key of the kind {KIND.decode()}: `foltr"
+            " keys node NAME` makes one"
         )
     try:
         blob = b64decode(words[1], validate=True)
@@ -221,9 +221,7 @@ def canonical(text: str) -> bytes:
         blob = b""
     begins, point = blob[: len(BEGINS)], blob[len(BEGINS) :]
     if len(text.splitlines()) != 1 or begins != BEGINS or not _on_curve(point):
-        raise Mistake(
-            f"key = {shown(text)} is damaged: copy the whole line that `foltr keys node NAME` made"
-        )
+        raise Mistake("key is damaged: copy the whole line that `foltr keys node NAME` made")
     return KIND + b" " + b64encode(blob)
 
 
@@ -254,8 +252,7 @@ def seat_of_table(table: object, card: bool = False) -> Seat:
         signs = b""
     require(
         len(signs) == SIGNS,
-        f"signs = {shown(table['signs'])}: expected {SIGNS} bytes in base64, which `foltr keys"
-        " node NAME` makes",
+        f"signs is damaged: expected {SIGNS} bytes in base64, as `foltr keys node NAME` made them",
     )
     key = canonical(table["key"])
     return Seat(table["name"], table["clients"], key, signs, table.get("revoked", False))
