@@ -142,8 +142,8 @@ def keys_list(roster: RosterFile) -> None:
     from foltr.federated.roster_file import read_roster
 
     found = read_roster(roster)
-    name, fingerprint = Column("name", overflow="fold"), Column("fingerprint", min_width=50)
-    table = Table(name, "clients", fingerprint, "revoked", box=None)  # fits 80 columns
+    others = (Column(name, no_wrap=True) for name in ("clients", "fingerprint", "revoked"))
+    table = Table(Column("name", overflow="fold"), *others, box=None)  # fits 80 columns
     for seat in found.seats:
         revoked = "yes" if seat.revoked else ""
         table.add_row(seat.name, f"{seat.clients:,}", seat.fingerprint, revoked)

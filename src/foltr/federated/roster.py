@@ -242,9 +242,10 @@ def seat_of_table(table: object, card: bool = False) -> Seat:
         require(word in kinds, f"unknown key {shown(word)}: {did_you_mean(word, kinds)}")
     for word, kind in kinds.items():
         require(word in table or word == "revoked", f"{word} is missing")
+        value = table.get(word, False)  # True is an int
         require(
-            type(table.get(word, False)) is kind,
-            f"{word} = {shown(table.get(word))}: expected {EXPECTED[kind]}",
+            isinstance(value, kind) and isinstance(value, bool) == (kind is bool),
+            f"{word} = {shown(value)}: expected {EXPECTED[kind]}",
         )
     try:
         signs = b64decode(table["signs"], validate=True)

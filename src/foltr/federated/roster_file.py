@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from foltr.errors import Mistake, did_you_mean, require, shown
+from foltr.errors import Mistake, did_you_mean, require, shortened, shown
 from foltr.federated.roster import Roster, Seat, seat_of_table, table_text, text_of
 from foltr.system.files import check_extent, regular, write_whole, writing
 
@@ -117,7 +117,7 @@ def _table(content: bytes | str, name: str) -> dict[str, Any]:
         table = tomllib.loads(text)
         check_extent(table)
     except (ValueError, RecursionError) as error:
-        raise Mistake(f"{name} is not readable as TOML: {error}") from None
+        raise Mistake(f"{name} is not readable as TOML: {shortened(str(error))}") from None
     return table
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from foltr.errors import Mistake
 from foltr.system.files import regular, writing
 
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 LARGEST = 100_000  # bytes of a private file
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -42,7 +41,8 @@ def make_folder(folder: Path, private: Mapping[str, bytes], public: Mapping[str,
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
-    with open(os.open(path, NEW, mode), "wb") as file:
+    # x: fails if there is a file
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
