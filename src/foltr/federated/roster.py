@@ -91,19 +91,24 @@ class Roster:
             bool(self.seats), "a roster needs a node: `foltr keys add CARD --roster FILE` adds one"
         )
         _check_unlike(self.seats)
+        total = self._firsts[-1]
         require(
-            self._total <= ALL,
-            f"the nodes have {self._total:,} clients, more than the {ALL:,} of a federation",
+            total <= ALL,
+            f"the nodes have {total:,} clients, more than the {ALL:,} of a federation",
         )
 
     @cached_property
-    def _starts(self) -> dict[str, int]:
-        ends = accumulate((seat.clients for seat in self.seats), initial=0)
-        return {seat.name: start for seat, start in zip(self.seats, ends, strict=False)}
+    def _firsts(self) -> tuple[int, ...]:
+        """The first client of each node, and the number of all clients."""
+        return tuple(accumulate((seat.clients for seat in self.seats), initial=0))
 
     @cached_property
-    def _total(self) -> int:
-        return sum(seat.clients for seat in self.seats)
+    def _starts(self) -> dict[str, int]:
+        return dict(zip(self._by_name, self._firsts, strict=False))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Seat]:
+        return {seat.name: seat for seat in self.seats}
 
     @cached_property
     def _by_key(self) -> dict[bytes, Seat]:
@@ -111,7 +116,7 @@ class Roster:
 
     def seat(self, name: str) -> Seat:
         """The node of this name."""
-        found = {seat.name: seat for seat in self.seats}.get(name)
+        found = self._by_name.get(name)
         if found is None:
             hint = did_you_mean(name, self._starts)
             raise Mistake(f"no node of the roster is called {shown(name)}: {hint}")
@@ -160,11 +165,10 @@ class Roster:
 
     def node_of(self, client: int) -> Seat:
         """The node that a client stands behind, revoked or not."""
-        if not 0 <= client < self._total:
-            raise Mistake(
-                f"there is no client {client}: the roster has clients 0 to {self._total - 1}"
-            )
-        return self.seats[bisect_right(list(self._starts.values()), client) - 1]
+        total = self._firsts[-1]
+        if not 0 <= client < total:
+            raise Mistake(f"there is no client {client}: the roster has clients 0 to {total - 1}")
+        return self.seats[bisect_right(self._firsts, client) - 1]
 
     def with_node(self, seat: Seat) -> Roster:
         """This roster and one more node, at its end."""
