@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli import data
+from foltr.cli import data, keys
 from foltr.cli.audit import audit
 from foltr.cli.clean import clean
 from foltr.cli.components import list_components, show
@@ -53,6 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in COMMANDS.items():
     app.command(name, help=paragraphs(command))(with_error_messages(command))
 app.add_typer(data.app, name="data")
+app.add_typer(keys.app, name="keys")
 
 
 def _print_version(asked: bool) -> None:

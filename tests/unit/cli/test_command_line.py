@@ -50,7 +50,16 @@ def refused(*words, cwd, env=None):
     return done.stderr
 
 
-HEAVY = ("numba", "scipy", "numpy", "sklearn", "rich.table", "foltr.core", "foltr.experiment")
+HEAVY = (
+    "numba",
+    "scipy",
+    "numpy",
+    "sklearn",
+    "cryptography",
+    "rich.table",
+    "foltr.core",
+    "foltr.experiment",
+)
 
 
 def test_help_is_instant(tmp_path):
@@ -58,7 +67,7 @@ def test_help_is_instant(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert "learning to rank" in foltr("--help", cwd=tmp_path).stdout
-    for command in (*COMMANDS, "data"):
+    for command in (*COMMANDS, "data", "keys"):
         assert "Usage" in CliRunner().invoke(app, [command, "--help"]).stdout
 
 
@@ -66,7 +75,7 @@ def test_each_command_is_a_module_of_its_own():
     modules = {file.stem for file in Path(cli.__file__).parent.glob("*.py")}
     shared = {"__init__", "app", "tools", "progress", "chart", "catalogue"}
     homes = {"list": "components", "show": "components", "watch": "report"}
-    assert modules - shared == {homes.get(name, name) for name in (*COMMANDS, "data")}
+    assert modules - shared == {homes.get(name, name) for name in (*COMMANDS, "data", "keys")}
     for name, command in COMMANDS.items():
         assert command.__module__ == f"foltr.cli.{homes.get(name, name)}"
 

@@ -1,0 +1,394 @@
+"""The keys of a federation: the server's certificate, and the keys of nodes.
+
+- The server has a certificate for TLS, signed by an authority that the federation makes itself.
+  Nodes trust this authority (`ca.pem`) and no other.
+- A node has a P-384 key, by which Flower knows it, and an Ed25519 key, by which it signs in secure
+  sums. Both are made where the node runs. Only its card, with the public parts, leaves it."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from foltr.errors import Mistake, require, shown
+from foltr.federated.roster import SIGNS, Seat, canonical
+from foltr.federated.roster_file import card_text
+from foltr.system.files import write_whole
+from foltr.system.private import make_folder, private_content
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_pem_private_key,
+        load_pem_public_key,
+        load_ssh_private_key,
+        load_ssh_public_key,
+    )
+except ImportError as error:
+    raise Mistake(
+        f"keys need the package cryptography: pip install 'foltr[deploy]' ({error})"
+    ) from None
+
+CA, CA_KEY, SERVER, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.key"
+NODE_KEY, SIGN_KEY = "node.key", "sign.key"
+AUTHORITY = "foltr federation CA"
+CA_DAYS, SERVER_DAYS = 3650, 365
+SOON = 30  # days before its end at which a certificate should be renewed
+SKEW = timedelta(hours=1)  # how far a node's clock may be behind the server's
+ALWAYS = ("localhost", "127.0.0.1")
+LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
+
+
+@dataclass(frozen=True)
+class ServerFiles:
+    """The folder of the server's keys."""
+
+    folder: Path
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / CA
+
+    @property
+    def ca_key(self) -> Path:
+        return self.folder / CA_KEY
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / SERVER
+
+    @property
+    def key(self) -> Path:
+        return self.folder / SERVER_KEY
+
+
+def make_server(
+    folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS, now: datetime | None = None
+) -> x509.Certificate:
+    """Make an authority and a certificate of the server for these host names and IP addresses."""
+    now, names = now or datetime.now(UTC), checked_hosts(hosts)
+    require(1 <= days <= CA_DAYS, f"days = {days}: expected 1 to {CA_DAYS}")
+    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca = _authority(ca_key, now)
+    certificate = _signed(key.public_key(), names, ca, ca_key, now, days)
+    make_folder(
+        folder,
+        private={CA_KEY: _pem(ca_key), SERVER_KEY: _pem(key)},
+        public={CA: _public_pem(ca), SERVER: _public_pem(certificate)},
+    )
+    return certificate
+
+
+def renew_server(
+    folder: Path, days: int = SERVER_DAYS, hosts: Iterable[str] = (), now: datetime | None = None
+) -> x509.Certificate:
+    """Replace the server's certificate by a new one of the same authority for the same key, and
+    for the same hosts if none are given."""
+    files, now = ServerFiles(folder), now or datetime.now(UTC)
+    ca, ca_key = read_certificate(files.ca), read_key(files.ca_key)
+    check_pair(files.ca, files.ca_key)
+    names = checked_hosts(hosts or hosts_of(read_certificate(files.certificate)))
+    left = (ca.not_valid_after_utc - now).days
+    require(left >= 1, f"the authority {files.ca} has expired: make a new one (foltr keys server)")
+    require(
+        1 <= days <= left,
+        f"days = {days}: expected 1 to {left}, because the authority ends on"
+        f" {ca.not_valid_after_utc:%Y-%m-%d}",
+    )
+    certificate = _signed(read_key(files.key).public_key(), names, ca, ca_key, now, days)
+    write_whole(files.certificate, _public_pem(certificate))
+    return certificate
+
+
+def make_node(folder: Path, name: str, clients: int = 1) -> tuple[Seat, Path]:
+    """Make the keys of a node in a new folder, and its card, which is to be sent to the server's
+    operator: the node and the path of the card."""
+    key, signs = ec.generate_private_key(ec.SECP384R1()), Ed25519PrivateKey.generate()
+    seat = Seat(name, clients, public_line(key), signs.public_key().public_bytes_raw())
+    card = f"{name}.node.toml"
+    make_folder(
+        folder,
+        private={
+            NODE_KEY: key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+            SIGN_KEY: b64encode(signs.private_bytes_raw()) + b"\n",
+        },
+        public={card: card_text(seat).encode()},
+    )
+    return seat, folder / card
+
+
+def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name, end = _name(AUTHORITY), now + timedelta(days=CA_DAYS)
+    return (
+        _builder(name, name, key.public_key(), key, now, end)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .sign(key, SHA256())
+    )
+
+
+def _signed(
+    public: ec.EllipticCurvePublicKey,
+    hosts: tuple[str, ...],
+    ca: x509.Certificate,
+    ca_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    days: int,
+) -> x509.Certificate:
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    subject, end = _name("foltr server"), now + timedelta(days=days)
+    return (
+        _builder(subject, ca.subject, public, ca_key, now, end)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+        )
+        .add_extension(names, critical=False)
+        .sign(ca_key, SHA256())
+    )
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    end: datetime,
+) -> x509.CertificateBuilder:
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(issued_by, critical=False)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def _usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def checked_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Host names and IP addresses of a server in their usual form, and those of this machine."""
+    given = [checked_host(host) for host in hosts]
+    require(bool(given), "a server needs a host: --host NAME_OR_IP, as nodes will call it")
+    return tuple(dict.fromkeys([*given, *ALWAYS]))
+
+
+def checked_host(host: str) -> str:
+    """A host name in small letters, or an IP address in its usual form."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        name = host.lower()
+        labels = name.split(".")
+        fine = len(name) <= 253 and all(LABEL.fullmatch(label) for label in labels)
+        if not fine or labels[-1].isdigit():
+            raise Mistake(
+                f"{shown(host)} is neither a host name nor an IP address: write it without"
+                " https://, port and path, such as search.example.org or 10.0.0.5"
+            ) from None
+        return name
+    if address.is_unspecified or "%" in host:
+        raise Mistake(f"{host} is no address that a node can call: name the server's own")
+    return str(address)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _public_pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """The first certificate of a file."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise Mistake(f"{path} is no certificate (PEM)") from None
+
+
+def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The private key of a certificate; its file must be its owner's alone."""
+    content = private_content(path)
+    try:
+        key = load_pem_private_key(content, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise Mistake(f"{path} is no private key (PEM, without a password)") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Mistake(f"{path} is a private key of another kind: expected an elliptic curve")
+    return key
+
+
+def read_node_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A node's private key; its file must be its owner's alone."""
+    content = private_content(path)
+    try:
+        key = load_ssh_private_key(content, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise Mistake(
+            f"{path} is no P-384 key in OpenSSH's format without a password: `foltr keys node"
+            " NAME` makes one"
+        )
+    return key
+
+
+def read_sign_key(path: Path) -> bytes:
+    """The private Ed25519 key by which a node signs in secure sums."""  # 32 bytes
+    content = private_content(path)
+    try:
+        private = b64decode(content.strip(), validate=True)
+    except ValueError:
+        private = b""
+    require(
+        len(private) == SIGNS,
+        f"{path} is no key of {SIGNS} bytes in base64: `foltr keys node NAME` makes one",
+    )
+    return private
+
+
+def public_of_sign_key(private: bytes) -> bytes:
+    """The public part of a private Ed25519 key, as in the roster."""
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def public_line(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The public part of a node's key, as in the roster."""
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+
+
+def flower_key(line: bytes) -> bytes:
+    """A public key of the roster in the form in which Flower gives it (`NodeInfo.public_key`)."""
+    public = load_ssh_public_key(canonical(line.decode()))
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def roster_key(pem: bytes) -> bytes:
+    """A public key from Flower in the form of the roster; refused if it is no P-384 key."""
+    try:
+        public = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        raise Mistake(f"{shown(pem)} is no public key (PEM)") from None
+    return canonical(public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
+
+
+def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
+    """The host names and IP addresses that a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    return (
+        *names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+    )
+
+
+def check_dates(path: Path, now: datetime | None = None) -> list[str]:
+    """Refuse a certificate that has expired or is not yet valid; warnings if it ends soon."""
+    certificate, now = read_certificate(path), now or datetime.now(UTC)
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    require(
+        now >= start,
+        f"{path} is not valid before {start:%Y-%m-%d %H:%M} UTC: is the clock of this machine"
+        f" right? (it is {now:%Y-%m-%d %H:%M} UTC here)",
+    )
+    way_out = (
+        "make a new federation (foltr keys server)"
+        if certificate.subject == certificate.issuer
+        else f"foltr keys renew --out {path.parent.parent}"
+    )
+    require(now <= end, f"{path} expired on {end:%Y-%m-%d}: {way_out}")
+    left = (end - now).days
+    return [f"{path} ends on {end:%Y-%m-%d}, in {left} days: {way_out}"] if left < SOON else []
+
+
+def check_host(path: Path, host: str) -> None:
+    """Refuse a certificate that is not for this host."""
+    known, wanted = hosts_of(read_certificate(path)), checked_host(host)
+    above = wanted.partition(".")[2]  # a certificate from elsewhere may be for *.example.org
+    require(
+        wanted in {name.lower() for name in known} or (bool(above) and f"*.{above}" in known),
+        f"{path} is not for {host}, only for {', '.join(known) or 'no host'}:"
+        f" foltr keys renew --out {path.parent.parent} --host {host}",
+    )
+
+
+def check_pair(certificate: Path, key: Path) -> None:
+    """Refuse a private key that does not belong to the certificate."""
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    ours = read_key(key).public_key().public_bytes(*form)
+    require(
+        read_certificate(certificate).public_key().public_bytes(*form) == ours,
+        f"the key {key} does not belong to the certificate {certificate}: use the two files that"
+        " were made together",
+    )
+
+
+def check_issued(certificate: Path, ca: Path) -> None:
+    """Refuse a certificate that another authority has signed."""
+    try:
+        read_certificate(certificate).verify_directly_issued_by(read_certificate(ca))
+    except (ValueError, TypeError, InvalidSignature):
+        raise Mistake(
+            f"{certificate} was not signed by {ca}: use the two files that were made together"
+        ) from None
+
+
+def check_server(folder: Path, host: str | None = None, now: datetime | None = None) -> list[str]:
+    """Check all that a server needs of its folder (not the authority's private key, which may be
+    kept elsewhere); warnings of what ends soon."""
+    files = ServerFiles(folder)
+    warnings = [*check_dates(files.ca, now), *check_dates(files.certificate, now)]
+    check_issued(files.certificate, files.ca)
+    check_pair(files.certificate, files.key)
+    if host is not None:
+        check_host(files.certificate, host)
+    return warnings

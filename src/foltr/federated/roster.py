@@ -1,0 +1,280 @@
+"""The roster of a federation: its nodes, the public keys by which they are known, and the number
+of devices behind each.
+
+    [[node]]
+    name = "clinic-a"
+    clients = 40                           # devices behind this node
+    key = "ecdsa-sha2-nistp384 AAAA..."    # by which Flower knows the node
+    signs = "..."                          # its signatures in secure sums: 32 bytes in base64
+    revoked = true                         # optional
+
+Clients are numbered in the order of the file, those of revoked nodes included: a client's number
+never changes, because nodes are only added at the end and never removed."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from itertools import accumulate
+
+import numpy as np
+
+from foltr.errors import Mistake, did_you_mean, require, shown
+
+NAME = re.compile(r"[a-z0-9-]{1,40}")
+MOST = 10**6  # clients behind one node
+ALL = 10**7  # clients of a federation
+KIND = b"ecdsa-sha2-nistp384"
+SIGNS = 32  # bytes of a public Ed25519 key
+# The curve P-384: y^2 = x^3 - 3x + B modulo P
+P = 2**384 - 2**128 - 2**96 + 2**32 - 1
+B = int(
+    "b3312fa7e23ee7e4988e056be3f82d19181d9c6efe8141120314088f5013875ac656398d8a2ed19d2a85c8edd3ec2aef",
+    16,
+)
+POINT = 97  # bytes: a 4 and two coordinates
+# What stands before the point in a public key of OpenSSH: the kind, the curve, and lengths
+BEGINS = b"".join(len(part).to_bytes(4, "big") + part for part in (KIND, b"nistp384"))
+BEGINS += POINT.to_bytes(4, "big")
+
+
+KINDS = {"name": str, "clients": int, "key": str, "signs": str, "revoked": bool}
+EXPECTED = {str: "text in quotes", int: "a whole number", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A node of the roster."""
+
+    name: str
+    clients: int  # devices behind the node
+    key: bytes  # public key of OpenSSH, "ecdsa-sha2-nistp384 AAAA...", without a comment
+    signs: bytes  # public Ed25519 key
+    revoked: bool = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        require(
+            type(self.clients) is int and 1 <= self.clients <= MOST,
+            f"clients = {shown(self.clients)} of {self.name}: expected a whole number from 1 to"
+            f" {MOST:,}, the devices behind the node",
+        )
+        require(
+            self.key == canonical(self.key.decode(errors="replace")),
+            f"the key of {self.name} must be as canonical() gives it",
+        )
+        require(
+            len(self.signs) == SIGNS,
+            f"the key by which {self.name} signs has {len(self.signs)} bytes, expected {SIGNS}",
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The node's key as `ssh-keygen -l` shows it, short enough to compare by telephone."""
+        digest = sha256(b64decode(self.key.split()[1])).digest()
+        return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """All nodes that take part or once did."""
+
+    seats: tuple[Seat, ...]
+
+    def __post_init__(self) -> None:
+        require(
+            bool(self.seats), "a roster needs a node: `foltr keys add CARD --roster FILE` adds one"
+        )
+        _check_unlike(self.seats)
+        total = self._firsts[-1]
+        require(
+            total <= ALL,
+            f"the nodes have {total:,} clients, more than the {ALL:,} of a federation",
+        )
+
+    @cached_property
+    def _firsts(self) -> tuple[int, ...]:
+        """The first client of each node, and the number of all clients."""
+        return tuple(accumulate((seat.clients for seat in self.seats), initial=0))
+
+    @cached_property
+    def _starts(self) -> dict[str, int]:
+        return dict(zip(self._by_name, self._firsts, strict=False))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Seat]:
+        return {seat.name: seat for seat in self.seats}
+
+    @cached_property
+    def _by_key(self) -> dict[bytes, Seat]:
+        return {seat.key: seat for seat in self.seats}
+
+    def seat(self, name: str) -> Seat:
+        """The node of this name."""
+        found = self._by_name.get(name)
+        if found is None:
+            hint = did_you_mean(name, self._starts)
+            raise Mistake(f"no node of the roster is called {shown(name)}: {hint}")
+        return found
+
+    def first(self, name: str) -> int:
+        """The number of a node's first client. Its other clients follow."""
+        return self._starts[self.seat(name).name]
+
+    def seat_of(self, key: bytes) -> Seat | None:
+        """The node with this public key, revoked or not."""
+        return self._by_key.get(key)
+
+    def clients_of(self, key: bytes) -> range:
+        """The clients for which the node with this public key may answer: none if the key is
+        unknown or revoked."""
+        seat = self.seat_of(key)
+        if seat is None or seat.revoked:
+            return range(0)
+        return self.range_of(seat)
+
+    def range_of(self, seat: Seat) -> range:
+        """The numbers of the clients behind a node."""
+        start = self._starts[seat.name]
+        return range(start, start + seat.clients)
+
+    @cached_property
+    def active(self) -> tuple[Seat, ...]:
+        """The nodes that are not revoked."""
+        return tuple(seat for seat in self.seats if not seat.revoked)
+
+    @property
+    def n(self) -> int:
+        """The number of clients that take part."""
+        return sum(seat.clients for seat in self.active)
+
+    @cached_property
+    def clients(self) -> np.ndarray:
+        """The numbers of the clients that take part, in order."""  # (n,) int64
+        ranges = [
+            np.arange(r.start, r.stop, dtype=np.int64) for r in map(self.range_of, self.active)
+        ]
+        found = np.concatenate([np.empty(0, np.int64), *ranges])
+        found.flags.writeable = False
+        return found
+
+    def node_of(self, client: int) -> Seat:
+        """The node that a client stands behind, revoked or not."""
+        total = self._firsts[-1]
+        if not 0 <= client < total:
+            raise Mistake(f"there is no client {client}: the roster has clients 0 to {total - 1}")
+        return self.seats[bisect_right(self._firsts, client) - 1]
+
+    def with_node(self, seat: Seat) -> Roster:
+        """This roster and one more node, at its end."""
+        return Roster((*self.seats, seat))
+
+    def revoked(self, name: str) -> Roster:
+        """This roster with a node that no longer takes part. Nobody's number changes."""
+        gone = self.seat(name)
+        if gone.revoked:
+            raise Mistake(f"{name} is revoked already")
+        return Roster(
+            tuple(replace(seat, revoked=True) if seat is gone else seat for seat in self.seats)
+        )
+
+
+def check_name(name: str) -> None:
+    require(
+        isinstance(name, str) and NAME.fullmatch(name) is not None,
+        f"the name {shown(name)} of a node may only have small letters, digits and hyphens, 1 to"
+        " 40 of them",
+    )
+
+
+def _check_unlike(seats: Iterable[Seat]) -> None:
+    names: set[str] = set()
+    keys: dict[bytes, str] = {}
+    for seat in seats:
+        require(
+            seat.name not in names,
+            f"two nodes are called {seat.name}: a name is given once, also after the node is"
+            " revoked, because its clients keep their numbers; choose another name",
+        )
+        names.add(seat.name)
+        for key, use in ((seat.key, "key"), (seat.signs, "signs")):
+            other = keys.setdefault(key, seat.name)
+            require(
+                other == seat.name,
+                f"{other} and {seat.name} have the same public key ({use}): every node needs keys"
+                " of its own, which `foltr keys node NAME` makes",
+            )
+
+
+def canonical(text: str) -> bytes:
+    """A public P-384 key in OpenSSH's format without its comment; refused if it is no such key."""
+    words = text.strip().split(" ", 2)
+    if words[0].encode(errors="replace") != KIND:  # shown in part: it may be a private key
+        raise Mistake(
+            f"key = {shown(text[:20])}... is no public key of the kind {KIND.decode()}: `foltr"
+            " keys node NAME` makes one"
+        )
+    try:
+        blob = b64decode(words[1], validate=True)
+    except (IndexError, ValueError):
+        blob = b""
+    begins, point = blob[: len(BEGINS)], blob[len(BEGINS) :]
+    if len(text.splitlines()) != 1 or begins != BEGINS or not _on_curve(point):
+        raise Mistake("key is damaged: copy the whole line that `foltr keys node NAME` made")
+    return KIND + b" " + b64encode(blob)
+
+
+def _on_curve(point: bytes) -> bool:
+    """Whether these bytes are an uncompressed point of P-384: another one is nobody's key."""
+    if len(point) != POINT or point[0] != 4:
+        return False
+    x, y = int.from_bytes(point[1:49], "big"), int.from_bytes(point[49:], "big")
+    return max(x, y) < P and (y * y - (x * x * x - 3 * x + B)) % P == 0
+
+
+def seat_of_table(table: object, card: bool = False) -> Seat:
+    """A node from its table in a file. A card has no `revoked`."""
+    if not isinstance(table, dict):
+        raise Mistake(f"a node is a table, got {shown(table)}")
+    kinds = {word: kind for word, kind in KINDS.items() if not (card and word == "revoked")}
+    for word in table:
+        require(word in kinds, f"unknown key {shown(word)}: {did_you_mean(word, kinds)}")
+    for word, kind in kinds.items():
+        require(word in table or word == "revoked", f"{word} is missing")
+        value = table.get(word, False)  # True is an int
+        require(
+            isinstance(value, kind) and isinstance(value, bool) == (kind is bool),
+            f"{word} = {shown(value)}: expected {EXPECTED[kind]}",
+        )
+    try:
+        signs = b64decode(table["signs"], validate=True)
+    except ValueError:
+        signs = b""
+    require(
+        len(signs) == SIGNS,
+        f"signs is damaged: expected {SIGNS} bytes in base64, as `foltr keys node NAME` made them",
+    )
+    key = canonical(table["key"])
+    return Seat(table["name"], table["clients"], key, signs, table.get("revoked", False))
+
+
+def table_text(seat: Seat) -> str:
+    """The lines of a node in a file."""
+    lines = [
+        f'name = "{seat.name}"',
+        f"clients = {seat.clients}",
+        f'key = "{seat.key.decode()}"',
+        f'signs = "{b64encode(seat.signs).decode()}"',
+        *(["revoked = true"] if seat.revoked else []),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def text_of(roster: Roster) -> str:
+    """The file of a roster."""
+    return "\n".join(f"[[node]]\n{table_text(seat)}" for seat in roster.seats)

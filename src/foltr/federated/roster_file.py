@@ -1,0 +1,180 @@
+"""The file of a roster, `roster.toml`, and the cards by which nodes apply for a place in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake, did_you_mean, require, shortened, shown
+from foltr.federated.roster import Roster, Seat, seat_of_table, table_text, text_of
+from foltr.system.files import check_extent, regular, write_whole, writing
+
+LARGEST = 1_000_000  # bytes of a roster: some 3,000 nodes
+CARD = 10_000  # bytes of a card
+HEADER = re.compile(r"^[ \t]*\[\[[ \t]*node[ \t]*\]\].*\n?", re.MULTILINE)
+
+
+def read_roster(path: Path) -> Roster:
+    """The roster of a file. It is replaced as a whole when it changes, so a server may read it at
+    any time."""
+    return parse_roster(_content(path, LARGEST), str(path))
+
+
+def parse_roster(content: bytes | str, name: str = "roster") -> Roster:
+    """A roster from the text of its file; `name` is for error messages."""
+    seats = _seats(content, name)
+    try:
+        return Roster(seats)
+    except Mistake as mistake:
+        raise Mistake(f"{name}: {mistake}") from None
+
+
+def write_roster(path: Path, roster: Roster) -> None:
+    """Write a roster as a whole."""
+    _write(path, roster, text_of(roster))
+
+
+def add_node(path: Path, seat: Seat) -> Roster:
+    """Add a node at the end of a roster, which is made if there is none; the new roster. Comments
+    in the file stay."""
+    with _alone(path):
+        text = _decoded(_content(path, LARGEST), str(path)) if path.exists() else ""
+        seats = _seats(text, str(path))
+        try:
+            roster = Roster(seats).with_node(seat) if seats else Roster((seat,))
+        except Mistake as mistake:
+            raise Mistake(f"{path}: {mistake}") from None
+        between = "\n" * (0 if not text else 1 if text.endswith("\n") else 2)
+        _write(path, roster, f"{text}{between}[[node]]\n{table_text(seat)}")
+        return roster
+
+
+def revoke_node(path: Path, name: str) -> Roster:
+    """Mark a node of a roster as revoked; the new roster."""
+    read_roster(path)  # a file that is not there needs no lock
+    with _alone(path):
+        text = _decoded(_content(path, LARGEST), str(path))
+        before = parse_roster(text, str(path))
+        try:
+            roster = before.revoked(name)
+        except Mistake as mistake:
+            raise Mistake(f"{path}: {mistake}") from None
+        headers = list(HEADER.finditer(text))
+        place = [seat.name for seat in before.seats].index(name)
+        if len(headers) == len(before.seats):
+            end = headers[place].end()
+            text = f"{text[:end]}revoked = true\n{text[end:]}"
+        _write(path, roster, text)
+        return roster
+
+
+def read_card(path: Path) -> Seat:
+    """The node that a card describes."""
+    table = _table(_content(path, CARD), str(path))
+    try:
+        return seat_of_table(table, card=True)
+    except Mistake as mistake:
+        raise Mistake(
+            f"{path}: {mistake} (a card is the file NAME.node.toml of `foltr keys node NAME`)"
+        ) from None
+
+
+def card_text(seat: Seat) -> str:
+    """The file of a node's card. It holds nothing private."""
+    return f"# public: send it to the operator of the server\n{table_text(seat)}"
+
+
+def _seats(content: bytes | str, name: str) -> tuple[Seat, ...]:
+    table = _table(content, name)
+    for word in table:
+        require(
+            word == "node", f"{name}: unknown key {shown(word)}: {did_you_mean(word, ['node'])}"
+        )
+    nodes = table.get("node", [])
+    require(isinstance(nodes, list), f"{name}: write [[node]], with two brackets, for each node")
+    seats = []
+    for place, node in enumerate(nodes, 1):
+        try:
+            seats.append(seat_of_table(node))
+        except Mistake as mistake:
+            called = node.get("name") if isinstance(node, dict) else None
+            which = (
+                f"node {place} ({shown(called)})" if isinstance(called, str) else f"node {place}"
+            )
+            raise Mistake(f"{name}: {which}: {mistake}") from None
+    return tuple(seats)
+
+
+def _table(content: bytes | str, name: str) -> dict[str, Any]:
+    text = _decoded(content, name)
+    try:
+        table = tomllib.loads(text)
+        check_extent(table)
+    except (ValueError, RecursionError) as error:
+        raise Mistake(f"{name} is not readable as TOML: {shortened(str(error))}") from None
+    return table
+
+
+def _decoded(content: bytes | str, name: str) -> str:
+    size = len(content.encode(errors="replace") if isinstance(content, str) else content)
+    require(size <= LARGEST, f"{name} is too large: a roster has at most {LARGEST:,} bytes")
+    try:
+        return content if isinstance(content, str) else content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Mistake(f"{name} is not text in UTF-8") from None
+
+
+def _content(path: Path, most: int) -> bytes:
+    try:
+        with regular(path.resolve()) as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise Mistake(f"there is no file {path}") from None
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a zero in the path
+        why = error.strerror if isinstance(error, OSError) else None
+        raise Mistake(f"cannot read {path}: {why or error}") from None
+    require(len(content) <= most, f"{path} is too large: expected at most {most:,} bytes")
+    return content
+
+
+def _write(path: Path, roster: Roster, text: str) -> None:
+    """Write the text if it reads as this roster, else the roster as foltr would write it."""
+    for attempt in (text, text_of(roster)):
+        try:
+            same = parse_roster(attempt, str(path)) == roster
+        except Mistake:
+            if len(text_of(roster)) > LARGEST:
+                raise
+            same = False
+        if same:
+            return write_whole(path.resolve(), attempt)
+    raise AssertionError("a roster reads back as it was written")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let no other process change the roster meanwhile. The lock ends with its process."""
+    real = path.resolve()
+    if not real.parent.is_dir():
+        raise Mistake(f"there is no folder {path.parent}, in which {path.name} would be")
+    with writing(path):
+        file = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        with writing(path):
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file, msvcrt.LK_LOCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
