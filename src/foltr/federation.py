@@ -191,16 +191,18 @@ def federate(
     seed: int,
     record: Callable[[State, Cohort, Observed | None], None],
     delivery: Delivery = DIRECTLY,
+    n: int | None = None,
 ) -> State:
     """Rounds state.t .. rounds - 1. `choose` says who is asked in a round; `record` sees the
     server's state after each round, and what was sent. A round with too few messages leaves the
     parameters unchanged. Thresholds and noise depend on the n of the ask: devices make their noise
-    for it, and the ledger counts on it."""
+    for it, and the ledger counts on it. It is the number of clients that are asked, or `n` where
+    that was agreed and some have left."""
     draws, changes = stream(seed, "server"), stream(seed, "attack")
     losses, keys = stream(seed, "dropout"), stream(seed, "channel")
     while state.t < rounds:
         t, clients = state.t, choose(state.t)
-        ask = Ask(state.params.astype(np.float32), t, len(clients))
+        ask = Ask(state.params.astype(np.float32), t, len(clients) if n is None else n)
         asked = delivery.asked(clients)
         answers = engine.collect(ask, asked)
         guards.check_answers(answers, asked)

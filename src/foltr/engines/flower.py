@@ -17,6 +17,7 @@ from foltr.core import Answers, Array, Ask, Cohort, Withheld
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import (
+    NO_MODEL,
     Frame,
     Kind,
     Malformed,
@@ -31,7 +32,12 @@ from foltr.secure_sum.protocol import SumProtocol
 from foltr.secure_sum.terms import model_digest
 
 FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
+AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
 LARGEST = 1e6  # L2 norm of an update that is accepted
+
+
+class Stopping(Exception):
+    """The server stops in the middle of a round, which is then made again."""
 
 
 class NewSession(Exception):
@@ -66,6 +72,8 @@ class Flower:
     tell: Callable[[str, str, str], None] = lambda node, kind, text: None
     stopping: Callable[[], bool] = lambda: False
     memory: Array = field(default_factory=lambda: np.empty((1, 0), np.float32))  # on devices
+    greeted: set[int] = field(default_factory=set)  # nodes that have agreed
+    refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
     failures: Counter[str] = field(default_factory=Counter)
     sent_bytes: int = 0  # of frames, both ways
     got_bytes: int = 0
@@ -93,16 +101,45 @@ class Flower:
         began = time.monotonic()
         while True:
             found = {}
-            for node, own in sorted(self.reachable().items()):
+            for node, own in sorted(self._agreeing().items()):
                 ids = clients[(clients >= own.start) & (clients < own.stop)]
                 if len(ids):
                     found[node] = tuple(sorted(ids.tolist()))
             enough = sum(map(len, found.values())) >= self.agreement.fewest
             waited = time.monotonic() - began
-            over = self.patience is not None and waited > self.patience
-            if enough or over or self.stopping():
+            if enough or (self.patience is not None and waited > self.patience):
                 return found
+            self._check_stopping()
             time.sleep(min(1.0, 0.1 + waited / 10))
+
+    def _agreeing(self) -> dict[int, range]:
+        """The connected nodes that have the same agreement. Each is asked once; one that refuses
+        is asked again later, for it may have been corrected."""
+        there, now = dict(self.reachable()), time.monotonic()
+        self.greeted &= there.keys()
+        new = {
+            node: Frame(Kind.HELLO, *self._about(secrets.token_bytes(16)), tuple(own), self._text)
+            for node, own in there.items()
+            if node not in self.greeted and now - self.refused.get(node, -AGAIN) >= AGAIN
+        }
+        if new:
+            welcomed = self.exchange(new).keys()
+            self.greeted |= welcomed
+            self.refused |= dict.fromkeys(new.keys() - welcomed, now)
+        return {node: own for node, own in there.items() if node in self.greeted}
+
+    def _about(self, nonce: bytes) -> tuple[bytes, int, int, bytes, bytes, bytes, int]:
+        """The header of a HELLO."""
+        agreed = self.agreement
+        return agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
+
+    @property
+    def _text(self) -> bytes:
+        return self.agreement.text.encode()
+
+    def _check_stopping(self) -> None:
+        if self.stopping():
+            raise Stopping
 
     def _frame(self, kind: Kind, ask: Ask, ids: tuple[int, ...], payload: bytes) -> Frame:
         agreed = self.agreement
@@ -158,7 +195,8 @@ class Flower:
         over. Answers that are no answers are counted and left out."""
         answers, until, wait = dict[int, Frame](), time.monotonic() + self.deadline, FIRST_WAIT
         pending = self._push(asks)
-        while pending and time.monotonic() < until and not self.stopping():
+        while pending and time.monotonic() < until:
+            self._check_stopping()
             try:
                 replies = list(self.grid.pull_messages(list(pending)))
             except NewSession:
@@ -202,7 +240,10 @@ class Flower:
             if not answer.answers(ask):
                 raise Malformed("it is not the answer to what was asked")
             if answer.kind == Kind.REFUSED:
-                self._fail(node, *read_refusal(answer.payload))
+                code, reason = read_refusal(answer.payload)
+                if code in ("hello", "agreement"):
+                    self.greeted.discard(node)
+                self._fail(node, code, reason)
                 return
         except ValueError as error:
             self._fail(node, "malformed", str(error))

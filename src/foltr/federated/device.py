@@ -12,7 +12,7 @@ import numpy as np
 from foltr.cohorts import lengths
 from foltr.components.unlearners.fed_eraser import calibrated
 from foltr.core import Array, Ask, Cohort, Engine
-from foltr.errors import Mistake
+from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import (
     Frame,
@@ -45,15 +45,24 @@ class Device:
     more than one answer from a client in a round."""
 
     agreement: Agreement
-    clients: range
+    clients: range | None  # their numbers; None until the server's first HELLO gives them
     # searches per client -> where they learn (0: as many as the partition gives)
     engine_for: Callable[[int], Engine]
     records: Records
-    first: int = 0  # the client that is number 0 of the engine
+    count: int = 0  # how many clients, where their numbers are not known yet
+    offset: int | None = None  # the client that is number 0 of the engine; None: the first one
     sums: SumDevice | None = None  # where the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # the node's own log
     # by searches per client: the engine, and what a device keeps before its first round
     _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        numbers = self.records.about("clients")
+        if self.clients is None and numbers is not None:
+            start, stop = map(int, numbers.split())
+            kept = f"the node's records have {stop - start} clients, its settings {self.count}"
+            require(stop - start == self.count, f"{kept}: change the settings back")
+            self.clients = range(start, stop)
 
     def answer(self, text: bytes) -> bytes:
         """Raises Malformed if `text` is no frame; everything else is answered."""
@@ -119,8 +128,30 @@ class Device:
         if ask.federation != self.agreement.id:
             found = self.agreement.differences(ask.payload.decode("utf-8", "replace"))
             raise Refusal("agreement", "; ".join(found) or "the agreements differ")
-        self._check_clients(ask)
+        if self.clients is None:
+            self._number(ask.clients)
+        if ask.clients != tuple(self.clients or ()):
+            raise Refusal("clients", f"this node has {self._whose()}: numbers never change")
         return Kind.WELCOME, ask.clients, b""
+
+    def _number(self, clients: tuple[int, ...]) -> None:
+        """Take the numbers that the server gives, once and for all: with others, a client would
+        have another budget."""
+        start, many = clients[0] if clients else 0, len(clients)
+        if many != self.count or clients != tuple(range(start, start + many)):
+            raise Refusal(
+                "clients", f"this node has {self.count} clients, the server's has {many}"
+            )
+        try:
+            self.records.set_about("clients", f"{start} {start + many}".encode())
+        except Mistake as error:
+            self.tell(str(error))
+            raise Refusal("disk", "the node cannot store its numbers") from None
+        self.clients = range(start, start + many)
+
+    def _whose(self) -> str:
+        own = self.clients or range(0)
+        return f"the clients {own.start} .. {own.stop - 1}"
 
     def _check(self, ask: Frame) -> None:
         agreed = self.agreement
@@ -134,9 +165,17 @@ class Device:
         self._check_clients(ask)
 
     def _check_clients(self, ask: Frame) -> None:
-        own = self.clients
-        if not ask.clients or ask.clients[0] not in own or ask.clients[-1] not in own:
-            raise Refusal("clients", f"this node has the clients {own.start} .. {own.stop - 1}")
+        if self.clients is None:
+            raise Refusal("hello", "this node has not been greeted")
+        own, ids = self.clients, ask.clients
+        if not ids or ids[0] not in own or ids[-1] not in own:  # they ascend
+            raise Refusal("clients", f"this node has {self._whose()}")
+
+    @property
+    def first(self) -> int:
+        """The client that is number 0 of the engine."""
+        assert self.clients is not None  # because asks are checked first
+        return self.clients.start if self.offset is None else self.offset
 
     def learned(self, ask: Frame, model: Model) -> dict[int, Record]:
         """What each client sends, in order: learned now, or as it was sent before. Clients that

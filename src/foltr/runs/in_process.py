@@ -88,7 +88,7 @@ class InProcess:
         devices = {}
         for node, clients in enumerate(ranges, start=2):
             where = None if self.state is None else self.state / f"node-{node}.db"
-            device = Device(agreed, clients, engine_for, Records(where, agreed.id))
+            device = Device(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
             if agreed.protocol is not None:
                 from foltr.federated.sums import SumDevice  # needs cryptography
 

@@ -1,0 +1,199 @@
+"""A federation's server: rounds with real nodes, saved before every push."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array, Cohort, Observed
+from foltr.engines.flower import Flower
+from foltr.errors import Mistake, require
+from foltr.experiment import Experiment
+from foltr.federated.agreement import Agreement
+from foltr.federated.roster import Roster
+from foltr.federation import Delivery, State, federate
+from foltr.runs.account import DELTA, Exposure, ledger_of
+from foltr.runs.metrics import Metrics
+from foltr.seeds import stream
+from foltr.serving.board import Board
+from foltr.serving.guarded import GuardedServer
+from foltr.serving.settings import ServerTable, experiment_of
+from foltr.serving.state import ServerState
+from foltr.simulation.evaluation import Evaluator
+from foltr.system.threads import Threads
+
+MEASURE = "ndcg@10"
+
+
+@dataclass
+class Rounds:
+    """The rounds of a federation, from where its state is to the last one agreed.
+
+    `roster` gives the roster as it is now: it is asked before every round, so that a node can be
+    added or revoked while the server runs."""
+
+    agreement: Agreement
+    table: ServerTable
+    state: ServerState
+    engine: Flower
+    roster: Callable[[], Roster]
+    tell: Callable[[str], None] = print
+    board: Board = field(init=False)
+    _before: Counter[str] = field(default_factory=Counter)
+    _marks: tuple[int, int, float] = (0, 0, 0.0)
+
+    def __post_init__(self) -> None:
+        agreed = self.agreement
+        self.experiment = experiment_of(agreed, self.table, self.roster().n)
+        measure = self._measure()
+        self.server = GuardedServer(
+            agreed.device_learner,
+            self.table.aggregator,
+            self.table.optimizer,
+            agreed.privacy,
+            measure,
+            self.table.tolerance,
+        )
+        self.board = Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
+        self.metrics = Metrics()
+        for about in self.state.rounds():
+            self.board.add_round(about)
+            if isinstance(about.get("best"), float):
+                self.server.seen["best"] = about["best"]
+
+    def _measure(self) -> Callable[[Array], float] | None:
+        """A model's nDCG@10 on the held-out queries, if there are any."""
+        source = self.table.holdout
+        if source is None:
+            return None
+        data = source.load("test")
+        wide, agreed = data.width, len(self.agreement.features)
+        require(wide == agreed, f"holdout has {wide} features, the federation's model {agreed}")
+        threads = Threads(1)
+        evaluate = Evaluator(
+            self.agreement.ranker, data, (), "skip", self.table.seed, threads, plain=False
+        )
+
+        def measure(params: Array) -> float:
+            with threads.running():
+                return float(evaluate(params)[MEASURE])
+
+        return measure
+
+    def start(self) -> State:
+        """The state to go on from, or that of the first round."""
+        found = self.state.load()
+        if found is not None:
+            state, self.metrics = found
+            self.tell(f"going on after round {state.t} of {self.agreement.rounds}")
+            return state
+        draws = stream(self.table.seed, "init")
+        params = self.agreement.ranker.init(len(self.agreement.features), draws)
+        state = self.server.init(params.astype(np.float64))
+        self.state.save(state, self.metrics)
+        self.state.keep_model(0, state.params, self.table.keep)
+        return state
+
+    def choose(self, t: int) -> Array:
+        """Who is asked: all or a random part of those whose nodes are there, or of all if too few
+        are there."""
+        roster, asked = self.roster(), self.agreement.asked
+        everybody = roster.clients
+        there = [np.array(ids) for ids in self.engine.reachable().values()]
+        reached = np.sort(np.concatenate(there)) if there else np.empty(0, np.int64)
+        pool = reached if len(reached) >= asked else everybody
+        if len(pool) <= asked:
+            return pool
+        return pool[stream(self.table.seed, "participation", t).sample(len(pool), asked)]
+
+    def run(self, state: State) -> State:
+        self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
+        self._before = self.engine.failures.copy()
+        self._show(state.t)
+        agreed, delivery = self.agreement, Delivery(channel=self.agreement.channel)
+        parts = self.server, self.engine, state, agreed.rounds, self.choose, self.table.seed
+        return federate(*parts, self._record, delivery, n=agreed.asked)
+
+    def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
+        self.metrics.add_round(sent, observed)
+        t, answered = state.t - 1, sent.mean_of if sent.mean_of is not None else len(sent)
+        sent_bytes, got_bytes, began = self._marks
+        self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
+        failures = self.engine.failures - self._before
+        self._before = self.engine.failures.copy()
+        about: dict[str, Any] = {
+            "round": t,
+            "asked": self.agreement.asked,
+            "answered": answered,
+            "withheld": state.withheld,
+            "failures": dict(failures),
+            "bytes": [self.engine.sent_bytes - sent_bytes, self.engine.got_bytes - got_bytes],
+            "seconds": round(self._marks[2] - began, 3),
+        }
+        seen = self.server.seen
+        if "last" in seen:
+            about |= {"ndcg": seen["last"], "best": seen["best"], "refused": bool(seen["refused"])}
+        every = self.agreement.history
+        if every is not None and t % every == 0 and sent.mean_of is None:
+            self.state.add_participants(t, sent.clients)
+        self.state.keep_model(state.t, state.params, self.table.keep)
+        self.state.save(state, self.metrics)
+        self.state.add_round(about)
+        self.board.add_round(about)
+        self._show(state.t)
+        self.tell(line_of(about, self.agreement.rounds))
+
+    def _show(self, t: int) -> None:
+        self.board.ledger = self.spent(t)
+
+    def spent(self, t: int) -> list[str]:
+        """The privacy ledger of the rounds so far."""
+        return ledger_lines(self.experiment, self.agreement, t)
+
+
+def ledger_lines(e: Experiment, agreed: Agreement, t: int) -> list[str]:
+    """The ledger after t rounds, as text: a client counts as having answered in all of them."""
+    exposure = Exposure(max(1, t), 0)
+    ledger = ledger_of(e, len(agreed.features), DELTA, exposure=exposure)
+    return ledger.lines()
+
+
+def line_of(about: Mapping[str, Any], rounds: int) -> str:
+    """A round in one line."""
+    text = f"round {about['round'] + 1:,} of {rounds:,}: {about['answered']:,} of"
+    text += f" {about['asked']:,} clients answered, {about['seconds']:.1f} s"
+    if "ndcg" in about:
+        text += f", held-out nDCG@10 {about['ndcg']:.4f}"
+    if about.get("refused"):
+        text += ", not adopted"
+    if about["failures"]:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(about["failures"].items()))
+        text += f" ({kinds})"
+    return text
+
+
+def rolled_back(state: ServerState, server: GuardedServer, t: int) -> State:
+    """The state with the model after t rounds. Rounds go on counting: what devices have spent
+    stays spent. Never behind a forgetting."""
+    found = state.load()
+    if found is None:
+        raise Mistake(f"{state.path} has no rounds to go back from")
+    since = int(state.forgotten["since"])
+    behind = f"round {t} is before round {since}, in which a node was forgotten"
+    require(t >= since, f"{behind}: its contributions are not brought back")
+    now, metrics = found
+    require(t <= now.t, f"round {t} is to come: {now.t} rounds are made")
+    fresh = server.init(state.model(t))
+    went_back = State(fresh.params, fresh.aggregator, fresh.optimizer, now.t, now.withheld)
+    state.save(went_back, metrics)
+    return went_back
+
+
+def state_at(path: Path) -> ServerState:
+    return ServerState(path)

@@ -1,0 +1,97 @@
+"""A node's side: its clients from its own data, as a `Device` that answers asks."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from foltr.core import Array, Engine
+from foltr.errors import require
+from foltr.federated.agreement import Agreement
+from foltr.federated.device import Device
+from foltr.federated.records import Records
+from foltr.runs.execution import from_system
+from foltr.runs.unlearn import with_sessions
+from foltr.seeds import stream
+from foltr.serving.settings import NodeTable
+from foltr.system.threads import Threads
+from foltr.world.dataset import Dataset
+from foltr.world.population import Population
+
+RECORDS = "records.db"
+
+
+def device_of(
+    agreed: Agreement,
+    table: NodeTable,
+    state: Path,
+    tell: Callable[[str], None],
+    sign_key: bytes | None = None,
+    known: Callable[[Array], Mapping[int, bytes]] | None = None,
+) -> Device:
+    """The clients of a node. `sign_key` and `known` are its private key and the others' public
+    ones, for secure sums."""
+    data = table.data.load("train")
+    wide, wanted = data.width, len(agreed.features)
+    differ = f"this node's documents have {wide} features, and {wanted} are agreed"
+    require(wide == wanted, f"{differ}: its data does not fit the federation's model")
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    records = Records(state / RECORDS, agreed.id)
+    population = population_of_node(agreed, table, data, seed_of(table, records))
+    engine_for = engines(agreed, population, seed_of(table, records))
+    offset = None if table.population is None else 0
+    device = Device(
+        agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
+    )
+    if agreed.protocol is not None:
+        from foltr.federated.sums import SumDevice  # needs cryptography
+
+        device.sums = SumDevice(agreed.protocol, agreed.fewest, sign_key, known)
+    return device
+
+
+def seed_of(table: NodeTable, records: Records) -> int:
+    """The seed of the users' draws: from the settings, or drawn once and kept on this node."""
+    if table.seed is not None:
+        return table.seed
+    kept = records.about("seed")
+    if kept is None:
+        kept = str(secrets.randbits(63)).encode()
+        records.set_about("seed", kept)
+    return int(kept)
+
+
+def population_of_node(agreed: Agreement, table: NodeTable, data: object, seed: int) -> Population:
+    clients, sessions = table.population or table.clients, agreed.learner.sessions
+    p = table.partition.population(data, table.users, clients, sessions, seed)
+    require(p.clients == clients, f"{table.partition!r} made {p.clients} clients, not {clients}")
+    most = int(p.sessions[:clients].max())
+    often = f"a client of this node searches {most} times in a round"
+    require(most <= agreed.sessions, f"{often}, and {agreed.sessions} are agreed")
+    if agreed.privacy is not None and agreed.privacy.needs_equal_weights:
+        equal = bool((p.sessions[:clients] == agreed.sessions).all())
+        name = type(agreed.privacy).__name__
+        require(
+            equal, f"{name} needs equal weights: every client searches {agreed.sessions} times"
+        )
+    return p
+
+
+def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engine]:
+    """Where the clients learn, by searches per client (0: as their partition says)."""
+    from foltr.engines.local import Local  # loads numba
+
+    learner = agreed.device_learner
+    params = agreed.ranker.init(len(agreed.features), stream(0))
+    memory = np.tile(learner.remembered(agreed.ranker, params), (len(p.first), 1))
+    noise = None if agreed.noise == "address" else from_system
+
+    def engine_for(sessions: int) -> Engine:
+        given = p if not sessions else with_sessions(p, agreed.learner.sessions, sessions)
+        parts = learner, agreed.ranker, given, seed, memory.copy(), Threads(1)
+        return Local(*parts, privacy=agreed.privacy, noise=noise)
+
+    return engine_for

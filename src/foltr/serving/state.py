@@ -1,0 +1,154 @@
+"""The state of a federation's server on disk.
+
+agreement.json   what was agreed: a folder belongs to one federation
+checkpoint.npz   the server's state, written before every push
+models/          the models of the last rounds, by round
+rounds.jsonl     a line per round: who was asked, who answered, what failed, bytes, seconds
+took_part.jsonl  for unlearning: who answered in the rounds that devices stored
+forgotten.json   the nodes that were forgotten, and the round before which nothing is left
+running.lock     held by the one server that uses the folder
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import Mistake, require
+from foltr.federated.agreement import Agreement
+from foltr.federation import State
+from foltr.runs.folder import UNREADABLE, Folder, why
+from foltr.runs.metrics import Metrics
+from foltr.system.files import regular, text_of, write_whole, writing
+
+AGREEMENT, ROUNDS, TOOK_PART, FORGOTTEN = (
+    "agreement.json",
+    "rounds.jsonl",
+    "took_part.jsonl",
+    "forgotten.json",
+)
+NO_MEMORY = np.empty((1, 0), np.float32)
+
+
+@dataclass(frozen=True)
+class ServerState:
+    path: Path
+
+    def open(self, agreed: Agreement) -> None:
+        """Make the folder, or check that it is this federation's."""
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (self.path / "models").mkdir(exist_ok=True, mode=0o700)
+        file = self.path / AGREEMENT
+        if not file.exists():
+            write_whole(file, agreed.text + "\n")
+            return
+        found = agreed.differences(text_of(file))
+        if found:
+            other = f"{self.path} is the state of another federation: {'; '.join(found)}"
+            raise Mistake(f"{other}. Use another state folder, or the settings that it began with")
+
+    def save(self, state: State, metrics: Metrics) -> None:
+        Folder(self.path).checkpoint(state, NO_MEMORY, metrics, (0.0, 0.0))
+
+    def load(self) -> tuple[State, Metrics] | None:
+        found = Folder(self.path).resume()
+        return None if found is None else (found[0], found[2])
+
+    def keep_model(self, t: int, params: Array, keep: int) -> None:
+        """Store the model after t rounds, and delete the oldest ones beyond `keep`."""
+        buffer = io.BytesIO()
+        np.save(buffer, params, allow_pickle=False)
+        write_whole(self._model(t), buffer.getvalue())
+        for old in self.models()[:-keep]:
+            self._model(old).unlink(missing_ok=True)
+
+    def models(self) -> list[int]:
+        """The rounds after which a model is kept."""
+        names = (file.stem for file in (self.path / "models").glob("*.npy"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def model(self, t: int) -> Array:
+        known = self.models()
+        nearest = (
+            f"there are those of rounds {known[0]} .. {known[-1]}" if known else "none is kept"
+        )
+        require(t in known, f"no model of round {t} is kept: {nearest}")
+        try:
+            with regular(self._model(t)) as file:
+                return np.lib.format.read_array(file, allow_pickle=False)
+        except UNREADABLE as error:
+            raise Mistake(f"{self._model(t)} cannot be read ({why(error)})") from None
+
+    def _model(self, t: int) -> Path:
+        return self.path / "models" / f"{t:08d}.npy"
+
+    def add_round(self, about: dict[str, Any]) -> None:
+        self._append(ROUNDS, about)
+
+    def rounds(self) -> list[dict[str, Any]]:
+        return list(self._lines(ROUNDS))
+
+    def add_participants(self, t: int, clients: Array) -> None:
+        self._append(TOOK_PART, {"round": t, "clients": clients.tolist()})
+
+    def participants(self) -> dict[int, Array]:
+        """By stored round, since the last forgetting: who answered."""
+        found = {line["round"]: np.array(line["clients"], int) for line in self._lines(TOOK_PART)}
+        return dict(sorted(found.items()))
+
+    @property
+    def forgotten(self) -> dict[str, Any]:
+        """The names of nodes that were forgotten, and the first round that may be gone back to."""
+        file = self.path / FORGOTTEN
+        if not file.exists():
+            return {"nodes": [], "pending": [], "since": 0}
+        try:
+            return dict(json.loads(text_of(file)))
+        except UNREADABLE as error:
+            raise Mistake(f"{file} cannot be read ({why(error)})") from None
+
+    def set_forgotten(self, about: dict[str, Any]) -> None:
+        write_whole(self.path / FORGOTTEN, json.dumps(about) + "\n")
+
+    def erase_before_forgetting(self) -> None:
+        """Delete every model from before a forgetting, and who took part."""
+        for t in self.models():
+            self._model(t).unlink(missing_ok=True)
+        write_whole(self.path / TOOK_PART, "")
+
+    def _append(self, name: str, about: dict[str, Any]) -> None:
+        line = (json.dumps(about) + "\n").encode()
+        file = self.path / name
+        with writing(file), open(file, "ab") as opened:
+            if opened.tell() and not _ends_a_line(file):
+                opened.write(b"\n")  # a crash cut the last line: it is skipped when read
+            opened.write(line)
+            opened.flush()
+            os.fsync(opened.fileno())
+
+    def _lines(self, name: str) -> Iterator[dict[str, Any]]:
+        file = self.path / name
+        if not file.exists():
+            return
+        for line in text_of(file).splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue  # cut by a crash
+            if isinstance(found, dict) and isinstance(found.get("round"), int):
+                yield found
+
+
+def _ends_a_line(file: Path) -> bool:
+    with open(file, "rb") as opened:
+        opened.seek(-1, os.SEEK_END)
+        return opened.read(1) == b"\n"
