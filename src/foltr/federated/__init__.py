@@ -1,0 +1,20 @@
+"""Real federations over Flower: a SuperLink, the server's session on it and resident nodes, which
+carry bytes. Flower is told to keep quiet before anything of it is imported."""
+
+import os
+from pathlib import Path
+
+from foltr.system.paths import cache_folder
+
+INSTALL = "pip install 'foltr[deploy]'"
+
+
+def quiet(home: Path) -> None:
+    """Flower asks no outside host and keeps its files in a folder of ours."""
+    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+    os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
+    os.environ["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
+    os.environ["FLWR_HOME"] = str(home)
+
+
+quiet(Path(os.environ.get("FLWR_HOME") or cache_folder("flower")))
