@@ -137,13 +137,18 @@ class Federation:
                 )
         return found
 
+    def echoes(self, frame: bytes, ids: list[int], deadline: float = 20.0) -> int:
+        """How many nodes answer."""
+        answers = self.round(frame, ids, deadline).values()
+        return sum(isinstance(answer, bytes) and answer == frame for answer in answers)
+
     def insist(self, frame: bytes, nodes: int, seconds: float) -> float:
         """Seconds until a round is answered by so many nodes, whatever happens between."""
         start = time.monotonic()
         while time.monotonic() < start + seconds:
             try:
                 ids = self.session.get_node_ids()
-                if len(ids) >= nodes and len(self.round(frame, ids, 3.0)) >= nodes:
+                if len(ids) >= nodes and self.echoes(frame, ids, 3.0) >= nodes:
                     return time.monotonic() - start
             except NewSession:
                 pass

@@ -38,7 +38,7 @@ LAYERS = (
     },
     {"kinds", "data", "privacy", "secure_sum"},
     {"components"},
-    {"federation", "simulation", "engines"},
+    {"federation", "simulation", "engines", "federated"},
     {"compatibility", "experiment"},
     {"runs"},
     {"sweeps", "audits"},

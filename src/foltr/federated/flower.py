@@ -18,9 +18,8 @@ from foltr.federated.doors import Bell
 
 try:
     import httpx
-    from fastapi import FastAPI, HTTPException
     from flwr.app import Message
-    from flwr.common.constant import SUPERLINK_NODE_ID, TRANSPORT_TYPE_GRPC_RERE
+    from flwr.common.constant import SUPERLINK_NODE_ID
     from flwr.common.serde import message_from_proto, message_to_proto
     from flwr.proto import (
         control_pb2,
@@ -31,7 +30,7 @@ try:
         node_pb2,
         runtime_pb2,
     )
-    from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, TASK_TOKEN_HEADER, TaskType
+    from flwr.supercore.constant import TASK_TOKEN_HEADER, TaskType
     from flwr.supercore.control.control_http_client import ControlHttpClient
     from flwr.supercore.error import ApiErrorCode, FlowerError
     from flwr.supercore.inflatable.inflatable_object import (
@@ -40,7 +39,6 @@ try:
         iterate_object_tree,
     )
     from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-    from flwr.supercore.object_store import NoObjectInStoreError
     from flwr.supercore.primitives.asymmetric import (
         bytes_to_public_key,
         public_key_to_bytes,
@@ -51,11 +49,6 @@ try:
     from flwr.supercore.runtime import RuntimeHttpClient
     from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
     from flwr.supercore.task_identity import TaskIdentity
-    from flwr.superlink.auth_plugin import NoOpControlAuthnPlugin
-    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
-    from flwr.superlink.config_loader import SuperLinkLifespanConfig
-    from flwr.superlink.main import create_app
-    from flwr.superlink.servicer.fleet import fleet_handlers
     from flwr.supernode.fleet_http_client import FleetHttpClient
 except ImportError as error:
     raise Mistake(
@@ -206,11 +199,18 @@ def opened(proto: Any, tree: Any, fetch: Callable[[str], bytes]) -> Message:
     return message
 
 
-# --- The SuperLink ---
+# --- The SuperLink, which alone needs what is imported below ---
 
 
-def superlink_app(database: str | None, node_keys: bool, bell: Bell) -> FastAPI:
+def superlink_app(database: str | None, node_keys: bool, bell: Bell) -> Any:
     """The SuperLink's application: it starts no process, installs nothing and asks nobody."""
+    from flwr.common.constant import TRANSPORT_TYPE_GRPC_RERE
+    from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
+    from flwr.superlink.auth_plugin import NoOpControlAuthnPlugin
+    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
+    from flwr.superlink.config_loader import SuperLinkLifespanConfig
+    from flwr.superlink.main import create_app
+
     config = SuperLinkLifespanConfig(
         control_address="",
         health_server_address=None,
@@ -243,7 +243,10 @@ def superlink_app(database: str | None, node_keys: bool, bell: Bell) -> FastAPI:
 
 def carry_whole(state: Any, bell: Bell) -> None:
     """Messages that carry their content leave no objects and no sessions behind, and the bell
-    rings for every message that is stored."""
+    rings for every message that is stored, and for a node that is shut out."""
+    from flwr.supercore.object_store import NoObjectInStoreError
+
+    delete_node = state.delete_node
     store_objects = state.store_message_and_object_tree
     find_tree = state.object_store.get_object_tree
 
@@ -265,6 +268,11 @@ def carry_whole(state: Any, bell: Bell) -> None:
         except NoObjectInStoreError:
             return message_pb2.ObjectTree(object_id=object_id)
 
+    def shut_out(owner_aid: str, node_id: int) -> None:
+        delete_node(owner_aid, node_id)
+        bell.ring(node_id)
+
+    state.delete_node = shut_out
     state.store_message_and_object_tree = store
     state.object_store.get_object_tree = tree_of
 
@@ -272,6 +280,9 @@ def carry_whole(state: Any, bell: Bell) -> None:
 def know_the_nodes(bell: Bell) -> None:
     """A node gets to know why it is refused, one that was killed may come back at once, and
     nobody answers in another's name. All callers have shown their key."""
+    from fastapi import HTTPException
+    from flwr.superlink.servicer.fleet import fleet_handlers
+
     activate, deactivate = fleet_handlers.activate_node, fleet_handlers.deactivate_node
     push = fleet_handlers.push_messages
 
