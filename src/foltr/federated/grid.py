@@ -52,7 +52,7 @@ class InProcessGrid(Grid):
             ttl=DAY if ttl is None else ttl,
             message_type=message_type,
         )
-        return Message(content, metadata=about)  # type: ignore[call-overload]
+        return Message(content, metadata=about)
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self.nodes)

@@ -64,7 +64,9 @@ def seed_of(table: NodeTable, records: Records) -> int:
     return int(kept)
 
 
-def population_of_node(agreed: Agreement, table: NodeTable, data: object, seed: int) -> Population:
+def population_of_node(
+    agreed: Agreement, table: NodeTable, data: Dataset, seed: int
+) -> Population:
     clients, sessions = table.population or table.clients, agreed.learner.sessions
     p = table.partition.population(data, table.users, clients, sessions, seed)
     require(p.clients == clients, f"{table.partition!r} made {p.clients} clients, not {clients}")

@@ -1,0 +1,312 @@
+"""What foltr uses of Flower beyond its public modules. Of all files, only this one imports it.
+
+Flower's own loops end the process on a lost connection (SIGINT to itself, `flwr_exit`). None of
+them is used here: only its messages, its HTTP calls and its SuperLink application.
+"""
+
+import io
+import logging
+import ssl
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+from foltr.errors import Mistake
+from foltr.federated import INSTALL
+from foltr.federated.doors import Bell
+
+try:
+    import httpx
+    from flwr.app import Message
+    from flwr.common.constant import SUPERLINK_NODE_ID
+    from flwr.common.serde import message_from_proto, message_to_proto
+    from flwr.proto import (
+        control_pb2,
+        fab_pb2,
+        fleet_pb2,
+        heartbeat_pb2,
+        message_pb2,
+        node_pb2,
+        runtime_pb2,
+    )
+    from flwr.supercore.constant import TASK_TOKEN_HEADER, TaskType
+    from flwr.supercore.control.control_http_client import ControlHttpClient
+    from flwr.supercore.error import ApiErrorCode, FlowerError
+    from flwr.supercore.inflatable.inflatable_object import (
+        get_all_nested_objects,
+        get_object_tree,
+        iterate_object_tree,
+    )
+    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+    from flwr.supercore.primitives.asymmetric import (
+        bytes_to_public_key,
+        public_key_to_bytes,
+        sign_message,
+    )
+    from flwr.supercore.protobuf.client import ProtobufClient
+    from flwr.supercore.run import Run
+    from flwr.supercore.runtime import RuntimeHttpClient
+    from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
+    from flwr.supercore.task_identity import TaskIdentity
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+except ImportError as error:
+    raise Mistake(
+        f"Flower 1.41 is not installed, or another version of it ({error}): {INSTALL}"
+    ) from error
+
+if not version("flwr").startswith("1.41."):
+    raise Mistake(f"Flower {version('flwr')} is installed, 1.41 is needed: {INSTALL}")
+
+__all__ = [
+    "SUPERLINK_NODE_ID",
+    "TASK_TOKEN_HEADER",
+    "ApiErrorCode",
+    "ControlHttpClient",
+    "FleetHttpClient",
+    "Run",
+    "RuntimeHttpClient",
+    "TaskIdentity",
+    "TaskType",
+    "as_proto",
+    "bytes_to_public_key",
+    "client",
+    "control_pb2",
+    "error_code",
+    "fab_pb2",
+    "fleet_pb2",
+    "from_proto",
+    "heartbeat_pb2",
+    "httpx",
+    "inline",
+    "message_pb2",
+    "node_pb2",
+    "nothing_to_run",
+    "objects_of",
+    "opened",
+    "public_key_to_bytes",
+    "runtime_pb2",
+    "sign_message",
+    "superlink_app",
+]
+
+logging.getLogger("flwr").setLevel(logging.ERROR)
+logging.getLogger("httpx").setLevel(logging.WARNING)
+
+Client = TypeVar("Client", bound=ProtobufClient)
+
+
+class Headers:
+    """Adds headers to every request of a client, and shows every answer."""
+
+    def __init__(
+        self,
+        component: str,
+        headers: Callable[[str], Mapping[str, str]],
+        seen: Callable[[httpx.Response], None] | None = None,
+    ) -> None:
+        self._versions = dict(RuntimeVersionMetadata.from_local_component(component).as_metadata())
+        self._headers, self._seen = headers, seen
+
+    def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> Any:
+        path = context.request.url.path
+        context.request.headers.update({**self._versions, **self._headers(path)})
+        response = call_next(context)
+        if self._seen is not None:
+            self._seen(response)
+        return response
+
+
+def client(
+    kind: type[Client], url: str, headers: Headers, tls: ssl.SSLContext | None = None
+) -> Client:
+    """A client of the SuperLink's HTTP interface that neither retries nor signals by itself."""
+    made = kind(url, interceptors=[headers], verify=False)
+    made._client.close()
+    host = httpx.URL(url).host
+    made._client = httpx.Client(
+        verify=tls if tls is not None else False,
+        timeout=httpx.Timeout(35.0, connect=10.0),
+        trust_env=host not in ("127.0.0.1", "localhost", "::1"),  # proxies
+    )
+    return made
+
+
+def error_code(error: httpx.HTTPStatusError) -> tuple[int | None, str]:
+    """Flower's code of an error answer, if it has one, and the text."""
+    told = FlowerError.from_json(error.response.text)
+    if told is not None:
+        return told.code, told.message
+    return None, error.response.text[:300]
+
+
+def nothing_to_run() -> bytes:
+    """The smallest app that a SuperLink accepts: it names modules that do not exist."""
+    text = (
+        '[project]\nname = "foltr-session"\nversion = "1.0.0"\ndescription = ""\n'
+        'license = "Apache-2.0"\n[tool.flwr.app]\npublisher = "foltr"\n'
+        '[tool.flwr.app.components]\nserverapp = "nothing:app"\nclientapp = "nothing:app"\n'
+    )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        # a fixed date: the same bytes, so the same app, every time
+        archive.writestr(zipfile.ZipInfo("pyproject.toml", (2026, 1, 1, 0, 0, 0)), text)
+    return buffer.getvalue()
+
+
+# --- Messages that carry their content themselves ---
+#
+# Flower splits a message into objects, each of which is one request to send and one to fetch.
+# Its protocol also has a field for the content in the message. A message that uses it is one
+# request, and arrives whole or not at all.
+
+
+def as_proto(message: Message, whole: bool) -> tuple[Any, Any]:
+    """A message and its tree of objects as sent: whole, or with its content as objects."""
+    message.metadata.__dict__["_message_id"] = message.object_id
+    tree = get_object_tree(message)
+    proto = message_to_proto(message)
+    if whole:
+        del tree.children[:]
+    elif proto.HasField("content"):
+        del proto.content.items[:]
+    return proto, tree
+
+
+def inline(proto: Any) -> bool:
+    """Whether a message carries its content, or an error, itself."""
+    return proto.HasField("error") or len(proto.content.items) > 0
+
+
+def from_proto(proto: Any) -> Message:
+    return message_from_proto(proto)
+
+
+def objects_of(message: Message) -> dict[str, bytes]:
+    """The objects of a message, by id, for one that is not sent whole."""
+    return {key: thing.deflate() for key, thing in get_all_nested_objects(message).items()}
+
+
+def opened(proto: Any, tree: Any, fetch: Callable[[str], bytes]) -> Message:
+    """A message of which the objects are fetched one by one."""
+    ids = [node.object_id for node in iterate_object_tree(tree)]
+    contents = {key: fetch(key) for key in ids}
+    message = inflate_object_from_contents(proto.metadata.message_id, contents)
+    assert isinstance(message, Message)
+    message.metadata.__dict__["_message_id"] = proto.metadata.message_id
+    return message
+
+
+# --- The SuperLink, which alone needs what is imported below ---
+
+
+def superlink_app(database: str | None, node_keys: bool, bell: Bell) -> Any:
+    """The SuperLink's application: it starts no process, installs nothing and asks nobody."""
+    from flwr.common.constant import TRANSPORT_TYPE_GRPC_RERE
+    from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
+    from flwr.superlink.auth_plugin import NoOpControlAuthnPlugin
+    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
+    from flwr.superlink.config_loader import SuperLinkLifespanConfig
+    from flwr.superlink.main import create_app
+
+    config = SuperLinkLifespanConfig(
+        control_address="",
+        health_server_address=None,
+        host="127.0.0.1",
+        port=0,
+        insecure=True,  # certificates are of the doors
+        certificates=None,
+        superexec_auth_secret=None,  # the private door has its own secret
+        authn_plugin=NoOpControlAuthnPlugin(),
+        event_log_plugin=None,
+        fleet_event_log_plugin=None,
+        enable_event_log=False,
+        artifact_provider=None,
+        enable_supernode_auth=node_keys,
+        fleet_api_type=TRANSPORT_TYPE_GRPC_RERE,
+        fleet_api_address=None,
+        simulation=False,
+        ssl_ca_certfile=None,
+        ssl_certfile=None,
+        ssl_keyfile=None,
+        database=database or FLWR_IN_MEMORY_DB_NAME,
+        isolation="process",
+        runtime_dependency_install=False,
+    )
+    app = create_app(config, SuperLinkLifespan)
+    carry_whole(app.state.linkstate_factory.state(), bell)
+    know_the_nodes(bell)
+    return app
+
+
+def carry_whole(state: Any, bell: Bell) -> None:
+    """Messages that carry their content leave no objects and no sessions behind, and the bell
+    rings for every message that is stored, and for a node that is shut out."""
+    from flwr.supercore.object_store import NoObjectInStoreError
+
+    delete_node = state.delete_node
+    store_objects = state.store_message_and_object_tree
+    find_tree = state.object_store.get_object_tree
+
+    def store(message: Message, tree: Any, session_id: str) -> tuple[bool, list[str]]:
+        if message.has_error() or len(message.content) > 0:
+            reply = bool(message.metadata.reply_to_message_id)
+            put = state.store_message_res if reply else state.store_message_ins
+            stored, missing = put(message) is not None, []
+            state._cleanup_push_session(session_id, cleanup_messages=False)
+        else:
+            stored, missing = store_objects(message, tree, session_id)
+        if stored:
+            bell.ring(message.metadata.dst_node_id)
+        return stored, missing
+
+    def tree_of(object_id: str) -> Any:
+        try:
+            return find_tree(object_id)
+        except NoObjectInStoreError:
+            return message_pb2.ObjectTree(object_id=object_id)
+
+    def shut_out(owner_aid: str, node_id: int) -> None:
+        delete_node(owner_aid, node_id)
+        bell.ring(node_id)
+
+    state.delete_node = shut_out
+    state.store_message_and_object_tree = store
+    state.object_store.get_object_tree = tree_of
+
+
+def know_the_nodes(bell: Bell) -> None:
+    """A node gets to know why it is refused, one that was killed may come back at once, and
+    nobody answers in another's name. All callers have shown their key."""
+    from fastapi import HTTPException
+    from flwr.superlink.servicer.fleet import fleet_handlers
+
+    activate, deactivate = fleet_handlers.activate_node, fleet_handlers.deactivate_node
+    push = fleet_handlers.push_messages
+
+    def activate_node(request: Any, state: Any) -> Any:
+        node = state.get_node_id_by_public_key(request.public_key)
+        if node is None:
+            raise HTTPException(403, "unregistered")
+        if bell.gone(node):
+            state.deactivate_node(node)
+        try:
+            return activate(request, state)
+        except FlowerError as error:
+            if error.code != ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
+                raise
+            raise HTTPException(409, "in use") from error
+
+    def deactivate_node(request: Any, state: Any) -> Any:
+        result = deactivate(request, state)
+        bell.ring(request.node_id)  # it waits no longer
+        return result
+
+    def push_messages(request: Any, state: Any) -> Any:
+        if any(m.metadata.src_node_id != request.node.node_id for m in request.messages_list):
+            raise HTTPException(403, "an answer in another node's name")
+        return push(request, state)
+
+    fleet_handlers.activate_node = activate_node
+    fleet_handlers.deactivate_node = deactivate_node
+    fleet_handlers.push_messages = push_messages

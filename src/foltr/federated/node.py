@@ -1,0 +1,369 @@
+"""A resident node: it waits for asks at the public door of a SuperLink and answers them, for
+ever. It runs no code that arrives."""
+
+import ssl
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Error, Message
+
+from foltr.errors import Mistake
+from foltr.federated import doors, flower, reasons
+from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
+from foltr.federated.messages import FAILED, REFUSED, Refusal, packed, unpacked
+
+WAIT = 20.0  # seconds that the SuperLink keeps a request until there is an ask
+HEARTBEAT = 15.0  # seconds; a node that is silent for twice as long counts as away
+PATIENCE = 2.5 * HEARTBEAT  # a node that was killed counts as there for so long
+LONGEST_PAUSE = 30.0  # seconds between two attempts to connect
+# what Flower's node authentication reads
+PUBLIC_KEY, TIMESTAMP, SIGNATURE = "flwr-public-key", "flwr-timestamp", "flwr-signature"
+
+
+class Fatal(Exception):
+    """There is no connection, and waiting will not help."""
+
+
+def utc() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class Node:
+    """One node and its connection.
+
+    address: host:port of the public door.
+    key: file of the private key (OpenSSH or PEM); None makes one up, for an insecure SuperLink.
+    roots: file of the certificates that sign the server's; None is those of this machine.
+    answer: makes the answer to an ask. It may raise `Refusal`.
+    largest: bytes of an ask.
+    tell: is told what happens, in words for the user.
+    """
+
+    address: str
+    answer: Callable[[bytes], bytes]
+    key: Path | None = None
+    roots: Path | None = None
+    insecure: bool = False
+    largest: int = 64_000_000
+    heartbeat: float = HEARTBEAT
+    tell: Callable[[str], None] = lambda text: None
+    clock: Callable[[], datetime] = utc
+    node_id: int | None = field(default=None, init=False)
+    answered: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._host, self._port = split(self.address)
+        if self.key is None and not self.insecure:
+            raise Mistake("a node needs its private key; `foltr keys` makes one")
+        self._key = loaded(self.key) if self.key is not None else made()
+        self._public = flower.public_key_to_bytes(self._key.public_key())
+        self._rings, self._told = 0, ""
+        scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
+        url = f"{scheme}://{self.address}"
+        signs = flower.Headers("SuperNode", self._headers, self._seen)
+        self._link = flower.client(flower.FleetHttpClient, url, signs, tls)
+        calm = flower.Headers("SuperNode", self._signed)
+        self._heart = flower.client(flower.FleetHttpClient, url, calm, tls)
+
+    def serve(self, stop: threading.Event) -> None:
+        """Answer asks until `stop` is set. What prevents the first connection and will not pass
+        by itself raises `Mistake`; everything later is tried again for ever."""
+        ended = threading.Event()
+        heart = threading.Thread(target=self._beat, args=(stop, ended), daemon=True)
+        heart.start()
+        pause, ever = 0.2, False
+        try:
+            while not stop.is_set():
+                try:
+                    if self.node_id is None:
+                        self._join(stop, ever)
+                        ever = True
+                    self._one_ask(stop)
+                    pause = 0.2
+                    continue
+                except Fatal as error:
+                    if not ever:
+                        raise Mistake(str(error)) from error
+                    self._say(str(error))
+                except httpx.HTTPStatusError as error:
+                    self._refused(error)
+                except httpx.TransportError as error:
+                    self._say(f"no connection to {self.address} ({error}): trying again")
+                stop.wait(pause)
+                pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
+        finally:
+            ended.set()
+            self._leave()
+            heart.join(1.0)
+
+    # --- the connection ---
+
+    def _join(self, stop: threading.Event, ever: bool) -> None:
+        """Show the key and become active."""
+        until = time.monotonic() + PATIENCE
+        while not stop.is_set():
+            try:
+                if self.insecure:
+                    self._register()
+                request = fleet_pb2.ActivateNodeRequest(
+                    public_key=self._public, heartbeat_interval=self.heartbeat
+                )
+                self.node_id = self._link.ActivateNode(request).node_id
+            except httpx.TransportError as error:
+                if reason := self._of_transport(error):
+                    raise Fatal(reason) from error
+                raise
+            except httpx.HTTPStatusError as error:
+                status, (_, text) = error.response.status_code, flower.error_code(error)
+                if status == 403 and "unregistered" in text:
+                    raise Fatal(
+                        "the server does not know this node's key: have its public key"
+                        " registered there, or use the key that is"
+                    ) from error
+                if status == 401:
+                    raise Fatal(self._clock(error) or f"the server refused the key: {text}")
+                if status == 404:
+                    raise Fatal(
+                        f"{self.address} is no door for nodes: is it the server's public port?"
+                    )
+                if status != 409:
+                    raise
+                if time.monotonic() > until:
+                    raise Fatal(
+                        "this node's key is in use by another node that is running: every node"
+                        " needs a key of its own"
+                    ) from error
+                self._say("this key is in use; waiting, as it may have been this node before")
+                stop.wait(2.0)
+                continue
+            self._say(f"connected to {self.address} as node {self.node_id}")
+            return
+
+    def _register(self) -> None:
+        request = fleet_pb2.RegisterNodeFleetRequest(public_key=self._public)
+        try:
+            self._link.RegisterNode(request)
+        except httpx.HTTPStatusError as error:
+            code, _ = flower.error_code(error)
+            if error.response.status_code == 404:
+                raise Fatal(f"{self.address} needs a registered key and TLS") from error
+            if code != flower.ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                raise
+
+    def _leave(self) -> None:
+        """Tell the SuperLink that this node has gone; it need not hear it."""
+        node, self.node_id = self.node_id, None
+        if node is not None:
+            try:
+                self._heart.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=node))
+            except httpx.HTTPError:
+                pass
+
+    def _beat(self, stop: threading.Event, ended: threading.Event) -> None:
+        """Stay known as there, also while an answer is being made. When the node stops, saying
+        so ends the request that waits for asks."""
+        while not stop.wait(0.7 * self.heartbeat):
+            if ended.is_set():
+                return
+            if self.node_id is None:
+                continue
+            request = heartbeat_pb2.SendNodeHeartbeatRequest(
+                node=node_pb2.Node(node_id=self.node_id), heartbeat_interval=self.heartbeat
+            )
+            try:
+                self._heart.SendNodeHeartbeat(request)
+            except httpx.HTTPError:
+                pass  # the loop of asks sees it as well, and knows what to do
+        self._leave()
+
+    def _refused(self, error: httpx.HTTPStatusError) -> None:
+        """An answer that is an error, after the connection was made."""
+        status = error.response.status_code
+        if status == 401:
+            self.node_id = None
+            self._say(self._clock(error) or "the server knows this node no longer: joining again")
+        else:
+            self._say(f"the server answered {status}: trying again")
+
+    def _clock(self, error: httpx.HTTPStatusError) -> str | None:
+        return reasons.of_clock(error.response.headers.get("date"), self.clock())
+
+    def _of_transport(self, error: httpx.TransportError) -> str | None:
+        """Why there is no connection, if it is nothing that passes."""
+        roots = str(self.roots) if self.roots else None
+        if reason := reasons.of_tls(str(error), self.address, roots):
+            return reason
+        if self.insecure and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+            if reasons.speaks_tls(self._host, self._port):
+                return f"{self.address} speaks TLS: connect with the federation's certificate"
+        return None
+
+    def _say(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            self.tell(text)
+
+    # --- asks ---
+
+    def _one_ask(self, stop: threading.Event) -> None:
+        """Wait for an ask and answer it."""
+        node = node_pb2.Node(node_id=self.node_id)
+        pulled = self._link.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
+        if not pulled.messages_list or stop.is_set():
+            return
+        proto, tree = pulled.messages_list[0], pulled.message_object_trees[0]
+        whole = flower.inline(proto)
+        ask = flower.from_proto(proto) if whole else self._opened(node, proto, tree)
+        reply = self._reply(ask)
+        sent, its_tree = flower.as_proto(reply, whole or reply.has_error())
+        request = fleet_pb2.PushMessagesRequest(
+            node=node, messages_list=[sent], message_object_trees=[its_tree]
+        )
+        self._insist(stop, lambda: self._push(node, reply, request))
+        self.answered += 1
+
+    def _reply(self, ask: Message) -> Message:
+        try:
+            frame = unpacked(ask.content)
+        except ValueError as problem:
+            return Message(Error(REFUSED, str(problem)[:200]), reply_to=ask)
+        try:
+            if len(frame) > self.largest:
+                raise Refusal(f"the ask has {len(frame)} bytes, the limit is {self.largest}")
+            return Message(packed(self.answer(frame)), reply_to=ask)
+        except Refusal as refusal:
+            error = Error(refusal.code, refusal.reason)
+        except Exception as problem:  # noqa: BLE001
+            error = Error(FAILED, type(problem).__name__)  # its text may tell of the data
+            self.tell(f"an ask could not be answered: {type(problem).__name__}: {problem}")
+        return Message(error, reply_to=ask)
+
+    def _insist(self, stop: threading.Event, send: Callable[[], None]) -> None:
+        """Send an answer, again after an outage: the work is done. One that the SuperLink refuses
+        is lost."""
+        pause, until = 0.2, time.monotonic() + 120.0
+        while True:
+            try:
+                return send()
+            except httpx.TransportError:
+                if stop.wait(pause) or time.monotonic() > until:
+                    raise
+                pause = min(2 * pause, 5.0)
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code == 401:
+                    raise
+                self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
+                return None
+
+    def _push(self, node: Any, reply: Message, request: Any) -> None:
+        answer = self._link.PushMessages(request)
+        if answer.objects_to_push:
+            for key, content in flower.objects_of(reply).items():
+                if key in answer.objects_to_push:
+                    self._link.PushObject(
+                        message_pb2.PushObjectRequest(
+                            node=node,
+                            run_id=reply.metadata.run_id,
+                            object_id=key,
+                            object_content=content,
+                            session_id=answer.session_id,
+                        )
+                    )
+
+    def _opened(self, node: Any, proto: Any, tree: Any) -> Message:
+        """An ask that came as objects, from a server with stock SuperNodes."""
+        run = proto.metadata.run_id
+
+        def fetch(key: str) -> bytes:
+            request = message_pb2.PullObjectRequest(node=node, run_id=run, object_id=key)
+            for _ in range(50):
+                got = self._link.PullObject(request)
+                if got.object_found and got.object_available:
+                    content: bytes = got.object_content
+                    return content
+                time.sleep(0.1)
+            raise httpx.ReadTimeout("the objects of an ask did not arrive")
+
+        ask = flower.opened(proto, tree, fetch)
+        self._link.ConfirmMessageReceived(
+            message_pb2.ConfirmMessageReceivedRequest(
+                node=node, run_id=run, message_object_id=proto.metadata.message_id
+            )
+        )
+        return ask
+
+    # --- headers ---
+
+    def _signed(self, path: str) -> dict[str, str]:
+        """The node's identity: its key, and the time, signed."""
+        stamp = self.clock().isoformat()
+        signature = flower.sign_message(self._key, stamp.encode())
+        return {
+            PUBLIC_KEY: b64encode(self._public).decode(),
+            TIMESTAMP: stamp,
+            SIGNATURE: b64encode(signature).decode(),
+        }
+
+    def _headers(self, path: str) -> dict[str, str]:
+        waits = {
+            doors.NODE: str(self.node_id),
+            doors.RINGS: str(self._rings),
+            doors.WAIT: str(round(1000 * WAIT)),
+        }
+        return self._signed(path) | (waits if path.endswith("/pull-messages") else {})
+
+    def _seen(self, response: Any) -> None:
+        if doors.RINGS in response.headers:
+            self._rings = int(response.headers[doors.RINGS])
+
+
+def split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        raise Mistake(f"address {address!r}: expected host:port, as in server.example:9443")
+    return host.strip("[]"), int(port)
+
+
+def trusting(roots: Path | None) -> ssl.SSLContext:
+    """TLS that trusts who signed the server's certificate."""
+    if roots is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=Path(roots).read_text())
+    except OSError as error:
+        raise Mistake(f"{roots}: {error.strerror or 'no certificate in it'}") from error
+    except (ssl.SSLError, ValueError) as error:
+        raise Mistake(f"{roots}: no certificates (PEM) in it") from error
+    return context
+
+
+def loaded(file: Path) -> ec.EllipticCurvePrivateKey:
+    """A node's private key."""
+    try:
+        content = Path(file).read_bytes()
+        if b"OPENSSH" in content[:100]:
+            key: Any = serialization.load_ssh_private_key(content, None)
+        else:
+            key = serialization.load_pem_private_key(content, None)
+    except OSError as error:
+        raise Mistake(f"{file}: {error.strerror}; `foltr keys` makes keys") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise Mistake(f"{file}: no private key without a password ({error})") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Mistake(f"{file}: the key of a node is an ECDSA key (P-384); `foltr keys` makes it")
+    return key
+
+
+def made() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP384R1())

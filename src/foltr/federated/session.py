@@ -1,0 +1,382 @@
+"""The server's side of a federation: a Flower Grid on the private door of a SuperLink."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from foltr.errors import Mistake
+from foltr.federated import doors, flower
+from foltr.federated.flower import control_pb2, httpx, message_pb2, runtime_pb2
+from foltr.federated.messages import TYPE, packed
+
+Answer = TypeVar("Answer")
+HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
+LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
+LOST = (401, 403)  # the token is of no run that goes on
+
+
+class NewSession(Exception):
+    """The run was lost and another one is open: messages of the old one get no answers. Push them
+    again."""
+
+
+class LinkDown(ConnectionError):
+    """The SuperLink did not answer for as long as the session waits."""
+
+
+class Peer(NamedTuple):
+    """A node: its id, which may change, and its public key (PEM), which does not."""
+
+    node_id: int
+    public_key: bytes
+    online: bool = True
+
+
+class Session(Grid):
+    """One run of a SuperLink, kept alive. There is one session per process.
+
+    url, secret: the private door and its secret.
+    folder: where the id of the run is kept, so that the next session ends this one's run if the
+        process was killed.
+    whole: messages carry their content (one request each); False sends it as objects, as stock
+        SuperNodes need it.
+    patience: for how many seconds calls are repeated while the SuperLink does not answer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        secret: str,
+        folder: Path,
+        *,
+        whole: bool = True,
+        patience: float = 60.0,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.whole, self.patience, self._tell = whole, patience, tell
+        self._file = Path(folder) / "session.json"
+        self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
+        self._asked: dict[str, float] = {}  # ids of messages without an answer, and their end
+        self._ended = threading.Event()
+        self._lost = False
+        seen = flower.Headers("flwr-serverapp", self._headers, self._seen)
+        plain = flower.Headers("flwr-cli", lambda path: {doors.SECRET: secret})
+        self._control = flower.client(flower.ControlHttpClient, url, plain)
+        self._runtime = flower.client(flower.RuntimeHttpClient, url, seen)
+        calm = flower.Headers("flwr-serverapp", self._tokens)
+        self._heart = flower.client(flower.RuntimeHttpClient, url, calm)
+        self._open()
+        threading.Thread(target=self._beat, name="foltr-session", daemon=True).start()
+
+    # --- nodes ---
+
+    def get_nodes(self) -> list[Peer]:  # type: ignore[override]
+        """The nodes that are there."""
+        nodes = self._of_run(lambda: self._runtime.GetNodes(runtime_pb2.GetNodesRequest())).nodes
+        return [Peer(node.node_id, node.public_key) for node in nodes]
+
+    def get_node_ids(self) -> list[int]:
+        return [node.node_id for node in self.get_nodes()]
+
+    def registered(self) -> list[Peer]:
+        """All registered nodes, there or not."""
+        found = self._call(lambda: self._control.ListNodes(control_pb2.ListNodesRequest()))
+        return [
+            Peer(node.node_id, node.public_key, node.status == "online")
+            for node in found.nodes_info
+            if node.status != "unregistered"
+        ]
+
+    def register(self, public_key: bytes) -> int:
+        """Let the holder of a key join; the id of its node. Again is no mistake."""
+        key = pem(public_key)
+        request = control_pb2.RegisterNodeRequest(public_key=key)
+        try:
+            node: int = self._call(lambda: self._control.RegisterNode(request)).node_id
+            return node
+        except httpx.HTTPStatusError as error:
+            code, text = flower.error_code(error)
+            if code == flower.ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                for peer in self.registered():
+                    if peer.public_key == key:
+                        return peer.node_id
+            raise Mistake(f"the SuperLink does not take this node key: {text}") from error
+
+    def unregister(self, public_key: bytes) -> bool:
+        """Shut the holder of a key out; whether it was in."""
+        key = pem(public_key)
+        for peer in self.registered():
+            if peer.public_key == key:
+                request = control_pb2.UnregisterNodeRequest(node_id=peer.node_id)
+                self._call(lambda: self._control.UnregisterNode(request))  # noqa: B023
+                return True
+        return False
+
+    # --- messages ---
+
+    def message(self, frame: bytes, node_id: int, ttl: float) -> Message:
+        """An ask to a node; `ttl` is for how many seconds an answer is of use."""
+        return Message(packed(frame), node_id, TYPE, ttl=ttl)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        """Send; the ids, '' for a message that was not taken (an unknown node)."""
+        messages = list(messages)
+        if not messages:
+            return []
+        self._clear()
+        for message in messages:  # they may have been made for the run before
+            message.metadata.__dict__["_run_id"] = self._run_id
+        pairs = [flower.as_proto(message, self.whole) for message in messages]
+        request = runtime_pb2.PushAppMessagesRequest(
+            messages_list=[proto for proto, _ in pairs],
+            message_object_trees=[tree for _, tree in pairs],
+        )
+        answer = self._of_run(lambda: self._runtime.PushMessages(request))
+        if answer.objects_to_push:
+            self._push_objects(messages, answer)
+        ids = list(answer.message_ids)
+        for message, key in zip(messages, ids, strict=True):
+            if key:
+                ends = message.metadata.created_at + message.metadata.ttl
+                self._asked[key] = ends + LATE
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str], wait: float = 0.0) -> list[Message]:
+        """The answers that are there. With `wait`, the first ones are waited for, up to so many
+        seconds (at most 25); the SuperLink answers as soon as one arrives."""
+        ids = [key for key in message_ids if key]
+        self._wait = wait
+        try:
+            request = runtime_pb2.PullAppMessagesRequest(message_ids=ids)
+            answer = self._of_run(lambda: self._runtime.PullMessages(request))
+        finally:
+            self._wait = 0.0
+        found = []
+        for proto, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
+            self._asked.pop(proto.metadata.reply_to_message_id, None)
+            if flower.inline(proto):
+                found.append(flower.from_proto(proto))
+            else:
+                found.append(flower.opened(proto, tree, self._fetch))
+            if not flower.inline(proto) or proto.metadata.src_node_id == flower.SUPERLINK_NODE_ID:
+                self._confirm(proto.metadata.message_id)
+        return found
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> list[Message]:
+        left, found = {key for key in self.push_messages(messages) if key}, []
+        until = None if timeout is None else time.monotonic() + timeout
+        while left and (until is None or time.monotonic() < until):
+            rest = 5.0 if until is None else max(0.0, min(5.0, until - time.monotonic()))
+            for message in self.pull_messages(left, rest):
+                found.append(message)
+                left.discard(message.metadata.reply_to_message_id)
+        return found
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError("a session opens its own runs")
+
+    @property
+    def run(self) -> Any:
+        return flower.Run.create_empty(self._run_id)
+
+    def close(self) -> None:
+        """End the run."""
+        if not self._ended.is_set():
+            self._ended.set()
+            self._stop_run(self._run_id)
+            self._file.unlink(missing_ok=True)
+            for part in (self._control, self._runtime, self._heart):
+                part.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- the run ---
+
+    def _open(self) -> None:
+        """End the run of a session before this one, and open another."""
+        if self._file.exists():
+            try:
+                self._stop_run(int(json.loads(self._file.read_text())["run"]))
+            except (ValueError, KeyError, TypeError):
+                pass
+        fab = flower.fab_pb2.Fab(content=flower.nothing_to_run())
+        request = control_pb2.StartRunRequest(fab=fab)
+        self._run_id = self._call(lambda: self._control.StartRun(request)).run_id
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps({"run": self._run_id}))
+        for _ in range(20):
+            self._token = ""
+            wanted = runtime_pb2.AcquireTaskRequest(
+                supported_task_types=[flower.TaskType.SERVER_APP]
+            )
+            given = self._call(lambda: self._runtime.AcquireTask(wanted))  # noqa: B023
+            if given.token and given.task.run_id == self._run_id:
+                break
+            if not given.token:
+                raise Mistake("the SuperLink gave the session's run to somebody else")
+            self._stop_run(given.task.run_id)  # left over: of a session that was killed early
+        else:
+            raise Mistake("the SuperLink has runs of others: it must be foltr's alone")
+        self._token = given.token
+        self._call(lambda: self._runtime.PullTaskInput(runtime_pb2.PullTaskInputRequest()))
+        flower.TaskIdentity.run_id = self._run_id
+        flower.TaskIdentity.task_id = given.task.task_id
+        flower.TaskIdentity.node_id = flower.SUPERLINK_NODE_ID
+        self._asked.clear()
+        self._lost = False
+
+    def _stop_run(self, run_id: int) -> None:
+        """End a run, if it still goes on: its messages are deleted."""
+        try:
+            self._control.StopRun(control_pb2.StopRunRequest(run_id=run_id))
+        except httpx.HTTPError:
+            pass
+
+    def _beat(self) -> None:
+        """Keep the run alive."""
+        request = runtime_pb2.SendTaskHeartbeatRequest()
+        while not self._ended.wait(HEARTBEAT):
+            token = self._token
+            try:
+                alive = self._heart.SendTaskHeartbeat(request).success
+            except httpx.HTTPStatusError as error:
+                alive = error.response.status_code not in LOST
+            except (httpx.HTTPError, RuntimeError):  # closed
+                continue
+            if not alive and token == self._token:
+                self._lost = True
+
+    def _of_run(self, call: Callable[[], Answer]) -> Answer:
+        """A call that needs the run. If it is lost, another one is opened."""
+        try:
+            if not self._lost:
+                return self._call(call)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code not in LOST:
+                raise
+        self._tell("the SuperLink knows this run no longer: another one is opened")
+        self._open()
+        raise NewSession("the run was lost; another one is open: push the messages again")
+
+    def _call(self, call: Callable[[], Answer]) -> Answer:
+        """A call, repeated while the SuperLink does not answer."""
+        until, pause = time.monotonic() + self.patience, 0.1
+        while True:
+            try:
+                return call()
+            except httpx.TransportError as error:
+                failed: Exception = error
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code not in (502, 503, 504):
+                    raise
+                failed = error
+            if time.monotonic() + pause > until or self._ended.is_set():
+                raise LinkDown(
+                    f"the SuperLink did not answer for {self.patience:g} s: {failed}"
+                ) from failed
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+    def _clear(self) -> None:
+        """Have the SuperLink delete asks that nobody answered in time."""
+        late = [key for key, ends in self._asked.items() if ends < time.time()]
+        if late:
+            self.pull_messages(late)
+            for key in late:
+                self._asked.pop(key, None)
+
+    # --- objects, for stock SuperNodes ---
+
+    def _push_objects(self, messages: list[Message], answer: Any) -> None:
+        wanted = set(answer.objects_to_push)
+        for message in messages:
+            for key, content in flower.objects_of(message).items():
+                if key in wanted:
+                    wanted.discard(key)
+                    request = message_pb2.PushObjectRequest(
+                        node=flower.node_pb2.Node(node_id=flower.SUPERLINK_NODE_ID),
+                        run_id=self._run_id,
+                        object_id=key,
+                        object_content=content,
+                        session_id=answer.session_id,
+                    )
+                    self._of_run(lambda: self._runtime.PushObject(request))  # noqa: B023
+
+    def _fetch(self, key: str) -> bytes:
+        request = message_pb2.PullObjectRequest(
+            node=flower.node_pb2.Node(node_id=flower.SUPERLINK_NODE_ID),
+            run_id=self._run_id,
+            object_id=key,
+        )
+        for _ in range(20):
+            got = self._of_run(lambda: self._runtime.PullObject(request))
+            if got.object_found and got.object_available:
+                content: bytes = got.object_content
+                return content
+            time.sleep(0.1)
+        return b""
+
+    def _confirm(self, message_id: str) -> None:
+        request = message_pb2.ConfirmMessageReceivedRequest(
+            node=flower.node_pb2.Node(node_id=flower.SUPERLINK_NODE_ID),
+            run_id=self._run_id,
+            message_object_id=message_id,
+        )
+        self._of_run(lambda: self._runtime.ConfirmMessageReceived(request))
+
+    # --- headers ---
+
+    def _tokens(self, path: str) -> dict[str, str]:
+        token = {flower.TASK_TOKEN_HEADER: self._token} if self._token else {}
+        return {doors.SECRET: self._secret, **token}
+
+    def _headers(self, path: str) -> dict[str, str]:
+        waits = {
+            doors.NODE: str(flower.SUPERLINK_NODE_ID),
+            doors.RINGS: str(self._rings),
+            doors.WAIT: str(round(1000 * self._wait)),
+        }
+        return self._tokens(path) | (waits if path.endswith("/pull-messages") else {})
+
+    def _seen(self, response: Any) -> None:
+        if doors.RINGS in response.headers:
+            self._rings = int(response.headers[doors.RINGS])
+
+
+def pem(public_key: bytes) -> bytes:
+    """A node's public key as the SuperLink keeps it; given as OpenSSH line or PEM."""
+    try:
+        if public_key.lstrip().startswith(b"-----"):
+            key: Any = serialization.load_pem_public_key(public_key)
+        else:
+            key = serialization.load_ssh_public_key(public_key)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise Mistake(f"no public key of a node: {error}; `foltr keys` makes them") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise Mistake("the key of a node is an ECDSA key (P-384); `foltr keys` makes them")
+    return flower.public_key_to_bytes(key)

@@ -1,0 +1,276 @@
+"""A SuperLink in a process of its own, with two doors: the public one for nodes, the private one,
+on this machine and with a secret, for the server.
+
+    python -m foltr.federated.superlink CONFIG.json
+"""
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake, require
+from foltr.federated import quiet
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PATIENCE = 60.0  # seconds until a SuperLink must have started
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Where a SuperLink listens and what it needs for it.
+
+    folder: its state: the secret, the log, what it tells of itself.
+    certificate, key: PEM files of the public door; none with `insecure`.
+    database: a SQLite file, or None: in memory, which forgets nodes and runs at the end.
+    largest: bytes that one request may have.
+    insecure: no TLS, and every node may register itself.
+    """
+
+    folder: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    private_port: int = 0
+    certificate: str | None = None
+    key: str | None = None
+    database: str | None = None
+    largest: int = 64_000_000
+    insecure: bool = False
+    insecure_anywhere: bool = False  # also on other addresses than this machine's
+    parent: int | None = None  # it ends with this process
+
+    def check(self) -> None:
+        if not self.insecure:
+            require(
+                self.certificate is not None and self.key is not None,
+                "a SuperLink needs a certificate and its key (or insecure=True, to try it out)",
+            )
+            self.tls()
+        elif self.host not in LOOPBACK and not self.insecure_anywhere:
+            raise Mistake(
+                f"host {self.host!r} without TLS: everybody on the network could read and join;"
+                " give a certificate and its key, or listen on 127.0.0.1"
+            )
+
+    def tls(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        assert self.certificate is not None and self.key is not None
+        for name in (self.certificate, self.key):
+            try:
+                Path(name).read_bytes()
+            except OSError as error:
+                raise Mistake(f"{name}: {error.strerror}; it is needed for TLS") from error
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=lambda: "")
+        except (ssl.SSLError, ValueError) as error:
+            raise Mistake(
+                f"{self.certificate} and {self.key} are no certificate and its key: {error}"
+            ) from error
+        return context
+
+
+@dataclass
+class SuperLink:
+    """A SuperLink that this process started."""
+
+    doors: Doors
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.doors.folder)
+
+    @property
+    def secret_file(self) -> Path:
+        return self.folder / "door.secret"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "superlink.log"
+
+    @property
+    def private_url(self) -> str:
+        return f"http://127.0.0.1:{self.doors.private_port}"
+
+    @property
+    def public_address(self) -> str:
+        return f"{self.doors.host}:{self.doors.port}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self, patience: float = PATIENCE) -> "SuperLink":
+        """Start the process and wait until both doors are open. Ports that were free ones stay
+        the same when it is started again."""
+        self.doors.check()
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        secret(self.secret_file)
+        told, config = self.folder / "superlink.json", self.folder / "superlink.config.json"
+        told.unlink(missing_ok=True)
+        config.write_text(json.dumps(asdict(replace(self.doors, parent=os.getpid()))))
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "foltr.federated.superlink", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the server, which stops this one
+            )
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            if told.exists():
+                answer = json.loads(told.read_text())
+                if "mistake" in answer:
+                    self.stop()
+                    raise Mistake(answer["mistake"])
+                self.doors = replace(self.doors, **answer)
+                return self
+            if not self.alive:
+                break
+            time.sleep(0.02)
+        self.stop()
+        raise Mistake(f"the SuperLink did not start; its log: {self.log}")
+
+    def stop(self, patience: float = 5.0) -> None:
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def __enter__(self) -> "SuperLink":
+        return self if self.alive else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def secret(file: Path) -> str:
+    """The secret in a file that only its owner reads; made on first use."""
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        os.chmod(file, 0o600)
+        return file.read_text().strip()
+    with os.fdopen(handle, "w") as out:
+        made = secrets.token_hex(32)
+        out.write(made)
+    return made
+
+
+def bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        way = "choose another port" if port else "choose an address of this machine"
+        raise Mistake(f"cannot listen on {host}:{port}: {error.strerror}; {way}") from error
+    return listener
+
+
+async def serve(doors: Doors) -> None:
+    """Serve both doors until SIGTERM, or until the parent has gone."""
+    import uvicorn
+
+    from foltr.federated.doors import Bell, Door, fleet_only
+    from foltr.federated.flower import superlink_app
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # one handler for both, below
+
+    folder, bell = Path(doors.folder), Bell()
+    public_socket = bound(doors.host, doors.port)
+    private_socket = bound("127.0.0.1", doors.private_port)
+    app = superlink_app(doors.database, not doors.insecure, bell)
+    bell.start()
+    public = Door(app, bell, fleet_only(doors.insecure), doors.largest)
+    private = Door(app, bell, lambda _: True, 2 * doors.largest, secret(folder / "door.secret"))
+    common: dict[str, Any] = {
+        "lifespan": "off",
+        "log_config": None,
+        "access_log": False,
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": 1,
+        "server_header": False,
+        "ws": "none",
+    }
+    tls = {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
+    servers = [
+        Server(uvicorn.Config(public, **common, **tls)),
+        Server(uvicorn.Config(private, **common)),
+    ]
+
+    def leave() -> None:
+        for server in servers:
+            server.should_exit = True
+        bell.wake_all()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leave)
+    async with app.router.lifespan_context(app):
+        pair = zip(servers, (public_socket, private_socket), strict=True)
+        tasks = [asyncio.create_task(server.serve([sock])) for server, sock in pair]
+        while not all(server.started for server in servers):
+            await asyncio.sleep(0.01)
+        tell(
+            folder,
+            {
+                "port": public_socket.getsockname()[1],
+                "private_port": private_socket.getsockname()[1],
+            },
+        )
+        while not all(task.done() for task in tasks):
+            if doors.parent is not None and os.getppid() != doors.parent:
+                leave()
+            await asyncio.wait(tasks, timeout=0.5)
+    logging.warning(
+        "ended after %d public, %d private requests", public.requests, private.requests
+    )
+
+
+def tell(folder: Path, answer: dict[str, Any]) -> None:
+    """Tell the parent, in one step."""
+    part = folder / "superlink.json.part"
+    part.write_text(json.dumps(answer))
+    part.replace(folder / "superlink.json")
+
+
+def main(config: str) -> int:
+    doors = Doors(**json.loads(Path(config).read_text()))
+    os.umask(0o077)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    quiet(Path(doors.folder) / "flower")
+    try:
+        doors.check()
+        asyncio.run(serve(doors))
+    except Mistake as mistake:
+        tell(Path(doors.folder), {"mistake": str(mistake)})
+        print(mistake, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

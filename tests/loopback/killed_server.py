@@ -1,0 +1,15 @@
+"""A server process that pushes asks for ever, until it is killed. Arguments: url, secret file,
+folder, and anything more for messages that are sent as objects."""
+
+import sys
+from pathlib import Path
+
+from foltr.federated.session import Session
+
+url, secret, folder, *objects = sys.argv[1:]
+session = Session(url, Path(secret).read_text(), Path(folder), whole=not objects)
+print("open", flush=True)
+while True:
+    ids = session.get_node_ids()
+    session.push_messages([session.message(bytes(100_000), node, 600.0) for node in ids])
+    print("pushed", flush=True)

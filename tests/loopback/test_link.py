@@ -1,0 +1,286 @@
+"""The transport of real federations, in real processes on this machine, with TLS and node keys."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+
+from federation import HERE, Federation, certificates, echo, node_key  # noqa: E402
+
+from foltr.errors import Mistake  # noqa: E402
+from foltr.federated.messages import FAILED  # noqa: E402
+from foltr.federated.session import NewSession  # noqa: E402
+from foltr.federated.superlink import Doors, SuperLink  # noqa: E402
+
+pytestmark = pytest.mark.loopback
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """A SuperLink with TLS and a database, and three nodes."""
+    made = Federation(tmp_path_factory.mktemp("three"), database=True, largest=3_000_000)
+    try:
+        for number in range(3):
+            made.node(number)
+        made.wait_for(3)
+        yield made
+    finally:
+        made.close()
+
+
+def post(url, content=b"", ca=None, **headers):
+    """Status of a request at a door."""
+    import ssl
+
+    context = ssl.create_default_context(cafile=ca) if ca else None
+    kind = {"content-type": "application/protobuf", **headers}
+    request = urllib.request.Request(url, content, kind)
+    try:
+        return urllib.request.urlopen(request, context=context, timeout=10).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def told(federation, number, text, seconds=15.0):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if text in federation.said(number):
+            return True
+        time.sleep(0.1)
+    raise AssertionError(f"{text!r} is not in: {federation.said(number)}")
+
+
+def test_rounds(three):
+    ids = three.wait_for(3)
+    for n in (0, 1, 184, 200_000):
+        frame = os.urandom(n)
+        assert three.round(frame, ids) == {node: frame for node in ids}
+
+
+def test_an_answer_that_fails_is_told_without_its_text(three):
+    ids = three.wait_for(3)
+    found = three.round(b"raise", ids)
+    assert {(e.code, e.reason) for e in found.values()} == {(FAILED, "RuntimeError")}
+    found = three.round(b"refuse", ids)
+    assert {(e.code, e.reason) for e in found.values()} == {(1234, "not today")}
+    assert three.echoes(b"goes on", ids) == 3
+
+
+def test_nodes_are_known_by_their_keys(three):
+    assert len({peer.public_key for peer in three.session.get_nodes()}) == 3
+    again = three.session.register(three.keys[0])
+    assert again in three.session.get_node_ids()
+
+
+def test_finished_messages_leave_nothing_behind(three):
+    ids = three.wait_for(3)
+    for _ in range(5):
+        three.round(b"x" * 1000, ids)
+    with sqlite3.connect(three.folder / "state.db") as base:
+        names = [row[0] for row in base.execute("select name from sqlite_master where type='table'")]
+        names = [n for n in names if "message" in n or "object" in n and "lock" not in n]
+        counts = {n: base.execute(f"select count(*) from {n}").fetchone()[0] for n in names}
+    assert names and not any(counts.values()), counts
+
+
+def test_messages_as_objects_for_stock_nodes(three):
+    ids = three.wait_for(3)
+    three.session.whole = False
+    try:
+        assert three.round(b"in parts", ids) == {node: b"in parts" for node in ids}
+    finally:
+        three.session.whole = True
+
+
+def test_a_killed_node_comes_back(three):
+    ids = three.wait_for(3)
+    three.nodes[0].kill()
+    three.nodes[0].wait()
+    assert three.echoes(b"without one", ids, 1.5) == 2
+    start = time.monotonic()
+    three.nodes[0] = three.node(0)
+    told(three, 0, "connected")
+    while three.echoes(b"with it", ids, 3.0) < 3:
+        assert time.monotonic() < start + 15
+    assert set(three.wait_for(3)) == set(ids)
+
+
+def test_the_superlink_is_killed_and_the_run_goes_on(three):
+    ids = three.wait_for(3)
+    run = three.session.run.run_id
+    three.link.process.send_signal(signal.SIGKILL)
+    three.link.process.wait()
+    time.sleep(3.0)
+    three.link.start()
+    three.insist(b"after", 3, 20)
+    assert three.session.run.run_id == run
+    assert set(three.wait_for(3)) == set(ids)
+
+
+def test_the_server_is_killed_while_it_pushes(three):
+    three.session.close()
+    arguments = [three.link.private_url, three.link.secret_file, three.folder / "server"]
+    for way in ([], ["objects"]):
+        command = [sys.executable, HERE / "killed_server.py", *arguments, *way]
+        server = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        for _ in range(3):
+            server.stdout.readline()
+        server.kill()
+        server.wait()
+    start = time.monotonic()
+    three.session = three.new_session()
+    three.insist(b"next", 3, 20)
+    assert time.monotonic() - start < 20
+
+
+def test_a_lost_run_is_told_and_another_one_is_open(three):
+    ids = three.wait_for(3)
+    run = three.session.run.run_id
+    three.session._stop_run(run)
+    with pytest.raises(NewSession):
+        three.round(b"lost", ids)
+    assert three.session.run.run_id != run
+    assert three.echoes(b"found", ids) == 3
+
+
+def test_the_public_door_is_for_nodes_only(three):
+    public, ca = f"https://{three.link.public_address}", three.files["roots"]
+    for path in (
+        "/v1/control/start-run",
+        "/v1/control/register-node",
+        "/v1/runtime/acquire-task",
+        "/v1/fleet/register-node",
+        "/v1/fleet/unregister-node",
+        "/v1/fleet/../control/start-run",
+        "/health",
+        "/docs",
+        "/openapi.json",
+    ):
+        assert post(public + path, b"x", ca) == 404, path
+    assert post(public + "/v1/fleet/pull-messages", b"", ca) == 401
+    assert post(public + "/v1/fleet/push-messages", bytes(3_000_001), ca) == 413
+    assert post(public + "/v1/fleet/pull-messages", bytes(100_000), ca) == 413
+    private = three.link.private_url
+    assert post(private + "/v1/control/start-run") == 403
+    assert post(private + "/v1/control/list-nodes", **{"x-foltr-secret": "guess"}) == 403
+    secret = three.link.secret_file
+    assert secret.stat().st_mode & 0o777 == 0o600
+    right = {"x-foltr-secret": secret.read_text()}
+    assert post(private + "/v1/control/list-nodes", **right) == 200
+
+
+def test_an_unregistered_key_is_refused(three):
+    process = three.node(7, register=False)
+    assert process.wait(20) == 2
+    assert "Mistake: the server does not know this node's key" in three.said(7)
+
+
+def test_an_unregistered_node_is_shut_out(three):
+    process = three.node(8)
+    told(three, 8, "connected")
+    public = three.keys[-1]
+    assert three.session.unregister(public) and not three.session.unregister(public)
+    told(three, 8, "does not know this node's key", 30)
+    assert process.poll() is None  # it goes on trying
+    process.kill()
+
+
+def test_wrong_certificates_and_wrong_ways(three, tmp_path):
+    other = certificates(tmp_path, "other")
+    right = {"address": three.link.public_address, "key": str(three.folder / "node0.key")}
+    cases = {
+        "foreign": ({**right, "roots": other["roots"]}, "is not signed by"),
+        "none": (right, "is not signed by a known authority"),
+        "plain": ({"address": right["address"], "insecure": True}, "speaks TLS"),
+        "ahead": ({**right, "roots": three.files["roots"], "ahead": 10}, "s ahead of the server's"),
+        "behind": ({**right, "roots": three.files["roots"], "ahead": -400}, "s behind the server's"),
+    }
+    started = {name: echo(given, tmp_path / name) for name, (given, _) in cases.items()}
+    for name, process in started.items():
+        assert process.wait(30) == 2, name
+        said = (tmp_path / name).read_text()
+        assert cases[name][1] in said
+        assert "Traceback" not in said
+
+
+def test_an_expired_certificate_and_tls_at_a_plain_port(tmp_path):
+    files = certificates(tmp_path, "old", (-9, -1))
+    node_key(tmp_path / "node.key")
+    given = {"key": str(tmp_path / "node.key"), "roots": files["roots"]}
+    secure = Doors(str(tmp_path / "a"), certificate=files["certificate"], key=files["key"])
+    with SuperLink(secure) as link, SuperLink(Doors(str(tmp_path / "b"), insecure=True)) as plain:
+        cases = {"has expired": link, "does not speak TLS": plain}
+        started = {
+            text: echo({**given, "address": door.public_address}, tmp_path / text)
+            for text, door in cases.items()
+        }
+        for text, process in started.items():
+            assert process.wait(30) == 2
+            assert text in (tmp_path / text).read_text()
+
+
+def test_a_superlink_that_cannot_start_says_why(tmp_path):
+    files = certificates(tmp_path, "federation")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Mistake, match=f"cannot listen on 127.0.0.1:{port}"):
+            SuperLink(Doors(str(tmp_path / "a"), port=port, insecure=True)).start()
+    with pytest.raises(Mistake, match="it is needed for TLS"):
+        SuperLink(Doors(str(tmp_path / "a"), certificate="none.pem", key=files["key"])).start()
+    with pytest.raises(Mistake, match="no certificate and its key"):
+        SuperLink(
+            Doors(str(tmp_path / "a"), certificate=files["roots"], key=files["key"])
+        ).start()
+
+
+def test_a_superlink_ends_with_its_parent(tmp_path):
+    code = (
+        "import sys\nfrom foltr.federated.superlink import *\n"
+        "link = SuperLink(Doors(sys.argv[1], insecure=True)).start()\n"
+        "print(link.process.pid, flush=True)\nsys.stdin.read()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 10
+    while Path(f"/proc/{child}").exists() and time.monotonic() < until:
+        if ") Z " in Path(f"/proc/{child}/stat").read_text():
+            break
+        time.sleep(0.1)
+    else:
+        assert not Path(f"/proc/{child}").exists()
+
+
+def test_in_memory_all_comes_back_after_a_restart(tmp_path):
+    """Without TLS and without a database: nodes register again, the session opens a run."""
+    made = Federation(tmp_path, tls=False)
+    try:
+        made.node(0)
+        ids = made.wait_for(1)
+        assert made.round(b"before", ids) == {ids[0]: b"before"}
+        made.link.process.kill()
+        made.link.process.wait()
+        made.link.start()
+        made.insist(b"after", 1, 20)
+        assert json.loads((tmp_path / "server" / "session.json").read_text())
+    finally:
+        made.close()
