@@ -43,7 +43,7 @@ LAYERS = (
     {"runs"},
     {"sweeps", "audits"},
     {"results", "report"},
-    {"comparison"},
+    {"comparison", "serving"},
     {"cli"},
     {"__main__"},
 )

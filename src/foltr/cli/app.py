@@ -17,6 +17,7 @@ from foltr.cli.demo import demo
 from foltr.cli.privacy import privacy
 from foltr.cli.report import report, watch
 from foltr.cli.run import run
+from foltr.cli.serve import node, serve
 from foltr.cli.status import status
 from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages
@@ -49,6 +50,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "audit": audit,
     "unlearn": unlearn,
     "privacy": privacy,
+    "serve": serve,
+    "node": node,
 }
 for name, command in COMMANDS.items():
     app.command(name, help=paragraphs(command))(with_error_messages(command))

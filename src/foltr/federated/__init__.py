@@ -5,8 +5,10 @@ between a SuperLink, the server's session on it and resident nodes.
 Flower is told to keep quiet before anything of it is imported."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
+from foltr.errors import Mistake
 from foltr.system.paths import cache_folder
 
 INSTALL = "pip install 'foltr[deploy]'"
@@ -21,3 +23,10 @@ def quiet(home: Path) -> None:
 
 
 quiet(Path(os.environ.get("FLWR_HOME") or cache_folder("flower")))
+
+
+def required() -> None:
+    """Raises a Mistake without the extra `deploy`."""
+    missing = [name for name in ("flwr", "cryptography", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise Mistake(f"a federation between machines needs {', '.join(missing)}: {INSTALL}")

@@ -47,7 +47,7 @@ class ServerTable:
         seed: of the first model and of who is asked
         roster: the file of the nodes and their keys (`foltr keys add`)
         listen: HOST:PORT of the public door, to which nodes connect
-        certificate, key: the server's TLS certificate and its private key (`foltr keys server`)
+        keys: the folder of the server's certificate and key (`foltr keys server`)
         state: the folder of the server's state
         database: whether the SuperLink keeps its messages on disk; it then survives a restart
         deadline: seconds that nodes have for each answer
@@ -57,8 +57,7 @@ class ServerTable:
         holdout: a data source with judged queries, on which every new model is tested
         tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
         keep: how many models are kept, for --rollback
-        status: HOST:PORT of the status page; None for no page
-        sessions, stored: of FedEraser, when a node asks to be forgotten"""
+        status: HOST:PORT of the status page; None for no page"""
 
     roster: str
     state: str
@@ -66,8 +65,7 @@ class ServerTable:
     optimizer: Optimizer = SGD()
     seed: int = 1
     listen: str = "127.0.0.1:8443"
-    certificate: str | None = None
-    key: str | None = None
+    keys: str | None = None
     database: bool = True
     deadline: float = 60.0
     wait: float = 30.0
@@ -77,7 +75,6 @@ class ServerTable:
     tolerance: float = 0.02
     keep: int = 100
     status: str | None = "127.0.0.1:8444"
-    superlink: str | None = None  # folder of a SuperLink that runs already; None starts one
 
     def __post_init__(self) -> None:
         address_of(self.listen)
@@ -101,7 +98,7 @@ class NodeTable:
     Fields
         server: HOST:PORT of the server's public door
         ca: the certificate of the federation's authority, which signs the server's
-        key, sign: the node's private keys (`foltr keys node`)
+        keys: the folder of the node's private keys (`foltr keys node`)
         state: the folder of the node's state
         clients: how many devices are behind this node
         data: where their documents come from: the split "train" of a source
@@ -109,20 +106,20 @@ class NodeTable:
         partition: which documents each has
         seed: of the users' draws; None draws one from the operating system and keeps it
         population: for demonstrations: the node's clients are part of a population of so many
-            over data that all nodes have; None: the data is the node's own"""
+            over data that all nodes have; None: the data is the node's own
+        roster: the public keys of all nodes, which SecureSum(consistency=True) needs"""
 
     server: str
     state: str
     data: Source
     clients: int = 1
     ca: str | None = None
-    key: str | None = None
-    sign: str | None = None
+    keys: str | None = None
     users: ClickModel = Cascade()
     partition: Partition = IID()
     seed: int | None = None
     population: int | None = None
-    roster: str | None = None  # the public keys of all nodes, for SecureSum(consistency=True)
+    roster: str | None = None
 
     def __post_init__(self) -> None:
         address_of(self.server)

@@ -1,0 +1,63 @@
+"""`foltr node`: the process of a node."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from foltr.core import Array
+from foltr.errors import require
+from foltr.federated.keys import check_dates, read_sign_key
+from foltr.federated.node import Node
+from foltr.federated.roster_file import read_roster
+from foltr.runs.interruptions import on_signals
+from foltr.runs.user_files import Code
+from foltr.serving.serve import only_one
+from foltr.serving.settings import beside, read_node
+from foltr.serving.silo import device_of
+
+NODE_KEY, SIGN_KEY = "node.key", "sign.key"
+
+
+def join(
+    file: Path, code: Code, insecure: bool = False, tell: Callable[[str], None] = print
+) -> None:
+    """Run a node until it is stopped."""
+    agreed, table = read_node(file, code)
+    needs = "`foltr keys node NAME` makes them; or type --insecure for a test on this machine"
+    require(table.keys is not None, f"{file}: [node] needs keys, the folder of keys: {needs}")
+    keys = beside(file, table.keys or "")
+    ca = None if table.ca is None else beside(file, table.ca)
+    signed = f"{file}: [node] needs ca, the certificate by which it knows the server"
+    require(insecure or ca is not None, f"{signed}; or type --insecure")
+    if ca is not None and not insecure:
+        for warning in check_dates(ca):
+            tell(warning)
+    signs = read_sign_key(keys / SIGN_KEY)
+    state, stop = beside(file, table.state), threading.Event()
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with only_one(state, "node"), on_signals(lambda signum, frame: stop.set()):
+        known = None if table.roster is None else signers(beside(file, table.roster))
+        device = device_of(agreed, table, state, tell, signs, known)
+        node = Node(
+            table.server,
+            device.answer,
+            keys / NODE_KEY,
+            None if insecure else ca,
+            insecure,
+            tell=tell,
+        )
+        tell(f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}")
+        node.serve(stop)
+        tell("stopped: the same command goes on from here")
+
+
+def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
+    """The public keys that sign for clients, by a roster that this node has pinned."""
+    roster = read_roster(roster_file)
+
+    def known(clients: Array) -> dict[int, bytes]:
+        return {int(id): roster.node_of(int(id)).signs for id in clients}
+
+    return known

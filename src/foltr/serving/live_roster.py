@@ -1,0 +1,87 @@
+"""The roster of a running server: which nodes may connect, and which are there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from foltr.core import Array
+from foltr.errors import Mistake, require
+from foltr.federated.keys import roster_key
+from foltr.federated.roster import Roster
+from foltr.federated.roster_file import read_roster
+from foltr.federated.session import Session
+
+LOOK = 2.0  # seconds between two looks at which nodes are there
+
+
+@dataclass
+class LiveRoster:
+    """The roster file, read again when it changes: its nodes are registered with the SuperLink,
+    and those that were revoked are shut out."""
+
+    path: Path
+    session: Session
+    tell: Callable[[str], None]
+    _seen: tuple[int, int] = (0, 0)
+    _roster: Roster | None = None
+    _nodes: dict[int, range] = field(default_factory=dict)
+    _looked: float = 0.0
+
+    def __call__(self) -> Roster:
+        try:
+            status = self.path.stat()
+            now = status.st_mtime_ns, status.st_size
+            if now != self._seen:
+                self._take(read_roster(self.path))
+                self._seen = now
+        except (OSError, Mistake) as error:
+            if self._roster is None:
+                raise Mistake(f"{error}") from None
+            self.tell(f"the roster is left as it was: {error}")
+        assert self._roster is not None
+        return self._roster
+
+    def _take(self, roster: Roster) -> None:
+        before = () if self._roster is None else self._roster.seats
+        kept = [replace(seat, revoked=False) for seat in roster.seats[: len(before)]]
+        same = kept == [replace(seat, revoked=False) for seat in before]
+        require(same, f"{self.path}: nodes are added at the end, and none is taken out or changed")
+        for seat in roster.seats:
+            if seat.revoked:
+                if self.session.unregister(seat.key):
+                    self.tell(f"{seat.name} is shut out: its key is revoked")
+            else:
+                self.session.register(seat.key)
+        self._roster, self._looked = roster, 0.0
+
+    def reachable(self, fresh: bool = False) -> Mapping[int, range]:
+        """The nodes that are connected, and their clients."""
+        roster = self()
+        if fresh or time.monotonic() - self._looked > LOOK:
+            found = {}
+            for peer in self.session.get_nodes():
+                try:
+                    clients = roster.clients_of(roster_key(peer.public_key))
+                except Mistake:
+                    continue  # not a key that a roster can hold
+                if len(clients):
+                    found[peer.node_id] = clients
+            self._nodes, self._looked = found, time.monotonic()
+        return self._nodes
+
+    def register_again(self) -> None:
+        """Tell the SuperLink all nodes again: it was started anew, and may know none."""
+        self._seen = 0, 0
+
+    def known(self, clients: Array) -> dict[int, bytes]:
+        """The public keys that sign for these clients in a secure sum."""
+        roster = self()
+        return {int(id): roster.node_of(int(id)).signs for id in clients}
+
+    def name_of(self, node: int) -> str:
+        """The name of a connected node."""
+        own, roster = self._nodes.get(node), self._roster
+        return f"node {node}" if own is None or roster is None else roster.node_of(own.start).name
