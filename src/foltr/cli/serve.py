@@ -22,6 +22,10 @@ def serve(
         int | None,
         typer.Option(help="Go back to the model after this round. It refunds no epsilon."),
     ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(help="Unlearn this node of the roster. Can be given more than once."),
+    ] = None,
     use: Use = None,
 ) -> None:
     """Run the server of a federation. Nodes connect to it and learn; it updates the model.
@@ -33,12 +37,15 @@ def serve(
     required()
     from foltr.serving.serve import serve as run
 
-    run(file, Code(tuple(use or ())), insecure, rollback, tell)
+    run(file, Code(tuple(use or ())), insecure, rollback, tuple(forget or ()), tell)
 
 
 def node(
     file: Annotated[Path, typer.Argument(help="The settings of the node (TOML).")],
     insecure: Insecure = False,
+    forget_me: Annotated[
+        bool, typer.Option("--forget-me", help="Leave, and have the server unlearn this node.")
+    ] = False,
     use: Use = None,
 ) -> None:
     """Run a node of a federation: its clients learn from their own data, and send only updates.
@@ -50,7 +57,7 @@ def node(
     required()
     from foltr.serving.join import join
 
-    join(file, Code(tuple(use or ())), insecure, tell)
+    join(file, Code(tuple(use or ())), insecure, forget_me, tell)
 
 
 def tell(text: str) -> None:

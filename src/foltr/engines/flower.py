@@ -75,6 +75,7 @@ class Flower:
     greeted: set[int] = field(default_factory=set)  # nodes that have agreed
     refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
     failures: Counter[str] = field(default_factory=Counter)
+    took_part: Array = field(default_factory=lambda: np.empty(0, np.int64))  # in the last round
     sent_bytes: int = 0  # of frames, both ways
     got_bytes: int = 0
 
@@ -88,7 +89,7 @@ class Flower:
     def collect(self, ask: Ask, clients: Array) -> Answers:
         agreed = self.agreement.asked
         require(ask.n == agreed, f"{ask.n} clients are asked, and agreed are {agreed}")
-        seats = self._seats(clients)
+        seats, self.took_part = self._seats(clients), np.empty(0, np.int64)
         asked = np.array(sorted(id for ids in seats.values() for id in ids), np.int64)
         if self.agreement.protocol is not None:
             arrived = self._summed(self.agreement.protocol, ask, clients, seats)
@@ -137,6 +138,12 @@ class Flower:
     def _text(self) -> bytes:
         return self.agreement.text.encode()
 
+    def farewell(self, node: int, clients: range) -> bool:
+        """Tell a node that it is unlearned; whether it answered."""
+        about = self._about(secrets.token_bytes(16))
+        ask = Frame(Kind.FORGOTTEN, *about, tuple(clients))
+        return node in self.exchange({node: ask})
+
     def _check_stopping(self) -> None:
         if self.stopping():
             raise Stopping
@@ -172,6 +179,7 @@ class Flower:
                     continue
                 rows[id] = update, weight
         there = [id for id in clients.tolist() if id in rows]
+        self.took_part = np.array(there, np.int64)
         if len(there) < self.agreement.fewest:
             return Cohort.empty(len(ask.params))
         updates = np.stack([rows[id][0] for id in there])
@@ -180,6 +188,8 @@ class Flower:
     def _check(self, update: Array, weight: float, params: Array) -> None:
         """Raises unless this learner could have sent it."""
         agreed, most = self.agreement, self.agreement.sessions
+        if self.model is not None and self.model.sessions:
+            most = self.model.sessions
         equal = agreed.privacy is not None and agreed.privacy.needs_equal_weights
         wanted = f"{most}" if equal else f"in (0, {most}]"
         fits = weight == most if equal else 0.0 < weight <= most
@@ -291,5 +301,5 @@ class Flower:
         if not norm <= self.largest:
             self._fail(0, "huge", f"a mean of norm {norm:.3g}: a client sent a huge number")
             return Cohort.empty(len(ask.params))
-        many = len(now.survivors)
+        self.took_part, many = everybody[sorted(now.survivors)], len(now.survivors)
         return Cohort(np.array([-1]), update[None], np.array([weight]), mean_of=many)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from foltr.federated.sums import SumDevice  # needs cryptography
 
 NONE = -1  # no round
+FORGET = "forget"  # in the records, once the node has asked for it
+FORGOTTEN = "forgotten"  # and once that is done
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Device:
     offset: int | None = None  # the client that is number 0 of the engine; None: the first one
     sums: SumDevice | None = None  # where the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # the node's own log
+    forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
     # by searches per client: the engine, and what a device keeps before its first round
     _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)
 
@@ -78,6 +81,10 @@ class Device:
         if ask.kind == Kind.HELLO:
             return self._welcomed(ask)
         self._check(ask)
+        if ask.kind == Kind.FORGOTTEN:
+            return self._left(ask)
+        if self.records.about(FORGET) is not None:
+            raise Refusal("forget", "this node asks to be forgotten")
         try:
             if ask.kind == Kind.LEARN:
                 if self.agreement.channel is not None:
@@ -132,6 +139,19 @@ class Device:
             self._number(ask.clients)
         if ask.clients != tuple(self.clients or ()):
             raise Refusal("clients", f"this node has {self._whose()}: numbers never change")
+        return Kind.WELCOME, ask.clients, b""
+
+    def forget_me(self) -> None:
+        """Answer nothing more but the wish to be forgotten."""
+        self.records.set_about(FORGET, b"asked")
+
+    def _left(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
+        """The server has unlearned this node: what it keeps of the federation is deleted."""
+        if self.records.about(FORGET) is None:
+            raise Refusal("forget", "this node has not asked to be forgotten")
+        self.records.forget()
+        self.records.set_about(FORGOTTEN, b"yes")
+        self.forgotten()
         return Kind.WELCOME, ask.clients, b""
 
     def _number(self, clients: tuple[int, ...]) -> None:

@@ -55,6 +55,7 @@ class Kind(IntEnum):
     SUM = 6  # messages of the sum's server -> SUMMED, those of its clients
     SUMMED = 7
     REFUSED = 8  # the answer to any ask: a reason
+    FORGOTTEN = 9  # the node's clients are unlearned -> WELCOME, a farewell
 
 
 ANSWERS = {
@@ -62,6 +63,7 @@ ANSWERS = {
     Kind.LEARN: Kind.LEARNED,
     Kind.OPEN: Kind.SUMMED,
     Kind.SUM: Kind.SUMMED,
+    Kind.FORGOTTEN: Kind.WELCOME,
 }
 
 
@@ -116,7 +118,7 @@ class Frame:
         ids = np.frombuffer(text, "<u4", count, HEADER.size)
         if not (ids[:-1] < ids[1:]).all():
             raise Malformed("the clients of a frame are in ascending order, each once")
-        if count > n and kind != Kind.HELLO:
+        if count > n and kind not in (Kind.HELLO, Kind.WELCOME, Kind.FORGOTTEN):
             raise Malformed(f"{count} clients in a round of {n}")
         federation, round, model_round, model, features, nonce = fields
         names = federation, round, model_round, model, features, nonce

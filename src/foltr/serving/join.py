@@ -8,6 +8,7 @@ from pathlib import Path
 
 from foltr.core import Array
 from foltr.errors import require
+from foltr.federated.device import FORGOTTEN
 from foltr.federated.keys import check_dates, read_sign_key
 from foltr.federated.node import Node
 from foltr.federated.roster_file import read_roster
@@ -21,9 +22,13 @@ NODE_KEY, SIGN_KEY = "node.key", "sign.key"
 
 
 def join(
-    file: Path, code: Code, insecure: bool = False, tell: Callable[[str], None] = print
+    file: Path,
+    code: Code,
+    insecure: bool = False,
+    forget: bool = False,
+    tell: Callable[[str], None] = print,
 ) -> None:
-    """Run a node until it is stopped."""
+    """Run a node until it is stopped or, with `forget`, until the server has unlearned it."""
     agreed, table = read_node(file, code)
     needs = "`foltr keys node NAME` makes them; or type --insecure for a test on this machine"
     require(table.keys is not None, f"{file}: [node] needs keys, the folder of keys: {needs}")
@@ -40,6 +45,10 @@ def join(
     with only_one(state, "node"), on_signals(lambda signum, frame: stop.set()):
         known = None if table.roster is None else signers(beside(file, table.roster))
         device = device_of(agreed, table, state, tell, signs, known)
+        device.forgotten = stop.set
+        if forget:
+            device.forget_me()
+            tell("asking to be forgotten: this takes until the server has unlearned the node")
         node = Node(
             table.server,
             device.answer,
@@ -50,7 +59,8 @@ def join(
         )
         tell(f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}")
         node.serve(stop)
-        tell("stopped: the same command goes on from here")
+        left = device.records.about(FORGOTTEN) is not None
+        tell("forgotten: this node has left" if left else "stopped: the same command goes on")
 
 
 def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:

@@ -11,12 +11,13 @@ from pathlib import Path
 from foltr.engines.flower import Flower, Stopping
 from foltr.errors import Mistake, require
 from foltr.federated.keys import ServerFiles, check_server
-from foltr.federated.roster_file import read_roster
+from foltr.federated.roster_file import read_roster, revoke_node
 from foltr.federated.session import Session
 from foltr.federated.superlink import Doors, SuperLink, secret
 from foltr.runs.interruptions import on_signals
 from foltr.runs.lock import Busy, Claim
 from foltr.runs.user_files import Code
+from foltr.serving.forgetting import ask_to_forget
 from foltr.serving.live_roster import LiveRoster
 from foltr.serving.server import Rounds, rolled_back
 from foltr.serving.settings import ServerTable, address_of, beside, read_server
@@ -41,6 +42,7 @@ def serve(
     code: Code,
     insecure: bool = False,
     rollback: int | None = None,
+    forget: tuple[str, ...] = (),
     tell: Callable[[str], None] = print,
 ) -> None:
     """Run a federation's server until its rounds are over, or until it is stopped."""
@@ -60,9 +62,6 @@ def serve(
         live = LiveRoster(roster_file, session, tell)
         stack.enter_context(supervised(link, live, tell))
 
-        def failed(node: str, kind: str, text: str) -> None:
-            tell(f"{live.name_of(int(node))}: {kind}: {text}")
-
         engine = Flower(
             session,
             agreed,
@@ -70,10 +69,17 @@ def serve(
             deadline=table.deadline,
             largest=table.largest,
             known=live.known,
-            tell=failed,
             stopping=stopping.is_set,
         )
-        rounds = Rounds(agreed, table, state, engine, live, tell)
+
+        def shut_out(name: str) -> None:
+            revoke_node(roster_file, name)
+            live()
+
+        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, shut_out)
+        for name in forget:
+            live().seat(name)  # refuses an unknown one
+            ask_to_forget(rounds, name)
         if rollback is not None:
             now = rolled_back(state, rounds.server, rollback)
             tell(f"the model of round {rollback} is now that of round {now.t}")

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,12 @@ from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.federated.roster import Roster
-from foltr.federation import Delivery, State, federate
+from foltr.federation import Delivery, Server, State, federate
 from foltr.runs.account import DELTA, Exposure, ledger_of
 from foltr.runs.metrics import Metrics
 from foltr.seeds import stream
 from foltr.serving.board import Board
+from foltr.serving.forgetting import ask_to_forget, planned, unlearned
 from foltr.serving.guarded import GuardedServer
 from foltr.serving.settings import ServerTable, experiment_of
 from foltr.serving.state import ServerState
@@ -44,13 +44,16 @@ class Rounds:
     engine: Flower
     roster: Callable[[], Roster]
     tell: Callable[[str], None] = print
+    name_of: Callable[[int], str] = str  # the name of a connected node
+    shut_out: Callable[[str], None] = lambda name: None  # a node that was forgotten
     board: Board = field(init=False)
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
 
     def __post_init__(self) -> None:
         agreed = self.agreement
-        self.experiment = experiment_of(agreed, self.table, self.roster().n)
+        self.engine.tell = self.failed
+        self.experiment = experiment_of(agreed, self.table, self.roster())
         measure = self._measure()
         self.server = GuardedServer(
             agreed.device_learner,
@@ -116,9 +119,36 @@ class Rounds:
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
         self._before = self.engine.failures.copy()
         self._show(state.t)
+        while state.t < self.agreement.rounds:
+            if plan := planned(self):
+                state = unlearned(self, state, plan)
+            else:
+                state = self.rounds(self.server, state, state.t + 1, self.choose)
+        return state
+
+    def rounds(
+        self, server: Server, state: State, until: int, choose: Callable[[int], Array]
+    ) -> State:
+        """Rounds state.t .. until - 1."""
         agreed, delivery = self.agreement, Delivery(channel=self.agreement.channel)
-        parts = self.server, self.engine, state, agreed.rounds, self.choose, self.table.seed
+        parts = server, self.engine, state, until, choose, self.table.seed
         return federate(*parts, self._record, delivery, n=agreed.asked)
+
+    def failed(self, node: str, kind: str, text: str) -> None:
+        """What the engine tells of an answer that was left out."""
+        name = self.name_of(int(node))
+        self.tell(f"{name}: {kind}: {text}")
+        if kind == "forget":
+            ask_to_forget(self, name)
+
+    def leave(self, name: str) -> None:
+        """A node that was forgotten is told so, and shut out."""
+        roster = self.roster()
+        own = roster.range_of(roster.seat(name))
+        for node, clients in self.engine.reachable().items():
+            if clients == own:
+                self.engine.farewell(node, own)
+        self.shut_out(name)
 
     def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
         self.metrics.add_round(sent, observed)
@@ -140,8 +170,8 @@ class Rounds:
         if "last" in seen:
             about |= {"ndcg": seen["last"], "best": seen["best"], "refused": bool(seen["refused"])}
         every = self.agreement.history
-        if every is not None and t % every == 0 and sent.mean_of is None:
-            self.state.add_participants(t, sent.clients)
+        if every is not None and t % every == 0 and self.engine.model is None:
+            self.state.add_participants(t, self.engine.took_part)
         self.state.keep_model(state.t, state.params, self.table.keep)
         self.state.save(state, self.metrics)
         self.state.add_round(about)
@@ -193,7 +223,3 @@ def rolled_back(state: ServerState, server: GuardedServer, t: int) -> State:
     went_back = State(fresh.params, fresh.aggregator, fresh.optimizer, now.t, now.withheld)
     state.save(went_back, metrics)
     return went_back
-
-
-def state_at(path: Path) -> ServerState:
-    return ServerState(path)

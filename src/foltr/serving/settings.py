@@ -17,6 +17,7 @@ from foltr.core import Aggregator, ClickModel, Optimizer
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
+from foltr.federated.roster import Roster
 from foltr.runs.in_process import numbered
 from foltr.runs.user_files import Code
 from foltr.spec import checked, coerce, hints_of
@@ -144,9 +145,10 @@ def beside(path: Path, name: str) -> Path:
     return Path(path).parent / name
 
 
-def experiment_of(agreed: Agreement, table: ServerTable, clients: int) -> Experiment:
+def experiment_of(agreed: Agreement, table: ServerTable, roster: Roster) -> Experiment:
     """The experiment that the federation is, but for the clients' data: its parts are checked
-    together, and its guarantee is stated. `clients` are those in the roster."""
+    together, and its guarantee is stated. Nodes that were revoked still count as clients."""
+    clients = sum(seat.clients for seat in roster.seats)
     few = f"{agreed.asked} clients are to be asked in a round, and the roster has {clients}"
     require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or ask fewer")
     return Experiment(

@@ -119,11 +119,13 @@ class ServerState:
     def set_forgotten(self, about: dict[str, Any]) -> None:
         write_whole(self.path / FORGOTTEN, json.dumps(about) + "\n")
 
-    def erase_before_forgetting(self) -> None:
-        """Delete every model from before a forgetting, and who took part."""
+    def erase_models(self) -> None:
         for t in self.models():
             self._model(t).unlink(missing_ok=True)
-        write_whole(self.path / TOOK_PART, "")
+
+    def set_participants(self, took_part: dict[int, Array]) -> None:
+        lines = [{"round": t, "clients": ids.tolist()} for t, ids in took_part.items()]
+        write_whole(self.path / TOOK_PART, "".join(json.dumps(line) + "\n" for line in lines))
 
     def _append(self, name: str, about: dict[str, Any]) -> None:
         line = (json.dumps(about) + "\n").encode()

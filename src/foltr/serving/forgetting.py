@@ -1,0 +1,139 @@
+"""Unlearning over the wire: a node leaves, and its clients are removed from the model.
+
+FedEraser, where devices stored norms and the noise allows it: for each stored round the remaining
+clients of that round learn anew, with few searches, and rescale their updates to the norms that
+they stored. Otherwise the model starts again from its first parameters, and training goes on
+without the node. Either way the rounds are counted: forgetting refunds no privacy budget.
+
+From the moment that forgetting begins, no model or checkpoint from before it is left on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foltr.components.unlearners.fed_eraser import FedEraser
+from foltr.core import Array
+from foltr.errors import Mistake
+from foltr.federated.frames import Model
+from foltr.federation import Server, State
+from foltr.seeds import stream
+
+if TYPE_CHECKING:
+    from foltr.serving.server import Rounds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done to forget nodes: which, from round `first` on, and the stored rounds that are
+    made again."""
+
+    nodes: tuple[str, ...]
+    first: int
+    stored: tuple[int, ...]
+    sessions: int
+
+
+def ask_to_forget(rounds: Rounds, name: str) -> None:
+    """Remember that a node is to be forgotten; it is then done before the next round."""
+    about = rounds.state.forgotten
+    if name not in about["nodes"] and name not in about["pending"]:
+        rounds.state.set_forgotten({**about, "pending": [*about["pending"], name]})
+        rounds.tell(f"{name} asks to be forgotten")
+
+
+def planned(rounds: Rounds) -> Plan | None:
+    """What is to be done now, if a node has asked to be forgotten."""
+    about = rounds.state.forgotten
+    if plan := about.get("plan"):
+        return Plan(tuple(plan["nodes"]), plan["first"], tuple(plan["stored"]), plan["sessions"])
+    return Plan(tuple(about["pending"]), -1, (), 0) if about["pending"] else None
+
+
+def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
+    """The state without the plan's nodes; goes on where it was interrupted."""
+    if plan.first < 0:
+        state, plan = _begun(rounds, state, plan.nodes)
+    left = _clients_of(rounds, plan.nodes)
+    took_part = rounds.state.participants()
+    plain = Server(
+        rounds.server.learner, rounds.server.aggregator, rounds.server.optimizer,
+        rounds.server.privacy,
+    )  # fmt: skip
+    try:
+        for t in range(state.t, plan.first + len(plan.stored)):
+            stored = plan.stored[t - plan.first]
+            remaining = np.setdiff1d(took_part[stored], left)
+            rounds.engine.model = Model(np.empty(0, np.float32), plan.sessions, stored)
+            state = rounds.rounds(plain, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
+    finally:
+        rounds.engine.model = None
+    _finished(rounds, state, plan, left)
+    return state
+
+
+def _begun(rounds: Rounds, state: State, nodes: tuple[str, ...]) -> tuple[State, Plan]:
+    """Shut the nodes out of later rounds, write the plan, and erase what was learned with them."""
+    left = _clients_of(rounds, nodes)
+    stored, sessions = _stored_rounds(rounds, state.t, left), 0
+    if stored:
+        sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
+    plan = Plan(nodes, state.t, stored, sessions)
+    draws = stream(rounds.table.seed, "init")
+    first = rounds.agreement.ranker.init(len(rounds.agreement.features), draws)
+    fresh = rounds.server.init(first.astype(np.float64))
+    anew = replace(fresh, t=state.t, withheld=state.withheld)
+    about = {"nodes": list(nodes), "first": plan.first, "stored": stored, "sessions": sessions}
+    known = rounds.state.forgotten
+    rounds.state.set_forgotten({**known, "since": state.t, "plan": about})
+    rounds.state.erase_models()
+    rounds.state.save(anew, rounds.metrics)
+    rounds.server.seen.pop("best", None)
+    how = f"{len(stored)} stored rounds are made again" if stored else "the model starts again"
+    rounds.tell(f"forgetting {', '.join(nodes)}: {how} without them")
+    return anew, plan
+
+
+def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
+    """The stored rounds that FedEraser makes again: those with enough remaining clients, as many
+    as the budget of rounds allows; none if FedEraser does not fit the federation."""
+    e, agreed = rounds.experiment, rounds.agreement
+    try:
+        replace(
+            e, unlearning=FedEraser(min(3, e.learner.sessions)), leaving=(tuple(left.tolist()),)
+        )
+    except Mistake as reason:
+        rounds.tell(f"FedEraser does not fit: {reason}")
+        return ()
+    found = [
+        s
+        for s, clients in rounds.state.participants().items()
+        if len(np.setdiff1d(clients, left)) >= agreed.fewest
+    ]
+    room = max(0, agreed.rounds - t)
+    if len(found) > room:
+        rounds.tell(f"the budget is enough for {room} of {len(found)} stored rounds")
+        places = np.linspace(0, len(found) - 1, room).round().astype(int)
+        found = [found[i] for i in sorted(set(places.tolist()))]
+    return tuple(found)
+
+
+def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
+    kept = {t: np.setdiff1d(who, left) for t, who in rounds.state.participants().items()}
+    rounds.state.set_participants(kept)
+    for name in plan.nodes:
+        rounds.leave(name)
+    known = rounds.state.forgotten
+    known.pop("plan", None)
+    pending = [name for name in known["pending"] if name not in plan.nodes]
+    done = {"nodes": [*known["nodes"], *plan.nodes], "pending": pending, "since": state.t}
+    rounds.state.set_forgotten({**known, **done})
+    rounds.tell(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
+
+
+def _clients_of(rounds: Rounds, nodes: tuple[str, ...]) -> Array:
+    roster = rounds.roster()
+    ids = [np.array(roster.range_of(roster.seat(name))) for name in nodes]
+    return np.sort(np.concatenate(ids))
