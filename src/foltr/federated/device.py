@@ -218,7 +218,7 @@ class Device:
                 due.append(client)
         made = self._learn(ask, model, due, known) if due else {}
         if due and not made:
-            reasons["failed"] = "the clients' own code failed: the node's log says why"
+            reasons["failed"] = "no client had anything to send, or their code failed"
         if not made and not again:
             raise Refusal(*next(iter(reasons.items())))
         if made:
@@ -272,7 +272,8 @@ class Device:
         rows = np.array(due) - self.first
         try:
             got = engine.collect(ask, rows).arrived
-            return list(zip(due, got.updates, got.weights.tolist(), strict=True))
+            ids = (got.clients + self.first).tolist()  # some may have nothing to send
+            return list(zip(ids, got.updates, got.weights.tolist(), strict=True))
         except Exception as error:  # noqa: BLE001  # a client's code may raise anything
             self.tell(f"round {ask.t}: {type(error).__name__}: {error}")
         found = []
@@ -280,7 +281,8 @@ class Device:
             engine.memory[client - self.first] = before[client]
             try:
                 got = engine.collect(ask, np.array([client - self.first])).arrived
-                found.append((client, got.updates[0], float(got.weights[0])))
+                if len(got):
+                    found.append((client, got.updates[0], float(got.weights[0])))
             except Exception as error:  # noqa: BLE001
                 engine.memory[client - self.first] = before[client]
                 self.tell(f"client {client}, round {ask.t}: {type(error).__name__}: {error}")

@@ -129,6 +129,8 @@ def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
     known.pop("plan", None)
     pending = [name for name in known["pending"] if name not in plan.nodes]
     done = {"nodes": [*known["nodes"], *plan.nodes], "pending": pending, "since": state.t}
+    rounds.state.erase_models()  # of the rounds of unlearning
+    rounds.state.keep_model(state.t, state.params, rounds.table.keep)
     rounds.state.set_forgotten({**known, **done})
     rounds.tell(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
 

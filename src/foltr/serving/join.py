@@ -19,6 +19,7 @@ from foltr.serving.settings import beside, read_node
 from foltr.serving.silo import device_of
 
 NODE_KEY, SIGN_KEY = "node.key", "sign.key"
+FAREWELL = 2.0  # seconds for the last answer to leave
 
 
 def join(
@@ -44,8 +45,8 @@ def join(
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with only_one(state, "node"), on_signals(lambda signum, frame: stop.set()):
         known = None if table.roster is None else signers(beside(file, table.roster))
-        device = device_of(agreed, table, state, tell, signs, known)
-        device.forgotten = stop.set
+        device = device_of(agreed, table, file, tell, signs, known)
+        device.forgotten = lambda: threading.Timer(FAREWELL, stop.set).start()
         if forget:
             device.forget_me()
             tell("asking to be forgotten: this takes until the server has unlearned the node")

@@ -104,6 +104,7 @@ class NodeTable:
         clients: how many devices are behind this node
         data: where their documents come from: the split "train" of a source
         users: how their users click, by the labels of the data
+        clicks: a log of real searches and clicks (`serving/logged.py`), instead of `users`
         partition: which documents each has
         seed: of the users' draws; None draws one from the operating system and keeps it
         population: for demonstrations: the node's clients are part of a population of so many
@@ -117,6 +118,7 @@ class NodeTable:
     ca: str | None = None
     keys: str | None = None
     users: ClickModel = Cascade()
+    clicks: str | None = None
     partition: Partition = IID()
     seed: int | None = None
     population: int | None = None

@@ -16,7 +16,8 @@ from foltr.federated.records import Records
 from foltr.runs.execution import from_system
 from foltr.runs.unlearn import with_sessions
 from foltr.seeds import stream
-from foltr.serving.settings import NodeTable
+from foltr.serving.logged import Log, Logged
+from foltr.serving.settings import NodeTable, beside
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
@@ -27,21 +28,24 @@ RECORDS = "records.db"
 def device_of(
     agreed: Agreement,
     table: NodeTable,
-    state: Path,
+    file: Path,
     tell: Callable[[str], None],
     sign_key: bytes | None = None,
     known: Callable[[Array], Mapping[int, bytes]] | None = None,
 ) -> Device:
-    """The clients of a node. `sign_key` and `known` are its private key and the others' public
+    """The clients of a node, by its settings `file`. `sign_key` and `known` are its private key and the others' public
     ones, for secure sums."""
     data = table.data.load("train")
     wide, wanted = data.width, len(agreed.features)
     differ = f"this node's documents have {wide} features, and {wanted} are agreed"
     require(wide == wanted, f"{differ}: its data does not fit the federation's model")
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records = Records(state / RECORDS, agreed.id)
-    population = population_of_node(agreed, table, data, seed_of(table, records))
-    engine_for = engines(agreed, population, seed_of(table, records))
+    records = Records(beside(file, table.state) / RECORDS, agreed.id)
+    seed = seed_of(table, records)
+    if table.clicks is not None:
+        log = Log(beside(file, table.clicks), data, table.clients)
+        engine_for = logged_engines(agreed, log, seed)
+    else:
+        engine_for = engines(agreed, population_of_node(agreed, table, data, seed), seed)
     offset = None if table.population is None else 0
     device = Device(
         agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
@@ -51,6 +55,21 @@ def device_of(
 
         device.sums = SumDevice(agreed.protocol, agreed.fewest, sign_key, known)
     return device
+
+
+def logged_engines(agreed: Agreement, log: Log, seed: int) -> Callable[[int], Engine]:
+    """Where clients learn from logged clicks. One more number is kept: the place in the log."""
+    learner, noise = agreed.device_learner, "noise by address is for simulated clicks"
+    require(agreed.noise == "system", f"{noise}: leave it out of the settings")
+    params = agreed.ranker.init(len(agreed.features), stream(0))
+    kept = np.append(learner.remembered(agreed.ranker, params), np.float32(0.0))
+    memory = np.tile(kept, (log.clients, 1)).astype(np.float32)
+
+    def engine_for(sessions: int) -> Engine:
+        many = sessions or agreed.learner.sessions
+        return Logged(learner, agreed.ranker, log, many, seed, memory.copy(), agreed.privacy)
+
+    return engine_for
 
 
 def seed_of(table: NodeTable, records: Records) -> int:

@@ -1,0 +1,155 @@
+"""Clicks from a log instead of a simulated user: a line of JSON for each search.
+
+    {"query": "17", "shown": [4, 0, 2], "clicked": [0], "client": 3}
+
+`shown` numbers the query's documents in the order of the data file, from 0, as they were listed;
+`clicked` are ranks in that list, from 0. `client` is the number of the device behind this node
+(default 0). The log may grow while the node runs: a client takes part again when it has enough new
+searches, and each is learned from once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from foltr.core import Answers, Array, Ask, Cohort, Learner, Privatizer, Ranker, Show
+from foltr.errors import Mistake, require, shown
+from foltr.federation import Client
+from foltr.runs.execution import from_system
+from foltr.seeds import stream
+from foltr.system.files import regular
+from foltr.world.dataset import Dataset
+
+MOST = 1 << 24  # searches of a client that are counted: the position is a float32
+
+
+@dataclass(frozen=True)
+class Search:
+    query: int  # row of the data's queries
+    shown: tuple[int, ...]
+    clicked: tuple[int, ...]
+
+
+@dataclass
+class LoggedUser:
+    """A client's next searches, as they were logged."""
+
+    data: Dataset
+    searches: list[Search]
+    made: int = 0
+
+    @property
+    def sessions(self) -> int:
+        return len(self.searches)
+
+    def session(self, show: Show) -> tuple[Array, Array, Array]:
+        search = self.searches[self.made]
+        self.made += 1
+        first, last = self.data.offsets[search.query : search.query + 2]
+        docs = self.data.storage[first:last][:, : self.data.width]
+        show(docs)
+        clicks = np.zeros(len(search.shown), bool)
+        clicks[list(search.clicked)] = True
+        return docs, np.array(search.shown), clicks
+
+
+@dataclass
+class Log:
+    """A growing file of searches."""
+
+    path: Path
+    data: Dataset
+    clients: int
+    found: dict[int, list[Search]] = field(default_factory=dict)
+    _read: int = 0  # bytes
+    _line: int = 0
+
+    def __post_init__(self) -> None:
+        names = [name.decode(errors="replace") for name in self.data.query_ids.tolist()]
+        self._queries = {name: row for row, name in enumerate(names)}
+        self.look()
+
+    def look(self) -> None:
+        """Read the lines that are new; the last one only if it is whole."""
+        try:
+            with regular(self.path) as file:
+                file.seek(self._read)
+                text = file.read()
+        except OSError as error:
+            raise Mistake(f"cannot read {self.path}: {error.strerror}") from None
+        whole = text[: text.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            self._line += 1
+            if line.strip():
+                client, search = self._parsed(line)
+                self.found.setdefault(client, []).append(search)
+        self._read += len(whole)
+
+    def _parsed(self, line: bytes) -> tuple[int, Search]:
+        where = f"{self.path}, line {self._line}"
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise Mistake(f"{where} is not JSON: {error}") from None
+        known = {"query", "shown", "clicked", "client"}
+        fits = isinstance(content, dict) and {"query", "shown", "clicked"} <= set(content) <= known
+        require(fits, f"{where} must have query, shown and clicked")
+        query, client = str(content["query"]), content.get("client", 0)
+        require(query in self._queries, f"{where}: the data has no query {shown(query)}")
+        row = self._queries[query]
+        documents = int(self.data.offsets[row + 1] - self.data.offsets[row])
+        listed = _places(content["shown"], documents, f"{where}: shown")
+        clicked = _places(content["clicked"], len(listed), f"{where}: clicked")
+        require(bool(listed), f"{where}: no document was shown")
+        own = isinstance(client, int) and 0 <= client < self.clients
+        require(own, f"{where}: client {shown(client)} is not in 0 .. {self.clients - 1}")
+        return client, Search(row, listed, clicked)
+
+
+def _places(value: object, count: int, where: str) -> tuple[int, ...]:
+    fits = isinstance(value, list) and all(type(i) is int and 0 <= i < count for i in value)
+    require(fits, f"{where} must be numbers in 0 .. {count - 1}, got {shown(value)}")
+    assert isinstance(value, list)
+    require(len(set(value)) == len(value), f"{where} names one twice: {shown(value)}")
+    return tuple(value)
+
+
+@dataclass
+class Logged:
+    """The engine of a node whose clicks are logged. The last number of a client's memory is how
+    many of its searches have been learned from."""
+
+    learner: Learner
+    ranker: Ranker
+    log: Log
+    sessions: int  # searches of a round
+    seed: int
+    memory: Array  # (clients, numbers + 1)
+    privacy: Privatizer | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        rewards = f"{type(self.learner).__name__} sends rewards of lists that it chooses itself"
+        require(self.learner.reward_levels == 0, f"{rewards}: it cannot learn from a log")
+
+    def collect(self, ask: Ask, clients: Array) -> Answers:
+        """Clients without enough new searches do not answer."""
+        self.log.look()
+        updates, ids = [], []
+        for id in clients.tolist():
+            kept, position = self.memory[id, :-1], int(self.memory[id, -1])
+            searches = self.log.found.get(id, [])[position : position + self.sessions]
+            if len(searches) < self.sessions or position + self.sessions > MOST:
+                continue
+            ranking = stream(self.seed, "ranking", id)
+            parts = self.learner, self.ranker, self.privacy, ranking, from_system(id)
+            user = LoggedUser(self.log.data, searches)
+            update, after = Client(id, *parts).step(ask, kept, user)
+            self.memory[id, :-1], self.memory[id, -1] = after, position + self.sessions
+            updates.append(update)
+            ids.append(id)
+        arrived = Cohort.stack(updates) if updates else Cohort.empty(len(ask.params))
+        return Answers(clients, arrived, None)
