@@ -29,12 +29,24 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure and the runs.")] = Path(
         "foltr-demo"
     ),
+    federation: Annotated[
+        bool,
+        typer.Option(
+            "--federation",
+            help="Run a real federation instead: a server and five nodes on this machine.",
+        ),
+    ] = False,
     seed: Seed = 1,
     threads: Threads = 2,
 ) -> None:
     """Train a ranker with 100 clients, and compare it with a centralised one.
 
     It takes under a minute, on built-in data."""
+    if federation:
+        from foltr.cli.demo_federation import demo_federation
+
+        demo_federation(out, seed)
+        return
     from contextlib import nullcontext
     from functools import partial
 

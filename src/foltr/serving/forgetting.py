@@ -9,6 +9,7 @@ From the moment that forgetting begins, no model or checkpoint from before it is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from foltr.components.unlearners.fed_eraser import FedEraser
 from foltr.core import Array
 from foltr.errors import Mistake
 from foltr.federated.frames import Model
-from foltr.federation import Server, State
+from foltr.federation import State
 from foltr.seeds import stream
 
 if TYPE_CHECKING:
@@ -58,18 +59,16 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
         state, plan = _begun(rounds, state, plan.nodes)
     left = _clients_of(rounds, plan.nodes)
     took_part = rounds.state.participants()
-    plain = Server(
-        rounds.server.learner, rounds.server.aggregator, rounds.server.optimizer,
-        rounds.server.privacy,
-    )  # fmt: skip
+    unguarded = replace(rounds.server, tolerance=math.inf)  # unlearning may cost quality
     try:
         for t in range(state.t, plan.first + len(plan.stored)):
             stored = plan.stored[t - plan.first]
             remaining = np.setdiff1d(took_part[stored], left)
             rounds.engine.model = Model(np.empty(0, np.float32), plan.sessions, stored)
-            state = rounds.rounds(plain, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
+            state = rounds.rounds(unguarded, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
     finally:
         rounds.engine.model = None
+    rounds.server.seen.pop("best", None)  # the guard begins anew
     _finished(rounds, state, plan, left)
     return state
 

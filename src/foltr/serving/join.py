@@ -8,7 +8,7 @@ from pathlib import Path
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.federated.device import FORGOTTEN
+from foltr.federated.device import FORGOTTEN, Device
 from foltr.federated.keys import check_dates, read_sign_key
 from foltr.federated.node import Node
 from foltr.federated.roster_file import read_roster
@@ -28,8 +28,10 @@ def join(
     insecure: bool = False,
     forget: bool = False,
     tell: Callable[[str], None] = print,
+    changed: Callable[[Device], Callable[[bytes], bytes]] = lambda device: device.answer,
 ) -> None:
-    """Run a node until it is stopped or, with `forget`, until the server has unlearned it."""
+    """Run a node until it is stopped or, with `forget`, until the server has unlearned it.
+    `changed` makes other answers than the device's: for malicious nodes in demonstrations."""
     agreed, table = read_node(file, code)
     needs = "`foltr keys node NAME` makes them; or type --insecure for a test on this machine"
     require(table.keys is not None, f"{file}: [node] needs keys, the folder of keys: {needs}")
@@ -52,7 +54,7 @@ def join(
             tell("asking to be forgotten: this takes until the server has unlearned the node")
         node = Node(
             table.server,
-            device.answer,
+            changed(device),
             keys / NODE_KEY,
             None if insecure else ca,
             insecure,

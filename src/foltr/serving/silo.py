@@ -33,8 +33,8 @@ def device_of(
     sign_key: bytes | None = None,
     known: Callable[[Array], Mapping[int, bytes]] | None = None,
 ) -> Device:
-    """The clients of a node, by its settings `file`. `sign_key` and `known` are its private key and the others' public
-    ones, for secure sums."""
+    """The clients of a node, by its settings `file`. `sign_key` and `known` are its private key
+    and the others' public ones, for secure sums."""
     data = table.data.load("train")
     wide, wanted = data.width, len(agreed.features)
     differ = f"this node's documents have {wide} features, and {wanted} are agreed"
