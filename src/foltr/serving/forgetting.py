@@ -10,20 +10,49 @@ From the moment that forgetting begins, no model or checkpoint from before it is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from foltr.components.unlearners.fed_eraser import FedEraser
 from foltr.core import Array
+from foltr.engines.flower import Flower
 from foltr.errors import Mistake
+from foltr.experiment import Experiment
+from foltr.federated.agreement import Agreement
 from foltr.federated.frames import Model
-from foltr.federation import State
+from foltr.federated.roster import Roster
+from foltr.federation import Server, State
+from foltr.runs.metrics import Metrics
 from foltr.seeds import stream
+from foltr.serving.guarded import GuardedServer
+from foltr.serving.settings import ServerTable
+from foltr.serving.state import ServerState
 
-if TYPE_CHECKING:
-    from foltr.serving.server import Rounds
+
+class Rounds(Protocol):
+    """What forgetting needs of the running server (`server.Rounds`)."""
+
+    agreement: Agreement
+    table: ServerTable
+    state: ServerState
+    engine: Flower
+    experiment: Experiment
+    server: GuardedServer
+    metrics: Metrics
+
+    @property
+    def roster(self) -> Callable[[], Roster]: ...
+    @property
+    def tell(self) -> Callable[[str], None]: ...
+
+    def rounds(
+        self, server: Server, state: State, until: int, choose: Callable[[int], Array]
+    ) -> State: ...
+
+    def leave(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
