@@ -23,7 +23,7 @@ from foltr.core import (
 )
 from foltr.errors import Mistake, require
 from foltr.seeds import Stream
-from foltr.world.protocols import Past, Phase, Planned
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 class LearnerDefaults:
@@ -315,5 +315,5 @@ class UnlearnerDefaults(ABC):
     @abstractmethod
     def phases(self, past: Past) -> tuple[Phase, ...]: ...
 
-    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[Planned, ...] | None:
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...] | None:
         return None

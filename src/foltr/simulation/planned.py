@@ -9,7 +9,7 @@ from foltr.errors import require
 from foltr.federation import cohort_size
 from foltr.seeds import key
 from foltr.simulation.departures import Departures
-from foltr.world.protocols import Planned, Unlearner
+from foltr.world.protocols import PlannedPhase, Unlearner
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Stretch:
     # its first round, counted from the first one of this group's unlearning; None after a phase
     # whose number of rounds is not certain
     first: int | None
-    phase: Planned
+    phase: PlannedPhase
     clients: int  # those who may take part
     fewest: int  # clients that are asked in a round
     most: int
@@ -75,13 +75,13 @@ def _stored_next(restarts: bool, stored: int, made: int, rounds: int, history: i
 
 
 def _checked(
-    unlearner: Unlearner, phases: tuple[Planned, ...] | None
-) -> tuple[Planned, ...] | None:
+    unlearner: Unlearner, phases: tuple[PlannedPhase, ...] | None
+) -> tuple[PlannedPhase, ...] | None:
     name = type(unlearner).__name__
     if phases is None:
         return None
-    made = isinstance(phases, tuple) and all(isinstance(each, Planned) for each in phases)
-    require(made, f"{name}.planned gave {phases!r}, not a tuple of Planned, or None")
+    made = isinstance(phases, tuple) and all(isinstance(each, PlannedPhase) for each in phases)
+    require(made, f"{name}.planned gave {phases!r}, not a tuple of PlannedPhase, or None")
     for each in phases:
         known = each.who in ("remaining", "leaving", "stored")
         sound = known and each.rounds >= 0 and each.sessions >= 1

@@ -108,7 +108,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedPhase:
     """A phase of unlearning as the privacy ledger counts it, before anything runs."""
 
     rounds: int  # of a phase of stored rounds: at most
@@ -161,7 +161,7 @@ class Unlearner(Protocol):
 
     def phases(self, past: Past) -> tuple[Phase, ...]: ...
 
-    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[Planned, ...] | None:
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...] | None:
         """Its phases, for the privacy ledger, which counts them before the first round: of a
         training of so many rounds, with so many sessions in each, of which devices stored at most
         `stored` rounds. None if they are not known: a run with a privatizer is then refused."""

@@ -15,7 +15,7 @@ from foltr.privacy.accounting import unexceeded
 from foltr.runs.account import ledger_of
 from foltr.runs.exposure import COUNTED, Exposure, exposure_of
 from foltr.spec import unlearners
-from foltr.world.protocols import Past, Phase, Planned
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 D = 46
 BASE = Experiment(
@@ -267,7 +267,7 @@ class Planning(UnlearnerDefaults):
         return (Phase(self.rounds, self.searches, "remaining", send),)
 
     def planned(self, rounds, sessions, stored):
-        return (Planned(3, self.plan),)
+        return (PlannedPhase(3, self.plan),)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from foltr.core import Array
 from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase, Planned
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -71,8 +71,8 @@ class FedEraser(UnlearnerDefaults):
 
         return (Phase(len(rows), self.sessions, "stored", send),)
 
-    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[Planned, ...]:
-        return (Planned(stored, self.sessions, "stored", changed=True),)
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        return (PlannedPhase(stored, self.sessions, "stored", changed=True),)
 
 
 def calibrated(updates: Array, sizes: Array) -> Array:

@@ -12,7 +12,7 @@ from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.history import NOBODY
-from foltr.world.protocols import Past, Phase, Planned
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -58,5 +58,5 @@ class FedRemove(UnlearnerDefaults):
     def phases(self, past: Past) -> tuple[Phase, ...]:
         return (Phase(self.fine_tune, past.sessions),)
 
-    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[Planned, ...]:
-        return (Planned(self.fine_tune, sessions),)
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        return (PlannedPhase(self.fine_tune, sessions),)

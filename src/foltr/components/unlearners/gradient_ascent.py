@@ -12,7 +12,7 @@ from foltr.core import Array
 from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase, Planned
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -78,9 +78,9 @@ class GradientAscent(UnlearnerDefaults):
         tune = Phase(self.fine_tune, past.sessions)
         return (tune,) if self.stored else (climb, tune)
 
-    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[Planned, ...]:
-        climb = Planned(self.rounds, sessions, "leaving", changed=True)
-        tune = Planned(self.fine_tune, sessions)
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        climb = PlannedPhase(self.rounds, sessions, "leaving", changed=True)
+        tune = PlannedPhase(self.fine_tune, sessions)
         return (tune,) if self.stored else (climb, tune)
 
 
