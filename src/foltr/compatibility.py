@@ -15,6 +15,7 @@ from foltr.guards import check_notes
 from foltr.privacy.accounting import described
 from foltr.simulation.departures import Departures
 from foltr.simulation.malicious import Malicious
+from foltr.simulation.planned import Stretch, stretches
 from foltr.world.protocols import Attack, Baseline, Unlearner
 
 
@@ -62,19 +63,49 @@ class Parts(Protocol):
     @property
     def dropout(self) -> float | None: ...
     @property
+    def rounds(self) -> int: ...
+    @property
     def history(self) -> int | None: ...
 
 
 def setting_of(e: Parts, d: int) -> Setting:
-    """The facts that a privacy mechanism needs about an experiment whose ranker has d
-    parameters."""
+    """The facts that a privacy mechanism needs about the training of an experiment whose ranker
+    has d parameters."""
+    return _setting(e, d, e.cohort, e.sessions)
+
+
+def _setting(e: Parts, d: int, asked: int, sessions: int) -> Setting:
     if not e.dropout:
-        arriving = e.cohort
+        arriving = asked
     else:  # without a threshold, a round goes on with whoever is left
-        arriving = 1 if e.channel is None else e.channel.fewest(e.cohort)
+        arriving = 1 if e.channel is None else e.channel.fewest(asked)
     # a channel rounds weight x update
-    rounding = 0.0 if e.channel is None else e.channel.step / e.sessions
-    return Setting(d, e.cohort, arriving, e.sessions, e.learner.reward_levels, rounding)
+    rounding = 0.0 if e.channel is None else e.channel.step / sessions
+    return Setting(d, asked, arriving, sessions, e.learner.reward_levels, rounding)
+
+
+def stretches_of(e: Parts) -> tuple[Stretch, ...]:
+    """The rounds of unlearning that the ledger counts beside those of training; () without
+    unlearning, or without privacy. Raises if they are not known."""
+    unlearner = e.unlearning
+    if unlearner is None or e.privacy is None:
+        return ()
+    train = e.rounds, e.learner.sessions, e.history
+    found = stretches(unlearner, e.departures, e.participation, *train)
+    if found is None:
+        unknown = f"{_name(unlearner)} does not say which rounds it makes (`planned`)"
+        uncounted = f"the ledger cannot count them: leave out {_name(e.privacy)}, or use Retrain()"
+        raise Mistake(f"{unknown}, so that {uncounted}")
+    return found
+
+
+def settings_in(e: Parts, d: int, stretch: Stretch) -> tuple[Setting, ...]:
+    """What `setting_of` gives for training, of the rounds of a phase of unlearning: one for every
+    number of clients that may be asked."""
+    # as in `unlearn.with_sessions`
+    sessions = max(1, round(e.sessions * (stretch.phase.sessions / e.learner.sessions)))
+    sizes = range(stretch.fewest, stretch.most + 1)
+    return tuple(_setting(e, d, asked, sessions) for asked in sizes)
 
 
 def check_fit(e: Parts) -> None:
@@ -82,6 +113,7 @@ def check_fit(e: Parts) -> None:
     remarks(e)
     _check_learner(e)
     _check_privacy(e)
+    _check_private_unlearning(e)
     _check_channel(e)
 
 
@@ -151,8 +183,6 @@ def _check_unlearning(e: Parts) -> tuple[str, ...]:
     stored = f"{name} needs what devices stored, and this run stores no history"
     way_out = "set history=10 (every 10 rounds), or use Retrain()"
     require(unlearner.stores == "nothing" or e.history is not None, f"{stored}: {way_out}")
-    private = f"{name} adds rounds that the ledger does not count: leave out {_name(e.privacy)}"
-    require(e.privacy is None, private)
     kept = f"{name} continues from the final ranker, and what {_name(e.learner)} keeps on devices"
     way_out = "use a method that starts again, Retrain() or FedEraser()"
     fits = unlearner.restarts or not _remembers(e)
@@ -161,6 +191,34 @@ def _check_unlearning(e: Parts) -> tuple[str, ...]:
         _check_plain_sum(e, name)
     notes = check_notes(unlearner, unlearner.fits(e.learner.sessions))
     return notes + _check_remaining(e)
+
+
+def _check_private_unlearning(e: Parts) -> None:
+    """Refuses what would release more than the noise was made for.
+
+    Where each message has its whole noise, whatever is computed from messages reveals nothing
+    more. Where only a sum or the model has it, single messages must not be used: neither those of
+    this round (`send` of a phase) nor stored ones. One exception: a server that adds the noise may
+    get changed messages, if it clips them. What it got is then as limited as in training."""
+    unlearner, privacy = e.unlearning, e.privacy
+    if unlearner is None or privacy is None:
+        return
+    counted = stretches_of(e)
+    settings = (setting_of(e, 1), *(each for s in counted for each in settings_in(e, 1, s)))
+    seen = {event.seen for each in settings for event in described(privacy, each)}
+    name, noise = _name(unlearner), _name(privacy)
+    changes, stores = any(s.phase.changed for s in counted), unlearner.stores != "nothing"
+    way_out = "use Retrain() or FineTune(), or noise on each message"
+    shares = f"{name} uses single messages, and only the sum of a round's messages has the noise"
+    require("sum" not in seen or not (changes or stores), f"{shares} of {noise}: {way_out}")
+    if "model" in seen:
+        handed = unlearner.stores == "updates" or unlearner.handed > 0 or unlearner.subtracts
+        bare = f"{name} uses single stored messages, to which {noise} adds no noise"
+        require(not handed, f"{bare}: {way_out}")
+        clipped = privacy.clips_on_arrival and e.channel is None
+        longer = f"{name} changes messages after devices have clipped them"
+        again = f"the server, which adds the noise of {noise}, does not clip them again"
+        require(clipped or not (changes or stores), f"{longer}, and {again}: {way_out}")
 
 
 def _remembers(e: Parts) -> bool:
@@ -255,10 +313,13 @@ def _check_rounding(e: Parts) -> None:
         return
     step = e.channel.step
     shares = f"{_name(e.channel)} rounds to multiples of {step:.3g}, and messages of"
-    times = f"{_name(e.privacy)} times {e.sessions} searches"
-    coarse = f"{times} are not multiples of that, so that some noise would be lost"
     way_out = "use finer steps (fraction_bits), or more noise"
-    for event in described(e.privacy, setting_of(e, 1)):
-        if event.seen == "sum" and event.grid is not None and step != 0.0:
-            whole = (event.grid * e.sessions / step).is_integer()
-            require(whole, f"{shares} {coarse}: {way_out}")
+    settings = [setting_of(e, 1)]
+    settings += [each for stretch in stretches_of(e) for each in settings_in(e, 1, stretch)]
+    for setting in settings:
+        times = f"{_name(e.privacy)} times {setting.sessions} searches"
+        coarse = f"{times} are not multiples of that, so that some noise would be lost"
+        for event in described(e.privacy, setting):
+            if event.seen == "sum" and event.grid is not None and step != 0.0:
+                whole = (event.grid * setting.sessions / step).is_integer()
+                require(whole, f"{shares} {coarse}: {way_out}")

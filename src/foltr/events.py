@@ -46,11 +46,19 @@ class Conditions:
     withstands: int | None = None
     seed_is_shared: bool = False  # messages contain the seed of the user's random draws
     remembers: bool = False  # device memory of one round changes later messages
+    real: bool = False  # devices are real: their noise is the operating system's
+    repeatable: bool = False  # the server can compute the noise, and subtract it
+    stores: bool = False  # a stored message without its whole noise changes one of unlearning
     separate: bool = True  # no search of a round changes another one's reward
     colluding: int = 0  # clients per round that reveal their shares of noise to the adversary
     malicious: int = 0  # further clients per round, which may add no noise
     overheard: bool = False  # malicious messages may depend on honest clients' messages
     unbounded: bool = False  # malicious clients may send any numbers
+    # those of each later phase, in which clients are unlearned; none of it has phases of its own
+    later: tuple[Conditions, ...] = ()
+    # with `later`: in how many rounds of training, and of each later phase, a client takes part;
+    # of every client that no other one exceeds in all of them
+    takes: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         cohort, arriving = self.setting.cohort, self.setting.least_arriving
@@ -62,6 +70,29 @@ class Conditions:
             cohort <= self.clients,
             f"a round of {cohort} cannot be drawn from {self.clients} clients",
         )
+
+        whole = all(len(take) == 1 + len(self.later) for take in self.takes)
+        require(whole and bool(self.takes) == bool(self.later), "`takes` has a number per phase")
+
+    @property
+    def stretches(self) -> tuple[Conditions, ...]:
+        """Training, and each phase of unlearning."""
+        return (self, *self.later)
+
+    @property
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """`takes`, also without phases of unlearning."""
+        return self.takes or ((self.times,),)
+
+    @property
+    def most(self) -> int:
+        """Most rounds in which one client takes part, those of unlearning included."""
+        return max(sum(take) for take in self.counts)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether one round of a client changes later messages of it."""
+        return self.remembers or self.stores
 
     @property
     def secure(self) -> bool:

@@ -84,6 +84,7 @@ class Server:
     aggregator: Aggregator
     optimizer: Optimizer
     privacy: Privatizer | None = None
+    noise: Stream | None = None  # of a privatizer that adds noise here; None for one by address
 
     def init(self, params: Array) -> State:
         d = len(params)
@@ -95,7 +96,8 @@ class Server:
     def step(self, state: State, cohort: Cohort, rng: Stream) -> State:
         """One update of the parameters, by the messages that arrived or by their mean."""
         if self.privacy is not None and self.privacy.adds_noise_on_server:
-            cohort = self._noisy(self.privacy, cohort, rng.at(PRIVACY))
+            noise = rng.at(PRIVACY) if self.noise is None else self.noise
+            cohort = self._noisy(self.privacy, cohort, noise)
         decoded = cohort.directions
         if decoded is None:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))

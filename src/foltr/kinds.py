@@ -23,7 +23,7 @@ from foltr.core import (
 )
 from foltr.errors import Mistake, require
 from foltr.seeds import Stream
-from foltr.world.protocols import Past, Phase
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 class LearnerDefaults:
@@ -298,7 +298,7 @@ class TableClickModel(ABC):
 
 class UnlearnerDefaults(ABC):
     """Base of unlearners that continue from the final parameters and need no stored updates:
-    implement `phases`."""
+    implement `phases`, and `planned` for use with a privatizer."""
 
     subtracts, restarts = False, False
 
@@ -322,3 +322,6 @@ class UnlearnerDefaults(ABC):
 
     @abstractmethod
     def phases(self, past: Past) -> tuple[Phase, ...]: ...
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...] | None:
+        return None

@@ -37,6 +37,18 @@ def past():
 
 
 @each_one
+def test_it_makes_the_rounds_that_it_plans(thing):
+    """The privacy ledger counts what is planned. None: it is refused with a privatizer."""
+    planned, phases = thing.planned(12, 3, 3), thing.phases(past())
+    if planned is None:
+        return
+    plans, made = ([each for each in all if each.rounds] for all in (planned, phases))
+    for plan, phase in zip(plans, made, strict=True):
+        assert (plan.rounds, plan.sessions, plan.who) == (phase.rounds, phase.sessions, phase.who)
+        assert plan.changed or phase.send is None
+
+
+@each_one
 def test_it_starts_with_parameters_and_makes_rounds(thing):
     start = thing.start(past())
     assert start.shape == (4,) and start.dtype == np.float64

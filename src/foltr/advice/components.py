@@ -80,6 +80,7 @@ BASES: dict[str, tuple[str, dict[str, str]]] = {
             "handed": "handed = 0",
             "stores": "stores = 'nothing'",
             "fits": "def fits(self, sessions): return ()",
+            "planned": "def planned(self, rounds, sessions, stored): return None",
             "start": "",
         },
     ),

@@ -25,7 +25,8 @@ from foltr.experiment import Experiment
 from foltr.federation import Delivery, Server
 from foltr.privacy.accounting import Bound
 from foltr.privacy.ledger import Unit, Who
-from foltr.runs.account import exposure_of, ledger_of
+from foltr.runs.account import ledger_of
+from foltr.runs.exposure import exposure_of
 from foltr.runs.preflight import checked_population
 from foltr.seeds import stream
 from foltr.simulation.malicious import MaliciousRewrite

@@ -14,11 +14,12 @@ from foltr.errors import Mistake, require
 
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
-    from foltr.runs.account import Exposure
+    from foltr.runs.exposure import Exposure
     from foltr.world.dataset import Dataset
     from foltr.world.protocols import Source
 
-# fields that change no guarantee; a seed changes only who takes part how often
+# fields that change no guarantee (`history` only where clients are unlearned); a seed changes
+# only who takes part how often
 NO_EFFECT = (
     "data", "users", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
 )  # fmt: skip
@@ -93,7 +94,7 @@ def guarantees_of_sweep(
     malicious clients."""
     from functools import reduce
 
-    from foltr.runs.account import Exposure, exposure_of
+    from foltr.runs.exposure import Exposure, exposure_of
     from foltr.spec import shortened
 
     blocks: dict[str, list[str]] = {}
@@ -122,6 +123,8 @@ def _alike(points: list[tuple[str, Experiment]]) -> Alike:
             features = checked_width(experiment, loaded[experiment.data])
         except Mistake as mistake:
             raise Mistake(f"{name}: {mistake}") from None
-        values = tuple(getattr(experiment, field) for field in relevant)
+        values: tuple[object, ...] = tuple(getattr(experiment, field) for field in relevant)
+        if experiment.unlearning is not None:  # stored rounds may be made again
+            values += (experiment.history,)
         groups.setdefault((features, values), []).append((name, experiment))
     return groups

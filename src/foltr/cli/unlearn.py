@@ -110,6 +110,8 @@ def unlearn(
         results |= compared(new.context, first.result(), after, retrained)
         assert after.folder is not None  # it was made in one
         write_whole(after.folder / REPORT, dumps(results, indent=1, allow_nan=False) + "\n")
+    if target.privacy is not None:
+        results["privacy"] = after.final["privacy"]
     print(dumps(results, allow_nan=False) if json else "\n".join(summary(results, after)))
 
 
@@ -181,6 +183,7 @@ def summary(results: dict[str, Any], after: Result) -> list[str]:
         f"{'stored by clients':<26}{stored if storage['in_all'] else 'nothing'}",
         f"run: {results['run']}",
         *(f"note: {note}" for note in after.final["notes"]),
+        *(results["privacy"]["lines"] if "privacy" in results else ()),
     ]
 
 

@@ -12,10 +12,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from foltr.core import Privatizer
 from foltr.errors import require
 from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
-from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled
+from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled, unexceeded
 from foltr.privacy.text import Case, block, counted, epsilon_text, remarks
 from foltr.spec import brief
 
@@ -125,9 +127,76 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
 
     The random choice of a round's cohort improves a guarantee only for noise that a trusted server
     adds, because the server knows who takes part, and only if no malicious client reveals its
-    participation. The observer of models may be one client that was not drawn."""
+    participation. The observer of models may be one client that was not drawn. It is not counted
+    for runs that were unlearned: who takes part in unlearning, and who left, is known."""
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
-    cohort, counted_on, alone = given.setting.cohort, given.setting.least_arriving, False
+    stretches = tuple(_counted(privacy, each) for each in given.stretches)
+    void = next(
+        (name for name in stretches[0].voids if any(s.voids[name] for s in stretches)), None
+    )
+    made = tuple(event for each in stretches for event in each.made)
+    rewards = privacy is not None and privacy.acts_on == "rewards" and bool(made)
+    answers = rewards and all(isinstance(event, RandomizedResponse) for event in made)
+    events = () if void else made
+    views, secretly = [], None
+    if given.setting.cohort < given.clients - 1 and not given.missing and not given.later:
+        secretly = _by_the_server(events)
+    for who in TITLES:
+        seen = tuple(() if void else each.seen(who) for each in stretches)
+        found = _guarantees(seen, answers, given, delta)
+        if secretly:
+            found = [
+                replace(each, title="one client, whole run") if each.unit == "client" else each
+                for each in found
+            ]
+        if who == "models" and secretly:
+            found = _amplified(found, secretly, given, delta)
+        holds = any(math.isfinite(each.bound.epsilon) for each in found)
+        secure = any(each.secure(who) for each in stretches)
+        views.append(
+            AdversaryGuarantees(
+                who, _trusted(events, who, secure) if holds else None, tuple(found)
+            )
+        )
+    of_round, total = (each.bound for each in views[-1].guarantees[-2:])
+    first, *others = stretches
+    later = tuple(each.made for each in others)
+    case = Case(
+        privacy is not None, rewards, first.made, given, first.counted_on,
+        void, of_round, total, delta, later,
+    )  # fmt: skip
+    if privacy is None:
+        return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
+    mechanism = brief(privacy) + (", behind a secure sum" if given.secure else "")
+    return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Equal rounds, of training or of a phase of unlearning, and what may be counted in each."""
+
+    given: Conditions
+    made: tuple[Event, ...]
+    counted_on: int  # messages whose noise is certain
+    voids: dict[str, bool]  # reasons for no guarantee at all -> whether they hold
+
+    def secure(self, who: Who) -> bool:
+        return self.given.secure and not (who == "server" and self.given.opened)
+
+    def seen(self, who: Who) -> tuple[Event, ...]:
+        """The events as an adversary observes them; () if some noise is not yet added."""
+        if who == "models":
+            return self.made
+        if any(event.seen == "model" for event in self.made):
+            return ()
+        return tuple(
+            event if event.seen == "message" or self.secure(who) else share(event, self.counted_on)
+            for event in self.made
+        )
+
+
+def _counted(privacy: Privatizer | None, given: Conditions) -> Stretch:
+    counted_on, alone = given.setting.least_arriving, False
     made = described(privacy, given.setting)
     if given.missing and any(event.seen == "sum" for event in made):
         nobody_left = (
@@ -140,6 +209,7 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
             counted_on -= given.missing
             made = described(privacy, replace(given.setting, least_arriving=counted_on))
     voids = {
+        "repeatable": given.repeatable and privacy is not None,
         "shared seed": given.seed_is_shared,
         "no grid": any(event.grid is None for event in made),
         "overheard": given.overheard and any(event.seen != "message" for event in made),
@@ -149,37 +219,7 @@ def ledger(privacy: Privatizer | None, given: Conditions, delta: float) -> Ledge
             and any(_can_be_swamped(event, given.secure, privacy) for event in made)
         ),
     }
-    void = next((name for name, holds in voids.items() if holds), None)
-    events = () if void else made
-    rewards = made if privacy is not None and privacy.acts_on == "rewards" else ()
-    views, secretly = (
-        [],
-        _by_the_server(events) if cohort < given.clients - 1 and not given.missing else None,
-    )
-    for who in TITLES:
-        secure = given.secure and not (who == "server" and given.opened)
-        found = _guarantees(_seen(events, who, secure, counted_on), rewards, given, delta)
-        if secretly:
-            found = [
-                replace(each, title="one client, whole run") if each.unit == "client" else each
-                for each in found
-            ]
-        if who == "models" and secretly:
-            found = _amplified(found, secretly, given, delta)
-        holds = any(math.isfinite(each.bound.epsilon) for each in found)
-        views.append(
-            AdversaryGuarantees(
-                who, _trusted(events, who, secure) if holds else None, tuple(found)
-            )
-        )
-    of_round, total = (each.bound for each in views[-1].guarantees[-2:])
-    case = Case(
-        privacy is not None, bool(rewards), made, given, counted_on, void, of_round, total, delta
-    )
-    if privacy is None:
-        return Ledger("none", "nothing", delta, tuple(views), tuple(remarks(case)))
-    mechanism = brief(privacy) + (", behind a secure sum" if given.secure else "")
-    return Ledger(mechanism, privacy.nominal(), delta, tuple(views), tuple(remarks(case)))
+    return Stretch(given, made, counted_on, voids)
 
 
 def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> bool:
@@ -189,17 +229,6 @@ def _can_be_swamped(event: Event, secure: bool, privacy: Privatizer | None) -> b
     clips = privacy is not None and privacy.clips_on_arrival
     return (event.seen == "model" and (secure or not clips)) or (
         event.seen == "sum" and not secure
-    )
-
-
-def _seen(events: tuple[Event, ...], who: Who, secure: bool, n: int) -> tuple[Event, ...]:
-    """The events as an adversary observes them; () if some noise is not yet added."""
-    if who == "models":
-        return events
-    if any(event.seen == "model" for event in events):
-        return ()
-    return tuple(
-        event if event.seen == "message" or secure else share(event, n) for event in events
     )
 
 
@@ -213,35 +242,53 @@ def share(event: Event, n: int) -> Event:
     return event
 
 
-def _guarantees(
-    seen: tuple[Event, ...], rewards: tuple[Event, ...], given: Conditions, delta: float
-) -> list[Guarantee]:  # fmt: skip
+Seen = tuple[tuple[Event, ...], ...]  # the events of a round of each stretch, as observed
+
+
+def _guarantees(seen: Seen, answers: bool, given: Conditions, delta: float) -> list[Guarantee]:
     """The guarantees for each unit, from the events that the adversary observes.
 
-    `rewards` are the events if they act on rewards. If each is an answer and searches are
-    separate, an interaction has a guarantee of its own. If a device remembers, a change in one
-    round may change all later rounds."""
-    answers = tuple(event for event in rewards if isinstance(event, RandomizedResponse))
-    whole = tuple((event, given.times) for event in seen)
-    once = whole if given.remembers else tuple((event, 1) for event in seen)
-    units: list[tuple[Unit, str, Parts]] = [
+    A client has spent what it spends in all rounds of training and of unlearning. A single round
+    is the worst of them. If each event is an answer for a reward and searches are separate, an
+    interaction has a guarantee of its own. If a device remembers, or uses stored messages that
+    lack noise, a change in one round may change all later rounds."""
+    rounds = tuple(dict.fromkeys(seen))
+    whole = [
+        tuple((event, count) for events, count in zip(rounds, counts, strict=True) if count
+              for event in events)
+        for counts in _busiest(seen, rounds, given.counts)
+    ]  # fmt: skip
+    once = whole if given.lasting else [tuple((event, 1) for event in each) for each in rounds]
+    units: list[tuple[Unit, str, list[Parts]]] = [
         ("round", "one client-round", once),
-        ("client", f"one client, {counted(given.times, 'round')}", whole),
+        ("client", f"one client, {counted(given.most, 'round')}", whole),
     ]
-    if answers and answers == rewards:
-        single = tuple((replace(event, times=1), 1) for event in answers) if seen else ()
-        units.insert(
-            0,
-            (
-                "interaction",
-                "one interaction",
-                single if given.separate and not given.remembers else once,
-            ),
-        )
+    if answers:
+        single = [tuple((_one_answer(event), 1) for event in each) for each in rounds]
+        separate = given.separate and not given.lasting
+        units.insert(0, ("interaction", "one interaction", single if separate else once))
+    hidden = all(rounds)  # else there are rounds in which nothing hides the data
     return [
-        Guarantee(unit, title, bound(parts, delta) if parts else NONE)
-        for unit, title, parts in units
+        Guarantee(unit, title, _worst(cases, delta) if hidden else NONE)
+        for unit, title, cases in units
     ]
+
+
+def _one_answer(event: Event) -> Event:
+    return replace(event, times=1) if isinstance(event, RandomizedResponse) else event
+
+
+def _worst(cases: list[Parts], delta: float) -> Bound:
+    return max((bound(parts, delta) for parts in cases), key=lambda each: each.epsilon)
+
+
+def _busiest(seen: Seen, rounds: Seen, takes: tuple[tuple[int, ...], ...]) -> list[list[int]]:
+    """How often a client takes part in each of the different kinds of `rounds`: for every client
+    that may have spent most."""
+    counts = np.array(takes)  # (clients, stretches)
+    alike = [[each == kind for each in seen] for kind in rounds]
+    summed = np.stack([counts[:, same].sum(axis=1) for same in alike], axis=1)
+    return [list(map(int, row)) for row in unexceeded(summed)]
 
 
 def _by_the_server(events: tuple[Event, ...]) -> GaussianNoise | None:
@@ -261,7 +308,7 @@ def _amplified(
 ) -> list[Guarantee]:
     """For each unit the smaller epsilon: with known participation, or with secret
     participation."""
-    counts = given.rounds if given.remembers else 1, given.rounds
+    counts = given.rounds if given.lasting else 1, given.rounds
     secret = [
         sampled(noise, given.setting.cohort, given.clients - 1, count, delta) for count in counts
     ]

@@ -37,12 +37,27 @@ REMEMBERS = (
     "The learner keeps numbers on the device. One round of a client can change all its later"
     " messages. So the epsilon of one client-round is the epsilon of all its rounds together."
 )
+STORES = (
+    "In unlearning, devices use what they stored of messages that have no noise of their own. One"
+    " round of training can change a message of unlearning. So the epsilon of one client-round is"
+    " the epsilon of all its rounds together."
+)
 UNBOUNDED = (
     "Malicious clients may send numbers so large that all other messages, and the noise, are lost"
     f" in the rounding of the sum. {NO_GUARANTEE} (SecureSum() adds noise shares exactly. A server"
     " that adds the noise itself clips the messages, if it receives each one.)"
 )
-VOID = {"shared seed": SHARED, "no grid": NO_GRID, "overheard": OVERHEARD, "unbounded": UNBOUNDED}
+REPEATABLE = (
+    "Devices draw their noise by address, as a simulation does, and not from the operating system."
+    f" The server can compute the noise and subtract it. It is for tests. {NO_GUARANTEE}"
+)
+VOID = {
+    "repeatable": REPEATABLE,
+    "shared seed": SHARED,
+    "no grid": NO_GRID,
+    "overheard": OVERHEARD,
+    "unbounded": UNBOUNDED,
+}
 PLAIN_MESSAGES = (
     "Clients send their updates unprotected. An update can reveal which documents were clicked."
 )
@@ -65,6 +80,7 @@ class Case:
     round: Bound  # for a client's round, against an observer of models
     total: Bound  # for all its rounds
     delta: float
+    later: tuple[tuple[Event, ...], ...] = ()  # the events of a round of each phase of unlearning
 
 
 def epsilon_text(epsilon: float) -> str:
@@ -97,23 +113,32 @@ def remarks(case: Case) -> Iterator[str]:
     else:
         if case.given.remembers:
             yield REMEMBERS
+        if case.given.stores:
+            yield STORES
         for event in case.events:
             yield from _of(event, case)
-        if case.given.opened:
-            yield _opened(case)
-        if case.given.times > 1 and math.isfinite(case.total.epsilon):
+        if opened := [each for each in case.given.stretches if each.opened]:
+            yield _opened(case, opened[0])
+        if case.given.later:
+            yield _unlearned(case)
+        if case.given.most > 1 and math.isfinite(case.total.epsilon):
             yield _composed(case)
         if case.total.secret:
             yield (
                 "Who takes part in which round is assumed to be secret. The server must not reveal"
                 " it."
             )
-        yield SIMULATED
+        if not case.given.real:
+            yield SIMULATED
 
 
 def _composed(case: Case) -> str:
-    added = case.given.times * sum(pure_epsilon(event) for event in case.events)
-    rounds = "all rounds" if case.total.secret else f"a client's {case.given.times:,} rounds"
+    each = [sum(map(pure_epsilon, events)) for events in (case.events, *case.later)]
+    added = max(
+        sum(count * one for count, one in zip(take, each, strict=True) if count)
+        for take in case.given.counts
+    )
+    rounds = "all rounds" if case.total.secret else f"a client's {case.given.most:,} rounds"
     if case.total.how == ADDED:
         composed = f"The epsilons of {rounds} are added up"
     else:
@@ -127,10 +152,36 @@ def _composed(case: Case) -> str:
     )
 
 
-def _opened(case: Case) -> str:
+def _unlearned(case: Case) -> str:
+    given = case.given
+    more = sum(each.rounds for each in given.later)
+    cohorts = {each.setting.cohort for each in given.later} - {given.setting.cohort}
+    sizes = f", of {' or '.join(f'{n:,}' for n in sorted(cohorts))} clients" if cohorts else ""
     text = (
-        f"{counted(case.given.missing, 'malicious or colluding client')} could reveal single"
-        f" messages to the server. The secure sum withstands {case.given.withstands:,}. Against"
+        f"Unlearning makes up to {counted(more, 'round')} after the {given.rounds:,} of"
+        f" training{sizes}. They are counted: epsilon is of training and unlearning together."
+        " Forgetting refunds nothing: what a client has spent stays spent, also if it left."
+    )
+    by_server = any(event.seen == "model" for event in case.events)
+    if by_server and given.setting.cohort < given.clients - 1:
+        text += " That nobody knows who takes part is not counted in runs with unlearning."
+    first, *later = (
+        bound(tuple((event, 1) for event in events), case.delta).epsilon
+        for events in (case.events, *case.later)
+    )
+    if max(later) <= first * (1.0 + 1e-3) or math.isinf(first):
+        return text
+    return (
+        f"{text} A round of unlearning may have epsilon {epsilon_text(max(later))}, one of"
+        f" training {epsilon_text(first)}."
+    )
+
+
+def _opened(case: Case, given: Conditions) -> str:
+    when = "" if given is case.given else " in rounds of unlearning"
+    text = (
+        f"{counted(given.missing, 'malicious or colluding client')} could reveal single"
+        f" messages to the server{when}. The secure sum withstands {given.withstands:,}. Against"
         " the server, only the noise of each single message counts."
     )
     if math.isinf(case.round.epsilon) or all(event.seen == "message" for event in case.events):

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array, Ask, Cohort, Memory, Optimizer
+from foltr.compatibility import setting_of, stretches_of
+from foltr.core import Array, Ask, Cohort, Memory, Optimizer, Privatizer
 from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.federation import Rewrite, Server, cohort_size, participants
+from foltr.privacy.accounting import described
 from foltr.runs.account import ledger_of
 from foltr.runs.context import Context
 from foltr.runs.interruptions import Interruptions
@@ -20,8 +22,9 @@ from foltr.runs.lock import Claim
 from foltr.runs.result import Result
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.runs.train import Stage, concluded, follow, mean_known
-from foltr.seeds import Stream, key, stream
+from foltr.seeds import Stream, stream
 from foltr.simulation.evaluation import MEASURES
+from foltr.simulation.planned import unlearning_seed
 from foltr.world.history import History
 from foltr.world.population import Population
 from foltr.world.protocols import Past, Phase, Unlearner
@@ -83,15 +86,16 @@ def unlearn(
     e, unlearner = run.experiment, unlearner_of(run.experiment)
     stored = before.history() if unlearner.stores != "nothing" else None
     past = past_of(run, stored, before.result.params)
+    guarantee = ledger_of(e, run.train.width).plain()  # refuses what it cannot account for
     phases = tuple(phase for phase in _checked_phases(unlearner, past) if phase.rounds)
+    known = past if e.privacy is None else check_as_counted(e, e.privacy, past, phases)
     stages, history = stages_of(run, past, phases), None
     rounds = stages[-1].until
     if stores_history(e) and rounds:
         n = max(most_asked(e, past, phase) for phase in phases)
         history = run.history(interval(e, rounds), rounds, n, len(past.final))
-    guarantee = ledger_of(e, run.train.width).plain()
     made = follow(
-        run, stages, lambda: _start(unlearner, past), seed_of(e), interruptions, claim, history
+        run, stages, lambda: _start(unlearner, known), seed_of(e), interruptions, claim, history
     )
     rankers = {"before": past.final, "after": made.state.params}
     earlier = before.result
@@ -116,8 +120,7 @@ def unlearner_of(e: Experiment) -> Unlearner:
 def seed_of(e: Experiment) -> int:
     """The seed of unlearning's rounds: they share no random draws with training, nor with the
     unlearning of another group."""
-    groups = len(e.departures.groups)
-    return key(e.seed, "unlearning", groups, unlearner_of(e).repetition) & (2**63 - 1)
+    return unlearning_seed(e.seed, len(e.departures.groups), unlearner_of(e).repetition)
 
 
 def check_took_part(e: Experiment) -> None:
@@ -244,6 +247,30 @@ def _checked_phases(unlearner: Unlearner, past: Past) -> tuple[Phase, ...]:
             stored, f"{name} asks for stored rounds, and says that it stores nothing (`stores`)"
         )
     return phases
+
+
+def check_as_counted(
+    e: Experiment, privacy: Privatizer, past: Past, phases: tuple[Phase, ...]
+) -> Past:
+    """Refuses phases that the ledger has not counted. Returns what the server may start from:
+    without stored messages, if these lack noise."""
+    last, name = len(e.departures.groups) - 1, type(e.unlearning).__name__
+    planned = [each.phase for each in stretches_of(e) if each.group == last]
+    same = len(planned) == len(phases)
+    for plan, phase in zip(planned, phases, strict=False):
+        rounds = (
+            phase.rounds <= plan.rounds if plan.who == "stored" else phase.rounds == plan.rounds
+        )
+        same = same and rounds and (phase.sessions, phase.who) == (plan.sessions, plan.who)
+        same = same and (phase.send is None or plan.changed)
+    other = f"{name}.phases gave other rounds than {name}.planned, which the ledger counts"
+    require(same, f"{other}: {phases}, not {planned}")
+    events = described(privacy, setting_of(e, len(past.final)))
+    if past.history is None or all(event.seen == "message" for event in events):
+        return past
+    kept = f"{name} may not use stored messages in `keep`: {type(privacy).__name__}"
+    require(all(phase.keep is None for phase in phases), f"{kept} adds no noise to them")
+    return replace(past, history=None)
 
 
 def _start(unlearner: Unlearner, past: Past) -> Array:

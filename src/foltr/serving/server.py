@@ -17,9 +17,9 @@ from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.federated.roster import Roster
 from foltr.federation import Delivery, Server, State, federate
-from foltr.runs.account import DELTA, Exposure, ledger_of
+from foltr.runs.account import DELTA, Deployed, ledger_of
 from foltr.runs.metrics import Metrics
-from foltr.seeds import stream
+from foltr.seeds import SystemStream, stream
 from foltr.serving.board import Board
 from foltr.serving.forgetting import ask_to_forget, planned, unlearned
 from foltr.serving.guarded import GuardedServer
@@ -60,6 +60,7 @@ class Rounds:
             self.table.aggregator,
             self.table.optimizer,
             agreed.privacy,
+            None if agreed.noise == "address" else SystemStream(),
             measure,
             self.table.tolerance,
         )
@@ -189,9 +190,8 @@ class Rounds:
 
 def ledger_lines(e: Experiment, agreed: Agreement, t: int) -> list[str]:
     """The ledger after t rounds, as text: a client counts as having answered in all of them."""
-    exposure = Exposure(max(1, t), 0)
-    ledger = ledger_of(e, len(agreed.features), DELTA, exposure=exposure)
-    return ledger.lines()
+    deployed = Deployed(max(1, t), agreed.fewest, agreed.noise == "address")
+    return ledger_of(e, len(agreed.features), DELTA, deployed=deployed).lines()
 
 
 def line_of(about: Mapping[str, Any], rounds: int) -> str:

@@ -107,6 +107,16 @@ class Phase:
     keep: Callable[[Array], Array] | None = None
 
 
+@dataclass(frozen=True)
+class PlannedPhase:
+    """A phase of unlearning as the privacy ledger counts it, before anything runs."""
+
+    rounds: int  # of a phase of stored rounds: at most
+    sessions: int  # as in `Phase`
+    who: Literal["remaining", "leaving", "stored"] = "remaining"
+    changed: bool = False  # whether the phase has a `send`, which changes messages
+
+
 class Unlearner(Protocol):
     """How a ranker forgets clients: rounds from given parameters, in which devices may send
     something else than their updates."""
@@ -150,6 +160,12 @@ class Unlearner(Protocol):
         ...
 
     def phases(self, past: Past) -> tuple[Phase, ...]: ...
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...] | None:
+        """Its phases, for the privacy ledger, which counts them before the first round: of a
+        training of so many rounds, with so many sessions in each, of which devices stored at most
+        `stored` rounds. None if they are not known: a run with a privatizer is then refused."""
+        ...
 
 
 @dataclass(frozen=True)

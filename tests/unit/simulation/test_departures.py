@@ -68,7 +68,7 @@ def test_who_cannot_leave(leaving, message):
         ({"unlearning": None}, "needs an unlearner"),
         ({"history": None}, r"stores no history: set history=10 .*Retrain"),
         ({"unlearning": "FedEraser(sessions=5)"}, r"more than training's 4"),
-        ({"privacy": "Laplace(epsilon=1.0, clip=1.0)"}, "ledger does not count"),
+        ({"privacy": "GammaShares(epsilon=1.0, sensitivity=1.0)"}, "only the sum of a round"),
         ({"learner": "ES()", "optimizer": "Adam(lr=0.001)"}, "rewards"),
         (
             {"unlearning": "FedRemove()", "optimizer": "Adam(lr=0.1)"},

@@ -12,7 +12,7 @@ from foltr.core import Array
 from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -29,6 +29,11 @@ class FedEraser(UnlearnerDefaults):
     the experiment), unlearning has (n / sessions) x delta_t times fewer local steps and delta_t
     times fewer messages than retraining. One influence of the leaving clients remains: the stored
     norms of the others, which were computed with them.
+
+    With a privatizer, a device rescales the message with its noise to the norm of a message that
+    it has sent with noise. Of noise on each message, this reveals nothing more. A server that adds
+    noise clips what it gets after the rescaling. Shares of noise would no longer add up to the
+    noise of a sum, so that they are refused.
 
     Fields
         sessions: searches per client and round of unlearning (1 .. those of training)
@@ -65,6 +70,9 @@ class FedEraser(UnlearnerDefaults):
             return calibrated(updates, lengths(history.sent(int(rows[t]), clients)))
 
         return (Phase(len(rows), self.sessions, "stored", send),)
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        return (PlannedPhase(stored, self.sessions, "stored", changed=True),)
 
 
 def calibrated(updates: Array, sizes: Array) -> Array:

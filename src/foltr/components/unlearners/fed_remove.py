@@ -12,7 +12,7 @@ from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
 from foltr.world.history import NOBODY
-from foltr.world.protocols import Past, Phase
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -26,6 +26,8 @@ class FedRemove(UnlearnerDefaults):
     next stored one, n_c the client's interactions, and lr the server's step size. It would be
     exact only if every round were stored and the other clients' updates did not depend on the
     model: they were computed from parameters that include the subtracted contributions.
+
+    With a privatizer, it needs noise on each message: what it subtracts are single messages.
 
     Fields
         fine_tune: rounds of the remaining clients afterwards (>= 0)
@@ -55,3 +57,6 @@ class FedRemove(UnlearnerDefaults):
 
     def phases(self, past: Past) -> tuple[Phase, ...]:
         return (Phase(self.fine_tune, past.sessions),)
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        return (PlannedPhase(self.fine_tune, sessions),)

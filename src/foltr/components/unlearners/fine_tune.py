@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -28,3 +28,6 @@ class FineTune(UnlearnerDefaults):
 
     def phases(self, past: Past) -> tuple[Phase, ...]:
         return (Phase(self.rounds, past.sessions),)
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        return (PlannedPhase(self.rounds, sessions),)

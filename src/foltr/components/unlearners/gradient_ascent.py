@@ -12,7 +12,7 @@ from foltr.core import Array
 from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -24,7 +24,7 @@ class GradientAscent(UnlearnerDefaults):
     stored round in which a leaving client took part. From it, for some rounds, each leaving client
     searches and sends the negative of its update, and the server projects the parameters onto the
     L2 ball around the reference. This needs the cooperation of the leaving clients; `stored` does
-    not.
+    not. With a privatizer, it needs noise on each message: the reference is made of single ones.
 
     Fields
         rounds: rounds of ascent (>= 1); with `stored`, the number of stored rounds that are summed
@@ -76,6 +76,11 @@ class GradientAscent(UnlearnerDefaults):
 
         climb = Phase(self.rounds, past.sessions, "leaving", away, back)
         tune = Phase(self.fine_tune, past.sessions)
+        return (tune,) if self.stored else (climb, tune)
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        climb = PlannedPhase(self.rounds, sessions, "leaving", changed=True)
+        tune = PlannedPhase(self.fine_tune, sessions)
         return (tune,) if self.stored else (climb, tune)
 
 

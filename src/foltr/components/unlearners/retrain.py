@@ -8,7 +8,7 @@ from foltr.core import Array
 from foltr.errors import require
 from foltr.kinds import UnlearnerDefaults
 from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase
+from foltr.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner
@@ -40,3 +40,6 @@ class Retrain(UnlearnerDefaults):
 
     def phases(self, past: Past) -> tuple[Phase, ...]:
         return (Phase(past.rounds, past.sessions),)
+
+    def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...]:
+        return (PlannedPhase(rounds, sessions),)

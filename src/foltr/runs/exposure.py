@@ -1,0 +1,138 @@
+"""How often clients take part in an experiment, and in its unlearning: what they spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from foltr.compatibility import stretches_of
+from foltr.core import Array
+from foltr.experiment import Experiment
+from foltr.federation import participants
+from foltr.privacy.accounting import unexceeded
+from foltr.simulation.departures import Groups
+from foltr.simulation.malicious import Malicious
+from foltr.simulation.planned import Stretch, unlearning_seed
+
+# rounds (of 500 clients) whose draws are counted; beyond, every client counts as taking part in
+# every round
+COUNTED = 50_000
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """The worst case over the random draws of an experiment. The first number is of training, the
+    others are of the phases of unlearning (`compatibility.stretches_of`)."""
+
+    # rounds in which a client takes part, of every client that no other one exceeds in all phases
+    takes: tuple[tuple[int, ...], ...]
+    among: tuple[int, ...]  # the most malicious clients of one round
+
+    @property
+    def times(self) -> int:
+        """Rounds of training in which the client that is asked most often takes part."""
+        return max(take[0] for take in self.takes)
+
+    @property
+    def malicious(self) -> int:
+        """The most malicious clients of one round of training."""
+        return self.among[0]
+
+    def or_worse(self, other: Exposure) -> Exposure:
+        most = tuple(map(max, self.among, other.among))
+        return Exposure(_unexceeded(np.array(self.takes + other.takes)), most)
+
+
+def exposure_of(e: Experiment) -> Exposure:
+    stretches = stretches_of(e)
+    groups = e.departures.groups if stretches else ()
+    members = Malicious(e.clients, e.malicious, e.roaming, e.seed)
+    rounds = e.rounds + sum(each.phase.rounds for each in stretches)
+    if e.participation == 1.0 or rounds * (1.0 + e.clients / 500) > COUNTED:
+        takes = _everybody(e.rounds, groups, stretches)
+        among = (min(e.malicious, e.cohort), *(_among(members, groups, s) for s in stretches))
+        return Exposure(_unexceeded(takes), among)
+    stored = e.history if any(each.phase.who == "stored" for each in stretches) else None
+    restarts = e.unlearning is not None and e.unlearning.restarts
+    luck = 0 if e.unlearning is None else e.unlearning.repetition
+    draws = e.clients, e.participation, e.seed, e.rounds, e.malicious, e.roaming
+    return _exposure(*draws, stored, restarts, luck, groups, stretches)
+
+
+def _unexceeded(takes: Array) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(map(int, take)) for take in unexceeded(takes))
+
+
+def _everybody(rounds: int, groups: Groups, stretches: tuple[Stretch, ...]) -> Array:
+    """Rounds of a client that is asked whenever it can be: of one that remains, and of one of each
+    group."""
+    takes = [
+        [rounds] + [s.phase.rounds if _asked(s, group) else 0 for s in stretches]
+        for group in range(len(groups) + 1)
+    ]
+    return np.array(takes)
+
+
+def _asked(stretch: Stretch, group: int) -> bool:
+    """Whether clients that leave with a group take part; those that remain are one more group."""
+    if stretch.phase.who == "leaving":
+        return group == stretch.group
+    return group > stretch.group
+
+
+def _among(members: Malicious, groups: Groups, stretch: Stretch) -> int:
+    """The most malicious clients of a round, whoever is asked."""
+    if not members.count:
+        return 0
+    if members.roaming:
+        return min(members.count, stretch.most)
+    leaving = stretch.phase.who == "leaving"
+    gone = groups[stretch.group : stretch.group + 1] if leaving else groups[: stretch.group + 1]
+    these = [client for group in gone for client in group]
+    left = int(np.isin(members.members(0), these).sum())
+    return min(left if leaving else members.count - left, stretch.most)
+
+
+@cache
+def _exposure(
+    clients: int, participation: float, seed: int, rounds: int, malicious: int, roaming: bool,
+    history: int | None, restarts: bool, luck: int, groups: Groups,
+    stretches: tuple[Stretch, ...],
+) -> Exposure:  # fmt: skip
+    """By the draws of training (`train`) and of unlearning (`unlearn.choice`). `history` is None
+    where no stored round is made again."""
+    takes = np.zeros((1 + len(stretches), clients), np.int64)
+    members, among = Malicious(clients, malicious, roaming, seed), [0] * (1 + len(stretches))
+    stored = np.zeros(clients, np.int64)  # stored rounds of each client, at most
+
+    def drawn(place: int, t: int, there: Array) -> None:
+        takes[place, there] += 1
+        if malicious:
+            among[place] = max(among[place], int(np.count_nonzero(members(t, there))))
+
+    for t in range(rounds):
+        there = participants(clients, participation, seed, t)
+        drawn(0, t, there)
+        if history is not None and t % history == 0:
+            stored[there] += 1
+    remaining = np.arange(clients)
+    for number, group in enumerate(groups):
+        remaining = np.setdiff1d(remaining, group)
+        draws, before = unlearning_seed(seed, number + 1, luck), takes.sum(axis=0)
+        own = [(i, s) for i, s in enumerate(stretches, 1) if s.group == number]
+        for place, stretch in own:
+            phase = stretch.phase
+            if phase.who == "remaining" and stretch.first is not None:
+                for t in range(stretch.first, stretch.first + phase.rounds):
+                    one = participants(len(remaining), participation, draws, t)
+                    drawn(place, t, remaining[one])
+                continue
+            there = np.array(group) if phase.who == "leaving" else remaining
+            most = stored[there] if phase.who == "stored" else phase.rounds
+            takes[place, there] = np.minimum(phase.rounds, most)
+            among[place] = _among(members, groups, stretch)
+        made = takes.sum(axis=0) - before
+        stored = made if restarts else stored + made
+    return Exposure(_unexceeded(takes.T), tuple(among))
