@@ -16,12 +16,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
-from federation import HERE, Federation, certificates, echo, node_key  # noqa: E402
+from federation import HERE, Federation, certificates, echo, node_key
 
-from foltr.errors import Mistake  # noqa: E402
-from foltr.federated.messages import FAILED  # noqa: E402
-from foltr.federated.session import NewSession  # noqa: E402
-from foltr.federated.superlink import Doors, SuperLink  # noqa: E402
+from foltr.errors import Mistake
+from foltr.federated.messages import FAILED, REFUSED
+from foltr.federated.session import NewSession
+from foltr.federated.superlink import Doors, SuperLink
 
 pytestmark = pytest.mark.loopback
 
@@ -88,8 +88,10 @@ def test_finished_messages_leave_nothing_behind(three):
     for _ in range(5):
         three.round(b"x" * 1000, ids)
     with sqlite3.connect(three.folder / "state.db") as base:
-        names = [row[0] for row in base.execute("select name from sqlite_master where type='table'")]
-        names = [n for n in names if "message" in n or "object" in n and "lock" not in n]
+        names = [
+            row[0] for row in base.execute("select name from sqlite_master where type='table'")
+        ]
+        names = [n for n in names if "message" in n or ("object" in n and "lock" not in n)]
         counts = {n: base.execute(f"select count(*) from {n}").fetchone()[0] for n in names}
     assert names and not any(counts.values()), counts
 
@@ -171,6 +173,10 @@ def test_the_public_door_is_for_nodes_only(three):
     assert post(public + "/v1/fleet/pull-messages", b"", ca) == 401
     assert post(public + "/v1/fleet/push-messages", bytes(3_000_001), ca) == 413
     assert post(public + "/v1/fleet/pull-messages", bytes(100_000), ca) == 413
+    with pytest.raises(Mistake, match="larger than the SuperLink takes"):
+        three.round(bytes(9_000_000), three.wait_for(3))
+    large = three.round(bytes(3_000_000), three.wait_for(3))  # the ask passes, the answers do not
+    assert {error.code for error in large.values()} == {REFUSED}
     private = three.link.private_url
     assert post(private + "/v1/control/start-run") == 403
     assert post(private + "/v1/control/list-nodes", **{"x-foltr-secret": "guess"}) == 403
@@ -203,8 +209,14 @@ def test_wrong_certificates_and_wrong_ways(three, tmp_path):
         "foreign": ({**right, "roots": other["roots"]}, "is not signed by"),
         "none": (right, "is not signed by a known authority"),
         "plain": ({"address": right["address"], "insecure": True}, "speaks TLS"),
-        "ahead": ({**right, "roots": three.files["roots"], "ahead": 10}, "s ahead of the server's"),
-        "behind": ({**right, "roots": three.files["roots"], "ahead": -400}, "s behind the server's"),
+        "ahead": (
+            {**right, "roots": three.files["roots"], "ahead": 10},
+            "s ahead of the server's",
+        ),
+        "behind": (
+            {**right, "roots": three.files["roots"], "ahead": -400},
+            "s behind the server's",
+        ),
     }
     started = {name: echo(given, tmp_path / name) for name, (given, _) in cases.items()}
     for name, process in started.items():
@@ -241,9 +253,7 @@ def test_a_superlink_that_cannot_start_says_why(tmp_path):
     with pytest.raises(Mistake, match="it is needed for TLS"):
         SuperLink(Doors(str(tmp_path / "a"), certificate="none.pem", key=files["key"])).start()
     with pytest.raises(Mistake, match="no certificate and its key"):
-        SuperLink(
-            Doors(str(tmp_path / "a"), certificate=files["roots"], key=files["key"])
-        ).start()
+        SuperLink(Doors(str(tmp_path / "a"), certificate=files["roots"], key=files["key"])).start()
 
 
 def test_a_superlink_ends_with_its_parent(tmp_path):

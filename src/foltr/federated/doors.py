@@ -18,6 +18,7 @@ RINGS = "x-foltr-rings"  # how often the bell rang when the last answer was made
 WAIT = "x-foltr-wait"  # for how many milliseconds to wait
 LONGEST_WAIT = 25.0  # seconds; below the 30 s after which Flower's clients give up
 SLOWEST_BODY = 120.0  # seconds
+HEARD = 4  # times the largest size: what is read of a request that is too large
 SMALL_BODY = 64 * 1024  # of requests that carry no messages
 LARGE_BODIES = ("/push-messages", "/push-object")
 OWN_REGISTRATION = ("/v1/fleet/register-node", "/v1/fleet/unregister-node")
@@ -151,26 +152,27 @@ def number(value: bytes | None) -> int | None:
 
 
 async def body_of(headers: dict[str, bytes], receive: Receive, limit: int) -> bytes | None:
-    """The body of a request, or None if it is larger than the limit or never ends."""
+    """The body of a request, or None if it is larger than the limit or never ends. One that is a
+    little too large is heard to its end, so that its sender hears the answer."""
     stated = headers.get("content-length")
-    if stated is not None and (number(stated) is None or int(stated) > limit):
+    if stated is not None and (number(stated) is None or int(stated) > HEARD * limit):
         return None
     parts, size = [], 0
     try:
         async with asyncio.timeout(SLOWEST_BODY):
-            while True:
+            while size <= HEARD * limit:
                 message = await receive()
                 if message["type"] != "http.request":
                     return b""
                 part = message.get("body", b"")
-                parts.append(part)
                 size += len(part)
-                if size > limit:
-                    return None
+                if size <= limit:
+                    parts.append(part)
                 if not message.get("more_body"):
-                    return b"".join(parts)
+                    return b"".join(parts) if size <= limit else None
     except TimeoutError:
-        return None
+        pass
+    return None
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -39,11 +39,7 @@ try:
         iterate_object_tree,
     )
     from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-    from flwr.supercore.primitives.asymmetric import (
-        bytes_to_public_key,
-        public_key_to_bytes,
-        sign_message,
-    )
+    from flwr.supercore.primitives.asymmetric import sign_message
     from flwr.supercore.protobuf.client import ProtobufClient
     from flwr.supercore.run import Run
     from flwr.supercore.runtime import RuntimeHttpClient
@@ -69,7 +65,6 @@ __all__ = [
     "TaskIdentity",
     "TaskType",
     "as_proto",
-    "bytes_to_public_key",
     "client",
     "control_pb2",
     "error_code",
@@ -84,7 +79,6 @@ __all__ = [
     "nothing_to_run",
     "objects_of",
     "opened",
-    "public_key_to_bytes",
     "runtime_pb2",
     "sign_message",
     "superlink_app",
@@ -105,9 +99,7 @@ class Headers:
         headers: Callable[[str], Mapping[str, str]],
         seen: Callable[[httpx.Response], None] | None = None,
     ) -> None:
-        self._versions = dict(
-            RuntimeVersionMetadata.from_local_component(component).as_metadata()
-        )
+        self._versions = dict(RuntimeVersionMetadata.from_local_component(component).as_metadata())
         self._headers, self._seen = headers, seen
 
     def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> Any:

@@ -3,24 +3,23 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from foltr.errors import Mistake
 from foltr.federated import doors, flower
+from foltr.federated.credentials import public_pem
 from foltr.federated.flower import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.federated.messages import TYPE, packed
 
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
 LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
+BATCH = 4_000_000  # bytes of messages in one request
 LOST = (401, 403)  # the token is of no run that goes on
 
 
@@ -98,7 +97,7 @@ class Session(Grid):
 
     def register(self, public_key: bytes) -> int:
         """Let the holder of a key join; the id of its node. Again is no mistake."""
-        key = pem(public_key)
+        key = public_pem(public_key)
         request = control_pb2.RegisterNodeRequest(public_key=key)
         try:
             node: int = self._call(lambda: self._control.RegisterNode(request)).node_id
@@ -113,7 +112,7 @@ class Session(Grid):
 
     def unregister(self, public_key: bytes) -> bool:
         """Shut the holder of a key out; whether it was in."""
-        key = pem(public_key)
+        key = public_pem(public_key)
         for peer in self.registered():
             if peer.public_key == key:
                 request = control_pb2.UnregisterNodeRequest(node_id=peer.node_id)
@@ -136,19 +135,31 @@ class Session(Grid):
         for message in messages:  # they may have been made for the run before
             message.metadata.__dict__["_run_id"] = self._run_id
         pairs = [flower.as_proto(message, self.whole) for message in messages]
-        request = runtime_pb2.PushAppMessagesRequest(
-            messages_list=[proto for proto, _ in pairs],
-            message_object_trees=[tree for _, tree in pairs],
-        )
-        answer = self._of_run(lambda: self._runtime.PushMessages(request))
-        if answer.objects_to_push:
-            self._push_objects(messages, answer)
-        ids = list(answer.message_ids)
+        ids = [key for batch in batches(pairs) for key in self._push(batch, messages)]
         for message, key in zip(messages, ids, strict=True):
             if key:
                 ends = message.metadata.created_at + message.metadata.ttl
                 self._asked[key] = ends + LATE
         return ids
+
+    def _push(self, pairs: list[tuple[Any, Any]], messages: list[Message]) -> list[str]:
+        """Send some of the messages in one request."""
+        request = runtime_pb2.PushAppMessagesRequest(
+            messages_list=[proto for proto, _ in pairs],
+            message_object_trees=[tree for _, tree in pairs],
+        )
+        try:
+            answer = self._of_run(lambda: self._runtime.PushMessages(request))
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != 413:
+                raise
+            raise Mistake(
+                f"an ask of {request.ByteSize()} bytes is larger than the SuperLink takes:"
+                " start it with a larger limit, or ask less at once"
+            ) from error
+        if answer.objects_to_push:
+            self._push_objects(messages, answer)
+        return list(answer.message_ids)
 
     def pull_messages(self, message_ids: Iterable[str], wait: float = 0.0) -> list[Message]:
         """The answers that are there. With `wait`, the first ones are waited for, up to so many
@@ -368,15 +379,16 @@ class Session(Grid):
             self._rings = int(response.headers[doors.RINGS])
 
 
-def pem(public_key: bytes) -> bytes:
-    """A node's public key as the SuperLink keeps it; given as OpenSSH line or PEM."""
-    try:
-        if public_key.lstrip().startswith(b"-----"):
-            key: Any = serialization.load_pem_public_key(public_key)
-        else:
-            key = serialization.load_ssh_public_key(public_key)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise Mistake(f"no public key of a node: {error}; `foltr keys` makes them") from error
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise Mistake("the key of a node is an ECDSA key (P-384); `foltr keys` makes them")
-    return flower.public_key_to_bytes(key)
+def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
+    """Messages that travel in one request: few megabytes, and one at least."""
+    batch: list[tuple[Any, Any]] = []
+    size = 0
+    for proto, tree in pairs:
+        more = proto.ByteSize()
+        if batch and size + more > BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append((proto, tree))
+        size += more
+    if batch:
+        yield batch

@@ -205,7 +205,8 @@ async def serve(doors: Doors) -> None:
     app = superlink_app(doors.database, not doors.insecure, bell)
     bell.start()
     public = Door(app, bell, fleet_only(doors.insecure), doors.largest)
-    private = Door(app, bell, lambda _: True, 2 * doors.largest, secret(folder / "door.secret"))
+    private_limit = max(doors.largest, 8_000_000)  # many small asks travel in one request
+    private = Door(app, bell, lambda _: True, private_limit, secret(folder / "door.secret"))
     common: dict[str, Any] = {
         "lifespan": "off",
         "log_config": None,
@@ -215,7 +216,9 @@ async def serve(doors: Doors) -> None:
         "server_header": False,
         "ws": "none",
     }
-    tls = {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
+    tls: dict[str, Any] = (
+        {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
+    )
     servers = [
         Server(uvicorn.Config(public, **common, **tls)),
         Server(uvicorn.Config(private, **common)),
@@ -245,7 +248,9 @@ async def serve(doors: Doors) -> None:
             if doors.parent is not None and os.getppid() != doors.parent:
                 leave()
             await asyncio.wait(tasks, timeout=0.5)
-    logging.warning("ended after %d public, %d private requests", public.requests, private.requests)
+    logging.warning(
+        "ended after %d public, %d private requests", public.requests, private.requests
+    )
 
 
 def tell(folder: Path, answer: dict[str, Any]) -> None:
