@@ -118,6 +118,15 @@ def test_a_killed_node_comes_back(three):
     assert set(three.wait_for(3)) == set(ids)
 
 
+def test_a_key_that_is_in_use(three):
+    given = {"key": str(three.folder / "node1.key"), "roots": three.files["roots"]}
+    second = echo({**given, "address": three.link.public_address}, three.folder / "node9.out")
+    told(three, 9, "this key is in use")
+    second.kill()
+    second.wait()
+    assert three.echoes(b"the first goes on", three.wait_for(3)) == 3
+
+
 def test_the_superlink_is_killed_and_the_run_goes_on(three):
     ids = three.wait_for(3)
     run = three.session.run.run_id

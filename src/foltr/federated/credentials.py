@@ -22,10 +22,10 @@ def trusting(roots: Path | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=Path(roots).read_text())
-    except OSError as error:
-        raise Mistake(f"{roots}: {error.strerror or 'no certificate in it'}") from error
     except (ssl.SSLError, ValueError) as error:
         raise Mistake(f"{roots}: no certificates (PEM) in it") from error
+    except OSError as error:
+        raise Mistake(f"{roots}: {error.strerror}") from error
     return context
 
 

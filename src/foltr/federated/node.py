@@ -78,13 +78,17 @@ class Node:
         ended = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stop, ended), daemon=True)
         heart.start()
-        pause, ever = 0.2, False
+        pause, ever, missed = 0.2, False, False
         try:
             while not stop.is_set():
                 try:
                     if self.node_id is None:
-                        self._join(stop, ever)
-                        ever = True
+                        self._join(stop)
+                        ever, missed = True, False
+                    if missed:  # the SuperLink may take this node for one that is away
+                        self._send_heartbeat(self._link)
+                        self._say(f"connected to {self.address} again")
+                        missed = False
                     self._one_ask(stop)
                     pause = 0.2
                     continue
@@ -96,6 +100,7 @@ class Node:
                     self._refused(error)
                 except httpx.TransportError as error:
                     self._say(f"no connection to {self.address} ({error}): trying again")
+                missed = True
                 stop.wait(pause)
                 pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
         finally:
@@ -105,7 +110,7 @@ class Node:
 
     # --- the connection ---
 
-    def _join(self, stop: threading.Event, ever: bool) -> None:
+    def _join(self, stop: threading.Event) -> None:
         """Show the key and become active."""
         until = time.monotonic() + PATIENCE
         while not stop.is_set():
@@ -173,16 +178,19 @@ class Node:
         while not stop.wait(0.7 * self.heartbeat):
             if ended.is_set():
                 return
-            if self.node_id is None:
-                continue
-            request = heartbeat_pb2.SendNodeHeartbeatRequest(
-                node=node_pb2.Node(node_id=self.node_id), heartbeat_interval=self.heartbeat
-            )
             try:
-                self._heart.SendNodeHeartbeat(request)
+                self._send_heartbeat(self._heart)
             except httpx.HTTPError:
                 pass  # the loop of asks sees it as well, and knows what to do
         self._leave()
+
+    def _send_heartbeat(self, link: Any) -> None:
+        if (node := self.node_id) is not None:
+            link.SendNodeHeartbeat(
+                heartbeat_pb2.SendNodeHeartbeatRequest(
+                    node=node_pb2.Node(node_id=node), heartbeat_interval=self.heartbeat
+                )
+            )
 
     def _refused(self, error: httpx.HTTPStatusError) -> None:
         """An answer that is an error, after the connection was made."""
