@@ -13,6 +13,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SECRET = "x-foltr-secret"  # opens the private door
+LOCKED = "this door needs the secret"
 NODE = "x-foltr-node"  # who waits
 RINGS = "x-foltr-rings"  # how often the bell rang when the last answer was made
 WAIT = "x-foltr-wait"  # for how many milliseconds to wait
@@ -38,6 +39,10 @@ class Bell:
     def start(self) -> None:
         """To be called in the event loop of the doors."""
         self._loop = asyncio.get_running_loop()
+
+    def know(self, node: int) -> None:
+        """A node that has shown its key. Of others, nothing is remembered."""
+        self._rings.setdefault(node, self._first)
 
     def rings(self, node: int) -> int:
         return self._rings.get(node, self._first)
@@ -73,7 +78,8 @@ class Bell:
         try:
             await asyncio.wait((rung, left), timeout=seconds, return_when="FIRST_COMPLETED")
             if left.done() and not rung.done():
-                self._hung_up.add(node)
+                if node in self._rings:
+                    self._hung_up.add(node)
                 return False
             return True
         finally:
@@ -113,7 +119,7 @@ class Door:
         if self.secret is not None:
             given = headers.get(SECRET, b"")
             if not hmac.compare_digest(given, self.secret.encode()):
-                return await refuse(send, 403, "this door needs the secret")
+                return await refuse(send, 403, LOCKED)
         if not self.open_to(scope["path"]):
             return await refuse(send, 404, "not found")
         carries = scope["path"].endswith(LARGE_BODIES) or self.secret is not None

@@ -8,7 +8,7 @@ import io
 import logging
 import ssl
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -65,6 +65,7 @@ __all__ = [
     "TaskIdentity",
     "TaskType",
     "as_proto",
+    "batches",
     "client",
     "control_pb2",
     "error_code",
@@ -191,6 +192,24 @@ def opened(proto: Any, tree: Any, fetch: Callable[[str], bytes]) -> Message:
     return message
 
 
+BATCH = 4_000_000  # bytes of messages in one request
+
+
+def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
+    """Messages that travel in one request: few megabytes, and one at least."""
+    batch: list[tuple[Any, Any]] = []
+    size = 0
+    for proto, tree in pairs:
+        more = proto.ByteSize()
+        if batch and size + more > BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append((proto, tree))
+        size += more
+    if batch:
+        yield batch
+
+
 # --- The SuperLink, which alone needs what is imported below ---
 
 
@@ -284,6 +303,7 @@ def know_the_nodes(bell: Bell) -> None:
             raise HTTPException(403, "unregistered")
         if bell.gone(node):
             state.deactivate_node(node)
+        bell.know(node)
         try:
             return activate(request, state)
         except FlowerError as error:

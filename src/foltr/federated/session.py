@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,13 +19,12 @@ from foltr.federated.messages import TYPE, packed
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
 LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
-BATCH = 4_000_000  # bytes of messages in one request
 LOST = (401, 403)  # the token is of no run that goes on
 
 
 class NewSession(Exception):
     """The run was lost and another one is open: messages of the old one get no answers. Push them
-    again."""
+    again; ids of nodes may be others."""
 
 
 class LinkDown(ConnectionError):
@@ -41,7 +40,8 @@ class Peer(NamedTuple):
 
 
 class Session(Grid):
-    """One run of a SuperLink, kept alive. There is one session per process.
+    """One run of a SuperLink, kept alive. There is one session per process, and one thread that
+    uses it.
 
     url, secret: the private door and its secret.
     folder: where the id of the run is kept, so that the next session ends this one's run if the
@@ -65,6 +65,7 @@ class Session(Grid):
         self._file = Path(folder) / "session.json"
         self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
         self._asked: dict[str, float] = {}  # ids of messages without an answer, and their end
+        self._keys: dict[bytes, None] = {}  # registered by this session
         self._ended = threading.Event()
         self._lost = False
         seen = flower.Headers("flwr-serverapp", self._headers, self._seen)
@@ -98,6 +99,7 @@ class Session(Grid):
     def register(self, public_key: bytes) -> int:
         """Let the holder of a key join; the id of its node. Again is no mistake."""
         key = public_pem(public_key)
+        self._keys[key] = None
         request = control_pb2.RegisterNodeRequest(public_key=key)
         try:
             node: int = self._call(lambda: self._control.RegisterNode(request)).node_id
@@ -113,6 +115,7 @@ class Session(Grid):
     def unregister(self, public_key: bytes) -> bool:
         """Shut the holder of a key out; whether it was in."""
         key = public_pem(public_key)
+        self._keys.pop(key, None)
         for peer in self.registered():
             if peer.public_key == key:
                 request = control_pb2.UnregisterNodeRequest(node_id=peer.node_id)
@@ -135,7 +138,7 @@ class Session(Grid):
         for message in messages:  # they may have been made for the run before
             message.metadata.__dict__["_run_id"] = self._run_id
         pairs = [flower.as_proto(message, self.whole) for message in messages]
-        ids = [key for batch in batches(pairs) for key in self._push(batch, messages)]
+        ids = [key for batch in flower.batches(pairs) for key in self._push(batch, messages)]
         for message, key in zip(messages, ids, strict=True):
             if key:
                 ends = message.metadata.created_at + message.metadata.ttl
@@ -292,6 +295,8 @@ class Session(Grid):
                 raise
         self._tell("the SuperLink knows this run no longer: another one is opened")
         self._open()
+        for key in self._keys:  # a SuperLink in memory that was started again forgot them
+            self.register(key)
         raise NewSession("the run was lost; another one is open: push the messages again")
 
     def _call(self, call: Callable[[], Answer]) -> Answer:
@@ -303,6 +308,11 @@ class Session(Grid):
             except httpx.TransportError as error:
                 failed: Exception = error
             except httpx.HTTPStatusError as error:
+                if doors.LOCKED in error.response.text:
+                    raise Mistake(
+                        "the SuperLink's private door has another secret: give the file"
+                        " door.secret of the SuperLink that runs"
+                    ) from error
                 if error.response.status_code not in (502, 503, 504):
                     raise
                 failed = error
@@ -377,18 +387,3 @@ class Session(Grid):
     def _seen(self, response: Any) -> None:
         if doors.RINGS in response.headers:
             self._rings = int(response.headers[doors.RINGS])
-
-
-def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
-    """Messages that travel in one request: few megabytes, and one at least."""
-    batch: list[tuple[Any, Any]] = []
-    size = 0
-    for proto, tree in pairs:
-        more = proto.ByteSize()
-        if batch and size + more > BATCH:
-            yield batch
-            batch, size = [], 0
-        batch.append((proto, tree))
-        size += more
-    if batch:
-        yield batch

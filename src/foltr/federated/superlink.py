@@ -261,7 +261,12 @@ def tell(folder: Path, answer: dict[str, Any]) -> None:
 
 
 def main(config: str) -> int:
-    doors = Doors(**json.loads(Path(config).read_text()))
+    try:
+        doors = Doors(**json.loads(Path(config).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        print(f"{config}: no settings of a SuperLink: {error}", file=sys.stderr)
+        return 2
+    Path(doors.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
     os.umask(0o077)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     quiet(Path(doors.folder) / "flower")

@@ -139,8 +139,12 @@ def test_a_node_that_hangs_up_is_gone_until_it_calls_again():
         bell = Bell()
         bell.start()
         caller = Caller(node=7, rings=bell.rings(7), wait=60_000)
+        bell.know(7)
         caller.left.set()
         assert (await caller.ask(door(bell))).status is None
+        stranger = Caller(node=8, rings=bell.rings(8), wait=60_000)
+        stranger.left.set()
+        await stranger.ask(door(bell))
         assert bell.gone(7) and not bell.gone(8)
         await Caller(node=7, rings=bell.rings(7), wait=1).ask(door(bell))
         assert not bell.gone(7)

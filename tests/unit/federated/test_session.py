@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
-from foltr.federated.session import BATCH, LinkDown, Session, batches
+from foltr.federated.flower import BATCH, batches
+from foltr.federated.session import LinkDown, Session
 
 
 class Sized:
