@@ -19,8 +19,8 @@ pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy
 from federation import HERE, Federation, certificates, echo, node_key
 
 from foltr.errors import Mistake
-from foltr.federated.messages import FAILED
-from foltr.federated.session import NewSession
+from foltr.federated.messages import FAILED, REFUSED
+from foltr.federated.session import NewSession, Session
 from foltr.federated.superlink import Doors, SuperLink
 
 pytestmark = pytest.mark.loopback
@@ -118,6 +118,15 @@ def test_a_killed_node_comes_back(three):
     assert set(three.wait_for(3)) == set(ids)
 
 
+def test_a_key_that_is_in_use(three):
+    given = {"key": str(three.folder / "node1.key"), "roots": three.files["roots"]}
+    second = echo({**given, "address": three.link.public_address}, three.folder / "node9.out")
+    told(three, 9, "this key is in use")
+    second.kill()
+    second.wait()
+    assert three.echoes(b"the first goes on", three.wait_for(3)) == 3
+
+
 def test_the_superlink_is_killed_and_the_run_goes_on(three):
     ids = three.wait_for(3)
     run = three.session.run.run_id
@@ -173,11 +182,17 @@ def test_the_public_door_is_for_nodes_only(three):
     assert post(public + "/v1/fleet/pull-messages", b"", ca) == 401
     assert post(public + "/v1/fleet/push-messages", bytes(3_000_001), ca) == 413
     assert post(public + "/v1/fleet/pull-messages", bytes(100_000), ca) == 413
+    with pytest.raises(Mistake, match="larger than the SuperLink takes"):
+        three.round(bytes(9_000_000), three.wait_for(3))
+    large = three.round(bytes(3_000_000), three.wait_for(3))  # the ask passes, the answers do not
+    assert {error.code for error in large.values()} == {REFUSED}
     private = three.link.private_url
     assert post(private + "/v1/control/start-run") == 403
     assert post(private + "/v1/control/list-nodes", **{"x-foltr-secret": "guess"}) == 403
     secret = three.link.secret_file
     assert secret.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(Mistake, match="another secret"):
+        Session(private, "guess", three.folder / "other")
     right = {"x-foltr-secret": secret.read_text()}
     assert post(private + "/v1/control/list-nodes", **right) == 200
 
@@ -204,6 +219,10 @@ def test_wrong_certificates_and_wrong_ways(three, tmp_path):
     cases = {
         "foreign": ({**right, "roots": other["roots"]}, "is not signed by"),
         "none": (right, "is not signed by a known authority"),
+        "no TLS": (
+            {**right, "address": f"127.0.0.1:{three.link.doors.private_port}"},
+            "does not speak TLS",
+        ),
         "plain": ({"address": right["address"], "insecure": True}, "speaks TLS"),
         "ahead": (
             {**right, "roots": three.files["roots"], "ahead": 10},
@@ -222,20 +241,15 @@ def test_wrong_certificates_and_wrong_ways(three, tmp_path):
         assert "Traceback" not in said
 
 
-def test_an_expired_certificate_and_tls_at_a_plain_port(tmp_path):
+def test_an_expired_certificate(tmp_path):
     files = certificates(tmp_path, "old", (-9, -1))
     node_key(tmp_path / "node.key")
     given = {"key": str(tmp_path / "node.key"), "roots": files["roots"]}
     secure = Doors(str(tmp_path / "a"), certificate=files["certificate"], key=files["key"])
-    with SuperLink(secure) as link, SuperLink(Doors(str(tmp_path / "b"), insecure=True)) as plain:
-        cases = {"has expired": link, "does not speak TLS": plain}
-        started = {
-            text: echo({**given, "address": door.public_address}, tmp_path / text)
-            for text, door in cases.items()
-        }
-        for text, process in started.items():
-            assert process.wait(30) == 2
-            assert text in (tmp_path / text).read_text()
+    with SuperLink(secure) as link:
+        process = echo({**given, "address": link.public_address}, tmp_path / "out")
+        assert process.wait(30) == 2
+    assert "Mistake: the server's certificate has expired" in (tmp_path / "out").read_text()
 
 
 def test_a_superlink_that_cannot_start_says_why(tmp_path):
@@ -276,9 +290,10 @@ def test_a_superlink_ends_with_its_parent(tmp_path):
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_in_memory_all_comes_back_after_a_restart(tmp_path):
-    """Without TLS and without a database: nodes register again, the session opens a run."""
-    made = Federation(tmp_path, tls=False)
+@pytest.mark.parametrize("tls", [False, True])
+def test_in_memory_all_comes_back_after_a_restart(tmp_path, tls):
+    """Without a database: nodes are registered again, the session opens a run."""
+    made = Federation(tmp_path, tls=tls)
     try:
         made.node(0)
         ids = made.wait_for(1)

@@ -13,11 +13,13 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SECRET = "x-foltr-secret"  # opens the private door
+LOCKED = "this door needs the secret"
 NODE = "x-foltr-node"  # who waits
 RINGS = "x-foltr-rings"  # how often the bell rang when the last answer was made
 WAIT = "x-foltr-wait"  # for how many milliseconds to wait
 LONGEST_WAIT = 25.0  # seconds; below the 30 s after which Flower's clients give up
 SLOWEST_BODY = 120.0  # seconds
+HEARD = 4  # times the largest size: what is read of a request that is too large
 SMALL_BODY = 64 * 1024  # of requests that carry no messages
 LARGE_BODIES = ("/push-messages", "/push-object")
 OWN_REGISTRATION = ("/v1/fleet/register-node", "/v1/fleet/unregister-node")
@@ -37,6 +39,10 @@ class Bell:
     def start(self) -> None:
         """To be called in the event loop of the doors."""
         self._loop = asyncio.get_running_loop()
+
+    def know(self, node: int) -> None:
+        """A node that has shown its key. Of others, nothing is remembered."""
+        self._rings.setdefault(node, self._first)
 
     def rings(self, node: int) -> int:
         return self._rings.get(node, self._first)
@@ -72,7 +78,8 @@ class Bell:
         try:
             await asyncio.wait((rung, left), timeout=seconds, return_when="FIRST_COMPLETED")
             if left.done() and not rung.done():
-                self._hung_up.add(node)
+                if node in self._rings:
+                    self._hung_up.add(node)
                 return False
             return True
         finally:
@@ -112,7 +119,7 @@ class Door:
         if self.secret is not None:
             given = headers.get(SECRET, b"")
             if not hmac.compare_digest(given, self.secret.encode()):
-                return await refuse(send, 403, "this door needs the secret")
+                return await refuse(send, 403, LOCKED)
         if not self.open_to(scope["path"]):
             return await refuse(send, 404, "not found")
         carries = scope["path"].endswith(LARGE_BODIES) or self.secret is not None
@@ -151,26 +158,27 @@ def number(value: bytes | None) -> int | None:
 
 
 async def body_of(headers: dict[str, bytes], receive: Receive, limit: int) -> bytes | None:
-    """The body of a request, or None if it is larger than the limit or never ends."""
+    """The body of a request, or None if it is larger than the limit or never ends. One that is a
+    little too large is heard to its end, so that its sender hears the answer."""
     stated = headers.get("content-length")
-    if stated is not None and (number(stated) is None or int(stated) > limit):
+    if stated is not None and (number(stated) is None or int(stated) > HEARD * limit):
         return None
     parts, size = [], 0
     try:
         async with asyncio.timeout(SLOWEST_BODY):
-            while True:
+            while size <= HEARD * limit:
                 message = await receive()
                 if message["type"] != "http.request":
                     return b""
                 part = message.get("body", b"")
-                parts.append(part)
                 size += len(part)
-                if size > limit:
-                    return None
+                if size <= limit:
+                    parts.append(part)
                 if not message.get("more_body"):
-                    return b"".join(parts)
+                    return b"".join(parts) if size <= limit else None
     except TimeoutError:
-        return None
+        pass
+    return None
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -8,7 +8,7 @@ import io
 import logging
 import ssl
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -39,11 +39,7 @@ try:
         iterate_object_tree,
     )
     from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-    from flwr.supercore.primitives.asymmetric import (
-        bytes_to_public_key,
-        public_key_to_bytes,
-        sign_message,
-    )
+    from flwr.supercore.primitives.asymmetric import sign_message
     from flwr.supercore.protobuf.client import ProtobufClient
     from flwr.supercore.run import Run
     from flwr.supercore.runtime import RuntimeHttpClient
@@ -69,7 +65,7 @@ __all__ = [
     "TaskIdentity",
     "TaskType",
     "as_proto",
-    "bytes_to_public_key",
+    "batches",
     "client",
     "control_pb2",
     "error_code",
@@ -84,7 +80,6 @@ __all__ = [
     "nothing_to_run",
     "objects_of",
     "opened",
-    "public_key_to_bytes",
     "runtime_pb2",
     "sign_message",
     "superlink_app",
@@ -197,6 +192,24 @@ def opened(proto: Any, tree: Any, fetch: Callable[[str], bytes]) -> Message:
     return message
 
 
+BATCH = 4_000_000  # bytes of messages in one request
+
+
+def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
+    """Messages that travel in one request: few megabytes, and one at least."""
+    batch: list[tuple[Any, Any]] = []
+    size = 0
+    for proto, tree in pairs:
+        more = proto.ByteSize()
+        if batch and size + more > BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append((proto, tree))
+        size += more
+    if batch:
+        yield batch
+
+
 # --- The SuperLink, which alone needs what is imported below ---
 
 
@@ -290,6 +303,7 @@ def know_the_nodes(bell: Bell) -> None:
             raise HTTPException(403, "unregistered")
         if bell.gone(node):
             state.deactivate_node(node)
+        bell.know(node)
         try:
             return activate(request, state)
         except FlowerError as error:

@@ -1,7 +1,6 @@
 """A resident node: it waits for asks at the public door of a SuperLink and answers them, for
 ever. It runs no code that arrives."""
 
-import ssl
 import threading
 import time
 from base64 import b64encode
@@ -11,13 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Error, Message
 
 from foltr.errors import Mistake
 from foltr.federated import doors, flower, reasons
+from foltr.federated.credentials import new_key, private_key, public_bytes, trusting
 from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
 from foltr.federated.messages import FAILED, REFUSED, Refusal, packed, unpacked
 
@@ -65,8 +62,8 @@ class Node:
         self._host, self._port = split(self.address)
         if self.key is None and not self.insecure:
             raise Mistake("a node needs its private key; `foltr keys` makes one")
-        self._key = loaded(self.key) if self.key is not None else made()
-        self._public = flower.public_key_to_bytes(self._key.public_key())
+        self._key = private_key(self.key) if self.key is not None else new_key()
+        self._public = public_bytes(self._key.public_key())
         self._rings, self._told = 0, ""
         scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
         url = f"{scheme}://{self.address}"
@@ -81,13 +78,17 @@ class Node:
         ended = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stop, ended), daemon=True)
         heart.start()
-        pause, ever = 0.2, False
+        pause, ever, missed = 0.2, False, False
         try:
             while not stop.is_set():
                 try:
                     if self.node_id is None:
-                        self._join(stop, ever)
-                        ever = True
+                        self._join(stop)
+                        ever, missed = True, False
+                    if missed:  # the SuperLink may take this node for one that is away
+                        self._send_heartbeat(self._link)
+                        self._say(f"connected to {self.address} again")
+                        missed = False
                     self._one_ask(stop)
                     pause = 0.2
                     continue
@@ -99,6 +100,7 @@ class Node:
                     self._refused(error)
                 except httpx.TransportError as error:
                     self._say(f"no connection to {self.address} ({error}): trying again")
+                missed = True
                 stop.wait(pause)
                 pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
         finally:
@@ -108,7 +110,7 @@ class Node:
 
     # --- the connection ---
 
-    def _join(self, stop: threading.Event, ever: bool) -> None:
+    def _join(self, stop: threading.Event) -> None:
         """Show the key and become active."""
         until = time.monotonic() + PATIENCE
         while not stop.is_set():
@@ -131,11 +133,12 @@ class Node:
                         " registered there, or use the key that is"
                     ) from error
                 if status == 401:
-                    raise Fatal(self._clock(error) or f"the server refused the key: {text}")
+                    reason = self._clock(error) or f"the server refused the key: {text}"
+                    raise Fatal(reason) from error
                 if status == 404:
                     raise Fatal(
                         f"{self.address} is no door for nodes: is it the server's public port?"
-                    )
+                    ) from error
                 if status != 409:
                     raise
                 if time.monotonic() > until:
@@ -175,16 +178,19 @@ class Node:
         while not stop.wait(0.7 * self.heartbeat):
             if ended.is_set():
                 return
-            if self.node_id is None:
-                continue
-            request = heartbeat_pb2.SendNodeHeartbeatRequest(
-                node=node_pb2.Node(node_id=self.node_id), heartbeat_interval=self.heartbeat
-            )
             try:
-                self._heart.SendNodeHeartbeat(request)
+                self._send_heartbeat(self._heart)
             except httpx.HTTPError:
                 pass  # the loop of asks sees it as well, and knows what to do
         self._leave()
+
+    def _send_heartbeat(self, link: Any) -> None:
+        if (node := self.node_id) is not None:
+            link.SendNodeHeartbeat(
+                heartbeat_pb2.SendNodeHeartbeatRequest(
+                    node=node_pb2.Node(node_id=node), heartbeat_interval=self.heartbeat
+                )
+            )
 
     def _refused(self, error: httpx.HTTPStatusError) -> None:
         """An answer that is an error, after the connection was made."""
@@ -217,7 +223,7 @@ class Node:
 
     def _one_ask(self, stop: threading.Event) -> None:
         """Wait for an ask and answer it."""
-        node = node_pb2.Node(node_id=self.node_id)
+        node = node_pb2.Node(node_id=self.node_id or 0)
         pulled = self._link.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
         if not pulled.messages_list or stop.is_set():
             return
@@ -225,11 +231,10 @@ class Node:
         whole = flower.inline(proto)
         ask = flower.from_proto(proto) if whole else self._opened(node, proto, tree)
         reply = self._reply(ask)
-        sent, its_tree = flower.as_proto(reply, whole or reply.has_error())
-        request = fleet_pb2.PushMessagesRequest(
-            node=node, messages_list=[sent], message_object_trees=[its_tree]
-        )
-        self._insist(stop, lambda: self._push(node, reply, request))
+        if self._insist(stop, node, reply, whole) == 413:
+            self.tell("an answer was larger than the server takes")
+            error = Error(REFUSED, "the answer is larger than the server takes")
+            self._insist(stop, node, Message(error, reply_to=ask), whole)
         self.answered += 1
 
     def _reply(self, ask: Message) -> Message:
@@ -248,22 +253,29 @@ class Node:
             self.tell(f"an ask could not be answered: {type(problem).__name__}: {problem}")
         return Message(error, reply_to=ask)
 
-    def _insist(self, stop: threading.Event, send: Callable[[], None]) -> None:
-        """Send an answer, again after an outage: the work is done. One that the SuperLink refuses
-        is lost."""
+    def _insist(self, stop: threading.Event, node: Any, reply: Message, whole: bool) -> int:
+        """Send an answer, again after an outage: the work is done. The status: one that the
+        SuperLink refuses is lost."""
+        sent, tree = flower.as_proto(reply, whole or reply.has_error())
+        request = fleet_pb2.PushMessagesRequest(
+            node=node, messages_list=[sent], message_object_trees=[tree]
+        )
         pause, until = 0.2, time.monotonic() + 120.0
         while True:
             try:
-                return send()
+                self._push(node, reply, request)
+                return 200
             except httpx.TransportError:
                 if stop.wait(pause) or time.monotonic() > until:
                     raise
                 pause = min(2 * pause, 5.0)
             except httpx.HTTPStatusError as error:
-                if error.response.status_code == 401:
+                status: int = error.response.status_code
+                if status == 401:
                     raise
-                self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
-                return None
+                if status != 413:
+                    self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
+                return status
 
     def _push(self, node: Any, reply: Message, request: Any) -> None:
         answer = self._link.PushMessages(request)
@@ -332,38 +344,3 @@ def split(address: str) -> tuple[str, int]:
     if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
         raise Mistake(f"address {address!r}: expected host:port, as in server.example:9443")
     return host.strip("[]"), int(port)
-
-
-def trusting(roots: Path | None) -> ssl.SSLContext:
-    """TLS that trusts who signed the server's certificate."""
-    if roots is None:
-        return ssl.create_default_context()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.load_verify_locations(cadata=Path(roots).read_text())
-    except OSError as error:
-        raise Mistake(f"{roots}: {error.strerror or 'no certificate in it'}") from error
-    except (ssl.SSLError, ValueError) as error:
-        raise Mistake(f"{roots}: no certificates (PEM) in it") from error
-    return context
-
-
-def loaded(file: Path) -> ec.EllipticCurvePrivateKey:
-    """A node's private key."""
-    try:
-        content = Path(file).read_bytes()
-        if b"OPENSSH" in content[:100]:
-            key: Any = serialization.load_ssh_private_key(content, None)
-        else:
-            key = serialization.load_pem_private_key(content, None)
-    except OSError as error:
-        raise Mistake(f"{file}: {error.strerror}; `foltr keys` makes keys") from error
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise Mistake(f"{file}: no private key without a password ({error})") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Mistake(f"{file}: the key of a node is an ECDSA key (P-384); `foltr keys` makes it")
-    return key
-
-
-def made() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP384R1())

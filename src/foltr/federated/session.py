@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from foltr.errors import Mistake
 from foltr.federated import doors, flower
+from foltr.federated.credentials import public_pem
 from foltr.federated.flower import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.federated.messages import TYPE, packed
 
@@ -26,7 +24,7 @@ LOST = (401, 403)  # the token is of no run that goes on
 
 class NewSession(Exception):
     """The run was lost and another one is open: messages of the old one get no answers. Push them
-    again."""
+    again; ids of nodes may be others."""
 
 
 class LinkDown(ConnectionError):
@@ -42,7 +40,8 @@ class Peer(NamedTuple):
 
 
 class Session(Grid):
-    """One run of a SuperLink, kept alive. There is one session per process.
+    """One run of a SuperLink, kept alive. There is one session per process, and one thread that
+    uses it.
 
     url, secret: the private door and its secret.
     folder: where the id of the run is kept, so that the next session ends this one's run if the
@@ -66,6 +65,7 @@ class Session(Grid):
         self._file = Path(folder) / "session.json"
         self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
         self._asked: dict[str, float] = {}  # ids of messages without an answer, and their end
+        self._keys: dict[bytes, None] = {}  # registered by this session
         self._ended = threading.Event()
         self._lost = False
         seen = flower.Headers("flwr-serverapp", self._headers, self._seen)
@@ -98,7 +98,8 @@ class Session(Grid):
 
     def register(self, public_key: bytes) -> int:
         """Let the holder of a key join; the id of its node. Again is no mistake."""
-        key = pem(public_key)
+        key = public_pem(public_key)
+        self._keys[key] = None
         request = control_pb2.RegisterNodeRequest(public_key=key)
         try:
             node: int = self._call(lambda: self._control.RegisterNode(request)).node_id
@@ -113,7 +114,8 @@ class Session(Grid):
 
     def unregister(self, public_key: bytes) -> bool:
         """Shut the holder of a key out; whether it was in."""
-        key = pem(public_key)
+        key = public_pem(public_key)
+        self._keys.pop(key, None)
         for peer in self.registered():
             if peer.public_key == key:
                 request = control_pb2.UnregisterNodeRequest(node_id=peer.node_id)
@@ -136,19 +138,31 @@ class Session(Grid):
         for message in messages:  # they may have been made for the run before
             message.metadata.__dict__["_run_id"] = self._run_id
         pairs = [flower.as_proto(message, self.whole) for message in messages]
-        request = runtime_pb2.PushAppMessagesRequest(
-            messages_list=[proto for proto, _ in pairs],
-            message_object_trees=[tree for _, tree in pairs],
-        )
-        answer = self._of_run(lambda: self._runtime.PushMessages(request))
-        if answer.objects_to_push:
-            self._push_objects(messages, answer)
-        ids = list(answer.message_ids)
+        ids = [key for batch in flower.batches(pairs) for key in self._push(batch, messages)]
         for message, key in zip(messages, ids, strict=True):
             if key:
                 ends = message.metadata.created_at + message.metadata.ttl
                 self._asked[key] = ends + LATE
         return ids
+
+    def _push(self, pairs: list[tuple[Any, Any]], messages: list[Message]) -> list[str]:
+        """Send some of the messages in one request."""
+        request = runtime_pb2.PushAppMessagesRequest(
+            messages_list=[proto for proto, _ in pairs],
+            message_object_trees=[tree for _, tree in pairs],
+        )
+        try:
+            answer = self._of_run(lambda: self._runtime.PushMessages(request))
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != 413:
+                raise
+            raise Mistake(
+                f"an ask of {request.ByteSize()} bytes is larger than the SuperLink takes:"
+                " start it with a larger limit, or ask less at once"
+            ) from error
+        if answer.objects_to_push:
+            self._push_objects(messages, answer)
+        return list(answer.message_ids)
 
     def pull_messages(self, message_ids: Iterable[str], wait: float = 0.0) -> list[Message]:
         """The answers that are there. With `wait`, the first ones are waited for, up to so many
@@ -281,6 +295,8 @@ class Session(Grid):
                 raise
         self._tell("the SuperLink knows this run no longer: another one is opened")
         self._open()
+        for key in self._keys:  # a SuperLink in memory that was started again forgot them
+            self.register(key)
         raise NewSession("the run was lost; another one is open: push the messages again")
 
     def _call(self, call: Callable[[], Answer]) -> Answer:
@@ -292,6 +308,11 @@ class Session(Grid):
             except httpx.TransportError as error:
                 failed: Exception = error
             except httpx.HTTPStatusError as error:
+                if doors.LOCKED in error.response.text:
+                    raise Mistake(
+                        "the SuperLink's private door has another secret: give the file"
+                        " door.secret of the SuperLink that runs"
+                    ) from error
                 if error.response.status_code not in (502, 503, 504):
                     raise
                 failed = error
@@ -366,17 +387,3 @@ class Session(Grid):
     def _seen(self, response: Any) -> None:
         if doors.RINGS in response.headers:
             self._rings = int(response.headers[doors.RINGS])
-
-
-def pem(public_key: bytes) -> bytes:
-    """A node's public key as the SuperLink keeps it; given as OpenSSH line or PEM."""
-    try:
-        if public_key.lstrip().startswith(b"-----"):
-            key: Any = serialization.load_pem_public_key(public_key)
-        else:
-            key = serialization.load_ssh_public_key(public_key)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise Mistake(f"no public key of a node: {error}; `foltr keys` makes them") from error
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise Mistake("the key of a node is an ECDSA key (P-384); `foltr keys` makes them")
-    return flower.public_key_to_bytes(key)

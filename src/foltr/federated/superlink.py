@@ -205,7 +205,8 @@ async def serve(doors: Doors) -> None:
     app = superlink_app(doors.database, not doors.insecure, bell)
     bell.start()
     public = Door(app, bell, fleet_only(doors.insecure), doors.largest)
-    private = Door(app, bell, lambda _: True, 2 * doors.largest, secret(folder / "door.secret"))
+    private_limit = max(doors.largest, 8_000_000)  # many small asks travel in one request
+    private = Door(app, bell, lambda _: True, private_limit, secret(folder / "door.secret"))
     common: dict[str, Any] = {
         "lifespan": "off",
         "log_config": None,
@@ -215,7 +216,9 @@ async def serve(doors: Doors) -> None:
         "server_header": False,
         "ws": "none",
     }
-    tls = {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
+    tls: dict[str, Any] = (
+        {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
+    )
     servers = [
         Server(uvicorn.Config(public, **common, **tls)),
         Server(uvicorn.Config(private, **common)),
@@ -258,7 +261,12 @@ def tell(folder: Path, answer: dict[str, Any]) -> None:
 
 
 def main(config: str) -> int:
-    doors = Doors(**json.loads(Path(config).read_text()))
+    try:
+        doors = Doors(**json.loads(Path(config).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        print(f"{config}: no settings of a SuperLink: {error}", file=sys.stderr)
+        return 2
+    Path(doors.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
     os.umask(0o077)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     quiet(Path(doors.folder) / "flower")

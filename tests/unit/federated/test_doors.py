@@ -1,0 +1,152 @@
+"""The doors of a SuperLink, without Flower."""
+
+import asyncio
+
+import pytest
+
+from foltr.federated.doors import NODE, RINGS, SECRET, WAIT, Bell, Door, fleet_only
+
+PULL = "/v1/fleet/pull-messages"
+
+
+async def echo(scope, receive, send):
+    body = (await receive())["body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Caller:
+    """One request."""
+
+    def __init__(self, path=PULL, parts=(b"hello",), **headers):
+        names = {"node": NODE, "rings": RINGS, "wait": WAIT, "secret": SECRET}
+        pairs = [(names.get(k, k.replace("_", "-")), str(v)) for k, v in headers.items()]
+        self.scope = {
+            "type": "http",
+            "path": path,
+            "headers": [(name.encode(), value.encode()) for name, value in pairs],
+        }
+        self.parts, self.sent, self.left = list(parts), [], asyncio.Event()
+
+    async def receive(self):
+        if self.parts:
+            part = self.parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(self.parts)}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    async def ask(self, door):
+        await door(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def status(self):
+        return self.sent[0]["status"] if self.sent else None
+
+    @property
+    def rings(self):
+        return int(dict(self.sent[0]["headers"])[RINGS.encode()])
+
+
+def door(bell=None, **more):
+    given = {"open_to": fleet_only(False), "largest": 100} | more
+    return Door(echo, bell or Bell(), **given)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (PULL, 200),
+        ("/v1/fleet/register-node", 404),
+        ("/v1/fleet/unregister-node", 404),
+        ("/v1/control/start-run", 404),
+        ("/v1/runtime/acquire-task", 404),
+        ("/", 404),
+    ],
+)
+def test_the_public_door_passes_calls_of_nodes(path, status):
+    assert asyncio.run(Caller(path).ask(door())).status == status
+
+
+def test_nodes_register_themselves_where_that_is_allowed():
+    caller = Caller("/v1/fleet/register-node")
+    assert asyncio.run(caller.ask(door(open_to=fleet_only(True)))).status == 200
+
+
+@pytest.mark.parametrize(("given", "status"), [({}, 403), ({"secret": "no"}, 403)])
+def test_the_private_door_needs_the_secret(given, status):
+    assert asyncio.run(Caller(**given).ask(door(secret="yes"))).status == status
+    assert asyncio.run(Caller(secret="yes").ask(door(secret="yes"))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("parts", "headers", "status"),
+    [
+        ([bytes(100)], {}, 200),
+        ([bytes(60), bytes(40)], {}, 200),
+        ([bytes(60), bytes(41)], {}, 413),
+        ([bytes(90)] * 9, {}, 413),
+        ([b""], {"content_length": 401}, 413),
+        ([b""], {"content_length": "many"}, 413),
+    ],
+)
+def test_a_request_has_a_largest_size(parts, headers, status):
+    caller = Caller("/v1/fleet/push-messages", parts, **headers)
+    assert asyncio.run(caller.ask(door())).status == status
+    if status == 200:
+        assert caller.sent[1]["body"] == b"".join(parts) or len(caller.sent[1]["body"]) == 100
+
+
+def test_who_waits_hears_the_bell_and_nobody_elses():
+    async def scene():
+        bell = Bell()
+        bell.start()
+        front = door(bell)
+        first = await Caller(node=7, rings=0, wait=60_000).ask(front)  # it heard nothing yet
+        waits = asyncio.ensure_future(Caller(node=7, rings=first.rings, wait=60_000).ask(front))
+        await asyncio.sleep(0.01)
+        bell.ring(8)
+        await asyncio.sleep(0.01)
+        assert not waits.done()
+        bell.ring(7)
+        second = await asyncio.wait_for(waits, 5)
+        assert second.rings != first.rings
+        # a ring between two requests is not missed
+        bell.ring(7)
+        await asyncio.sleep(0.01)
+        again = Caller(node=7, rings=second.rings, wait=60_000).ask(front)
+        assert (await asyncio.wait_for(again, 5)).status == 200
+
+    asyncio.run(scene())
+
+
+def test_waiting_ends():
+    async def scene():
+        bell = Bell()
+        bell.start()
+        caller = Caller(node=7, rings=bell.rings(7), wait=1)
+        assert (await caller.ask(door(bell))).status == 200
+        assert not bell.gone(7)
+
+    asyncio.run(scene())
+
+
+def test_a_node_that_hangs_up_is_gone_until_it_calls_again():
+    async def scene():
+        bell = Bell()
+        bell.start()
+        caller = Caller(node=7, rings=bell.rings(7), wait=60_000)
+        bell.know(7)
+        caller.left.set()
+        assert (await caller.ask(door(bell))).status is None
+        stranger = Caller(node=8, rings=bell.rings(8), wait=60_000)
+        stranger.left.set()
+        await stranger.ask(door(bell))
+        assert bell.gone(7) and not bell.gone(8)
+        await Caller(node=7, rings=bell.rings(7), wait=1).ask(door(bell))
+        assert not bell.gone(7)
+
+    asyncio.run(scene())

@@ -1,0 +1,38 @@
+"""Settings of a SuperLink that cannot work."""
+
+import pytest
+
+from foltr.errors import Mistake
+from foltr.federated.superlink import Doors, SuperLink, bound, secret
+
+
+def test_tls_or_on_this_machine_only(tmp_path):
+    with pytest.raises(Mistake, match="needs a certificate"):
+        Doors(str(tmp_path)).check()
+    Doors(str(tmp_path), insecure=True).check()
+    with pytest.raises(Mistake, match="without TLS"):
+        Doors(str(tmp_path), host="0.0.0.0", insecure=True).check()
+    Doors(str(tmp_path), host="0.0.0.0", insecure=True, insecure_anywhere=True).check()
+    with pytest.raises(Mistake, match="it is needed for TLS"):
+        Doors(str(tmp_path), certificate=str(tmp_path / "none"), key="none").check()
+
+
+def test_a_secret_is_its_owners_and_stays(tmp_path):
+    file = tmp_path / "secret"
+    made = secret(file)
+    assert secret(file) == made and len(made) == 64
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_port_that_is_taken():
+    with bound("127.0.0.1", 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(Mistake, match=f"cannot listen on 127.0.0.1:{port}"):
+            bound("127.0.0.1", port)
+
+
+def test_what_was_not_started_is_not_alive(tmp_path):
+    link = SuperLink(Doors(str(tmp_path), insecure=True))
+    assert not link.alive
+    link.stop()
