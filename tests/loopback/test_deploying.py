@@ -17,7 +17,9 @@ from foltr.serving.rehearsal import free_port
 pytestmark = pytest.mark.loopback
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploying.md"
 BLOCK = re.compile(
-    r'^<!-- not run: [^\n]*test_deploying[^\n]*-->\n```(sh|toml) title="([^"]+)"\n(.*?)^```', re.M | re.S
+    r"^<!-- not run: [^\n]*test_deploying[^\n]*-->\n"
+    r'```(sh|toml) title="([^"]+)"\n(.*?)^```',
+    re.M | re.S,
 )
 
 

@@ -79,7 +79,7 @@ class Session(Grid):
 
     # --- nodes ---
 
-    def get_nodes(self) -> list[Peer]:  # type: ignore[override]
+    def get_nodes(self) -> list[Peer]:
         """The nodes that are there."""
         nodes = self._of_run(lambda: self._runtime.GetNodes(runtime_pb2.GetNodesRequest())).nodes
         return [Peer(node.node_id, node.public_key) for node in nodes]
