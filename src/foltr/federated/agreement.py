@@ -68,11 +68,21 @@ class Agreement:
             require(self.fewest >= least, f"{low}: fewest must not be {self.fewest}")
             carried = f"{name} runs in simulations only: it has no protocol between machines"
             require(self.protocol is not None, carried)
+            rewards = f"{type(self.learner).__name__} sends rewards, whose sum is no update"
+            require(self.learner.reward_levels == 0, f"{rewards}: leave the channel out")
         self.device_learner  # noqa: B018  # refuses a ball that it cannot keep
 
     @cached_property
     def device_learner(self) -> Learner:
         return on_devices(self.learner, self.privacy)
+
+    def check_weight(self, weight: float) -> None:
+        """Raises a Mistake for a weight that no message of this federation has."""
+        most = self.sessions
+        equal = self.privacy is not None and self.privacy.needs_equal_weights
+        fits = weight == most if equal else 0.0 < weight <= most
+        wanted = f"{most}" if equal else f"in (0, {most}]"
+        require(fits, f"a weight must be {wanted}, got {weight}")
 
     @property
     def protocol(self) -> SumProtocol | None:
