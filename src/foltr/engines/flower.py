@@ -34,6 +34,10 @@ FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks f
 LARGEST = 1e6  # L2 norm of an update that is accepted
 
 
+class Interrupted(KeyboardInterrupt):
+    """The run is to stop, in the middle of a round: asked again, it gets the same answers."""
+
+
 class NewSession(Exception):
     """The connection to Flower was lost, and a new run has begun: what was pushed is gone."""
 
@@ -90,19 +94,26 @@ class Flower:
 
     def _seats(self, clients: Array) -> dict[int, tuple[int, ...]]:
         """Which of these clients each connected node has. Waits for enough of them."""
-        began = time.monotonic()
+        began, ordered = time.monotonic(), np.sort(clients)
         while True:
-            found = {}
-            for node, own in sorted(self.reachable().items()):
-                ids = clients[(clients >= own.start) & (clients < own.stop)]
-                if len(ids):
-                    found[node] = tuple(sorted(ids.tolist()))
+            found, end = {}, 0
+            by_first = sorted(self.reachable().items(), key=lambda item: (item[1].start, item[0]))
+            for node, own in by_first:  # of two nodes with one client, the first is asked for it
+                first, last = np.searchsorted(ordered, [max(own.start, end), own.stop]).tolist()
+                end = max(end, own.stop)
+                if first < last:
+                    found[node] = tuple(ordered[first:last].tolist())
             enough = sum(map(len, found.values())) >= self.agreement.fewest
             waited = time.monotonic() - began
             over = self.patience is not None and waited > self.patience
-            if enough or over or self.stopping():
+            if enough or over:
                 return found
+            self._go_on()
             time.sleep(min(1.0, 0.1 + waited / 10))
+
+    def _go_on(self) -> None:
+        if self.stopping():
+            raise Interrupted("stopped while waiting for devices: the same command continues")
 
     def _frame(self, kind: Kind, ask: Ask, ids: tuple[int, ...], payload: bytes) -> Frame:
         agreed = self.agreement
@@ -142,11 +153,8 @@ class Flower:
 
     def _check(self, update: Array, weight: float, params: Array) -> None:
         """Raises unless this learner could have sent it."""
-        agreed, most = self.agreement, self.agreement.sessions
-        equal = agreed.privacy is not None and agreed.privacy.needs_equal_weights
-        wanted = f"{most}" if equal else f"in (0, {most}]"
-        fits = weight == most if equal else 0.0 < weight <= most
-        require(fits, f"a weight must be {wanted}, got {weight}")
+        agreed = self.agreement
+        agreed.check_weight(weight)
         agreed.device_learner.check_message(update, weight, params)
         if agreed.device_learner.reward_levels == 0:
             norm = float(lengths(update[None])[0])
@@ -157,16 +165,19 @@ class Flower:
         """Push an ask to each node, and pull the answers until all are there or the deadline is
         over. Answers that are no answers are counted and left out."""
         answers, until, wait = dict[int, Frame](), time.monotonic() + self.deadline, FIRST_WAIT
-        pending = self._push(asks)
-        while pending and time.monotonic() < until and not self.stopping():
+        pending = self._push(asks, until)
+        while pending and time.monotonic() < until:
+            self._go_on()
             try:
                 replies = list(self.grid.pull_messages(list(pending)))
             except NewSession:
                 left = {node: asks[node] for node in pending.values()}
-                pending, replies = self._push(left), []
+                pending, replies = self._push(left, until), []
             for reply in replies:
-                node = pending.pop(reply.metadata.reply_to_message_id, None)
-                if node is not None:
+                id, sender = reply.metadata.reply_to_message_id, reply.metadata.src_node_id
+                # an error may be Flower's own; nobody else answers for a node
+                if id in pending and (reply.has_error() or pending[id] == sender):
+                    node = pending.pop(id)
                     self._take(node, asks[node], reply, answers)
             wait = FIRST_WAIT if replies else min(LONGEST_WAIT, wait * SLOWER)
             if pending:
@@ -175,9 +186,10 @@ class Flower:
             self._fail(node, "late", f"no answer within {self.deadline:g} s")
         return answers
 
-    def _push(self, asks: Mapping[int, Frame]) -> dict[str, int]:
-        """Message id -> node."""
-        while True:
+    def _push(self, asks: Mapping[int, Frame], until: float) -> dict[str, int]:
+        """Message id -> node. Tried again in a new session, as long as there is time."""
+        pushed = dict[str, int]()
+        while asks:
             messages = []
             for node, frame in asks.items():
                 text = frame.to_bytes()
@@ -185,11 +197,18 @@ class Flower:
                 group = str(frame.round)
                 messages.append(self.message(packed(text), "query", node, group, self.deadline))
             try:
-                ids = list(self.grid.push_messages(messages)) if messages else []
+                ids = list(self.grid.push_messages(messages))
             except NewSession:
-                continue
-            pairs = zip(ids, asks, strict=False)
-            return {id: node for id, node in pairs if id}
+                self._go_on()
+                if time.monotonic() < until:
+                    time.sleep(FIRST_WAIT)
+                    continue
+                ids = []
+            pushed = {id: node for id, node in zip(ids, asks, strict=False) if id}
+            break
+        for node in asks.keys() - set(pushed.values()):
+            self._fail(node, "unsent", "Flower did not take the message")
+        return pushed
 
     def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
         if reply.has_error():
@@ -246,9 +265,13 @@ class Flower:
         except (Withheld, Mistake) as error:
             self._fail(0, "withheld", str(error))
             return Cohort.empty(len(ask.params))
-        norm = float(lengths(update[None])[0])
+        norm, many = float(lengths(update[None])[0]), len(now.survivors)
         if not norm <= self.largest:
             self._fail(0, "huge", f"a mean of norm {norm:.3g}: a client sent a huge number")
             return Cohort.empty(len(ask.params))
-        many = len(now.survivors)
+        try:
+            self.agreement.check_weight(weight / many)
+        except Mistake as error:
+            self._fail(0, "weight", f"the mean of {many} messages: {error}")
+            return Cohort.empty(len(ask.params))
         return Cohort(np.array([-1]), update[None], np.array([weight]), mean_of=many)
