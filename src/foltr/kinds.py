@@ -41,7 +41,10 @@ class LearnerDefaults:
     def check_message(self, payload: Array, weight: float, params: Array) -> None:
         """A message that can be decoded, into a finite direction."""
         name = type(self).__name__
-        decoded = self.decode(payload[None], params)  # type: ignore[attr-defined]
+        try:
+            decoded = self.decode(payload[None], params)  # type: ignore[attr-defined]
+        except Exception as error:  # noqa: BLE001  # made for messages of this learner only
+            raise Mistake(f"not a message of {name}: {error}") from None
         fits = decoded.shape == (1, len(params)) and decoded.dtype.kind == "f"
         require(fits, f"not a message of {name}: {payload.dtype} of shape {payload.shape}")
         require(bool(np.isfinite(decoded).all()), f"a message of {name} that is not finite")

@@ -200,7 +200,7 @@ def test_the_public_door_is_for_nodes_only(three):
 def test_an_unregistered_key_is_refused(three):
     process = three.node(7, register=False)
     assert process.wait(20) == 2
-    assert "Mistake: the server does not know this node's key" in three.said(7)
+    assert "the server does not know this node's key" in three.said(7)
 
 
 def test_an_unregistered_node_is_shut_out(three):

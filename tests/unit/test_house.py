@@ -289,7 +289,8 @@ def test_nothing_banned(file):
         assert not re.search(r"\bnp\.random\.|^\s*import random\b", text, re.MULTILINE)
     assert not re.search(r"\bhasattr\(", text)
     clockless = {"components", "kernels", "engines", "federation.py", "world", "simulation"}
-    if file.relative_to(SOURCE).parts[0] in clockless:
+    waits = place(file) == "engines/flower.py"  # for other machines, until a deadline
+    if file.relative_to(SOURCE).parts[0] in clockless and not waits:
         assert not re.search(r"\bimport (time|datetime)\b", text)  # results know no clock
     assert len(text.splitlines()) <= 400
     if file.relative_to(SOURCE).parts[0] != "cli":

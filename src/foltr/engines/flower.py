@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from flwr.app import Message, RecordDict
-from flwr.serverapp import Grid
 
 from foltr.cohorts import lengths
 from foltr.core import Answers, Array, Ask, Cohort, Withheld
 from foltr.errors import Mistake, require
-from foltr.federated.agreement import Agreement
+from foltr.federated.exchange import Nodes
 from foltr.federated.frames import (
-    NO_MODEL,
     Frame,
     Kind,
     Malformed,
     Model,
     read_parts,
-    read_refusal,
     read_updates,
     write_parts,
 )
-from foltr.federated.messages import packed, unpacked
+from foltr.federated.messages import NewSession
 from foltr.secure_sum.protocol import SumProtocol
 from foltr.secure_sum.terms import model_digest
 
-FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
-AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
 LARGEST = 1e6  # L2 norm of an update that is accepted
 
 
-class Stopping(Exception):
-    """The server stops in the middle of a round, which is then made again."""
-
-
-class NewSession(Exception):
-    """The connection to Flower was lost, and a new run has begun: what was pushed is gone."""
-
-
-def instruction(content: RecordDict, type: str, node: int, group: str, ttl: float) -> Message:
-    return Message(content, node, type, ttl=ttl, group_id=group)
-
-
 @dataclass
-class Flower:
+class Flower(Nodes):
     """The engine of a real federation: it groups the clients of a round by node, asks each node
     once, and takes what arrives before the deadline.
 
@@ -58,26 +38,12 @@ class Flower:
     out and counted (`failures`), as if its clients had not answered. With a channel, the engine is
     the server of the secure sum, and gives one row: the mean."""
 
-    grid: Grid
-    agreement: Agreement
-    reachable: Callable[[], Mapping[int, range]]  # node id -> its clients, of connected nodes
-    deadline: float = 60.0  # seconds for each exchange
-    patience: float | None = None  # seconds to wait for enough nodes; None for ever
     largest: float = LARGEST
     known: Callable[[Array], Mapping[int, bytes]] | None = None  # public keys that sign in sums
-    # (content, type, node, group, seconds to live) -> message
-    message: Callable[[RecordDict, str, int, str, float], Message] = instruction
     model: Model | None = None  # how the next rounds learn, if not as agreed: for unlearning
     model_round: int | None = None  # of the model, if not the round: after a rollback
-    tell: Callable[[str, str, str], None] = lambda node, kind, text: None
-    stopping: Callable[[], bool] = lambda: False
     memory: Array = field(default_factory=lambda: np.empty((1, 0), np.float32))  # on devices
-    greeted: set[int] = field(default_factory=set)  # nodes that have agreed
-    refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
-    failures: Counter[str] = field(default_factory=Counter)
     took_part: Array = field(default_factory=lambda: np.empty(0, np.int64))  # in the last round
-    sent_bytes: int = 0  # of frames, both ways
-    got_bytes: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -89,64 +55,20 @@ class Flower:
     def collect(self, ask: Ask, clients: Array) -> Answers:
         agreed = self.agreement.asked
         require(ask.n == agreed, f"{ask.n} clients are asked, and agreed are {agreed}")
-        seats, self.took_part = self._seats(clients), np.empty(0, np.int64)
+        while True:
+            try:
+                return self._collected(ask, clients)
+            except NewSession:  # all is asked again, and devices repeat their answers
+                self._go_on()
+
+    def _collected(self, ask: Ask, clients: Array) -> Answers:
+        seats, self.took_part = self.seats(clients), np.empty(0, np.int64)
         asked = np.array(sorted(id for ids in seats.values() for id in ids), np.int64)
         if self.agreement.protocol is not None:
             arrived = self._summed(self.agreement.protocol, ask, clients, seats)
         else:
             arrived = self._stacked(ask, clients, seats)
         return Answers(asked, arrived, None)
-
-    def _seats(self, clients: Array) -> dict[int, tuple[int, ...]]:
-        """Which of these clients each connected node has. Waits for enough of them."""
-        began = time.monotonic()
-        while True:
-            found = {}
-            for node, own in sorted(self._agreeing().items()):
-                ids = clients[(clients >= own.start) & (clients < own.stop)]
-                if len(ids):
-                    found[node] = tuple(sorted(ids.tolist()))
-            enough = sum(map(len, found.values())) >= self.agreement.fewest
-            waited = time.monotonic() - began
-            if enough or (self.patience is not None and waited > self.patience):
-                return found
-            self._check_stopping()
-            time.sleep(min(1.0, 0.1 + waited / 10))
-
-    def _agreeing(self) -> dict[int, range]:
-        """The connected nodes that have the same agreement. Each is asked once; one that refuses
-        is asked again later, for it may have been corrected."""
-        there, now = dict(self.reachable()), time.monotonic()
-        self.greeted &= there.keys()
-        new = {
-            node: Frame(Kind.HELLO, *self._about(secrets.token_bytes(16)), tuple(own), self._text)
-            for node, own in there.items()
-            if node not in self.greeted and now - self.refused.get(node, -AGAIN) >= AGAIN
-        }
-        if new:
-            welcomed = self.exchange(new).keys()
-            self.greeted |= welcomed
-            self.refused |= dict.fromkeys(new.keys() - welcomed, now)
-        return {node: own for node, own in there.items() if node in self.greeted}
-
-    def _about(self, nonce: bytes) -> tuple[bytes, int, int, bytes, bytes, bytes, int]:
-        """The header of a HELLO."""
-        agreed = self.agreement
-        return agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
-
-    @property
-    def _text(self) -> bytes:
-        return self.agreement.text.encode()
-
-    def farewell(self, node: int, clients: range) -> bool:
-        """Tell a node that it is unlearned; whether it answered."""
-        about = self._about(secrets.token_bytes(16))
-        ask = Frame(Kind.FORGOTTEN, *about, tuple(clients))
-        return node in self.exchange({node: ask})
-
-    def _check_stopping(self) -> None:
-        if self.stopping():
-            raise Stopping
 
     def _frame(self, kind: Kind, ask: Ask, ids: tuple[int, ...], payload: bytes) -> Frame:
         agreed = self.agreement
@@ -187,82 +109,13 @@ class Flower:
 
     def _check(self, update: Array, weight: float, params: Array) -> None:
         """Raises unless this learner could have sent it."""
-        agreed, most = self.agreement, self.agreement.sessions
-        if self.model is not None and self.model.sessions:
-            most = self.model.sessions
-        equal = agreed.privacy is not None and agreed.privacy.needs_equal_weights
-        wanted = f"{most}" if equal else f"in (0, {most}]"
-        fits = weight == most if equal else 0.0 < weight <= most
-        require(fits, f"a weight must be {wanted}, got {weight}")
+        agreed = self.agreement
+        agreed.check_weight(weight, 0 if self.model is None else self.model.sessions)
         agreed.device_learner.check_message(update, weight, params)
         if agreed.device_learner.reward_levels == 0:
             norm = float(lengths(update[None])[0])
             long = f"an update of norm {norm:.3g}, and at most {self.largest:.3g} is accepted"
             require(norm <= self.largest, long)
-
-    def exchange(self, asks: Mapping[int, Frame]) -> dict[int, Frame]:
-        """Push an ask to each node, and pull the answers until all are there or the deadline is
-        over. Answers that are no answers are counted and left out."""
-        answers, until, wait = dict[int, Frame](), time.monotonic() + self.deadline, FIRST_WAIT
-        pending = self._push(asks)
-        while pending and time.monotonic() < until:
-            self._check_stopping()
-            try:
-                replies = list(self.grid.pull_messages(list(pending)))
-            except NewSession:
-                left = {node: asks[node] for node in pending.values()}
-                pending, replies = self._push(left), []
-            for reply in replies:
-                node = pending.pop(reply.metadata.reply_to_message_id, None)
-                if node is not None:
-                    self._take(node, asks[node], reply, answers)
-            wait = FIRST_WAIT if replies else min(LONGEST_WAIT, wait * SLOWER)
-            if pending:
-                time.sleep(min(wait, max(0.0, until - time.monotonic())))
-        for node in pending.values():
-            self._fail(node, "late", f"no answer within {self.deadline:g} s")
-        return answers
-
-    def _push(self, asks: Mapping[int, Frame]) -> dict[str, int]:
-        """Message id -> node."""
-        while True:
-            messages = []
-            for node, frame in asks.items():
-                text = frame.to_bytes()
-                self.sent_bytes += len(text)
-                group = str(frame.round)
-                messages.append(self.message(packed(text), "query", node, group, self.deadline))
-            try:
-                ids = list(self.grid.push_messages(messages)) if messages else []
-            except NewSession:
-                continue
-            pairs = zip(ids, asks, strict=False)
-            return {id: node for id, node in pairs if id}
-
-    def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
-        if reply.has_error():
-            self._fail(node, "failed", f"Flower's code {reply.error.code}")
-            return
-        try:
-            text = unpacked(reply.content)
-            self.got_bytes += len(text)
-            answer = Frame.from_bytes(text)
-            if not answer.answers(ask):
-                raise Malformed("it is not the answer to what was asked")
-            if answer.kind == Kind.REFUSED:
-                code, reason = read_refusal(answer.payload)
-                if code in ("hello", "agreement"):
-                    self.greeted.discard(node)
-                self._fail(node, code, reason)
-                return
-        except ValueError as error:
-            self._fail(node, "malformed", str(error))
-            return
-        answers[node] = answer
-
-    def _fail(self, node: int, kind: str, text: str) -> None:
-        self.failures[kind] += 1
-        self.tell(str(node), kind, text)
 
     def _summed(
         self, protocol: SumProtocol, ask: Ask, clients: Array, seats: Mapping[int, tuple[int, ...]]
@@ -297,9 +150,14 @@ class Flower:
         except (Withheld, Mistake) as error:
             self._fail(0, "withheld", str(error))
             return Cohort.empty(len(ask.params))
-        norm = float(lengths(update[None])[0])
+        norm, many = float(lengths(update[None])[0]), len(now.survivors)
         if not norm <= self.largest:
             self._fail(0, "huge", f"a mean of norm {norm:.3g}: a client sent a huge number")
             return Cohort.empty(len(ask.params))
-        self.took_part, many = everybody[sorted(now.survivors)], len(now.survivors)
+        try:
+            self.agreement.check_weight(weight / many, self.model.sessions if self.model else 0)
+        except Mistake as error:
+            self._fail(0, "weight", f"the mean of {many} messages: {error}")
+            return Cohort.empty(len(ask.params))
+        self.took_part = everybody[sorted(now.survivors)]
         return Cohort(np.array([-1]), update[None], np.array([weight]), mean_of=many)

@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 from foltr.core import Channel, Learner, Privatizer, Ranker
 from foltr.errors import require, shown
+from foltr.events import Setting
 from foltr.federated.frames import names_hash, printable
 from foltr.federation import on_devices
+from foltr.privacy.accounting import described
 from foltr.secure_sum.protocol import SumProtocol
 from foltr.seeds import stream
 from foltr.spec import checked
@@ -68,11 +70,34 @@ class Agreement:
             require(self.fewest >= least, f"{low}: fewest must not be {self.fewest}")
             carried = f"{name} runs in simulations only: it has no protocol between machines"
             require(self.protocol is not None, carried)
+            rewards = f"{type(self.learner).__name__} sends rewards, whose sum is no update"
+            require(self.learner.reward_levels == 0, f"{rewards}: leave the channel out")
         self.device_learner  # noqa: B018  # refuses a ball that it cannot keep
 
     @cached_property
     def device_learner(self) -> Learner:
         return on_devices(self.learner, self.privacy)
+
+    def check_weight(self, weight: float, sessions: int = 0) -> None:
+        """Raises a Mistake for a weight that no message of this federation has. `sessions`: the
+        searches of a round of unlearning."""
+        most = sessions or self.sessions
+        equal = self.privacy is not None and self.privacy.needs_equal_weights
+        fits = weight == most if equal else 0.0 < weight <= most
+        wanted = f"{most}" if equal else f"in (0, {most}]"
+        require(fits, f"a weight must be {wanted}, got {weight}")
+
+    @cached_property
+    def may_rescale(self) -> bool:
+        """Whether rounds of unlearning, in which devices rescale what they send, are as private as
+        others: where each message has its whole noise, or where the server clips all that it gets
+        and adds the noise. Shares of noise would no longer add up."""
+        if self.privacy is None:
+            return True
+        values, counts = self.learner.reward_levels, (self.asked, self.fewest, self.sessions)
+        seen = {event.seen for event in described(self.privacy, Setting(1, *counts, values))}
+        clipped = self.privacy.clips_on_arrival and self.channel is None
+        return "sum" not in seen and ("model" not in seen or clipped)
 
     @property
     def protocol(self) -> SumProtocol | None:

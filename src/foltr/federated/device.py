@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from foltr.core import Array, Ask, Cohort, Engine
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import (
+    LARGEST,
+    WORDS,
     Frame,
     Kind,
     Malformed,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 NONE = -1  # no round
 FORGET = "forget"  # in the records, once the node has asked for it
 FORGOTTEN = "forgotten"  # and once that is done
+WORD = 4  # bytes of a number
 
 
 @dataclass
@@ -44,7 +48,10 @@ class Device:
 
     A round that is asked again gets the same answer, bit for bit, and costs no budget: devices
     store it. So neither a server that crashed nor one that wants to average the noise away gets
-    more than one answer from a client in a round."""
+    another answer for free: a second model in the same round costs the budget of another round.
+
+    What a refusal tells the server never depends on the clients' data; errors of the node's own
+    code are told to its log only. Asks are answered one at a time, from any thread."""
 
     agreement: Agreement
     clients: range | None  # their numbers; None until the server's first HELLO gives them
@@ -58,6 +65,7 @@ class Device:
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
     # by searches per client: the engine, and what a device keeps before its first round
     _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)
+    _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         numbers = self.records.about("clients")
@@ -70,11 +78,16 @@ class Device:
     def answer(self, text: bytes) -> bytes:
         """Raises Malformed if `text` is no frame; everything else is answered."""
         ask = Frame.from_bytes(text)
-        try:
-            kind, clients, payload = self._answered(ask)
-        except Refusal as refused:
-            self.tell(f"round {ask.round} refused ({refused.code}): {refused}")
-            kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
+        with self._busy:  # of two asks for one round, the second gets what the first one stored
+            try:
+                kind, clients, payload = self._answered(ask)
+            except Refusal as refused:
+                self.tell(f"round {ask.round} refused ({refused.code}): {refused}")
+                kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
+            except Exception as error:  # noqa: BLE001  # its text may hold a client's data
+                self.tell(f"round {ask.round} failed: {type(error).__name__}: {error}")
+                why = refusal("failed", "the node's own code failed: its log says why")
+                kind, clients, payload = Kind.REFUSED, (), why
         return ask.answer(kind, clients, payload).to_bytes()
 
     def _answered(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
@@ -112,12 +125,14 @@ class Device:
         asked, terms, model = read_parts(ask.payload, 3)
         sent = Model.from_bytes(model, self.d)
         sums.check(ask, sent.params, asked, terms)
-        learned = self.learned(ask, sent)
-        free = {id: record for id, record in learned.items() if record.released != ask.round}
+        known = self._read(ask.clients)
+        over = {id for id, record in known.items() if record.released == ask.round}
+        free = tuple(id for id in ask.clients if id not in over)
         if not free:
-            over = f"a sum of round {ask.round} was released: a second one would tell more"
-            raise Refusal("released", over)
-        return sums.open(ask, sent.params, free)
+            told = f"a sum of round {ask.round} was released: a second one would tell more"
+            raise Refusal("released", told)
+        learned = self.learned(replace(ask, clients=free), sent)
+        return sums.open(ask, sent.params, learned, self.tell)
 
     def _release(self, clients: list[int], round: int) -> None:
         try:
@@ -197,11 +212,24 @@ class Device:
         assert self.clients is not None  # because asks are checked first
         return self.clients.start if self.offset is None else self.offset
 
+    def _check_how(self, ask: Frame, model: Model) -> None:
+        """Refuses a way to learn that voids what was agreed."""
+        agreed, other = self.agreement, model.sessions > 0 or model.stored >= 0
+        if other and not agreed.may_rescale:
+            kept = "the noise is not made for it"
+            raise Refusal("how", f"rounds of unlearning with {agreed.privacy!r}: {kept}")
+        if model.sessions > agreed.sessions:
+            many = f"{model.sessions} searches, agreed are {agreed.sessions} at most"
+            raise Refusal("how", many)
+        if len(ask.clients) * (self.d + 2) * WORD > LARGEST:
+            raise Refusal("size", f"the updates of {len(ask.clients)} clients fit in no frame")
+
     def learned(self, ask: Frame, model: Model) -> dict[int, Record]:
         """What each client sends, in order: learned now, or as it was sent before. Clients that
         fail, or may not answer, are left out; raises Refusal if nobody is left."""
         if model_digest(model.params) != ask.model:
             raise Refusal("model", "the model is not the one that the ask names")
+        self._check_how(ask, model)
         known, name = self._read(ask.clients), self._name_of(ask, model)
         reasons, again, due = dict[str, str](), dict[int, Record](), list[int]()
         for client in ask.clients:
@@ -255,13 +283,21 @@ class Device:
             record = known.get(client)
             spent, released = (record.spent, record.released) if record else (0, NONE)
             kept = engine.memory[client - self.first].astype(np.float32)
-            parts = before[client], kept, self._rescaled(client, update, model.stored), weight
+            try:
+                self.agreement.check_weight(weight)
+                sent = in_words(self._rescaled(client, update, model.stored))
+            except Mistake as error:
+                self.tell(f"client {client}, round {ask.round}: {error}")
+                continue
+            parts = before[client], kept, sent, weight
             made[client] = Record(client, ask.round, name, *parts, spent + 1, released)
         return made
 
     def _engine(self, sessions: int) -> tuple[Engine, Array]:
         if sessions not in self._engines:
             engine = self.engine_for(sessions)
+            # at most two: the usual one, and that of the rounds of unlearning
+            self._engines = {0: self._engines[0]} if 0 in self._engines else {}
             self._engines[sessions] = engine, engine.memory[0].copy()
         return self._engines[sessions]
 
@@ -305,6 +341,18 @@ class Device:
         except Mistake as error:
             self.tell(str(error))
             raise Refusal("disk", "the node cannot store its answer") from None
+
+
+def in_words(update: Array) -> Array:
+    """A message as the numbers of four bytes that are sent and stored."""
+    words = WORDS.get(update.dtype.kind.encode())
+    if words is None:
+        raise Mistake(f"a message of {update.dtype} cannot be sent")
+    with np.errstate(over="ignore"):
+        sent = update.astype(words.newbyteorder("="), copy=False)
+    if not np.isfinite(sent).all():
+        raise Mistake("a message that is not finite as numbers of four bytes")
+    return sent
 
 
 def _stacked(learned: Mapping[int, Record]) -> Cohort:

@@ -30,6 +30,11 @@ LARGEST = 1 << 28  # bytes of a frame
 MOST_CLIENTS = 10**6  # in one frame
 NO_MODEL = bytes(32)
 TEXT = 2_000  # bytes of a refusal's text
+# why an ask is refused; others are counted as 'refused', so that nobody can fill a server's memory
+CODES = frozenset(
+    "agreement budget channel clients disk failed features how kind malformed model n norms"
+    " released round size sum terms".split()
+)
 
 
 class Malformed(ValueError):
@@ -153,7 +158,8 @@ def read_refusal(payload: bytes) -> tuple[str, str]:
         or not all(isinstance(part, str) for part in content.values())
     ):
         raise Malformed("a refusal is a code and a text")
-    return printable(content["code"], 40), printable(content["text"], TEXT)
+    code = content["code"] if content["code"] in CODES else "refused"
+    return code, printable(content["text"], TEXT)
 
 
 def printable(text: str, most: int) -> str:

@@ -17,6 +17,15 @@ AWAY = 5
 REFUSED = 1001  # the ask is no frame of ours, or it is too large
 
 
+class NewSession(Exception):
+    """The run was lost and another one is open: messages of the old one get no answers. Push them
+    again; ids of nodes may be others."""
+
+
+class LinkDown(ConnectionError):
+    """The SuperLink did not answer for as long as the session waits."""
+
+
 class Refusal(Exception):
     """Raised by what answers asks: the server gets this code and text. Other exceptions reach the
     server by their class name only."""

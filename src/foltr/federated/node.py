@@ -112,7 +112,7 @@ class Node:
 
     def _join(self, stop: threading.Event) -> None:
         """Show the key and become active."""
-        until = time.monotonic() + PATIENCE
+        until, pause = time.monotonic() + PATIENCE, 0.5
         while not stop.is_set():
             try:
                 if self.insecure:
@@ -128,10 +128,13 @@ class Node:
             except httpx.HTTPStatusError as error:
                 status, (_, text) = error.response.status_code, flower.error_code(error)
                 if status == 403 and "unregistered" in text:
-                    raise Fatal(
-                        "the server does not know this node's key: have its public key"
-                        " registered there, or use the key that is"
-                    ) from error
+                    self._say(
+                        "the server does not know this node's key: send its card to the server's"
+                        " operator (`foltr keys add`); trying again until it does"
+                    )
+                    stop.wait(pause)
+                    pause = min(2.0 * pause, LONGEST_PAUSE)
+                    continue
                 if status == 401:
                     reason = self._clock(error) or f"the server refused the key: {text}"
                     raise Fatal(reason) from error

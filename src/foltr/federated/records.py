@@ -53,7 +53,9 @@ class Records:
         with self._told():
             where = ":memory:" if path is None else str(path)
             self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+            self._db.execute("pragma secure_delete = on")  # what is replaced is overwritten
             self._db.executescript(TABLES)
+        self._seen = self._version()
         known = self.about("federation")
         if known is None:
             self.set_about("federation", federation)
@@ -66,13 +68,18 @@ class Records:
             found = self._db.execute("select value from about where name = ?", (name,)).fetchone()
         return None if found is None else bytes(found[0])
 
+    def _version(self) -> int:
+        """Another number if another connection has changed the file."""
+        with self._told():
+            return int(self._db.execute("pragma data_version").fetchone()[0])
+
     def set_about(self, name: str, value: bytes) -> None:
         with self._told():
             self._db.execute("insert or replace into about values (?, ?)", (name, value))
 
     def of(self, clients: Iterable[int]) -> dict[int, Record]:
         """The records of those of `clients` that have answered before."""
-        found = {}
+        found, self._seen = {}, self._version()
         with self._told():
             for client in clients:
                 row = self._db.execute(
@@ -111,6 +118,7 @@ class Records:
 
     def forget(self) -> None:
         """Delete everything about the clients, and give the space back."""
+        self._seen = self._version()  # whatever another process has stored
         with self._transaction():
             self._db.execute("delete from client")
             self._db.execute("delete from norm")
@@ -125,6 +133,8 @@ class Records:
         with self._told():
             self._db.execute("begin immediate")
             try:
+                if self._version() != self._seen:  # else a client could answer twice in a round
+                    raise Mistake(f"{self.path} was changed by another process: run one node only")
                 yield
                 self._db.execute("commit")
             except BaseException:

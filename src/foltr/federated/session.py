@@ -14,21 +14,12 @@ from foltr.errors import Mistake
 from foltr.federated import doors, flower
 from foltr.federated.credentials import public_pem
 from foltr.federated.flower import control_pb2, httpx, message_pb2, runtime_pb2
-from foltr.federated.messages import TYPE, packed
+from foltr.federated.messages import TYPE, LinkDown, NewSession, packed
 
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
 LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
 LOST = (401, 403)  # the token is of no run that goes on
-
-
-class NewSession(Exception):
-    """The run was lost and another one is open: messages of the old one get no answers. Push them
-    again; ids of nodes may be others."""
-
-
-class LinkDown(ConnectionError):
-    """The SuperLink did not answer for as long as the session waits."""
 
 
 class Peer(NamedTuple):

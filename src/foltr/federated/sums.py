@@ -29,6 +29,7 @@ class _Open:
     """A sum that this node takes part in."""
 
     round: int
+    asked: bytes  # who takes part, in the order of their seats
     terms: bytes
     clients: dict[int, SumClient] = field(default_factory=dict)
     words: dict[int, Array] = field(default_factory=dict)
@@ -61,25 +62,35 @@ class SumDevice:
         except Mistake as error:
             raise Refusal("terms", str(error)) from None
 
-    def open(self, ask: Frame, params: Array, learned: Mapping[int, Record]) -> dict[int, bytes]:
-        """Begin a sum: the KEYS of each client that has learned."""
+    def open(
+        self, ask: Frame, params: Array, learned: Mapping[int, Record], tell: Callable[[str], None]
+    ) -> dict[int, bytes]:
+        """Begin a sum: the KEYS of each client that has learned. `tell` is the node's own log."""
         asked, named, _ = read_parts(ask.payload, 3)
-        if self._now is not None and self._now.terms == named:  # asked again
-            return {id: self._now.answers[id, Step.KEYS][1] for id in self._now.clients}
-        terms, everybody, now = Terms.from_bytes(named), _ids(asked), _Open(ask.round, named)
+        now, mine = self._now, set(learned)
+        if now is not None and now.terms == named:  # asked again
+            if now.asked != asked or not mine & now.clients.keys():
+                raise Refusal("sum", "these terms are those of a sum of other clients")
+            return {id: now.answers[id, Step.KEYS][1] for id in now.clients if id in mine}
+        terms, everybody = Terms.from_bytes(named), _ids(asked)
+        now = _Open(ask.round, asked, named)
         seats = {int(id): seat for seat, id in enumerate(everybody)}
         known = {} if self.known is None else self.known(everybody)
         by_seat = {seats[id]: key for id, key in known.items() if id in seats}
         for id, record in learned.items():
             try:
                 words = self.protocol.words(record.payload, record.weight, ask.n)
-                client = SumClient(
-                    terms, seats[id], params, self.key, by_seat, least=None
-                )  # `check` has been stricter
+            except Mistake as error:  # its text holds a number of the update
+                tell(f"client {id}, round {ask.round}: {error}")
+                continue
+            try:  # `check` has been stricter than `least`
+                client = SumClient(terms, seats[id], params, self.key, by_seat, least=None)
             except Mistake as error:
                 raise Refusal("terms", str(error)) from None
             now.clients[id], now.words[id] = client, words
             now.answers[id, Step.KEYS] = b"", client.advertise()
+        if not now.clients:
+            raise Refusal("failed", "no client's update is in the range of a secure sum")
         self._now = now
         return {id: now.answers[id, Step.KEYS][1] for id in now.clients}
 
@@ -92,8 +103,8 @@ class SumDevice:
         if len(which) != 1 or which[0] not in STEPS:
             raise Malformed("no step of a secure sum")
         step = Step(which[0])
-        if step == Step.UNMASK:
-            release([id for id in ask.clients if id in now.clients], ask.round)
+        if step == Step.UNMASK:  # others can unmask all who sent their words, asked here or not
+            release([id for id in now.clients if (id, Step.MASKED) in now.answers], ask.round)
         found = {}
         for id, message in zip(ask.clients, messages, strict=True):
             try:

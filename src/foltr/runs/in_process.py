@@ -3,6 +3,7 @@ with Flower's interface and no network. `Experiment.run(engine=InProcess(nodes=3
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -68,6 +69,9 @@ class InProcess:
     checkpoint_seconds: float | None = 0.0
     name = "in-process"
 
+    def __post_init__(self) -> None:
+        require(self.nodes >= 1, f"nodes must be >= 1, got {self.nodes}")
+
     def __call__(
         self, e: Experiment, p: Population, params: Array, threads: Threads, seed: int
     ) -> Engine:
@@ -85,19 +89,31 @@ class InProcess:
             given = p if not sessions else with_sessions(p, e.learner.sessions, sessions)
             return make(e, given, params, threads, seed)
 
-        devices = {}
+        devices, known = dict[int, Device](), dict[int, bytes]()  # public keys, by client
+
+        def keys(clients: Array) -> Mapping[int, bytes]:
+            return {id: known[id] for id in clients.tolist()}
+
+        if self.state is not None:
+            self.state.mkdir(parents=True, exist_ok=True)
         for node, clients in enumerate(ranges, start=2):
             where = None if self.state is None else self.state / f"node-{node}.db"
             device = Device(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
             if agreed.protocol is not None:
                 from foltr.federated.sums import SumDevice  # needs cryptography
+                from foltr.secure_sum.keys import node_key
 
                 device.sums = SumDevice(agreed.protocol, agreed.fewest)
+                if agreed.protocol.consistency:
+                    device.sums.key, public = node_key()
+                    device.sums.known = keys
+                    known |= dict.fromkeys(clients, public)
             devices[node] = device
         grid = InProcessGrid({node: device.answer for node, device in devices.items()})
         there = dict(zip(devices, ranges, strict=True))
         kept = self.state is not None
         how = {"patience": 0.0, "message": grid.create_message, "resumable": kept}
+        how |= {"known": keys} if known else {}
         return _InProcess(grid, agreed, lambda: there, **how)  # type: ignore[arg-type]
 
 

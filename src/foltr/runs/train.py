@@ -127,7 +127,7 @@ def follow(
         if claim is not None and claim.report(state.t, rounds):
             interruptions.ask_outside()
         most = CHECKPOINT_SECONDS if every is None else every
-        due = interruptions.asked or time.monotonic() - saved > most
+        due = interruptions.asked or time.monotonic() - saved >= most
         if run.folder is not None and due and state.t < rounds:
             if history is not None:
                 history.flush()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -100,7 +101,13 @@ def read_set(terms: Terms, body: bytes) -> tuple[frozenset[int], bytes]:
     size = (terms.clients + 7) // 8
     if len(body) < size:
         raise Refused(f"malformed: a list of clients of {len(body)} bytes, expected {size}")
-    named = np.unpackbits(np.frombuffer(body, np.uint8, size), bitorder="little")
-    if named[terms.clients :].any():
-        raise Refused(f"names a client beyond the {terms.clients} of this session")
-    return frozenset(np.flatnonzero(named).tolist()), body[size:]
+    return _named(body[:size], terms.clients), body[size:]
+
+
+@lru_cache(maxsize=4)
+def _named(bits: bytes, clients: int) -> frozenset[int]:
+    """The clients of a list, which all clients of a node are sent alike."""
+    named = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    if named[clients:].any():
+        raise Refused(f"names a client beyond the {clients} of this session")
+    return frozenset(np.flatnonzero(named).tolist())

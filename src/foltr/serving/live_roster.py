@@ -10,6 +10,7 @@ from pathlib import Path
 from foltr.core import Array
 from foltr.errors import Mistake, require
 from foltr.federated.keys import roster_key
+from foltr.federated.messages import LinkDown
 from foltr.federated.roster import Roster
 from foltr.federated.roster_file import read_roster
 from foltr.federated.session import Session
@@ -62,7 +63,11 @@ class LiveRoster:
         roster = self()
         if fresh or time.monotonic() - self._looked > LOOK:
             found = {}
-            for peer in self.session.get_nodes():
+            try:
+                peers = self.session.get_nodes()
+            except LinkDown:
+                return {}  # nobody can be reached
+            for peer in peers:
                 try:
                     clients = roster.clients_of(roster_key(peer.public_key))
                 except Mistake:

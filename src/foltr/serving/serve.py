@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from foltr.engines.flower import Flower, Stopping
+from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
+from foltr.federated.exchange import Interrupted
 from foltr.federated.keys import ServerFiles, check_server
 from foltr.federated.roster_file import read_roster, revoke_node
 from foltr.federated.session import Session
@@ -67,6 +68,7 @@ def serve(
             agreed,
             live.reachable,
             deadline=table.deadline,
+            pull=session.pull_messages,
             largest=table.largest,
             known=live.known,
             stopping=stopping.is_set,
@@ -89,7 +91,7 @@ def serve(
             wait_for_nodes(live, table.wait, stopping, tell)
             done = rounds.run(start)
             tell(f"all {done.t:,} rounds are made; the model is in {state.path}")
-        except Stopping:
+        except Interrupted:
             tell("stopped: the same command goes on from here")
 
 

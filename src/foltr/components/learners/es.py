@@ -167,7 +167,7 @@ class ES(LearnerDefaults):
         most = np.float32(self.reward_values()[0].max())
         inside = bool((means >= 0.0).all() and (means <= most).all())
         require(inside, f"mean rewards are in 0 .. {most:g}, got {means[0].tolist()}")
-        if weight == round(weight):  # else the weight is refused by itself
+        if float(weight).is_integer():  # else the weight is refused by itself
             self.check_halves(int(weight))
 
     def perturbations(self, seeds: Array, d: int) -> Array:

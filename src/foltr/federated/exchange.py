@@ -1,0 +1,183 @@
+"""The server's side of an exchange with nodes: asks out, answers back, within a deadline.
+
+Flower's Grid carries the messages. Whoever is connected has been greeted with the agreement before
+it is asked for anything else."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from foltr.core import Array
+from foltr.federated.agreement import Agreement
+from foltr.federated.frames import NO_MODEL, Frame, Kind, Malformed, read_refusal
+from foltr.federated.messages import TYPE, LinkDown, packed, unpacked
+
+FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
+AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
+
+
+class Interrupted(KeyboardInterrupt):
+    """The run is to stop, in the middle of a round: asked again, it gets the same answers."""
+
+
+def instruction(content: RecordDict, type: str, node: int, group: str, ttl: float) -> Message:
+    return Message(content, node, type, ttl=ttl, group_id=group)
+
+
+@dataclass
+class Nodes:
+    """The nodes behind a Grid. An answer that is no answer to its ask is left out and counted
+    (`failures`)."""
+
+    grid: Grid
+    agreement: Agreement
+    reachable: Callable[[], Mapping[int, range]]  # node id -> its clients, of connected nodes
+    deadline: float = 60.0  # seconds for each exchange
+    patience: float | None = None  # seconds to wait for enough nodes; None for ever
+    # (content, type, node, group, seconds to live) -> message
+    message: Callable[[RecordDict, str, int, str, float], Message] = instruction
+    # (ids of messages, seconds to wait) -> answers; None asks the Grid again and again
+    pull: Callable[[list[str], float], Iterable[Message]] | None = None
+    tell: Callable[[str, str, str], None] = lambda node, kind, text: None
+    stopping: Callable[[], bool] = lambda: False
+    greeted: set[int] = field(default_factory=set)  # nodes that have agreed
+    refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
+    failures: Counter[str] = field(default_factory=Counter)
+    sent_bytes: int = 0  # of frames, both ways
+    got_bytes: int = 0
+
+    def seats(self, clients: Array) -> dict[int, tuple[int, ...]]:
+        """Which of these clients each connected node has. Waits for enough of them."""
+        began, ordered = time.monotonic(), np.sort(clients)
+        while True:
+            found, end = {}, 0
+            agreeing = sorted(self._agreeing().items(), key=lambda item: (item[1].start, item[0]))
+            for node, own in agreeing:  # of two nodes with one client, the first is asked for it
+                first, last = np.searchsorted(ordered, [max(own.start, end), own.stop]).tolist()
+                end = max(end, own.stop)
+                if first < last:
+                    found[node] = tuple(ordered[first:last].tolist())
+            enough = sum(map(len, found.values())) >= self.agreement.fewest
+            waited = time.monotonic() - began
+            if enough or (self.patience is not None and waited > self.patience):
+                return found
+            self._go_on()
+            time.sleep(min(1.0, 0.1 + waited / 10))
+
+    def _agreeing(self) -> dict[int, range]:
+        """The connected nodes that have the same agreement. Each is asked once; one that refuses
+        is asked again later, for it may have been corrected."""
+        there, now = dict(self.reachable()), time.monotonic()
+        self.greeted &= there.keys()
+        new = {
+            node: Frame(Kind.HELLO, *self._about(secrets.token_bytes(16)), tuple(own), self._text)
+            for node, own in there.items()
+            if node not in self.greeted and now - self.refused.get(node, -AGAIN) >= AGAIN
+        }
+        if new:
+            welcomed = self.exchange(new).keys()
+            self.greeted |= welcomed
+            self.refused |= dict.fromkeys(new.keys() - welcomed, now)
+        return {node: own for node, own in there.items() if node in self.greeted}
+
+    def _about(self, nonce: bytes) -> tuple[bytes, int, int, bytes, bytes, bytes, int]:
+        """The header of a HELLO."""
+        agreed = self.agreement
+        return agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
+
+    @property
+    def _text(self) -> bytes:
+        return self.agreement.text.encode()
+
+    def farewell(self, node: int, clients: range) -> bool:
+        """Tell a node that it is unlearned; whether it answered."""
+        about = self._about(secrets.token_bytes(16))
+        ask = Frame(Kind.FORGOTTEN, *about, tuple(clients))
+        return node in self.exchange({node: ask})
+
+    def _go_on(self) -> None:
+        if self.stopping():
+            raise Interrupted("stopped while waiting for devices: the same command continues")
+
+    def exchange(self, asks: Mapping[int, Frame]) -> dict[int, Frame]:
+        """Push an ask to each node, and pull the answers until all are there or the deadline is
+        over. The time in which the SuperLink is away does not count. Raises NewSession if what was
+        pushed is lost."""
+        answers, until = dict[int, Frame](), time.monotonic() + self.deadline
+        pending = self._push(asks)
+        wait = FIRST_WAIT
+        while pending and (left := until - time.monotonic()) > 0.0:
+            self._go_on()
+            try:
+                replies = self._pulled(list(pending), min(left, 1.0))
+            except LinkDown:
+                until = time.monotonic() + self.deadline
+                continue
+            for reply in replies:
+                node = pending.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None:
+                    self._take(node, asks[node], reply, answers)
+            wait = FIRST_WAIT if replies else min(LONGEST_WAIT, wait * SLOWER)
+            if pending and self.pull is None:
+                time.sleep(min(wait, max(0.0, until - time.monotonic())))
+        for node in pending.values():
+            self._fail(node, "late", f"no answer within {self.deadline:g} s")
+        return answers
+
+    def _pulled(self, ids: list[str], seconds: float) -> list[Message]:
+        if self.pull is None:
+            return list(self.grid.pull_messages(ids))
+        return list(self.pull(ids, seconds))
+
+    def _push(self, asks: Mapping[int, Frame]) -> dict[str, int]:
+        """Message id -> node. Tried for as long as the SuperLink is away."""
+        messages = []
+        for node, frame in asks.items():
+            text, group = frame.to_bytes(), str(frame.round)
+            self.sent_bytes += len(text)
+            messages.append(self.message(packed(text), TYPE, node, group, self.deadline))
+        while messages:
+            try:
+                ids = list(self.grid.push_messages(messages))
+                break
+            except LinkDown:
+                self._go_on()
+        else:
+            ids = []
+        pushed = {id: node for id, node in zip(ids, asks, strict=False) if id}
+        for node in asks.keys() - set(pushed.values()):
+            self._fail(node, "unsent", "Flower did not take the message")
+        return pushed
+
+    def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
+        if reply.has_error():
+            self._fail(node, "failed", f"Flower's code {reply.error.code}")
+            return
+        try:
+            text = unpacked(reply.content)
+            self.got_bytes += len(text)
+            answer = Frame.from_bytes(text)
+            if not answer.answers(ask):
+                raise Malformed("it is not the answer to what was asked")
+            if answer.kind == Kind.REFUSED:
+                code, reason = read_refusal(answer.payload)
+                if code in ("hello", "agreement"):
+                    self.greeted.discard(node)
+                self._fail(node, code, reason)
+                return
+        except ValueError as error:
+            self._fail(node, "malformed", str(error))
+            return
+        answers[node] = answer
+
+    def _fail(self, node: int, kind: str, text: str) -> None:
+        self.failures[kind] += 1
+        self.tell(str(node), kind, text)
