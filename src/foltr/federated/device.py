@@ -28,7 +28,7 @@ from foltr.federated.frames import (
     write_parts,
     write_updates,
 )
-from foltr.federated.records import Record, Records
+from foltr.federated.records import Record, Records, Unusable
 from foltr.secure_sum.terms import model_digest
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class Device:
     engine_for: Callable[[int], Engine]
     records: Records
     count: int = 0  # how many clients, where their numbers are not known yet
-    offset: int | None = None  # the client that is number 0 of the engine; None: the first one
+    # the client that is number 0 of the engine; None: 0 if `clients` are given, else the first
+    offset: int | None = None
     sums: SumDevice | None = None  # where the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # the node's own log
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
@@ -68,7 +69,12 @@ class Device:
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        numbers = self.records.about("clients")
+        if self.clients is not None and self.offset is None:
+            self.offset = 0
+        numbers, self.leaving = (
+            self.records.about("clients"),
+            self.records.about(FORGET) is not None,
+        )
         if self.clients is None and numbers is not None:
             start, stop = map(int, numbers.split())
             kept = f"the node's records have {stop - start} clients, its settings {self.count}"
@@ -84,6 +90,10 @@ class Device:
             except Refusal as refused:
                 self.tell(f"round {ask.round} refused ({refused.code}): {refused}")
                 kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
+            except Unusable as error:
+                self.tell(str(error))
+                why = refusal("disk", "the node cannot read or write its records")
+                kind, clients, payload = Kind.REFUSED, (), why
             except Exception as error:  # noqa: BLE001  # its text may hold a client's data
                 self.tell(f"round {ask.round} failed: {type(error).__name__}: {error}")
                 why = refusal("failed", "the node's own code failed: its log says why")
@@ -96,7 +106,7 @@ class Device:
         self._check(ask)
         if ask.kind == Kind.FORGOTTEN:
             return self._left(ask)
-        if self.records.about(FORGET) is not None:
+        if self.leaving:
             raise Refusal("forget", "this node asks to be forgotten")
         try:
             if ask.kind == Kind.LEARN:
@@ -121,11 +131,11 @@ class Device:
     def _summed(self, sums: SumDevice, ask: Frame) -> dict[int, bytes]:
         """The clients' messages of one step of a secure sum."""
         if ask.kind == Kind.SUM:
-            return sums.step(ask, self._release)
+            return sums.step(ask, self.records.release)
         asked, terms, model = read_parts(ask.payload, 3)
         sent = Model.from_bytes(model, self.d)
         sums.check(ask, sent.params, asked, terms)
-        known = self._read(ask.clients)
+        known = self.records.of(ask.clients)
         over = {id for id, record in known.items() if record.released == ask.round}
         free = tuple(id for id in ask.clients if id not in over)
         if not free:
@@ -133,13 +143,6 @@ class Device:
             raise Refusal("released", told)
         learned = self.learned(replace(ask, clients=free), sent)
         return sums.open(ask, sent.params, learned, self.tell)
-
-    def _release(self, clients: list[int], round: int) -> None:
-        try:
-            self.records.release(clients, round)
-        except Mistake as error:
-            self.tell(str(error))
-            raise Refusal("disk", "the node cannot store what it reveals") from None
 
     @property
     def d(self) -> int:
@@ -159,10 +162,11 @@ class Device:
     def forget_me(self) -> None:
         """Answer nothing more but the wish to be forgotten."""
         self.records.set_about(FORGET, b"asked")
+        self.leaving = True
 
     def _left(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
         """The server has unlearned this node: what it keeps of the federation is deleted."""
-        if self.records.about(FORGET) is None:
+        if not self.leaving:
             raise Refusal("forget", "this node has not asked to be forgotten")
         self.records.forget()
         self.records.set_about(FORGOTTEN, b"yes")
@@ -177,11 +181,7 @@ class Device:
             raise Refusal(
                 "clients", f"this node has {self.count} clients, the server's has {many}"
             )
-        try:
-            self.records.set_about("clients", f"{start} {start + many}".encode())
-        except Mistake as error:
-            self.tell(str(error))
-            raise Refusal("disk", "the node cannot store its numbers") from None
+        self.records.set_about("clients", f"{start} {start + many}".encode())
         self.clients = range(start, start + many)
 
     def _whose(self) -> str:
@@ -230,7 +230,7 @@ class Device:
         if model_digest(model.params) != ask.model:
             raise Refusal("model", "the model is not the one that the ask names")
         self._check_how(ask, model)
-        known, name = self._read(ask.clients), self._name_of(ask, model)
+        known, name = self.records.of(ask.clients), self._name_of(ask, model)
         reasons, again, due = dict[str, str](), dict[int, Record](), list[int]()
         for client in ask.clients:
             record = known.get(client)
@@ -252,13 +252,6 @@ class Device:
         if made:
             self._store(ask, model, made)
         return dict(sorted((again | made).items()))
-
-    def _read(self, clients: tuple[int, ...]) -> dict[int, Record]:
-        try:
-            return self.records.of(clients)
-        except Mistake as error:
-            self.tell(str(error))
-            raise Refusal("disk", "the node's records cannot be read") from None
 
     def _name_of(self, ask: Frame, model: Model) -> bytes:
         """A hash of what makes an answer: the round, the model, n and how to learn."""
@@ -284,7 +277,7 @@ class Device:
             spent, released = (record.spent, record.released) if record else (0, NONE)
             kept = engine.memory[client - self.first].astype(np.float32)
             try:
-                self.agreement.check_weight(weight)
+                self.agreement.check_weight(weight, model.sessions)
                 sent = in_words(self._rescaled(client, update, model.stored))
             except Mistake as error:
                 self.tell(f"client {client}, round {ask.round}: {error}")
@@ -336,11 +329,7 @@ class Device:
         if every is not None and ask.round % every == 0 and model.stored < 0:
             sizes = lengths(np.stack([record.payload for record in made.values()]))
             norms = dict(zip(made, sizes.tolist(), strict=True))
-        try:
-            self.records.keep(made.values(), norms)
-        except Mistake as error:
-            self.tell(str(error))
-            raise Refusal("disk", "the node cannot store its answer") from None
+        self.records.keep(made.values(), norms)
 
 
 def in_words(update: Array) -> Array:

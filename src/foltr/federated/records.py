@@ -30,6 +30,10 @@ create table if not exists norm (
 COLUMNS = "id, round, ask, before, after, payload, weight, spent, released"
 
 
+class Unusable(Mistake):
+    """The records cannot be read or written: a full disk, a file that another process changed."""
+
+
 @dataclass(frozen=True)
 class Record:
     """One client after the last round in which it answered."""
@@ -134,7 +138,9 @@ class Records:
             self._db.execute("begin immediate")
             try:
                 if self._version() != self._seen:  # else a client could answer twice in a round
-                    raise Mistake(f"{self.path} was changed by another process: run one node only")
+                    raise Unusable(
+                        f"{self.path} was changed by another process: run one node only"
+                    )
                 yield
                 self._db.execute("commit")
             except BaseException:
@@ -147,7 +153,7 @@ class Records:
         try:
             yield
         except sqlite3.Error as error:
-            raise Mistake(
+            raise Unusable(
                 f"the node's records {self.path} cannot be used ({error}): free some space, or"
                 " check the folder's permissions"
             ) from None

@@ -103,7 +103,7 @@ def header(**changes):
         (header(version=0), "the other foltr is older"),
         (header(version=2), "update it"),
         (header(kind=0), "unknown kind, 0"),
-        (header(kind=9), "unknown kind, 9"),
+        (header(kind=99), "unknown kind, 99"),
         (header(count=1), "1 clients and 0 bytes announced"),
         (header(count=2**32 - 1), "announced"),
         (header(length=2**64 - 1), "announced"),
