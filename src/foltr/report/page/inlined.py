@@ -1,4 +1,4 @@
-"""Scripts and style sheets that are inside a page, and the content policy that allows no others."""
+"""Scripts and style sheets inside a page, and the content policy that allows no others."""
 
 from __future__ import annotations
 
