@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.federated.roster import Roster
 from foltr.federation import Delivery, State, federate
+from foltr.privacy.ledger import TITLES, Ledger
+from foltr.privacy.text import epsilon_text
 from foltr.runs.account import DELTA, Exposure, ledger_of
 from foltr.runs.metrics import Metrics
 from foltr.seeds import stream
@@ -44,11 +46,12 @@ class Rounds:
     engine: Flower
     roster: Callable[[], Roster]
     tell: Callable[[str], None] = print
+    shown: InitVar[Board | None] = None
     board: Board = field(init=False)
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
         self.experiment = experiment_of(agreed, self.table, self.roster().n)
         measure = self._measure()
@@ -60,7 +63,7 @@ class Rounds:
             measure,
             self.table.tolerance,
         )
-        self.board = Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
+        self.board = board_of(agreed) if shown is None else shown
         self.metrics = Metrics()
         for about in self.state.rounds():
             self.board.add_round(about)
@@ -150,18 +153,25 @@ class Rounds:
         self.tell(line_of(about, self.agreement.rounds))
 
     def _show(self, t: int) -> None:
-        self.board.ledger = self.spent(t)
-
-    def spent(self, t: int) -> list[str]:
-        """The privacy ledger of the rounds so far."""
-        return ledger_lines(self.experiment, self.agreement, t)
+        ledger = spent(self.experiment, self.agreement, t)
+        self.board.ledger, self.board.epsilon = ledger.lines(), epsilon_of(ledger)
 
 
-def ledger_lines(e: Experiment, agreed: Agreement, t: int) -> list[str]:
-    """The ledger after t rounds, as text: a client counts as having answered in all of them."""
-    exposure = Exposure(max(1, t), 0)
-    ledger = ledger_of(e, len(agreed.features), DELTA, exposure=exposure)
-    return ledger.lines()
+def board_of(agreed: Agreement) -> Board:
+    return Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
+
+
+def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
+    """The ledger after t rounds: a client counts as having answered in all of them."""
+    return ledger_of(e, len(agreed.features), DELTA, exposure=Exposure(max(1, t), 0))
+
+
+def epsilon_of(ledger: Ledger) -> dict[str, str]:
+    """Against whom -> what all rounds of a client have cost so far."""
+    if ledger.mechanism == "none":
+        return {}
+    views = (view.who for view in ledger.views)
+    return {TITLES[who]: epsilon_text(ledger.guarantee(who, "client").epsilon) for who in views}
 
 
 def line_of(about: Mapping[str, Any], rounds: int) -> str:

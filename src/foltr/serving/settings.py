@@ -78,8 +78,8 @@ class ServerTable:
 
     def __post_init__(self) -> None:
         address_of(self.listen)
-        if self.status_address is not None:
-            require(self.status != self.listen, f"status and listen are both {self.status}")
+        if self.status not in (None, "none"):
+            address_of(self.status)
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
         require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
         require(self.largest > 0.0, f"largest must be > 0, got {self.largest}")
@@ -92,7 +92,7 @@ class ServerTable:
     @property
     def status_address(self) -> tuple[str, int] | None:
         """Host and port of the status page, if there is to be one."""
-        return None if self.status in (None, "none") else address_of(self.status or "")
+        return None if self.status in (None, "none") else address_of(self.status)
 
 
 @checked

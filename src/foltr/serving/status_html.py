@@ -55,7 +55,9 @@ def line(seen: Seen) -> tuple[str, str]:
     made, rounds = seen["round"], seen["rounds"]
     if made >= rounds:
         return "over", f"All {count(rounds, 'round')} are made"
-    parts = [f"{made:,} of {count(rounds, 'round')} made", _there(seen["nodes"])]
+    parts = [f"{made:,} of {count(rounds, 'round')} made"]
+    if seen["nodes"]:
+        parts.append(f"{_there(seen['nodes'])} nodes connected")
     left = _left(seen)
     ended = f"the last round ended {_span(seen['waiting'])} ago"
     parts.append(ended if made else "no round yet")
@@ -70,7 +72,7 @@ def line(seen: Seen) -> tuple[str, str]:
 def _head(seen: Seen) -> str:
     facts = [
         f"{count(seen['asked'], 'client')} asked in a round",
-        f"the server runs for {_span(seen['seconds'])}",
+        f"the server has run for {_span(seen['seconds'])}",
     ]
     title = f"<h1>Federation <span class=id>{escape(seen['title'])}</span></h1>"
     return f"{title}<p class=sub>{escape(DOT.join(facts))}</p>"
@@ -83,8 +85,8 @@ def _tiles(seen: Seen) -> Iterable[str]:
     yield _tile("rounds", f"{made:,} of {seen['rounds']:,}", _remaining(made, seen, left))
     states = _counted(seen["nodes"])
     others = DOT.join(f"{states[s]:,} {s}" for s in ORDER if s != "connected" and states[s])
-    there = f"{states['connected']:,} of {len(seen['nodes']):,}"
-    yield _tile("nodes connected", there, others or ("all are there" if seen["nodes"] else ""))
+    all_there = "all are there" if seen["nodes"] else "none is known yet"
+    yield _tile("nodes connected", _there(seen["nodes"]), others or all_there)
     if last is None:
         yield _tile("clients that answered", NONE, "no round yet")
         yield _tile("time of a round", NONE, "no round yet")
@@ -144,7 +146,9 @@ def _epsilon(seen: Seen) -> tuple[str, str]:
 
 
 def _there(nodes: Mapping[str, str]) -> str:
-    return f"{_counted(nodes)['connected']:,} of {count(len(nodes), 'node')} connected"
+    """Connected nodes, of those that may connect."""
+    states = _counted(nodes)
+    return f"{states['connected']:,} of {len(nodes) - states['revoked']:,}"
 
 
 def _counted(nodes: Mapping[str, str]) -> dict[str, int]:

@@ -101,14 +101,19 @@ function options(chart, width) {
     },
     axes: [
       { ...axis, size: 30, gap: 6, space: 56, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6], values: (plot, values) => values.map((value) => value.toLocaleString("en")) },
-      { ...axis, size: 52, gap: 6, space: 34, values: (plot, values, i, space, gap) => values.map((value) => value.toFixed(Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)))) },
+      { ...axis, size: 52, gap: 6, space: 34, values: (plot, values, i, space, gap) => values.map((value) => value.toFixed(places(gap))) },
     ],
     series: [{}, ...about.series.map((each) => ({
       label: each.label, stroke: () => colour(each.colour), width: each.points ? 0 : 2, dash: each.dash,
-      points: each.points ? { show: true, size: 8, fill: () => colour(each.colour), stroke: () => colour(each.colour) } : { show: (plot) => plot.data[0].length === 1, size: 7 },
+      points: each.points ? { show: true, size: 8, fill: () => colour(each.colour), stroke: () => colour(each.colour) } : { show: (plot) => plot.data[0].length === 1, size: 7, fill: () => colour(each.colour) },
     }))],
     hooks: { setCursor: [(plot) => follow(plot, chart)] },
   };
+}
+
+/** As many decimals as steps of this size need. */
+function places(step) {
+  return [0, 1, 2, 3, 4].find((n) => Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6) ?? 5;
 }
 
 function rangeOf(about, low, high) {
