@@ -140,8 +140,9 @@ class Rounds:
             "seconds": round(self._marks[2] - began, 3),
         }
         seen = self.server.seen
-        if "last" in seen:
-            about |= {"ndcg": seen["last"], "best": seen["best"], "refused": bool(seen["refused"])}
+        if "last" in seen:  # not if too few answered: no model was measured then
+            refused = bool(seen["refused"])
+            about |= {"ndcg": seen.pop("last"), "best": seen["best"], "refused": refused}
         every = self.agreement.history
         if every is not None and t % every == 0 and sent.mean_of is None:
             self.state.add_participants(t, sent.clients)

@@ -127,7 +127,7 @@ def _quality(seen: Seen) -> tuple[str, str]:
     """The last value, and the best one with the rounds that were not adopted."""
     found = [each for each in seen["history"] if _number(each.get("ndcg")) is not None]
     if not found:
-        return NONE, "no round yet" if not seen["history"] else "there are no held-out queries"
+        return NONE, "no round yet" if not seen["history"] else "not measured"
     best, refused = _number(found[-1].get("best")), seen["totals"].get("not_adopted", 0)
     parts = [] if best is None else [f"best {best:.4f}"]
     parts.append(f"{count(refused, 'model')} not adopted" if refused else "every model adopted")
@@ -243,7 +243,8 @@ def _ledger(seen: Seen) -> str:
     about = f"What was spent {after}, for a client that answered in every round."
     text = escape("\n".join(seen["ledger"]))
     where = 'class=scroll role=region aria-label="Privacy ledger" tabindex=0'
-    return f"<p class=lead>{about}</p><div {where}><pre class=ledger>{text}</pre></div>"
+    lead = f"<p class=lead>{about}</p>" if seen["epsilon"] else ""
+    return f"{lead}<div {where}><pre class=ledger>{text}</pre></div>"
 
 
 def _notes(notes: Sequence[str]) -> str:
