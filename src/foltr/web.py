@@ -19,6 +19,7 @@ from foltr.errors import Mistake, require
 
 HOST = "127.0.0.1"  # only this machine can connect
 NO_SERVER = "a page needs a web server: pip install starlette uvicorn"
+OTHER_PORT = "choose another by --port, or --port 0 for any free one"
 REFUSAL = b"this server answers only to its address or to localhost"
 HEADERS = {  # of every response
     "cache-control": "no-store",
@@ -33,8 +34,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]  # by the ASGI standard
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens. `port` 0 is any free port."""
+def listening_socket(host: str, port: int, way_out: str = OTHER_PORT) -> socket.socket:
+    """A socket that listens. `port` 0 is any free port. `way_out` says what to do if it cannot."""
     require(0 <= port < 2**16, f"cannot serve at port {port}: ports are 0 (any free one) .. 65535")
     try:
         family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -48,7 +49,6 @@ def listening_socket(host: str, port: int) -> socket.socket:
         opened.listen(128)
     except OSError as error:
         opened.close()
-        way_out = "choose another by --port, or --port 0 for any free one"
         raise Mistake(f"cannot serve at port {port} of {host} ({error}): {way_out}") from None
     return opened
 

@@ -45,14 +45,13 @@ class Rounds(Protocol):
 
     @property
     def roster(self) -> Callable[[], Roster]: ...
-    @property
-    def tell(self) -> Callable[[str], None]: ...
 
     def rounds(
         self, server: Server, state: State, until: int, choose: Callable[[int], Array]
     ) -> State: ...
 
     def leave(self, name: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def ask_to_forget(rounds: Rounds, name: str) -> None:
     about = rounds.state.forgotten
     if name not in about["nodes"] and name not in about["pending"]:
         rounds.state.set_forgotten({**about, "pending": [*about["pending"], name]})
-        rounds.tell(f"{name} asks to be forgotten")
+        rounds.note(f"{name} asks to be forgotten")
 
 
 def planned(rounds: Rounds) -> Plan | None:
@@ -120,7 +119,7 @@ def _begun(rounds: Rounds, state: State, nodes: tuple[str, ...]) -> tuple[State,
     rounds.state.save(anew, rounds.metrics)
     rounds.server.seen.pop("best", None)
     how = f"{len(stored)} stored rounds are made again" if stored else "the model starts again"
-    rounds.tell(f"forgetting {', '.join(nodes)}: {how} without them")
+    rounds.note(f"forgetting {', '.join(nodes)}: {how} without them")
     return anew, plan
 
 
@@ -133,7 +132,7 @@ def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
             e, unlearning=FedEraser(min(3, e.learner.sessions)), leaving=(tuple(left.tolist()),)
         )
     except Mistake as reason:
-        rounds.tell(f"FedEraser does not fit: {reason}")
+        rounds.note(f"FedEraser does not fit: {reason}")
         return ()
     found = [
         s
@@ -142,7 +141,7 @@ def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
     ]
     room = max(0, agreed.rounds - t)
     if len(found) > room:
-        rounds.tell(f"the budget is enough for {room} of {len(found)} stored rounds")
+        rounds.note(f"the budget is enough for {room} of {len(found)} stored rounds")
         places = np.linspace(0, len(found) - 1, room).round().astype(int)
         found = [found[i] for i in sorted(set(places.tolist()))]
     return tuple(found)
@@ -160,7 +159,7 @@ def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
     rounds.state.erase_models()  # of the rounds of unlearning
     rounds.state.keep_model(state.t, state.params, rounds.table.keep)
     rounds.state.set_forgotten({**known, **done})
-    rounds.tell(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
+    rounds.note(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
 
 
 def _clients_of(rounds: Rounds, nodes: tuple[str, ...]) -> Array:

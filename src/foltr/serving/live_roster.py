@@ -26,6 +26,7 @@ class LiveRoster:
     path: Path
     session: Session
     tell: Callable[[str], None]
+    looked: Callable[[], None] = lambda: None  # called after every look at which nodes are there
     _seen: tuple[int, int] = (0, 0)
     _roster: Roster | None = None
     _nodes: dict[int, range] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class LiveRoster:
                 if len(clients):
                     found[peer.node_id] = clients
             self._nodes, self._looked = found, time.monotonic()
+            self.looked()
         return self._nodes
 
     def register_again(self) -> None:
@@ -85,6 +87,24 @@ class LiveRoster:
         """The public keys that sign for these clients in a secure sum."""
         roster = self()
         return {int(id): roster.node_of(int(id)).signs for id in clients}
+
+    def states(self, refusals: Mapping[int, str] | None = None) -> dict[str, str]:
+        """Every node of the roster and how it was at the last look. `refusals`: connected nodes
+        that take no part, and why."""
+        roster, there, why = self._roster, self._nodes, refusals or {}
+        if roster is None:
+            return {}
+        ids = {roster.node_of(own.start).name: node for node, own in there.items()}
+        found = {}
+        for seat in roster.seats:
+            node = ids.get(seat.name)
+            if seat.revoked:
+                found[seat.name] = "revoked"
+            elif node is None:
+                found[seat.name] = "away"
+            else:
+                found[seat.name] = f"refused: {why[node]}" if node in why else "connected"
+        return found
 
     def name_of(self, node: int) -> str:
         """The name of a connected node."""

@@ -18,11 +18,13 @@ from foltr.federated.superlink import Doors, SuperLink, secret
 from foltr.runs.interruptions import on_signals
 from foltr.runs.lock import Busy, Claim
 from foltr.runs.user_files import Code
+from foltr.serving.board import Board
 from foltr.serving.forgetting import ask_to_forget
 from foltr.serving.live_roster import LiveRoster
-from foltr.serving.server import Rounds, rolled_back
+from foltr.serving.server import Rounds, board_of, rolled_back
 from foltr.serving.settings import ServerTable, address_of, beside, read_server
 from foltr.serving.state import ServerState
+from foltr.serving.status_page import is_open_to_others, status_page
 
 LOOK = 0.5  # seconds between two looks at whether the SuperLink runs
 
@@ -51,17 +53,25 @@ def serve(
     state, stopping = ServerState(beside(file, table.state)), threading.Event()
     roster_file = beside(file, table.roster)
     read_roster(roster_file)  # its mistakes are told before anything is started
-    doors = doors_of(file, table, insecure, tell)
+    board = board_of(agreed)
+
+    def noted(text: str) -> None:
+        """On the terminal, and among the notes of the status page."""
+        board.note(text)
+        tell(text)
+
+    doors = doors_of(file, table, insecure, noted)
     state.open(agreed)
     with ExitStack() as stack:
         stack.enter_context(only_one(state.path, "server"))
         stack.enter_context(on_signals(lambda signum, frame: stopping.set()))
+        stack.enter_context(shown(board, table.status_address, tell))
         link = stack.enter_context(SuperLink(doors))
         session = stack.enter_context(
-            Session(link.private_url, secret(link.secret_file), state.path, tell=tell)
+            Session(link.private_url, secret(link.secret_file), state.path, tell=noted)
         )
-        live = LiveRoster(roster_file, session, tell)
-        stack.enter_context(supervised(link, live, tell))
+        live = LiveRoster(roster_file, session, noted)
+        stack.enter_context(supervised(link, live, noted))
 
         engine = Flower(
             session,
@@ -78,21 +88,42 @@ def serve(
             revoke_node(roster_file, name)
             live()
 
-        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, shut_out)
+        def looked() -> None:
+            out = engine.refused.keys() - engine.greeted
+            reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
+            board.nodes = live.states(reasons)
+
+        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, shut_out, board)
+        live.looked = looked
         for name in forget:
             live().seat(name)  # refuses an unknown one
             ask_to_forget(rounds, name)
         if rollback is not None:
             now = rolled_back(state, rounds.server, rollback)
-            tell(f"the model of round {rollback} is now that of round {now.t}")
+            noted(f"the model of round {rollback} is now that of round {now.t}")
         start = rounds.start()
         tell(f"federation {agreed.id.hex()[:12]}: nodes connect to {link.public_address}")
         try:
-            wait_for_nodes(live, table.wait, stopping, tell)
+            wait_for_nodes(live, table.wait, stopping, noted)
             done = rounds.run(start)
             tell(f"all {done.t:,} rounds are made; the model is in {state.path}")
         except Interrupted:
             tell("stopped: the same command goes on from here")
+
+
+@contextmanager
+def shown(
+    board: Board, where: tuple[str, int] | None, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Serve the status page meanwhile, if there is to be one."""
+    if where is None:
+        yield
+        return
+    with status_page(board, *where) as address:
+        tell(f"status page: {address}")
+        if is_open_to_others(where[0]):
+            tell("anybody who can reach this machine can read the status page: it has no password")
+        yield
 
 
 def doors_of(file: Path, table: ServerTable, insecure: bool, tell: Callable[[str], None]) -> Doors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.federated.roster import Roster
 from foltr.federation import Delivery, Server, State, federate
+from foltr.privacy.ledger import TITLES, Ledger
+from foltr.privacy.text import epsilon_text
 from foltr.runs.account import DELTA, Deployed, ledger_of
 from foltr.runs.metrics import Metrics
 from foltr.seeds import SystemStream, stream
@@ -46,11 +48,13 @@ class Rounds:
     tell: Callable[[str], None] = print
     name_of: Callable[[int], str] = str  # the name of a connected node
     shut_out: Callable[[str], None] = lambda name: None  # a node that was forgotten
+    shown: InitVar[Board | None] = None
     board: Board = field(init=False)
+    reasons: dict[int, str] = field(default_factory=dict)  # why a node failed the last time
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
         self.engine.tell = self.failed
         self.experiment = experiment_of(agreed, self.table, self.roster())
@@ -64,7 +68,7 @@ class Rounds:
             measure,
             self.table.tolerance,
         )
-        self.board = Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
+        self.board = board_of(agreed) if shown is None else shown
         self.metrics = Metrics()
         for about in self.state.rounds():
             self.board.add_round(about)
@@ -135,10 +139,16 @@ class Rounds:
         parts = server, self.engine, state, until, choose, self.table.seed
         return federate(*parts, self._record, delivery, n=agreed.asked)
 
+    def note(self, text: str) -> None:
+        """On the terminal, and among the notes of the status page."""
+        self.board.note(text)
+        self.tell(text)
+
     def failed(self, node: str, kind: str, text: str) -> None:
         """What the engine tells of an answer that was left out."""
         name = self.name_of(int(node))
-        self.tell(f"{name}: {kind}: {text}")
+        self.reasons[int(node)] = text
+        self.note(f"{name}: {kind}: {text}")
         if kind == "forget":
             ask_to_forget(self, name)
 
@@ -168,8 +178,9 @@ class Rounds:
             "seconds": round(self._marks[2] - began, 3),
         }
         seen = self.server.seen
-        if "last" in seen:
-            about |= {"ndcg": seen["last"], "best": seen["best"], "refused": bool(seen["refused"])}
+        if "last" in seen:  # not if too few answered: no model was measured then
+            refused = bool(seen["refused"])
+            about |= {"ndcg": seen.pop("last"), "best": seen["best"], "refused": refused}
         every = self.agreement.history
         if every is not None and t % every == 0 and self.engine.model is None:
             self.state.add_participants(t, self.engine.took_part)
@@ -181,17 +192,26 @@ class Rounds:
         self.tell(line_of(about, self.agreement.rounds))
 
     def _show(self, t: int) -> None:
-        self.board.ledger = self.spent(t)
-
-    def spent(self, t: int) -> list[str]:
-        """The privacy ledger of the rounds so far."""
-        return ledger_lines(self.experiment, self.agreement, t)
+        ledger = spent(self.experiment, self.agreement, t)
+        self.board.ledger, self.board.epsilon = ledger.lines(), epsilon_of(ledger)
 
 
-def ledger_lines(e: Experiment, agreed: Agreement, t: int) -> list[str]:
-    """The ledger after t rounds, as text: a client counts as having answered in all of them."""
+def board_of(agreed: Agreement) -> Board:
+    return Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
+
+
+def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
+    """The ledger after t rounds: a client counts as having answered in all of them."""
     deployed = Deployed(max(1, t), agreed.fewest, agreed.noise == "address")
-    return ledger_of(e, len(agreed.features), DELTA, deployed=deployed).lines()
+    return ledger_of(e, len(agreed.features), DELTA, deployed=deployed)
+
+
+def epsilon_of(ledger: Ledger) -> dict[str, str]:
+    """Against whom -> what all rounds of a client have cost so far."""
+    if ledger.mechanism == "none":
+        return {}
+    views = (view.who for view in ledger.views)
+    return {TITLES[who]: epsilon_text(ledger.guarantee(who, "client").epsilon) for who in views}
 
 
 def line_of(about: Mapping[str, Any], rounds: int) -> str:

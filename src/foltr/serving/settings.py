@@ -58,7 +58,7 @@ class ServerTable:
         holdout: a data source with judged queries, on which every new model is tested
         tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
         keep: how many models are kept, for --rollback
-        status: HOST:PORT of the status page; None for no page"""
+        status: HOST:PORT of the status page; "none" for no page"""
 
     roster: str
     state: str
@@ -79,7 +79,7 @@ class ServerTable:
 
     def __post_init__(self) -> None:
         address_of(self.listen)
-        if self.status is not None:
+        if self.status not in (None, "none"):
             address_of(self.status)
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
         require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
@@ -89,6 +89,11 @@ class ServerTable:
         require(self.largest_frame >= 10_000, f"largest_frame is {self.largest_frame} bytes")
         rule = f"{type(self.aggregator).__name__} needs a client of the server's own"
         require(not self.aggregator.trusted_queries, f"{rule}, which a deployment has not yet")
+
+    @property
+    def status_address(self) -> tuple[str, int] | None:
+        """Host and port of the status page, if there is to be one."""
+        return None if self.status in (None, "none") else address_of(self.status)
 
 
 @checked

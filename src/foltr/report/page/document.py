@@ -10,14 +10,12 @@ import json
 import re
 from base64 import b64encode
 from datetime import datetime
-from functools import cache
-from hashlib import sha256
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from foltr.report.page.content import content_without_curves
 from foltr.report.page.html_sections import matrix_tables, sections
+from foltr.report.page.inlined import asset, policy
 from foltr.report.page.packed_curves import BUDGET, packed_curves
 from foltr.report.study import Study
 
@@ -77,7 +75,7 @@ def filled_template(
     slots = {
         **parts,
         "title": escape(title),
-        "policy": _policy(script, style, live),
+        "policy": policy(script, style, live),
         "style": style,
         "script": script,
         "data": compressed(data),
@@ -93,26 +91,3 @@ def compressed(data: Any) -> str:
     """JSON, compressed by gzip, in base64: no character of it has a meaning in HTML."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-
-
-@cache
-def asset(*names: str) -> str:
-    """The content of some files of `assets`, one after the other."""
-    folder = files("foltr.report.page") / "assets"
-    return "\n".join((folder / name).read_text(encoding="utf-8").strip() for name in names)
-
-
-def _policy(script: str, style: str, live: bool) -> str:
-    def hashed(text: str) -> str:
-        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-    rules = (
-        "default-src 'none'",
-        f"script-src {hashed(script)}",
-        f"style-src {hashed(style)}",
-        "connect-src 'self'" if live else "connect-src 'none'",
-        "img-src data: blob:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(rules)

@@ -184,7 +184,7 @@ function startTheme(redraw) {
   show();
   let before;
   addEventListener("beforeprint", () => {
-    $$("#matrix .panel").forEach(spell);
+    $$("#matrix .panel").forEach((panel) => spell(panel));
     before = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light"; // paper is white
     redraw();
