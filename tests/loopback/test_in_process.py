@@ -378,6 +378,32 @@ def test_a_node_that_disturbs_a_sum_drops_out_of_it(step, message):
     assert failures["sum"] >= 3 and "withheld" not in failures and seen[step]
 
 
+@pytest.mark.parametrize(
+    ("weight", "kind"), [(-100.0, "withheld"), (100.0, "weight"), (0.0, "weight")]
+)
+def test_a_sum_of_impossible_weights_is_not_used(weight, kind):
+    """One client's weight cannot be seen; where equal weights are needed, their sum tells."""
+    e = experiment(clients=12, channel="SecureSum()", privacy=SHARES)
+
+    def heavy(engine):
+        sums = engine.grid.nodes[3].__self__.sums
+        honest = sums.protocol
+
+        class Heavy(type(honest)):
+            def words(self, update, given, n):
+                return super().words(update, weight, n)
+
+        sums.protocol = Heavy(honest.fraction_bits, honest.consistency)
+
+    made, failures = run_with(e, heavy)
+    assert failures == {kind: 4} and made.params.tolist() == start_of(e).tolist()
+
+
+def start_of(e):
+    width = e.data.load("train").width
+    return e.ranker.init(width, stream(e.seed, "init")).astype(np.float64)
+
+
 def test_two_nodes_that_claim_one_client_are_not_both_asked():
     e = experiment(clients=12)
 
