@@ -2,8 +2,10 @@
 A new file is tested here without being mentioned."""
 
 import numpy as np
+import pytest
 from plain_things import each
 
+from foltr.errors import Mistake
 from foltr.guards import check_list, learned, sending_rewards
 from foltr.seeds import stream
 from foltr.spec import learners, rankers
@@ -96,3 +98,70 @@ def test_the_server_decodes_messages_to_directions(thing):
     if thing.reward_levels == 0:  # a channel may give the mean of the payloads
         mean = thing.decode(payloads.mean(axis=0, keepdims=True), params)
         np.testing.assert_allclose(mean[0], directions.mean(axis=0), rtol=1e-4, atol=1e-6)
+
+
+def floats_of(payload):
+    """The payload as float32, where all bits of a number of four bytes may be set."""
+    return payload.copy().view(np.float32)
+
+
+def with_last(payload, value):
+    changed = floats_of(payload)
+    changed[-1] = value
+    return changed.view(payload.dtype)
+
+
+@each_one
+def test_a_message_that_a_device_made_is_accepted(thing):
+    for seed in (1, 2, 3):
+        made = Round(thing, seed)
+        assert thing.check_message(made.payload, made.weight, made.params) is None
+
+
+@each_one
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_message_that_is_not_finite_is_refused(thing, value):
+    made = Round(thing)
+    with pytest.raises(Mistake):
+        thing.check_message(with_last(made.payload, value), made.weight, made.params)
+
+
+@each_one
+def test_a_message_of_another_length_is_refused(thing):
+    made = Round(thing)
+    for payload in (
+        made.payload[:-1],
+        np.append(made.payload, made.payload[-1:]),
+        made.payload[:0],
+        np.tile(made.payload, 3),
+        made.payload[:1],
+    ):
+        with pytest.raises(Mistake):
+            thing.check_message(payload, made.weight, made.params)
+
+
+@each_one
+def test_a_message_of_other_numbers_is_refused(thing):
+    made = Round(thing)
+    other = np.uint32 if made.payload.dtype == np.float32 else np.float32
+    for kind in (other, np.int32, np.complex64):
+        with pytest.raises(Mistake):
+            thing.check_message(made.payload.astype(kind), made.weight, made.params)
+
+
+@each(learners, lambda thing: thing.reward_levels > 0)
+def test_rewards_that_no_search_has_are_refused(thing):
+    made = Round(thing)
+    for reward in (-0.001, 1e6, 3.4e38, -1.0):
+        with pytest.raises(Mistake):
+            thing.check_message(with_last(made.payload, reward), made.weight, made.params)
+
+
+@each_one
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 0.5, 1e300])
+def test_a_strange_weight_raises_nothing_but_a_mistake(thing, weight):
+    made = Round(thing)
+    try:
+        thing.check_message(made.payload, weight, made.params)
+    except Mistake:
+        pass

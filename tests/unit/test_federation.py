@@ -253,3 +253,73 @@ def test_withheld_rounds_survive_a_resume(all_or_nothing, tmp_path, monkeypatch)
     with pytest.raises(Killed):
         e.run(tmp_path, watch=kill)
     assert e.run().final["notes"] == e.run(tmp_path).final["notes"]
+
+
+@dataclass
+class Carrying:
+    """An engine that has carried the messages itself: one row, the mean of `messages`."""
+
+    messages: int
+    row: np.ndarray = field(default_factory=lambda: np.ones((1, 2)))
+    weight: float = 20.0
+    memory: np.ndarray = field(default_factory=lambda: np.empty((10, 0), np.float32))
+    notes: tuple[str, ...] = ()
+
+    def collect(self, ask, clients):
+        mean = Cohort(np.array([-1]), self.row, np.array([self.weight]), mean_of=self.messages)
+        return Answers(clients, mean, None)
+
+
+def test_a_mean_that_was_carried_is_used_as_it_is():
+    """No attack, no loss and no second sum touches it."""
+
+    def rewrite(cohort, ask, rng):
+        raise AssertionError("it is no client's message")
+
+    given = {"rewrite": rewrite, "dropout": 0.99, "channel": SecureSum()}
+    state, metrics = rounds(Carrying(7), **given)
+    assert state.withheld == 0 and metrics.online["interactions"] == [20.0] * 3
+    np.testing.assert_allclose(state.params, [3.0, 3.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        (Carrying(6), "6 of 10 messages"),
+        (Carrying(0), "the mean of 0"),
+        (Carrying(11), "the mean of 11"),
+        (Carrying(7, np.ones((2, 2))), "not one row"),
+        (Carrying(7, np.ones(2)), "not one row"),
+        (Carrying(7, np.full((1, 2), np.nan)), "not finite"),
+        (Carrying(7, weight=0.0), "finite and > 0"),
+        (Carrying(7, weight=np.inf), "finite and > 0"),
+    ],
+)
+def test_a_mean_that_may_not_be_released_or_is_none_is_refused(engine, told):
+    with pytest.raises(Mistake, match=told):
+        rounds(engine, channel=SecureSum())
+
+
+def test_the_servers_noise_is_made_for_the_messages_of_a_carried_mean():
+    seen = []
+
+    class Noise(PrivatizerDefaults):
+        def on_arrival(self, updates):
+            raise AssertionError("a mean cannot be clipped")
+
+        def on_server(self, mean, n, rng):
+            seen.append(n)
+            return mean
+
+    server = Server(PDGD(), Mean(), SGD(), Noise())
+    federate(
+        server,
+        Carrying(8),
+        server.init(np.zeros(2)),
+        2,
+        lambda t: np.arange(10),
+        1,
+        lambda *_: None,
+        Delivery(channel=SecureSum()),
+    )
+    assert seen == [8, 8]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NONE = -1  # no round
 FORGET = "forget"  # in the records, once the node has asked for it
 FORGOTTEN = "forgotten"  # and once that is done
-WORD = 4  # bytes of a number
+WORD, SUM_WORD = 4, 8  # bytes of a number, plainly and in a secure sum
 
 
 @dataclass
@@ -221,7 +221,8 @@ class Device:
         if model.sessions > agreed.sessions:
             many = f"{model.sessions} searches, agreed are {agreed.sessions} at most"
             raise Refusal("how", many)
-        if len(ask.clients) * (self.d + 2) * WORD > LARGEST:
+        word = WORD if agreed.channel is None else SUM_WORD
+        if len(ask.clients) * (self.d + 2) * word > LARGEST:
             raise Refusal("size", f"the updates of {len(ask.clients)} clients fit in no frame")
 
     def learned(self, ask: Frame, model: Model) -> dict[int, Record]:

@@ -56,6 +56,8 @@ class Records:
         self.path = path
         with self._told():
             where = ":memory:" if path is None else str(path)
+            if path is not None:  # what clients learned is for nobody else on this machine
+                path.touch(mode=0o600)
             self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
             self._db.execute("pragma secure_delete = on")  # what is replaced is overwritten
             self._db.executescript(TABLES)
@@ -152,7 +154,7 @@ class Records:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise Unusable(
                 f"the node's records {self.path} cannot be used ({error}): free some space, or"
                 " check the folder's permissions"

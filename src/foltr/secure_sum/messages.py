@@ -104,7 +104,7 @@ def read_set(terms: Terms, body: bytes) -> tuple[frozenset[int], bytes]:
     return _named(body[:size], terms.clients), body[size:]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _named(bits: bytes, clients: int) -> frozenset[int]:
     """The clients of a list, which all clients of a node are sent alike."""
     named = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")

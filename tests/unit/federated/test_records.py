@@ -210,3 +210,8 @@ def test_records_are_plain_sqlite(path):
     Records(path, FEDERATION).keep([record(1)])
     with sqlite3.connect(path) as db:
         assert db.execute("select count(*) from client").fetchone() == (1,)
+
+
+def test_records_are_for_nobody_else_on_the_machine(path):
+    Records(path, FEDERATION).keep([record(1)])
+    assert path.stat().st_mode & 0o077 == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
@@ -13,11 +14,12 @@ from foltr.errors import require
 from foltr.kinds import LearnerDefaults
 from foltr.metrics import discounts
 from foltr.ranking import best_first, scored
-from foltr.seeds import Stream, key
+from foltr.seeds import Stream, below, key
 from foltr.spec import learner
 
 # the key below which seeds are drawn; the same on device and server in all experiments
 PERTURBATION = key(0, "perturbation")
+PIECE = 1 << 18  # numbers drawn at a time
 
 
 @learner
@@ -141,20 +143,7 @@ class ES(LearnerDefaults):
 
     def reward_values(self) -> tuple[Array, Array]:
         """The possible values of a reward (V,), and the index of the value for each code."""
-        if self.objective == "dcg":
-            clicked = np.arange(2**self.k)[:, None] >> np.arange(self.k) & 1  # (2^k, k)
-            worth = clicked @ discounts(self.k)
-        else:
-            rank = np.arange(1, self.k + 1)
-            each = {"maxrr": 1.0 / rank, "ctr": rank / self.k}.get(
-                self.objective, 1.0 - (rank - 1) / self.k
-            )
-            worth = np.append(0.0, each)
-        if self.levels is None:
-            return worth, np.arange(len(worth))
-        return np.linspace(0.0, worth.max(), self.levels), np.rint(
-            worth / worth.max() * (self.levels - 1)
-        ).astype(int)
+        return reward_values(self.objective, self.k, self.levels)
 
     def decode(self, payloads: Array, params: Array) -> Array:
         seeds, means = read_messages(payloads)
@@ -172,18 +161,40 @@ class ES(LearnerDefaults):
 
     def perturbations(self, seeds: Array, d: int) -> Array:
         """The perturbation v of each seed."""  # (n,) -> (n, d) float32
-        return np.stack([self._perturbation(int(seed), d) for seed in seeds])
-
-    def _perturbation(self, seed: int, d: int) -> Array:
         if self.entropy == "shared":
-            return PublishedDraws(seed).gaussians(d).astype(np.float32)
-        return Stream(PERTURBATION).at(seed).gaussians(d).astype(np.float32)
+            drawn = [PublishedDraws(seed).gaussians(d) for seed in seeds.tolist()]
+            return np.stack(drawn).astype(np.float32)
+        keys = [below(PERTURBATION, seed) for seed in seeds.tolist()]
+        found, rows = np.empty((len(keys), d), np.float32), max(1, PIECE // max(1, d))
+        for first in range(0, len(keys), rows):
+            some = np.array(keys[first : first + rows], np.uint64)[:, None]  # a stream in each row
+            found[first : first + rows] = Stream(some).gaussians(d)  # type: ignore[arg-type]
+        return found
 
     def directions(self, perturbations: Array, means: Array) -> Array:
         """v (f+ - f-) / (2 sigma), or v f / sigma, in float32."""  # (n, d), (n, 1 or 2) -> (n, d)
         gain = means[:, 0] - means[:, 1] if self.antithetic else means[:, 0]
         scale = gain / np.float32((1 + self.antithetic) * self.sigma)
         return perturbations * scale[:, None]
+
+
+@lru_cache(maxsize=16)
+def reward_values(objective: str, k: int, levels: int | None) -> tuple[Array, Array]:
+    """As `ES.reward_values`, which is asked for every message that arrives; read-only."""
+    if objective == "dcg":
+        clicked = np.arange(2**k)[:, None] >> np.arange(k) & 1  # (2^k, k)
+        worth = clicked @ discounts(k)
+    else:
+        rank = np.arange(1, k + 1)
+        each = {"maxrr": 1.0 / rank, "ctr": rank / k}.get(objective, 1.0 - (rank - 1) / k)
+        worth = np.append(0.0, each)
+    values, coded = worth, np.arange(len(worth))
+    if levels is not None:
+        values = np.linspace(0.0, worth.max(), levels)
+        coded = np.rint(worth / worth.max() * (levels - 1)).astype(int)
+    values.setflags(write=False)
+    coded.setflags(write=False)
+    return values, coded
 
 
 def seed_of(rng: Stream) -> int:

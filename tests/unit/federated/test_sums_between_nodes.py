@@ -1,5 +1,6 @@
 """Secure sums between nodes, step by step: one sum in a round, of the agreed strength."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -362,3 +363,19 @@ def test_terms_are_read_once_for_a_node_of_many_clients():
     assert len(answer.clients) == n
     sizes = {len(client._known) for client in sums._now.clients.values()}
     assert sizes == {Terms.from_bytes(terms.to_bytes()).degree}
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_node_answers_any_damaged_message_of_a_sum(steps):
+    """After so many steps, before and after the message that is due: an answer or a refusal."""
+    rng, sums = random.Random(steps), Sums()
+    sums.begin(sums.terms())
+    for _ in range(steps):
+        sums.exchange()
+    for i, ask in sums.asks.items():
+        for _ in range(500):
+            payload = bytearray(ask.payload)
+            for _ in range(rng.randint(1, 3)):
+                payload[rng.randrange(len(payload))] ^= 1 << rng.randrange(8)
+            answered(sums.nodes[i], replace(ask, payload=bytes(payload)))
+        answered(sums.nodes[i], ask)
