@@ -173,8 +173,8 @@ def test_rounds_of_unlearning_have_the_norm_of_a_stored_round():
     device = device_of(agreement)
     first = learned(device, ask_of(agreement))
     learned(device, ask_of(agreement, t=1))
-    assert refused(device, ask_of(agreement, t=2, how=(1, 1))) == "norms"
-    again = learned(device, ask_of(agreement, t=2, params=-PARAMS, how=(1, 0)))
+    assert refused(device, ask_of(agreement, t=2, how=(2, 1))) == "norms"
+    again = learned(device, ask_of(agreement, t=2, params=-PARAMS, how=(2, 0)))
     for client, (row, _) in again.items():
         np.testing.assert_allclose(
             np.linalg.norm(row), np.linalg.norm(first[client][0]), rtol=1e-6
@@ -187,7 +187,7 @@ def test_engines_for_any_number_of_searches_are_not_kept():
 
     def engine_for(sessions):
         made.append(sessions)
-        return Small()
+        return Small(weight=max(1, sessions))
 
     device.engine_for = engine_for
     for sessions in (0, 1, 2, 3, 0, 3):
