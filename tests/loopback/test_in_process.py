@@ -12,9 +12,9 @@ pytest.importorskip("cryptography", reason="NO SECURE SUM WAS TESTED: pip instal
 from flwr.app import Message
 
 from foltr.core import Ask
-from foltr.engines.flower import Interrupted, NewSession
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.federated.exchange import Interrupted
 from foltr.federated.frames import (
     Frame,
     Kind,
@@ -23,6 +23,7 @@ from foltr.federated.frames import (
     write_parts,
     write_updates,
 )
+from foltr.federated.messages import NewSession
 from foltr.runs.in_process import InProcess
 from foltr.runs.interruptions import Stopped
 from foltr.runs.setup import population_of
