@@ -79,5 +79,5 @@ def test_a_learner_that_breaks_its_contract_is_found(told, name):
 
 
 def test_a_learner_that_keeps_it_passes(told):
-    assert len(re.findall(r"\[PlantedGood\] PASSED", told)) == 5
+    assert len(re.findall(r"\[PlantedGood\] PASSED", told)) == 8
     assert not re.search(r"\[PlantedGood\] FAILED", told)
