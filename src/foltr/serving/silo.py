@@ -13,6 +13,7 @@ from foltr.errors import require
 from foltr.federated.agreement import Agreement
 from foltr.federated.device import Device
 from foltr.federated.records import Records
+from foltr.federated.roster_file import read_roster
 from foltr.runs.execution import from_system
 from foltr.runs.unlearn import with_sessions
 from foltr.seeds import stream
@@ -21,7 +22,7 @@ from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
 
-RECORDS = "records.db"
+RECORDS, SIGN_KEY = "records.db", "sign.key"
 
 
 def device_of(
@@ -33,15 +34,33 @@ def device_of(
     known: Callable[[Array], Mapping[int, bytes]] | None = None,
 ) -> Device:
     """The clients of a node. `sign_key` and `known` are its private key and the others' public
-    ones, for secure sums."""
+    ones, for secure sums. Their data is loaded now."""
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    records = Records(state / RECORDS, agreed.id)
+    engine_for = learning(agreed, table, records)
+    return device_with(agreed, table, records, engine_for, tell, sign_key, known)
+
+
+def learning(agreed: Agreement, table: NodeTable, records: Records) -> Callable[[int], Engine]:
+    """Where the node's clients learn, from its data."""
     data = table.data.load("train")
     wide, wanted = data.width, len(agreed.features)
     differ = f"this node's documents have {wide} features, and {wanted} are agreed"
     require(wide == wanted, f"{differ}: its data does not fit the federation's model")
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records = Records(state / RECORDS, agreed.id)
-    population = population_of_node(agreed, table, data, seed_of(table, records))
-    engine_for = engines(agreed, population, seed_of(table, records))
+    seed = seed_of(table, records)
+    return engines(agreed, population_of_node(agreed, table, data, seed), seed)
+
+
+def device_with(
+    agreed: Agreement,
+    table: NodeTable,
+    records: Records,
+    engine_for: Callable[[int], Engine],
+    tell: Callable[[str], None],
+    sign_key: bytes | None,
+    known: Callable[[Array], Mapping[int, bytes]] | None,
+) -> Device:
+    """A device whose clients learn where `engine_for` says."""
     offset = None if table.population is None else 0
     device = Device(
         agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
@@ -84,16 +103,26 @@ def population_of_node(
 
 def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engine]:
     """Where the clients learn, by searches per client (0: as their partition says)."""
-    from foltr.engines.local import Local  # loads numba
-
     learner = agreed.device_learner
     params = agreed.ranker.init(len(agreed.features), stream(0))
     memory = np.tile(learner.remembered(agreed.ranker, params), (len(p.first), 1))
     noise = None if agreed.noise == "address" else from_system
 
     def engine_for(sessions: int) -> Engine:
+        from foltr.engines.local import Local  # loads numba
+
         given = p if not sessions else with_sessions(p, agreed.learner.sessions, sessions)
         parts = learner, agreed.ranker, given, seed, memory.copy(), Threads(1)
         return Local(*parts, privacy=agreed.privacy, noise=noise)
 
     return engine_for
+
+
+def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
+    """The public keys that sign for clients, by a roster that this node has pinned."""
+    roster = read_roster(roster_file)
+
+    def known(clients: Array) -> dict[int, bytes]:
+        return {int(id): roster.node_of(int(id)).signs for id in clients}
+
+    return known
