@@ -17,15 +17,17 @@ from flwr.app import ConfigRecord, Context, Error, Message
 from flwr.clientapp import ClientApp
 
 from foltr.core import Engine
+from foltr.errors import Mistake
 from foltr.federated.device import Device
 from foltr.federated.frames import Frame, Kind
-from foltr.federated.keys import read_sign_key
+from foltr.federated.keys import SIGN_KEY, read_sign_key
 from foltr.federated.messages import FAILED, packed, unpacked
 from foltr.federated.records import Records
 from foltr.runs.user_files import Code
 from foltr.serving.only_one import only_one
-from foltr.serving.settings import beside, read_node, settings_file
-from foltr.serving.silo import RECORDS, SIGN_KEY, device_with, learning, signers
+from foltr.serving.seating import proof
+from foltr.serving.settings import NodeTable, beside, read_node, settings_file
+from foltr.serving.silo import RECORDS, device_with, learning, signers
 
 RECORD, FIELD = "foltr", "sum"  # where the SuperNode keeps a sum
 KEPT = "sum"  # name of its hash in the records
@@ -53,14 +55,33 @@ def answer(message: Message, context: Context) -> Message:
     return Message(packed(answered), reply_to=message)
 
 
+@client_app.query("seat")
+def seat(message: Message, context: Context) -> Message:
+    """Prove to a server whose nodes have no keys of Flower's which node this is."""
+    try:
+        file = settings_file(context.node_config, "node")
+        key = sign_key(file, read_node(file, Code())[1])
+        if key is None:
+            raise Mistake(f"{file}: [node] needs keys, the folder that `foltr keys node` makes")
+        return Message(
+            packed(proof(unpacked(message.content), context.node_id, key)), reply_to=message
+        )
+    except (Mistake, ValueError) as error:
+        tell(f"{type(error).__name__}: {error}")
+        return Message(Error(FAILED, type(error).__name__), reply_to=message)
+
+
+def sign_key(file: Path, table: NodeTable) -> bytes | None:
+    return None if table.keys is None else read_sign_key(beside(file, table.keys) / SIGN_KEY)
+
+
 def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, bytes | None]:
     """The answer to a frame, and the sum to hand on, if one goes on."""
     agreed, table = read_node(file, Code())
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with only_one(state, "node", BUSY), closing(Records(state / RECORDS, agreed.id)) as records:
-        sign = None if table.keys is None else beside(file, table.keys) / SIGN_KEY
-        key = None if sign is None else read_sign_key(sign)
+        key = sign_key(file, table)
         known = None if table.roster is None else signers(beside(file, table.roster))
 
         def engine_for(sessions: int) -> Engine:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import Context
@@ -19,6 +17,7 @@ from foltr.errors import Mistake
 from foltr.runs.user_files import Code
 from foltr.serving.live_roster import LiveRoster, wait_for_nodes
 from foltr.serving.only_one import only_one
+from foltr.serving.seating import Seated
 from foltr.serving.server import Rounds
 from foltr.serving.settings import beside, read_server, settings_file
 from foltr.serving.state import ServerState
@@ -28,30 +27,14 @@ BUSY = 30.0  # seconds for a server that was stopped to end
 server_app = ServerApp()
 
 
-@dataclass(frozen=True)
-class Seen:
-    """The nodes of a SuperLink that others operate: they register nodes and shut them out. Those
-    whose key is not in the roster, or revoked there, are not asked."""
-
-    grid: Grid
-
-    def register(self, public_key: bytes) -> None:
-        pass
-
-    def unregister(self, public_key: bytes) -> bool:
-        return False
-
-    def get_nodes(self) -> Iterable[Any]:
-        return self.grid.get_nodes()
-
-
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
     """Make the rounds that are left."""
     file = settings_file(context.run_config, "server")
     agreed, table = read_server(file, Code())
     state = ServerState(beside(file, table.state))
-    live = LiveRoster(beside(file, table.roster), Seen(grid), tell)
+    roster = beside(file, table.roster)
+    live = LiveRoster(roster, Seated(grid, lambda: live(), table.deadline), tell)
     live()  # its mistakes are told before anything is asked
     state.open(agreed)
 
@@ -83,8 +66,9 @@ def nobody(peers: list[Any]) -> str:
     if not peers:
         return "no SuperNode is connected: start them, then `flwr run` again"
     return (
-        f"{len(peers)} SuperNodes are connected, and no one's key is in the roster: start each"
-        " with --auth-supernode-private-key and the key of its node (`foltr keys node`)"
+        f"{len(peers)} SuperNodes are connected, and none has a seat in the roster: with Flower's"
+        " node authentication its key must be there (`foltr keys add`); without, its [node] needs"
+        " keys, and its own log says what is wrong"
     )
 
 

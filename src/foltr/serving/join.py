@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from foltr.errors import require
-from foltr.federated.keys import check_dates, read_sign_key
+from foltr.federated.keys import NODE_KEY, SIGN_KEY, check_dates, read_sign_key
 from foltr.federated.node import Node
 from foltr.runs.interruptions import on_signals
 from foltr.runs.user_files import Code
 from foltr.serving.only_one import only_one
 from foltr.serving.settings import beside, read_node
-from foltr.serving.silo import SIGN_KEY, device_of, signers
-
-NODE_KEY = "node.key"
+from foltr.serving.silo import device_of, signers
 
 
 def join(

@@ -22,7 +22,7 @@ from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
 
-RECORDS, SIGN_KEY = "records.db", "sign.key"
+RECORDS = "records.db"
 
 
 def device_of(
