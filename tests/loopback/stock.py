@@ -98,19 +98,24 @@ class Stock:
         assert made.returncode == 0, made.stdout
         return made.stdout
 
-    def write(self, agreed, server, node):
-        """The settings of all: the lines of the agreement, and those of each table."""
-        lines = f'[server]\nroster = "roster.toml"\nstate = "state"\nwait = 60.0\n{server}\n'
+    def write(self, name, agreed, server, node):
+        """The settings of all for one federation: the lines of the agreement, and those of each
+        table. Whatever is asked next is asked of this one."""
+        lines = f'[server]\nroster = "roster.toml"\nstate = "{name}"\nwait = 60.0\n{server}\n'
         (self.folder / "server.toml").write_text(f"{agreed}\n{lines}")
         for number, clients in enumerate(self.nodes):
-            table = f'[node]\nserver = "127.0.0.1:{self.port}"\nstate = "state"\nkeys = "keys"\n'
+            table = f'[node]\nserver = "127.0.0.1:{self.port}"\nstate = "{name}"\nkeys = "keys"\n'
             table += f'roster = "../roster.toml"\nclients = {clients}\n{node}\n'
             (self.folder / f"node-{number}" / "node.toml").write_text(f"{agreed}\n{table}")
 
-    def run(self, seconds=300.0):
+    def submit(self, *options, seconds=300.0):
         """`flwr run` of the template; what it tells."""
         named = f'settings="{self.folder / "server.toml"}"'
-        return self.flwr("run", TEMPLATE, "stock", "--stream", "-c", named, seconds=seconds)
+        return self.flwr("run", TEMPLATE, "stock", *options, "-c", named, seconds=seconds)
+
+    def run(self):
+        """All rounds; what the server tells."""
+        return self.submit("--stream")
 
     def told(self):
         return "\n".join(
