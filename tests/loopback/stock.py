@@ -8,10 +8,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from federation import certificates
+
 from foltr.federated.keys import make_node
 from foltr.federated.roster_file import add_node
 
-TEMPLATE = Path(__file__).resolve().parents[2] / "examples" / "flower_app"
+TEMPLATE = Path(__file__).resolve().parents[2] / "examples" / "flower_app" / "app"
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -24,10 +26,11 @@ def free_port():
 @dataclass
 class Stock:
     """Flower's own programs, as its documentation starts them, in a folder of their own. `nodes`
-    are the clients behind each SuperNode."""
+    are the clients behind each SuperNode. With `tls`, nodes are known to Flower by their keys."""
 
     folder: Path
     nodes: tuple[int, ...] = (4, 4, 4)
+    tls: bool = False
     running: list[subprocess.Popen] = field(default_factory=list)
 
     def __post_init__(self):
@@ -42,15 +45,19 @@ class Stock:
             "PYTHONUNBUFFERED": "1",
             "NO_COLOR": "1",
         }
-        address = f"127.0.0.1:{self.port}"
+        how, safety = "insecure = true", ["--insecure"]
+        if self.tls:
+            files = certificates(self.folder, "stock")
+            self.roots = files["roots"]
+            how = f'root-certificates = "{self.roots}"'
+            safety = ["--ssl-ca-certfile", self.roots, "--ssl-certfile", files["certificate"]]
+            safety += ["--ssl-keyfile", files["key"], "--enable-supernode-auth"]
         (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "stock"\n[superlink.stock]\naddress = "{address}"\n'
-            "insecure = true\n"
+            f'[superlink]\ndefault = "stock"\n[superlink.stock]\n'
+            f'address = "127.0.0.1:{self.port}"\n{how}\n'
         )
-        self.start(
-            "flower-superlink", "--insecure", "--port", self.port,
-            "--disable-runtime-dependency-installation",
-        )  # fmt: skip
+        offline = "--disable-runtime-dependency-installation"
+        self.start("flower-superlink", "--port", self.port, offline, *safety)
         self.wait_for_port()
         for number, clients in enumerate(self.nodes):
             self.add(number, clients)
@@ -60,15 +67,22 @@ class Stock:
         name = f"node-{number}"
         seat, _ = make_node(self.folder / name / "keys", name, clients)
         add_node(self.folder / "roster.toml", seat)
+        if self.tls:
+            public = self.folder / name / "node.pub"
+            public.write_bytes(seat.key + b"\n")
+            self.flwr("supernode", "register", public, "stock")
         self.start_node(number)
 
     def start_node(self, number):
         folder = self.folder / f"node-{number}"
-        return self.start(
-            "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}",
-            "--port", free_port(),
-            "--node-config", f'settings="{folder / "node.toml"}"', log=f"supernode-{number}",
-        )  # fmt: skip
+        safety = ["--insecure"]
+        if self.tls:
+            safety = ["--root-certificates", self.roots]
+            safety += ["--auth-supernode-private-key", folder / "keys" / "node.key"]
+        where = ["--superlink", f"127.0.0.1:{self.port}", "--port", free_port()]
+        config = f'settings="{folder / "node.toml"}"'
+        words = "flower-supernode", *where, *safety, "--node-config", config
+        return self.start(*words, log=f"supernode-{number}")
 
     def start(self, *command, log=None):
         words = [str(PROGRAMS / command[0]), *map(str, command[1:])]

@@ -63,8 +63,8 @@ def three(tmp_path_factory):
     yield from deployment(tmp_path_factory, (4, 5, 3))
 
 
-def deployment(tmp_path_factory, nodes):
-    started = Stock(tmp_path_factory.mktemp("stock"), nodes)
+def deployment(tmp_path_factory, nodes, tls=False):
+    started = Stock(tmp_path_factory.mktemp("stock"), nodes, tls)
     yield started
     started.close()
 
@@ -89,6 +89,13 @@ def test_a_stock_deployment_learns_what_a_simulation_learns(two):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_kind_of_federation(three, case):
     check(three, case)
+
+
+@pytest.mark.faults
+def test_nodes_are_known_by_the_keys_that_flower_has_checked(tmp_path_factory):
+    for stock in deployment(tmp_path_factory, (3, 2), tls=True):
+        check(stock, Case("tls"))
+        assert "query.seat" not in stock.told()  # nobody had to sign
 
 
 @pytest.mark.faults

@@ -1,6 +1,8 @@
 """foltr as an ordinary Flower app: a process per message, stock interfaces only."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +17,12 @@ from foltr.federated.frames import Frame, Kind, read_refusal
 from foltr.federated.keys import read_sign_key
 from foltr.federated.messages import packed, unpacked
 from foltr.federated.roster_file import read_roster
+from foltr.runs.user_files import Code
 from foltr.serving.flower_client import RECORD, client_app
 from foltr.serving.seating import proof, seat_by
-from foltr.serving.settings import settings_file
+from foltr.serving.settings import read_node, read_server, settings_file
 
+TEMPLATE = Path(__file__).resolve().parents[3] / "examples" / "flower_app"
 SUM = AGREED + 'channel = "SecureSum()"\n'
 
 
@@ -144,6 +148,19 @@ def test_what_fails_on_a_node_stays_there(tmp_path, capsys):
     reply = client_app(ask, federation.contexts[2])
     assert (reply.error.code, reply.error.reason) == (2, "Mistake")
     assert "node.toml" in capsys.readouterr().err
+
+
+def test_the_template_names_the_apps_and_its_files_agree():
+    app = tomllib.loads((TEMPLATE / "app" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    assert app["components"] == {
+        "serverapp": "foltr.serving.flower_server:server_app",
+        "clientapp": "foltr.serving.flower_client:client_app",
+    }
+    assert list((TEMPLATE / "app").iterdir()) == [TEMPLATE / "app" / "pyproject.toml"]
+    server, _ = read_server(TEMPLATE / "server.toml", Code())
+    node, table = read_node(TEMPLATE / "node.toml", Code())
+    assert server.id == node.id
+    assert 3 * table.clients == server.asked
 
 
 @pytest.mark.parametrize(
