@@ -25,6 +25,7 @@ from foltr.federated.messages import NewSession
 from foltr.secure_sum.protocol import SumProtocol
 from foltr.secure_sum.terms import model_digest
 
+SESSIONS = 20  # that may be lost in a round
 LARGEST = 1e6  # L2 norm of an update that is accepted
 
 
@@ -55,11 +56,13 @@ class Flower(Nodes):
     def collect(self, ask: Ask, clients: Array) -> Answers:
         agreed = self.agreement.asked
         require(ask.n == agreed, f"{ask.n} clients are asked, and agreed are {agreed}")
-        while True:
+        for _ in range(SESSIONS):
             try:
                 return self._collected(ask, clients)
             except NewSession:  # all is asked again, and devices repeat their answers
                 self._go_on()
+        self._fail(0, "session", f"{SESSIONS} sessions with the SuperLink were lost in one round")
+        return Answers(clients, Cohort.empty(len(ask.params)), None)
 
     def _collected(self, ask: Ask, clients: Array) -> Answers:
         seats, self.took_part = self.seats(clients), np.empty(0, np.int64)

@@ -1,12 +1,13 @@
 """The clients' side of a secure sum on a node: one `SumClient` per client, in memory only.
 
 A node that is restarted in the middle has dropped out: its masks are gone, and with them the only
-way to reveal anything about its clients."""
+way to reveal anything about its clients. Where a process is started for every message, as stock
+SuperNodes do, `begun` hands the sum on (`open_sum`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from foltr.core import Array, Ask, Withheld
 from foltr.errors import Mistake
 from foltr.federated.frames import Frame, Malformed, Refusal, read_parts
+from foltr.federated.open_sum import OpenSum
 from foltr.federated.records import Record
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.messages import Kind as Step
@@ -25,30 +27,17 @@ STEPS = (Step.SHARES, Step.MASKED, Step.SIGNED, Step.UNMASK)  # those that SUM a
 
 
 @dataclass
-class _Open:
-    """A sum that this node takes part in."""
-
-    round: int
-    asked: bytes  # who takes part, in the order of their seats
-    terms: bytes
-    clients: dict[int, SumClient] = field(default_factory=dict)
-    words: dict[int, Array] = field(default_factory=dict)
-    # (client, step) -> hash of what was asked, and the answer, for asks that are repeated
-    answers: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)
-
-
-@dataclass
 class SumDevice:
     """The secure sums of a node's clients, one at a time.
 
     `key` signs for all clients of the node. `known` gives the public keys of the clients that are
-    asked; it is needed with `consistency`."""
+    asked; it is needed with `consistency`. `begun` is the sum that goes on, if any."""
 
     protocol: SumProtocol
     fewest: int  # clients in a sum that is released
     key: bytes | None = None
     known: Callable[[Array], Mapping[int, bytes]] | None = None
-    _now: _Open | None = None
+    begun: OpenSum | None = None
 
     def check(self, ask: Frame, params: Array, asked: bytes, terms: bytes) -> None:
         """Refuses terms that protect less than was agreed, before anything is learned."""
@@ -67,16 +56,14 @@ class SumDevice:
     ) -> dict[int, bytes]:
         """Begin a sum: the KEYS of each client that has learned. `tell` is the node's own log."""
         asked, named, _ = read_parts(ask.payload, 3)
-        now, mine = self._now, set(learned)
+        now, mine, everybody = self.begun, set(learned), _ids(asked)
         if now is not None and now.terms == named:  # asked again
-            if now.asked != asked or not mine & now.clients.keys():
+            if now.everybody.tolist() != everybody.tolist() or not mine & now.clients.keys():
                 raise Refusal("sum", "these terms are those of a sum of other clients")
             return {id: now.answers[id, Step.KEYS][1] for id in now.clients if id in mine}
-        terms, everybody = Terms.from_bytes(named), _ids(asked)
-        now = _Open(ask.round, asked, named)
+        terms, now = Terms.from_bytes(named), OpenSum(ask.round, named, everybody)
         seats = {int(id): seat for seat, id in enumerate(everybody)}
-        known = {} if self.known is None else self.known(everybody)
-        by_seat = {seats[id]: key for id, key in known.items() if id in seats}
+        by_seat = now.known_by_seat(self.known)
         for id, record in learned.items():
             try:
                 words = self.protocol.words(record.payload, record.weight, ask.n)
@@ -91,13 +78,13 @@ class SumDevice:
             now.answers[id, Step.KEYS] = b"", client.advertise()
         if not now.clients:
             raise Refusal("failed", "no client's update is in the range of a secure sum")
-        self._now = now
+        self.begun = now
         return {id: now.answers[id, Step.KEYS][1] for id in now.clients}
 
     def step(self, ask: Frame, release: Callable[[list[int], int], None]) -> dict[int, bytes]:
         """The clients' answers to one step. `release` is told before anything is revealed."""
         which, terms, *messages = read_parts(ask.payload, 2 + len(ask.clients))
-        now = self._now
+        now = self.begun
         if now is None or now.terms != terms or now.round != ask.round:
             raise Refusal("sum", "this node takes no part in that sum")
         if len(which) != 1 or which[0] not in STEPS:
@@ -115,7 +102,7 @@ class SumDevice:
             raise Refusal("sum", f"no client can go on with {step.name}")
         return found
 
-    def _answer(self, now: _Open, id: int, step: Step, message: bytes) -> bytes:
+    def _answer(self, now: OpenSum, id: int, step: Step, message: bytes) -> bytes:
         name, client = sha256(message).digest(), now.clients[id]
         if (id, step) in now.answers:
             before, answer = now.answers[id, step]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -101,6 +102,54 @@ class SumClient:
         self._channels: dict[int, bytes] = {}
         self._held: dict[int, tuple[bytes, bytes]] = {}  # owner -> its shares of seed and mask key
         self._survivors: frozenset[int] = frozenset()
+
+    @property
+    def over(self) -> bool:
+        """Whether the last step is made."""
+        return self._due is None
+
+    def to_state(self) -> dict[str, Any]:
+        """All that this client must know to go on in another process, as values of JSON. It holds
+        the client's secrets: whoever has it and the server's messages can read the update. The
+        node key is not in it."""
+        pairs = () if self.over else (self._sealing, self._masking)
+        return {
+            "index": self.index,
+            "due": None if self._due is None else int(self._due),
+            "secrets": [pair.private.private_bytes_raw().hex() for pair in pairs],
+            "seed": self._seed.hex(),
+            "peers": {peer: key.hex() for peer, key in self._peers.items()},
+            "channels": {peer: key.hex() for peer, key in self._channels.items()},
+            "held": {owner: [b.hex(), s.hex()] for owner, (b, s) in self._held.items()},
+            "survivors": sorted(self._survivors),
+        }
+
+    @classmethod
+    def from_state(
+        cls,
+        terms: Terms,
+        state: Mapping[str, Any],
+        node_key: bytes | None = None,
+        known: Mapping[int, bytes] | None = None,
+    ) -> Self:
+        """The client that gave this state. Each state is to be used once: a client that goes on
+        twice from one state can be asked to reveal what it must not."""
+        self = cls.__new__(cls)
+        self.terms, self.index = terms, int(state["index"])
+        self._node_key, self._known = node_key, node_keys(known)
+        self._due = None if state["due"] is None else Kind(state["due"])
+        if self._due is not None:
+            pairs = [KeyPair.of(bytes.fromhex(secret)) for secret in state["secrets"]]
+            self._sealing, self._masking = pairs
+        self._seed = bytes.fromhex(state["seed"])
+        self._peers = {int(peer): bytes.fromhex(key) for peer, key in state["peers"].items()}
+        self._channels = {int(peer): bytes.fromhex(key) for peer, key in state["channels"].items()}
+        self._held = {
+            int(owner): (bytes.fromhex(b), bytes.fromhex(s))
+            for owner, (b, s) in state["held"].items()
+        }
+        self._survivors = frozenset(state["survivors"])
+        return self
 
     def advertise(self) -> bytes:
         self._is_due(Kind.KEYS)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from foltr.core import Array
 from foltr.errors import require
 from foltr.federated.device import FORGOTTEN, Device
-from foltr.federated.keys import check_dates, read_sign_key
+from foltr.federated.keys import NODE_KEY, SIGN_KEY, check_dates, read_sign_key
 from foltr.federated.node import Node
-from foltr.federated.roster_file import read_roster
 from foltr.runs.interruptions import on_signals
 from foltr.runs.user_files import Code
-from foltr.serving.serve import only_one
+from foltr.serving.only_one import only_one
 from foltr.serving.settings import beside, read_node
-from foltr.serving.silo import device_of
+from foltr.serving.silo import device_of, signers
 
-NODE_KEY, SIGN_KEY = "node.key", "sign.key"
 FAREWELL = 2.0  # seconds for the last answer to leave
 
 
@@ -64,13 +61,3 @@ def join(
         node.serve(stop)
         left = device.records.about(FORGOTTEN) is not None
         tell("forgotten: this node has left" if left else "stopped: the same command goes on")
-
-
-def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
-    """The public keys that sign for clients, by a roster that this node has pinned."""
-    roster = read_roster(roster_file)
-
-    def known(clients: Array) -> dict[int, bytes]:
-        return {int(id): roster.node_of(int(id)).signs for id in clients}
-
-    return known

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Protocol
 
 from foltr.core import Array
 from foltr.errors import Mistake, require
@@ -13,9 +15,18 @@ from foltr.federated.keys import roster_key
 from foltr.federated.messages import LinkDown
 from foltr.federated.roster import Roster
 from foltr.federated.roster_file import read_roster
-from foltr.federated.session import Session
 
 LOOK = 2.0  # seconds between two looks at which nodes are there
+
+
+class Peers(Protocol):
+    """Where nodes are registered and seen: a session on a SuperLink."""
+
+    def register(self, public_key: bytes) -> Any: ...
+
+    def unregister(self, public_key: bytes) -> bool: ...
+
+    def get_nodes(self) -> Iterable[Any]: ...
 
 
 @dataclass
@@ -24,7 +35,7 @@ class LiveRoster:
     and those that were revoked are shut out."""
 
     path: Path
-    session: Session
+    session: Peers
     tell: Callable[[str], None]
     looked: Callable[[], None] = lambda: None  # called after every look at which nodes are there
     _seen: tuple[int, int] = (0, 0)
@@ -110,3 +121,18 @@ class LiveRoster:
         """The name of a connected node."""
         own, roster = self._nodes.get(node), self._roster
         return f"node {node}" if own is None or roster is None else roster.node_of(own.start).name
+
+
+def wait_for_nodes(
+    live: LiveRoster, seconds: float, stopping: threading.Event, tell: Callable[[str], None]
+) -> None:
+    """Wait until all nodes of the roster are there, or for so long."""
+    until, told = time.monotonic() + seconds, False
+    while time.monotonic() < until and not stopping.is_set():
+        there, active = len(live.reachable(fresh=True)), len(live().active)
+        if there >= active:
+            return
+        if not told:
+            tell(f"{there} of {active} nodes are there; waiting for them for {seconds:g} s")
+            told = True
+        stopping.wait(0.2)

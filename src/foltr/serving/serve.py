@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,28 +15,17 @@ from foltr.federated.roster_file import read_roster, revoke_node
 from foltr.federated.session import Session
 from foltr.federated.superlink import Doors, SuperLink, secret
 from foltr.runs.interruptions import on_signals
-from foltr.runs.lock import Busy, Claim
 from foltr.runs.user_files import Code
 from foltr.serving.board import Board
 from foltr.serving.forgetting import ask_to_forget
-from foltr.serving.live_roster import LiveRoster
+from foltr.serving.live_roster import LiveRoster, wait_for_nodes
+from foltr.serving.only_one import only_one
 from foltr.serving.server import Rounds, board_of, rolled_back
 from foltr.serving.settings import ServerTable, address_of, beside, read_server
 from foltr.serving.state import ServerState
 from foltr.serving.status_page import is_open_to_others, status_page
 
 LOOK = 0.5  # seconds between two looks at whether the SuperLink runs
-
-
-@contextmanager
-def only_one(folder: Path, what: str) -> Iterator[None]:
-    """Holds the lock of a state folder."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(Claim(folder).held(wait=False))
-        except Busy:
-            raise Mistake(f"another {what} uses {folder}: stop it first") from None
-        yield
 
 
 def serve(
@@ -167,18 +155,3 @@ def supervised(link: SuperLink, live: LiveRoster, tell: Callable[[str], None]) -
     finally:
         over.set()
         thread.join(5.0)
-
-
-def wait_for_nodes(
-    live: LiveRoster, seconds: float, stopping: threading.Event, tell: Callable[[str], None]
-) -> None:
-    """Wait until all nodes of the roster are there, or for so long."""
-    until, told = time.monotonic() + seconds, False
-    while time.monotonic() < until and not stopping.is_set():
-        there, active = len(live.reachable(fresh=True)), len(live().active)
-        if there >= active:
-            return
-        if not told:
-            tell(f"{there} of {active} nodes are there; waiting for them for {seconds:g} s")
-            told = True
-        stopping.wait(0.2)

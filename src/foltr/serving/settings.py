@@ -5,6 +5,7 @@ Both begin with the agreement, in the same words. A table [server] or [node] fol
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -150,6 +151,19 @@ def read_node(path: Path, code: Code) -> tuple[Agreement, NodeTable]:
 def beside(path: Path, name: str) -> Path:
     """A path that a settings file names: relative ones start at the file."""
     return Path(path).parent / name
+
+
+def settings_file(config: Mapping[str, Any], of: Literal["server", "node"]) -> Path:
+    """The settings file that a configuration of a stock Flower deployment names."""
+    option = "--node-config" if of == "node" else "flwr run --run-config"
+    how = f"""{option} 'settings="/path/of/{of}.toml"'"""
+    name = config.get("settings")
+    if not isinstance(name, str) or not name:
+        raise Mistake(f"no settings file is named: {how}")
+    path = Path(name).expanduser()
+    whole = f"settings = {name!r} is no absolute path, and Flower runs this in a folder of its own"
+    require(path.is_absolute(), f"{whole}: {how}")
+    return path
 
 
 def experiment_of(agreed: Agreement, table: ServerTable, roster: Roster) -> Experiment:

@@ -13,6 +13,7 @@ from foltr.errors import require
 from foltr.federated.agreement import Agreement
 from foltr.federated.device import Device
 from foltr.federated.records import Records
+from foltr.federated.roster_file import read_roster
 from foltr.runs.execution import from_system
 from foltr.runs.unlearn import with_sessions
 from foltr.seeds import stream
@@ -34,18 +35,38 @@ def device_of(
     known: Callable[[Array], Mapping[int, bytes]] | None = None,
 ) -> Device:
     """The clients of a node, by its settings `file`. `sign_key` and `known` are its private key
-    and the others' public ones, for secure sums."""
+    and the others' public ones, for secure sums. Their data is loaded now."""
+    state = beside(file, table.state)
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    records = Records(state / RECORDS, agreed.id)
+    engine_for = learning(agreed, table, file, records)
+    return device_with(agreed, table, records, engine_for, tell, sign_key, known)
+
+
+def learning(
+    agreed: Agreement, table: NodeTable, file: Path, records: Records
+) -> Callable[[int], Engine]:
+    """Where the node's clients learn, from its data."""
     data = table.data.load("train")
     wide, wanted = data.width, len(agreed.features)
     differ = f"this node's documents have {wide} features, and {wanted} are agreed"
     require(wide == wanted, f"{differ}: its data does not fit the federation's model")
-    records = Records(beside(file, table.state) / RECORDS, agreed.id)
     seed = seed_of(table, records)
     if table.clicks is not None:
-        log = Log(beside(file, table.clicks), data, table.clients)
-        engine_for = logged_engines(agreed, log, seed)
-    else:
-        engine_for = engines(agreed, population_of_node(agreed, table, data, seed), seed)
+        return logged_engines(agreed, Log(beside(file, table.clicks), data, table.clients), seed)
+    return engines(agreed, population_of_node(agreed, table, data, seed), seed)
+
+
+def device_with(
+    agreed: Agreement,
+    table: NodeTable,
+    records: Records,
+    engine_for: Callable[[int], Engine],
+    tell: Callable[[str], None],
+    sign_key: bytes | None,
+    known: Callable[[Array], Mapping[int, bytes]] | None,
+) -> Device:
+    """A device whose clients learn where `engine_for` says."""
     offset = None if table.population is None else 0
     device = Device(
         agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
@@ -103,16 +124,26 @@ def population_of_node(
 
 def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engine]:
     """Where the clients learn, by searches per client (0: as their partition says)."""
-    from foltr.engines.local import Local  # loads numba
-
     learner = agreed.device_learner
     params = agreed.ranker.init(len(agreed.features), stream(0))
     memory = np.tile(learner.remembered(agreed.ranker, params), (len(p.first), 1))
     noise = None if agreed.noise == "address" else from_system
 
     def engine_for(sessions: int) -> Engine:
+        from foltr.engines.local import Local  # loads numba
+
         given = p if not sessions else with_sessions(p, agreed.learner.sessions, sessions)
         parts = learner, agreed.ranker, given, seed, memory.copy(), Threads(1)
         return Local(*parts, privacy=agreed.privacy, noise=noise)
 
     return engine_for
+
+
+def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
+    """The public keys that sign for clients, by a roster that this node has pinned."""
+    roster = read_roster(roster_file)
+
+    def known(clients: Array) -> dict[int, bytes]:
+        return {int(id): roster.node_of(int(id)).signs for id in clients}
+
+    return known

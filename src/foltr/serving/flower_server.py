@@ -1,0 +1,77 @@
+"""foltr's ServerApp, for a stock SuperLink (`foltr.serving.flower_server:server_app`).
+
+It makes the rounds of `foltr serve` on the Grid that Flower gives it, and keeps the same state
+folder: `flwr run` again goes on from the last round."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from foltr.engines.flower import Flower
+from foltr.errors import Mistake
+from foltr.runs.user_files import Code
+from foltr.serving.live_roster import LiveRoster, wait_for_nodes
+from foltr.serving.only_one import only_one
+from foltr.serving.seating import Seated
+from foltr.serving.server import Rounds
+from foltr.serving.settings import beside, read_server, settings_file
+from foltr.serving.state import ServerState
+
+BUSY = 30.0  # seconds for a server that was stopped to end
+
+server_app = ServerApp()
+
+
+@server_app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Make the rounds that are left."""
+    file = settings_file(context.run_config, "server")
+    agreed, table = read_server(file, Code())
+    state = ServerState(beside(file, table.state))
+    roster = beside(file, table.roster)
+    live = LiveRoster(roster, Seated(grid, lambda: live(), table.deadline), tell)
+    live()  # its mistakes are told before anything is asked
+    state.open(agreed)
+
+    def failed(node: str, kind: str, text: str) -> None:
+        tell(f"{live.name_of(int(node))}: {kind}: {text}")
+
+    with only_one(state.path, "server", BUSY):
+        engine = Flower(
+            grid,
+            agreed,
+            live.reachable,
+            deadline=table.deadline,
+            largest=table.largest,
+            known=live.known,
+            tell=failed,
+        )
+        rounds = Rounds(agreed, table, state, engine, live, tell)
+        start = rounds.start()
+        tell(f"federation {agreed.id.hex()[:12]}")
+        wait_for_nodes(live, table.wait, threading.Event(), tell)
+        if not live.reachable(fresh=True):
+            raise Mistake(nobody(list(grid.get_nodes())))
+        done = rounds.run(start)
+        tell(f"all {done.t:,} rounds are made; the model is in {state.path}")
+
+
+def nobody(peers: list[Any]) -> str:
+    """Why no node can be asked."""
+    if not peers:
+        return "no SuperNode is connected: start them, then `flwr run` again"
+    return (
+        f"{len(peers)} SuperNodes are connected, and none has a seat in the roster: with Flower's"
+        " node authentication its key must be there (`foltr keys add`); without, its [node] needs"
+        " keys, and its own log says what is wrong"
+    )
+
+
+def tell(text: str) -> None:
+    """Into the log of the run, which `flwr log` shows."""
+    print(f"{time.strftime('%H:%M:%S')} foltr: {text}", flush=True)

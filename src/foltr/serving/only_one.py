@@ -1,0 +1,27 @@
+"""One process at a time uses a state folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from foltr.errors import Mistake
+from foltr.runs.lock import Busy, Claim
+
+
+@contextmanager
+def only_one(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
+    """Holds the lock of a state folder. If another process has it, waits for so many seconds."""
+    until = time.monotonic() + wait
+
+    def over() -> bool:
+        return time.monotonic() > until
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(Claim(folder).held(wait > 0.0, over))
+        except Busy:
+            raise Mistake(f"another {what} uses {folder}: stop it first") from None
+        yield
