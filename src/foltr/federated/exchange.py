@@ -122,8 +122,10 @@ class Nodes:
                 until = time.monotonic() + self.deadline
                 continue
             for reply in replies:
-                node = pending.pop(reply.metadata.reply_to_message_id, None)
-                if node is not None:
+                id, sender = reply.metadata.reply_to_message_id, reply.metadata.src_node_id
+                # an error may be Flower's own; nobody else answers for a node
+                if id in pending and (reply.has_error() or pending[id] == sender):
+                    node = pending.pop(id)
                     self._take(node, asks[node], reply, answers)
             wait = FIRST_WAIT if replies else min(LONGEST_WAIT, wait * SLOWER)
             if pending and self.pull is None:

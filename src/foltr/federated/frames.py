@@ -32,8 +32,8 @@ NO_MODEL = bytes(32)
 TEXT = 2_000  # bytes of a refusal's text
 # why an ask is refused; others are counted as 'refused', so that nobody can fill a server's memory
 CODES = frozenset(
-    "agreement budget channel clients disk failed features how kind malformed model n norms"
-    " released round size sum terms".split()
+    "agreement budget channel clients disk failed features forget hello how kind malformed model n"
+    " norms released round size sum terms".split()
 )
 
 
