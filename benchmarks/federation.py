@@ -100,8 +100,8 @@ def measure(row: Row, over_time: bool = False) -> dict[str, Any]:
                     state = here.folder / "state"
                     print(
                         f"  round {len(here.rounds()):5d}: server {resident(server):.0f} MB,"
-                        f" SuperLink {resident(link):.0f} MB, node {resident(nodes[0]):.0f} MB, state"
-                        f" {folder_size(state):.2f} MB, of it messages"
+                        f" SuperLink {resident(link):.0f} MB, node {resident(nodes[0]):.0f} MB,"
+                        f" state {folder_size(state):.2f} MB, of it messages"
                         f" {folder_size(state / 'superlink'):.2f} MB",
                         flush=True,
                     )

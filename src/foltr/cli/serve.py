@@ -26,6 +26,10 @@ def serve(
         list[str] | None,
         typer.Option(help="Unlearn this node of the roster. Can be given more than once."),
     ] = None,
+    superlink_only: Annotated[
+        bool,
+        typer.Option("--superlink-only", help="Run only the SuperLink, for a server to join."),
+    ] = False,
     use: Use = None,
 ) -> None:
     """Run the server of a federation. Nodes connect to it and learn; it updates the model.
@@ -35,8 +39,12 @@ def serve(
     from foltr.runs.user_files import Code
 
     required()
+    from foltr.serving.serve import run_superlink
     from foltr.serving.serve import serve as run
 
+    if superlink_only:
+        run_superlink(file, Code(tuple(use or ())), insecure, tell)
+        return
     run(file, Code(tuple(use or ())), insecure, rollback, tuple(forget or ()), tell)
 
 

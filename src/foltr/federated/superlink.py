@@ -144,6 +144,17 @@ class SuperLink:
         self.stop()
         raise Mistake(f"the SuperLink did not start; its log: {self.log}")
 
+    @classmethod
+    def joined(cls, folder: Path) -> "SuperLink":
+        """A SuperLink that another process of this machine runs in `folder`."""
+        try:
+            config = json.loads((folder / "superlink.config.json").read_text())
+            doors = replace(Doors(**config), **json.loads((folder / "superlink.json").read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            way_out = "`foltr serve FILE --superlink-only` starts one"
+            raise Mistake(f"no SuperLink runs in {folder} ({error}): {way_out}") from None
+        return cls(doors)
+
     def stop(self, patience: float = 5.0) -> None:
         if self.process is None:
             return

@@ -54,12 +54,15 @@ def serve(
         stack.enter_context(only_one(state.path, "server"))
         stack.enter_context(on_signals(lambda signum, frame: stopping.set()))
         stack.enter_context(shown(board, table.status_address, tell))
-        link = stack.enter_context(SuperLink(doors))
+        own = table.superlink is None
+        link = SuperLink(doors).start() if own else SuperLink.joined(Path(doors.folder))
+        stack.callback(link.stop)
         session = stack.enter_context(
             Session(link.private_url, secret(link.secret_file), state.path, tell=noted)
         )
         live = LiveRoster(roster_file, session, noted)
-        stack.enter_context(supervised(link, live, noted))
+        if own:
+            stack.enter_context(supervised(link, live, noted))
 
         engine = Flower(
             session,
@@ -99,6 +102,21 @@ def serve(
             tell("stopped: the same command goes on from here")
 
 
+def run_superlink(
+    file: Path, code: Code, insecure: bool = False, tell: Callable[[str], None] = print
+) -> None:
+    """Run only the SuperLink of a server whose settings name it (`superlink`)."""
+    _, table = read_server(file, code)
+    need = f"{file}: [server] needs superlink, the folder of the SuperLink's state"
+    require(table.superlink is not None, need)
+    stopping = threading.Event()
+    with on_signals(lambda signum, frame: stopping.set()):
+        with SuperLink(doors_of(file, table, insecure, tell)) as link:
+            tell(f"nodes connect to {link.public_address}")
+            while not stopping.wait(LOOK):
+                require(link.alive, f"the SuperLink has ended; its log: {link.log}")
+
+
 @contextmanager
 def shown(
     board: Board, where: tuple[str, int] | None, tell: Callable[[str], None]
@@ -117,7 +135,7 @@ def shown(
 def doors_of(file: Path, table: ServerTable, insecure: bool, tell: Callable[[str], None]) -> Doors:
     """The doors of the SuperLink, by the settings; certificates are checked."""
     host, port = address_of(table.listen)
-    folder = beside(file, table.state) / "superlink"
+    folder = beside(file, table.superlink or f"{table.state}/superlink")
     database = str(folder / "messages.db") if table.database else None
     common = {"host": host, "port": port, "database": database, "largest": table.largest_frame}
     if insecure:

@@ -59,6 +59,8 @@ class ServerTable:
         holdout: a data source with judged queries, on which every new model is tested
         tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
         keep: how many models are kept, for --rollback
+        superlink: the folder of a SuperLink that runs by itself (`--superlink-only`); None: the
+            server starts one, and starts it again if it ends
         status: HOST:PORT of the status page; "none" for no page"""
 
     roster: str
@@ -76,6 +78,7 @@ class ServerTable:
     holdout: Source | None = None
     tolerance: float = 0.02
     keep: int = 100
+    superlink: str | None = None
     status: str | None = "127.0.0.1:8444"
 
     def __post_init__(self) -> None:
