@@ -153,3 +153,8 @@ def _brief(value: Any) -> str:
     if isinstance(value, list) and len(value) > 4:
         return f"{len(value)} of them"
     return "none" if value is None else printable(shown(value), 200)
+
+
+def numbered(width: int) -> tuple[str, ...]:
+    """Names of features that have none: their numbers, from 1."""
+    return tuple(map(str, range(1, width + 1)))

@@ -15,7 +15,7 @@ from foltr.core import Answers, Array, Ask, Engine
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
-from foltr.federated.agreement import Agreement
+from foltr.federated.agreement import Agreement, numbered
 from foltr.federated.device import Device
 from foltr.federated.grid import InProcessGrid
 from foltr.federated.records import Records
@@ -46,11 +46,6 @@ def agreement_of(
         history=e.history,
         noise=noise,
     )
-
-
-def numbered(width: int) -> tuple[str, ...]:
-    """Names of features that have none: their numbers, from 1."""
-    return tuple(map(str, range(1, width + 1)))
 
 
 @dataclass(frozen=True)

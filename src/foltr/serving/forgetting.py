@@ -42,6 +42,7 @@ class Rounds(Protocol):
     experiment: Experiment
     server: GuardedServer
     metrics: Metrics
+    seed: int
 
     @property
     def roster(self) -> Callable[[], Roster]: ...
@@ -108,7 +109,7 @@ def _begun(rounds: Rounds, state: State, nodes: tuple[str, ...]) -> tuple[State,
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
     plan = Plan(nodes, state.t, stored, sessions)
-    draws = stream(rounds.table.seed, "init")
+    draws = stream(rounds.seed, "init")
     first = rounds.agreement.ranker.init(len(rounds.agreement.features), draws)
     fresh = rounds.server.init(first.astype(np.float64))
     anew = replace(fresh, t=state.t, withheld=state.withheld)

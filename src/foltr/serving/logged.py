@@ -102,8 +102,8 @@ class Log:
         row = self._queries[query]
         documents = int(self.data.offsets[row + 1] - self.data.offsets[row])
         listed = _places(content["shown"], documents, f"{where}: shown")
-        clicked = _places(content["clicked"], len(listed), f"{where}: clicked")
         require(bool(listed), f"{where}: no document was shown")
+        clicked = _places(content["clicked"], len(listed), f"{where}: clicked")
         own = isinstance(client, int) and 0 <= client < self.clients
         require(own, f"{where}: client {shown(client)} is not in 0 .. {self.clients - 1}")
         return client, Search(row, listed, clicked)

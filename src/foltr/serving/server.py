@@ -56,7 +56,7 @@ class Rounds:
 
     def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
-        self.engine.tell = self.failed
+        self.engine.tell, self.seed = self.failed, self.state.seed(self.table.seed)
         self.experiment = experiment_of(agreed, self.table, self.roster())
         measure = self._measure()
         self.server = GuardedServer(
@@ -85,7 +85,7 @@ class Rounds:
         require(wide == agreed, f"holdout has {wide} features, the federation's model {agreed}")
         threads = Threads(1)
         evaluate = Evaluator(
-            self.agreement.ranker, data, (), "skip", self.table.seed, threads, plain=False
+            self.agreement.ranker, data, (), "skip", self.seed, threads, plain=False
         )
 
         def measure(params: Array) -> float:
@@ -101,7 +101,7 @@ class Rounds:
             state, self.metrics = found
             self.tell(f"going on after round {state.t} of {self.agreement.rounds}")
             return state
-        draws = stream(self.table.seed, "init")
+        draws = stream(self.seed, "init")
         params = self.agreement.ranker.init(len(self.agreement.features), draws)
         state = self.server.init(params.astype(np.float64))
         self.state.save(state, self.metrics)
@@ -118,7 +118,7 @@ class Rounds:
         pool = reached if len(reached) >= asked else everybody
         if len(pool) <= asked:
             return pool
-        return pool[stream(self.table.seed, "participation", t).sample(len(pool), asked)]
+        return pool[stream(self.seed, "participation", t).sample(len(pool), asked)]
 
     def run(self, state: State) -> State:
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
@@ -136,7 +136,7 @@ class Rounds:
     ) -> State:
         """Rounds state.t .. until - 1."""
         agreed, delivery = self.agreement, Delivery(channel=self.agreement.channel)
-        parts = server, self.engine, state, until, choose, self.table.seed
+        parts = server, self.engine, state, until, choose, self.seed
         return federate(*parts, self._record, delivery, n=agreed.asked)
 
     def note(self, text: str) -> None:

@@ -17,9 +17,8 @@ from foltr.components.users.cascade import Cascade
 from foltr.core import Aggregator, ClickModel, Optimizer
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
-from foltr.federated.agreement import Agreement
+from foltr.federated.agreement import Agreement, numbered
 from foltr.federated.roster import Roster
-from foltr.runs.in_process import numbered
 from foltr.runs.user_files import Code
 from foltr.spec import checked, coerce, hints_of
 from foltr.system.files import check_extent, content_of
@@ -46,7 +45,8 @@ class ServerTable:
 
     Fields
         aggregator, optimizer: as in an experiment
-        seed: of the first model and of who is asked
+        seed: of the first model and of who is asked; None draws one from the operating system and
+            keeps it in the state, where clients do not see it
         roster: the file of the nodes and their keys (`foltr keys add`)
         listen: HOST:PORT of the public door, to which nodes connect
         keys: the folder of the server's certificate and key (`foltr keys server`)
@@ -67,7 +67,7 @@ class ServerTable:
     state: str
     aggregator: Aggregator = Mean()
     optimizer: Optimizer = SGD()
-    seed: int = 1
+    seed: int | None = None
     listen: str = "127.0.0.1:8443"
     keys: str | None = None
     database: bool = True
@@ -89,6 +89,7 @@ class ServerTable:
         require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
         require(self.largest > 0.0, f"largest must be > 0, got {self.largest}")
         require(0.0 <= self.tolerance <= 1.0, f"tolerance is in 0 .. 1, got {self.tolerance}")
+        require(self.seed is None or 0 <= self.seed < 2**63, f"seed is {self.seed}, not >= 0")
         require(self.keep >= 1, f"keep must be >= 1 models, got {self.keep}")
         require(self.largest_frame >= 10_000, f"largest_frame is {self.largest_frame} bytes")
         rule = f"{type(self.aggregator).__name__} needs a client of the server's own"
@@ -186,7 +187,6 @@ def experiment_of(agreed: Agreement, table: ServerTable, roster: Roster) -> Expe
         participation=agreed.asked / clients,
         rounds=agreed.rounds,
         history=agreed.history,
-        seed=table.seed,
     )
 
 

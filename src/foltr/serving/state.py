@@ -6,6 +6,7 @@ models/          the models of the last rounds, by round
 rounds.jsonl     a line per round: who was asked, who answered, what failed, bytes, seconds
 took_part.jsonl  for unlearning: who answered in the rounds that devices stored
 forgotten.json   the nodes that were forgotten, and the round before which nothing is left
+seed.txt         of the first model and of who is asked, if the settings have none
 running.lock     held by the one server that uses the folder
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,7 @@ from foltr.runs.folder import UNREADABLE, Folder, why
 from foltr.runs.metrics import Metrics
 from foltr.system.files import regular, text_of, write_whole, writing
 
+SEED = "seed.txt"
 AGREEMENT, ROUNDS, TOOK_PART, FORGOTTEN = (
     "agreement.json",
     "rounds.jsonl",
@@ -55,6 +58,18 @@ class ServerState:
         if found:
             other = f"{self.path} is the state of another federation: {'; '.join(found)}"
             raise Mistake(f"{other}. Use another state folder, or the settings that it began with")
+
+    def seed(self, given: int | None) -> int:
+        """The seed of the server's draws: the one that is given, or one that is drawn once."""
+        if given is not None:
+            return given
+        file = self.path / SEED
+        if not file.exists():
+            write_whole(file, f"{secrets.randbits(63)}\n")
+        try:
+            return int(text_of(file))
+        except UNREADABLE as error:
+            raise Mistake(f"{file} cannot be read ({why(error)})") from None
 
     def save(self, state: State, metrics: Metrics) -> None:
         Folder(self.path).checkpoint(state, NO_MEMORY, metrics, (0.0, 0.0))

@@ -1,0 +1,68 @@
+"""The state of a federation's server on disk."""
+
+import numpy as np
+import pytest
+
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.rankers.linear import Linear
+from foltr.errors import Mistake
+from foltr.federated.agreement import Agreement, numbered
+from foltr.federation import State
+from foltr.runs.metrics import Metrics
+from foltr.serving.state import ServerState
+
+
+def agreed(**changes):
+    given = {"ranker": Linear(), "learner": PDGD(), "features": numbered(3)}
+    return Agreement(**{**given, "asked": 2, "fewest": 1, "sessions": 4, "rounds": 9, **changes})
+
+
+def test_a_folder_belongs_to_one_federation(tmp_path):
+    state = ServerState(tmp_path / "state")
+    state.open(agreed())
+    state.open(agreed())
+    with pytest.raises(Mistake, match="another federation: rounds 8 here, 9 there"):
+        state.open(agreed(rounds=8))
+    assert state.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_seed_is_drawn_once(tmp_path):
+    state = ServerState(tmp_path)
+    assert state.seed(None) == state.seed(None) and state.seed(7) == 7
+
+
+def test_only_the_last_models_are_kept(tmp_path):
+    state = ServerState(tmp_path)
+    state.open(agreed())
+    for t in range(6):
+        state.keep_model(t, np.full(3, float(t)), keep=3)
+    assert state.models() == [3, 4, 5] and state.model(4).tolist() == [4.0, 4.0, 4.0]
+    with pytest.raises(Mistake, match=r"no model of round 2 is kept: there are those of rounds 3"):
+        state.model(2)
+
+
+def test_a_line_that_a_crash_has_cut_is_left_out(tmp_path):
+    state = ServerState(tmp_path)
+    state.add_round({"round": 0})
+    with open(tmp_path / "rounds.jsonl", "a") as file:
+        file.write('{"round": 1, "ask')
+    state.add_round({"round": 2})
+    assert [line["round"] for line in state.rounds()] == [0, 2]
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    state = ServerState(tmp_path)
+    assert state.load() is None
+    params = np.array([0.1, 0.2, 0.3])
+    state.save(State(params, (np.ones(2),), (), 4, 1), Metrics())
+    found, _ = state.load()
+    assert found.params.tolist() == params.tolist() and (found.t, found.withheld) == (4, 1)
+    assert found.aggregator[0].tolist() == [1.0, 1.0] and found.optimizer == ()
+
+
+def test_who_took_part_is_known_without_those_who_left(tmp_path):
+    state = ServerState(tmp_path)
+    state.add_participants(0, np.array([1, 2, 5]))
+    state.add_participants(10, np.array([2, 3]))
+    state.set_participants({t: who[who != 2] for t, who in state.participants().items()})
+    assert {t: who.tolist() for t, who in state.participants().items()} == {0: [1, 5], 10: [3]}
