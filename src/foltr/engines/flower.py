@@ -42,7 +42,7 @@ class Flower(Nodes):
     largest: float = LARGEST
     known: Callable[[Array], Mapping[int, bytes]] | None = None  # public keys that sign in sums
     model: Model | None = None  # how the next rounds learn, if not as agreed: for unlearning
-    model_round: int | None = None  # of the model, if not the round: after a rollback
+    sent: tuple[bytes, int] = (b"", 0)  # name of the last model, and the round of its first ask
     memory: Array = field(default_factory=lambda: np.empty((1, 0), np.float32))  # on devices
     took_part: Array = field(default_factory=lambda: np.empty(0, np.int64))  # in the last round
 
@@ -75,10 +75,9 @@ class Flower(Nodes):
 
     def _frame(self, kind: Kind, ask: Ask, ids: tuple[int, ...], payload: bytes) -> Frame:
         agreed = self.agreement
-        of_model = (
-            ask.t if self.model_round is None else self.model_round,
-            model_digest(ask.params),
-        )
+        if self.sent[0] != (name := model_digest(ask.params)):
+            self.sent = name, ask.t
+        of_model = self.sent[1], name
         about = agreed.id, ask.t, *of_model, agreed.feature_hash, secrets.token_bytes(16), ask.n
         return Frame(kind, *about, ids, payload)
 

@@ -77,7 +77,7 @@ class Frame:
     kind: Kind
     federation: bytes  # `Agreement.id`
     round: int
-    model_round: int  # round after which the server had this model
+    model_round: int  # round in which the server began to send this model
     model: bytes  # `secure_sum.terms.model_digest` of it
     features: bytes  # hash of the features' names
     nonce: bytes  # 16 fresh bytes
