@@ -106,8 +106,7 @@ class Device:
         self._check(ask)
         if ask.kind == Kind.FORGOTTEN:
             return self._left(ask)
-        if self.leaving:
-            raise Refusal("forget", "this node asks to be forgotten")
+        self._check_staying()
         try:
             if ask.kind == Kind.LEARN:
                 if self.agreement.channel is not None:
@@ -157,7 +156,12 @@ class Device:
             self._number(ask.clients)
         if ask.clients != tuple(self.clients or ()):
             raise Refusal("clients", f"this node has {self._whose()}: numbers never change")
+        self._check_staying()
         return Kind.WELCOME, ask.clients, b""
+
+    def _check_staying(self) -> None:
+        if self.leaving:
+            raise Refusal("forget", "this node asks to be forgotten")
 
     def forget_me(self) -> None:
         """Answer nothing more but the wish to be forgotten."""

@@ -59,7 +59,7 @@ class Nodes:
         began, ordered = time.monotonic(), np.sort(clients)
         while True:
             found, end = {}, 0
-            agreeing = sorted(self._agreeing().items(), key=lambda item: (item[1].start, item[0]))
+            agreeing = sorted(self.agreeing().items(), key=lambda item: (item[1].start, item[0]))
             for node, own in agreeing:  # of two nodes with one client, the first is asked for it
                 first, last = np.searchsorted(ordered, [max(own.start, end), own.stop]).tolist()
                 end = max(end, own.stop)
@@ -72,7 +72,7 @@ class Nodes:
             self._go_on()
             time.sleep(min(1.0, 0.1 + waited / 10))
 
-    def _agreeing(self) -> dict[int, range]:
+    def agreeing(self) -> dict[int, range]:
         """The connected nodes that have the same agreement. Each is asked once; one that refuses
         is asked again later, for it may have been corrected."""
         there, now = dict(self.reachable()), time.monotonic()

@@ -92,7 +92,7 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     try:
         for t in range(state.t, plan.first + len(plan.stored)):
             stored = plan.stored[t - plan.first]
-            remaining = np.setdiff1d(took_part[stored], left)
+            remaining = _remaining(rounds, took_part[stored], left)
             rounds.engine.model = Model(np.empty(0, np.float32), plan.sessions, stored)
             state = rounds.rounds(unguarded, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
     finally:
@@ -138,7 +138,7 @@ def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
     found = [
         s
         for s, clients in rounds.state.participants().items()
-        if len(np.setdiff1d(clients, left)) >= agreed.fewest
+        if len(_remaining(rounds, clients, left)) >= agreed.fewest
     ]
     room = max(0, agreed.rounds - t)
     if len(found) > room:
@@ -146,6 +146,12 @@ def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
         places = np.linspace(0, len(found) - 1, room).round().astype(int)
         found = [found[i] for i in sorted(set(places.tolist()))]
     return tuple(found)
+
+
+def _remaining(rounds: Rounds, took_part: Array, left: Array) -> Array:
+    """Those who took part and are still there."""
+    there: Array = np.intersect1d(np.setdiff1d(took_part, left), rounds.roster().clients)
+    return there
 
 
 def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:

@@ -70,9 +70,11 @@ class Rounds:
         )
         self.board = board_of(agreed) if shown is None else shown
         self.metrics = Metrics()
+        known = self.state.forgotten
+        since = max(int(known["since"]), int(known.get("compared", 0)))
         for about in self.state.rounds():
             self.board.add_round(about)
-            if isinstance(about.get("best"), float):
+            if isinstance(about.get("best"), float) and about["round"] >= since:
                 self.server.seen["best"] = about["best"]
 
     def _measure(self) -> Callable[[Array], float] | None:
@@ -124,12 +126,19 @@ class Rounds:
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
         self._before = self.engine.failures.copy()
         self._show(state.t)
-        while state.t < self.agreement.rounds:
+        self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
+        while True:
             if plan := planned(self):
                 state = unlearned(self, state, plan)
-            else:
+            elif state.t < self.until:
                 state = self.rounds(self.server, state, state.t + 1, self.choose)
-        return state
+            else:
+                return state
+
+    @property
+    def until(self) -> int:
+        """The rounds of training; what is left of the budget is for unlearning."""
+        return min(self.agreement.rounds, self.table.train or self.agreement.rounds)
 
     def rounds(
         self, server: Server, state: State, until: int, choose: Callable[[int], Array]
@@ -242,4 +251,6 @@ def rolled_back(state: ServerState, server: GuardedServer, t: int) -> State:
     fresh = server.init(state.model(t))
     went_back = State(fresh.params, fresh.aggregator, fresh.optimizer, now.t, now.withheld)
     state.save(went_back, metrics)
+    state.set_forgotten({**state.forgotten, "compared": now.t})
+    server.seen.pop("best", None)  # the guard begins anew
     return went_back

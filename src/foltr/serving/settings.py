@@ -58,6 +58,7 @@ class ServerTable:
         largest_frame: the most bytes of one ask or answer
         holdout: a data source with judged queries, on which every new model is tested
         tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
+        train: rounds of training; the rest of the budget (`rounds`) is for unlearning
         keep: how many models are kept, for --rollback
         superlink: the folder of a SuperLink that runs by itself (`--superlink-only`); None: the
             server starts one, and starts it again if it ends
@@ -77,6 +78,7 @@ class ServerTable:
     largest_frame: int = 64_000_000
     holdout: Source | None = None
     tolerance: float = 0.02
+    train: int | None = None
     keep: int = 100
     superlink: str | None = None
     status: str | None = "127.0.0.1:8444"
@@ -90,6 +92,7 @@ class ServerTable:
         require(self.largest > 0.0, f"largest must be > 0, got {self.largest}")
         require(0.0 <= self.tolerance <= 1.0, f"tolerance is in 0 .. 1, got {self.tolerance}")
         require(self.seed is None or 0 <= self.seed < 2**63, f"seed is {self.seed}, not >= 0")
+        require(self.train is None or self.train >= 1, f"train must be >= 1, got {self.train}")
         require(self.keep >= 1, f"keep must be >= 1 models, got {self.keep}")
         require(self.largest_frame >= 10_000, f"largest_frame is {self.largest_frame} bytes")
         rule = f"{type(self.aggregator).__name__} needs a client of the server's own"

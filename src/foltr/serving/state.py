@@ -5,7 +5,8 @@ checkpoint.npz   the server's state, written before every push
 models/          the models of the last rounds, by round
 rounds.jsonl     a line per round: who was asked, who answered, what failed, bytes, seconds
 took_part.jsonl  for unlearning: who answered in the rounds that devices stored
-forgotten.json   the nodes that were forgotten, and the round before which nothing is left
+forgotten.json   the nodes that were forgotten, the round before which nothing is left, and the one
+                 from which the guard compares models
 seed.txt         of the first model and of who is asked, if the settings have none
 running.lock     held by the one server that uses the folder
 """
