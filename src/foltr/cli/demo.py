@@ -29,6 +29,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure and the runs.")] = Path(
         "foltr-demo"
     ),
+    seed: Seed = 1,
+    threads: Threads = 2,
     federation: Annotated[
         bool,
         typer.Option(
@@ -36,8 +38,6 @@ def demo(
             help="Run a real federation instead: a server and five nodes on this machine.",
         ),
     ] = False,
-    seed: Seed = 1,
-    threads: Threads = 2,
 ) -> None:
     """Train a ranker with 100 clients, and compare it with a centralised one.
 
