@@ -14,10 +14,11 @@ from foltr.cli.audit import audit
 from foltr.cli.clean import clean
 from foltr.cli.components import list_components, show
 from foltr.cli.demo import demo
+from foltr.cli.node import node
 from foltr.cli.privacy import privacy
 from foltr.cli.report import report, watch
 from foltr.cli.run import run
-from foltr.cli.serve import node, serve
+from foltr.cli.serve import serve
 from foltr.cli.status import status
 from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages

@@ -1,4 +1,4 @@
-"""`foltr serve` and `foltr node`: a federation between machines."""
+"""`foltr serve`: the server of a federation between machines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli.tools import Use
-
-Insecure = Annotated[
-    bool,
-    typer.Option("--insecure", help="No TLS and no node authentication: on this machine only."),
-]
+from foltr.cli.tools import Insecure, Use, tell
 
 
 def serve(
@@ -46,29 +41,3 @@ def serve(
         run_superlink(file, Code(tuple(use or ())), insecure, tell)
         return
     run(file, Code(tuple(use or ())), insecure, rollback, tuple(forget or ()), tell)
-
-
-def node(
-    file: Annotated[Path, typer.Argument(help="The settings of the node (TOML).")],
-    insecure: Insecure = False,
-    forget_me: Annotated[
-        bool, typer.Option("--forget-me", help="Leave, and have the server unlearn this node.")
-    ] = False,
-    use: Use = None,
-) -> None:
-    """Run a node of a federation: its clients learn from their own data, and send only updates.
-
-    Stop it with Ctrl-C at any time: the same command continues."""
-    from foltr.federated import required
-    from foltr.runs.user_files import Code
-
-    required()
-    from foltr.serving.join import join
-
-    join(file, Code(tuple(use or ())), insecure, forget_me, tell)
-
-
-def tell(text: str) -> None:
-    from datetime import datetime
-
-    print(f"{datetime.now():%H:%M:%S} {text}", flush=True)

@@ -43,8 +43,19 @@ Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differ
 PerQuery = Annotated[
     bool, typer.Option("--per-query", help="Keep the final measures of each held-out query.")
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="No TLS and no node authentication: on this machine only."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as one line of JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
+
+
+def tell(text: str) -> None:
+    """A line of a process that runs for long, with the time."""
+    from datetime import datetime
+
+    print(f"{datetime.now():%H:%M:%S} {text}", flush=True)
 
 
 def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:

@@ -74,7 +74,7 @@ def engine_of(
 
 
 def warmed_up(
-    e: Experiment, p: Population, params: Array, threads: Threads, engine: MakeEngine
+    e: Experiment, p: Population, params: Array, threads: Threads, engine: str | MakeEngine
 ) -> Array:
     """The first parameters, after the server's own client has learned alone, where a partition
     gives it data. It needs no noise: the data is the server's own."""
@@ -82,7 +82,8 @@ def warmed_up(
         return params
     # nobody would get what this client's device keeps
     learner = e.device_learner.restricted(memory=False)
-    here = engine if engine.name in ENGINES else Simulated()  # the server's data is not elsewhere
+    made = engine_maker(engine)
+    here = made if made.name in ENGINES else Simulated()  # the server's data is not elsewhere
     alone = engine_of(replace(e, privacy=None, learner=learner), p, params, threads, here)
     host, server = np.array([p.clients]), Server(learner, Mean(), e.optimizer)
     start = server.init(params)

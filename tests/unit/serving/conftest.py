@@ -1,7 +1,7 @@
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def in_a_run(monkeypatch):
     """Flower's messages are made within a run of this process."""
     TaskIdentity = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity

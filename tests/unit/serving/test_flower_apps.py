@@ -22,6 +22,7 @@ from foltr.serving.flower_client import RECORD, client_app
 from foltr.serving.seating import proof, seat_by
 from foltr.serving.settings import read_node, read_server, settings_file
 
+pytestmark = pytest.mark.usefixtures("in_a_run")
 TEMPLATE = Path(__file__).resolve().parents[3] / "examples" / "flower_app"
 SUM = AGREED + 'channel = "SecureSum()"\n'
 
