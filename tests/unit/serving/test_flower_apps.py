@@ -134,7 +134,7 @@ def test_without_seats_the_run_ends_with_a_reason(tmp_path):
 
 
 def test_a_node_with_another_agreement_is_left_out(tmp_path):
-    federation = Federation(tmp_path, server="deadline = 1.0\n")
+    federation = Federation(tmp_path, server="deadline = 60.0\n")
     file = tmp_path / "node-2" / "node.toml"
     file.write_text(file.read_text().replace("rounds = 2", "rounds = 3"))
     federation.run()
