@@ -50,8 +50,8 @@ class Device:
     store it. So neither a server that crashed nor one that wants to average the noise away gets
     another answer for free: a second model in the same round costs the budget of another round.
 
-    What a refusal tells the server never depends on the clients' data; errors of the node's own
-    code are told to its log only. Asks are answered one at a time, from any thread."""
+    The text of a refusal contains no data of clients and no text of an exception: errors of the
+    node's own code are told to its log only. Asks are answered one at a time, from any thread."""
 
     agreement: Agreement
     clients: range | None  # their numbers; None until the server's first HELLO gives them

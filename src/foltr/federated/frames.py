@@ -6,7 +6,7 @@
 
 Integers are little-endian. Each frame has exactly one form, and the parser refuses all others. An
 answer repeats the ask's header except for its kind and clients, so that the server knows which ask
-it belongs to: the nonce is fresh for every ask and every node, and nobody else knows it.
+it belongs to: the nonce is new for every ask and every node.
 
 Nothing here depends on how frames travel."""
 

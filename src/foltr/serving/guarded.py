@@ -15,8 +15,8 @@ from foltr.seeds import Stream
 class GuardedServer(Server):
     """`measure` gives a model's nDCG@10 on held-out queries. A new model is adopted unless it is
     lower than the best one so far by more than `tolerance`; the server then keeps its parameters
-    and the state of its rule and optimizer. Compared is with the best so far, so that many small
-    losses do not add up."""
+    and the state of its rule and optimizer. The comparison is with the best model so far, so that
+    small losses do not add up."""
 
     measure: Callable[[Array], float] | None = None
     tolerance: float = 0.02
