@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -64,6 +64,7 @@ class Plan:
     first: int
     stored: tuple[int, ...]
     sessions: int
+    erased: bool = False  # whether what was learned before is gone
 
 
 def ask_to_forget(rounds: Rounds, name: str) -> None:
@@ -78,14 +79,15 @@ def planned(rounds: Rounds) -> Plan | None:
     """What is to be done now, if a node has asked to be forgotten."""
     about = rounds.state.forgotten
     if plan := about.get("plan"):
-        return Plan(tuple(plan["nodes"]), plan["first"], tuple(plan["stored"]), plan["sessions"])
-    return Plan(tuple(about["pending"]), -1, (), 0) if about["pending"] else None
+        nodes, stored = tuple(plan["nodes"]), tuple(plan["stored"])
+        return Plan(nodes, plan["first"], stored, plan["sessions"], plan["erased"])
+    return _plan(rounds, tuple(about["pending"])) if about["pending"] else None
 
 
 def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     """The state without the plan's nodes; goes on where it was interrupted."""
-    if plan.first < 0:
-        state, plan = _begun(rounds, state, plan.nodes)
+    if not plan.erased:
+        state = _erased(rounds, state, plan)
     left = _clients_of(rounds, plan.nodes)
     took_part = rounds.state.participants()
     unguarded = replace(rounds.server, tolerance=math.inf)  # unlearning may cost quality
@@ -102,26 +104,32 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     return state
 
 
-def _begun(rounds: Rounds, state: State, nodes: tuple[str, ...]) -> tuple[State, Plan]:
-    """Shut the nodes out of later rounds, write the plan, and erase what was learned with them."""
-    left = _clients_of(rounds, nodes)
-    stored, sessions = _stored_rounds(rounds, state.t, left), 0
+def _plan(rounds: Rounds, nodes: tuple[str, ...]) -> Plan:
+    """How to forget these nodes, written down before anything is erased."""
+    found = rounds.state.load()
+    first = 0 if found is None else found[0].t
+    stored, sessions = _stored_rounds(rounds, first, _clients_of(rounds, nodes)), 0
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
-    plan = Plan(nodes, state.t, stored, sessions)
+    plan = Plan(nodes, first, stored, sessions)
+    rounds.state.set_forgotten({**rounds.state.forgotten, "since": first, "plan": asdict(plan)})
+    how = f"{len(stored)} stored rounds are made again" if stored else "the model starts again"
+    rounds.note(f"forgetting {', '.join(nodes)}: {how} without them")
+    return plan
+
+
+def _erased(rounds: Rounds, state: State, plan: Plan) -> State:
+    """The first parameters instead of all that was learned. Repeated, if it was interrupted."""
     draws = stream(rounds.seed, "init")
     first = rounds.agreement.ranker.init(len(rounds.agreement.features), draws)
     fresh = rounds.server.init(first.astype(np.float64))
-    anew = replace(fresh, t=state.t, withheld=state.withheld)
-    about = {"nodes": list(nodes), "first": plan.first, "stored": stored, "sessions": sessions}
-    known = rounds.state.forgotten
-    rounds.state.set_forgotten({**known, "since": state.t, "plan": about})
+    anew = replace(fresh, t=plan.first, withheld=state.withheld)
     rounds.state.erase_models()
     rounds.state.save(anew, rounds.metrics)
     rounds.server.seen.pop("best", None)
-    how = f"{len(stored)} stored rounds are made again" if stored else "the model starts again"
-    rounds.note(f"forgetting {', '.join(nodes)}: {how} without them")
-    return anew, plan
+    done = asdict(replace(plan, erased=True))
+    rounds.state.set_forgotten({**rounds.state.forgotten, "plan": done})
+    return anew
 
 
 def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:

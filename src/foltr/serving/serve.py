@@ -76,7 +76,8 @@ def serve(
         )
 
         def shut_out(name: str) -> None:
-            revoke_node(roster_file, name)
+            if not live().seat(name).revoked:
+                revoke_node(roster_file, name)
             live()
 
         def looked() -> None:
