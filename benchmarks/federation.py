@@ -83,7 +83,7 @@ def folder_size(folder: Path) -> float:
 
 def measure(row: Row, over_time: bool = False) -> dict[str, Any]:
     e = Experiment(clients=row.clients, rounds=row.rounds, learner=row.learner)
-    table = {"database": row.database, "deadline": 120.0, "wait": 120.0, "keep": 10}
+    table = {"database": row.database, "deadline": 120.0, "wait": 120.0, "keep_models": 10}
     with tempfile.TemporaryDirectory() as place:
         with Deployment(Path(place) / "federation", e, row.nodes, table) as here:
             here.start_all()

@@ -47,7 +47,7 @@ def main(grid: Grid, context: Context) -> None:
             agreed,
             live.reachable,
             deadline=table.deadline,
-            largest=table.largest,
+            largest=table.max_norm,
             known=live.known,
             tell=failed,
         )

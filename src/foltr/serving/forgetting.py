@@ -172,7 +172,7 @@ def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
     pending = [name for name in known["pending"] if name not in plan.nodes]
     done = {"nodes": [*known["nodes"], *plan.nodes], "pending": pending, "since": state.t}
     rounds.state.erase_models()  # of the rounds of unlearning
-    rounds.state.keep_model(state.t, state.params, rounds.table.keep)
+    rounds.state.keep_model(state.t, state.params, rounds.table.keep_models)
     rounds.state.set_forgotten({**known, **done})
     rounds.note(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
 

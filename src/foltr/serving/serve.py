@@ -70,7 +70,7 @@ def serve(
             live.reachable,
             deadline=table.deadline,
             pull=session.pull_messages,
-            largest=table.largest,
+            largest=table.max_norm,
             known=live.known,
             stopping=stopping.is_set,
         )
@@ -138,7 +138,7 @@ def doors_of(file: Path, table: ServerTable, insecure: bool, tell: Callable[[str
     host, port = address_of(table.listen)
     folder = beside(file, table.superlink or f"{table.state}/superlink")
     database = str(folder / "messages.db") if table.database else None
-    common = {"host": host, "port": port, "database": database, "largest": table.largest_frame}
+    common = {"host": host, "port": port, "database": database, "largest": table.max_bytes}
     if insecure:
         tell("insecure: no TLS, and any node may connect; for tests on this machine only")
         return Doors(str(folder), insecure=True, **common)  # type: ignore[arg-type]

@@ -107,7 +107,7 @@ class Rounds:
         params = self.agreement.ranker.init(len(self.agreement.features), draws)
         state = self.server.init(params.astype(np.float64))
         self.state.save(state, self.metrics)
-        self.state.keep_model(0, state.params, self.table.keep)
+        self.state.keep_model(0, state.params, self.table.keep_models)
         return state
 
     def choose(self, t: int) -> Array:
@@ -138,7 +138,7 @@ class Rounds:
     @property
     def until(self) -> int:
         """The rounds of training; what is left of the budget is for unlearning."""
-        return min(self.agreement.rounds, self.table.train or self.agreement.rounds)
+        return min(self.agreement.rounds, self.table.training_rounds or self.agreement.rounds)
 
     def rounds(
         self, server: Server, state: State, until: int, choose: Callable[[int], Array]
@@ -193,7 +193,7 @@ class Rounds:
         every = self.agreement.history
         if every is not None and t % every == 0 and self.engine.model is None:
             self.state.add_participants(t, self.engine.took_part)
-        self.state.keep_model(state.t, state.params, self.table.keep)
+        self.state.keep_model(state.t, state.params, self.table.keep_models)
         self.state.save(state, self.metrics)
         self.state.add_round(about)
         self.board.add_round(about)

@@ -54,12 +54,12 @@ class ServerTable:
         database: whether the SuperLink keeps its messages on disk; it then survives a restart
         deadline: seconds that nodes have for each answer
         wait: seconds for which the first round waits for all nodes
-        largest: the longest update (L2 norm) that is accepted
-        largest_frame: the most bytes of one ask or answer
+        max_norm: the longest update (L2 norm) that is accepted
+        max_bytes: the most bytes of one message
         holdout: a data source with judged queries, on which every new model is tested
         tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
-        train: rounds of training; the rest of the budget (`rounds`) is for unlearning
-        keep: how many models are kept, for --rollback
+        training_rounds: rounds of training; the rest of the budget (`rounds`) is for unlearning
+        keep_models: how many models are kept, for --rollback
         superlink: the folder of a SuperLink that runs by itself (`--superlink-only`); None: the
             server starts one, and starts it again if it ends
         status: HOST:PORT of the status page; "none" for no page"""
@@ -74,12 +74,12 @@ class ServerTable:
     database: bool = True
     deadline: float = 60.0
     wait: float = 30.0
-    largest: float = 1e6
-    largest_frame: int = 64_000_000
+    max_norm: float = 1e6
+    max_bytes: int = 64_000_000
     holdout: Source | None = None
     tolerance: float = 0.02
-    train: int | None = None
-    keep: int = 100
+    training_rounds: int | None = None
+    keep_models: int = 100
     superlink: str | None = None
     status: str | None = "127.0.0.1:8444"
 
@@ -89,12 +89,14 @@ class ServerTable:
             address_of(self.status)
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
         require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
-        require(self.largest > 0.0, f"largest must be > 0, got {self.largest}")
+        require(self.max_norm > 0.0, f"max_norm must be > 0, got {self.max_norm}")
         require(0.0 <= self.tolerance <= 1.0, f"tolerance is in 0 .. 1, got {self.tolerance}")
         require(self.seed is None or 0 <= self.seed < 2**63, f"seed is {self.seed}, not >= 0")
-        require(self.train is None or self.train >= 1, f"train must be >= 1, got {self.train}")
-        require(self.keep >= 1, f"keep must be >= 1 models, got {self.keep}")
-        require(self.largest_frame >= 10_000, f"largest_frame is {self.largest_frame} bytes")
+        trained = self.training_rounds is None or self.training_rounds >= 1
+        require(trained, f"training_rounds must be >= 1, got {self.training_rounds}")
+        require(self.keep_models >= 1, f"keep_models must be >= 1, got {self.keep_models}")
+        small = f"max_bytes must be >= 10,000, got {self.max_bytes}"
+        require(self.max_bytes >= 10_000, small)
         rule = f"{type(self.aggregator).__name__} needs a client of the server's own"
         require(not self.aggregator.trusted_queries, f"{rule}, which a deployment has not yet")
 
