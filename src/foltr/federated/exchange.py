@@ -72,6 +72,18 @@ class Nodes:
             self._go_on()
             time.sleep(min(1.0, 0.1 + waited / 10))
 
+    def there(self) -> Array:
+        """The clients of connected nodes that have agreed, ascending. Waits until they are enough
+        for a round."""
+        began = time.monotonic()
+        while True:
+            found = [np.array(own) for own in self.agreeing().values()]
+            ids = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+            if len(ids) >= self.agreement.fewest:
+                return ids
+            self._go_on()
+            time.sleep(min(1.0, 0.1 + (time.monotonic() - began) / 10))
+
     def agreeing(self) -> dict[int, range]:
         """The connected nodes that have the same agreement. Each is asked once; one that refuses
         is asked again later, for it may have been corrected."""

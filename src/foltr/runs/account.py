@@ -24,6 +24,7 @@ class Deployed:
 
     rounds: int  # made so far; every client counts as having answered in all of them
     fewest: int  # messages that make a round
+    sessions: int  # most searches of a client in a round
     repeatable: bool = False  # noise by address, which the server knows
 
 
@@ -77,7 +78,13 @@ def ledger_of(
 def _of_devices(e: Experiment, given: Conditions, deployed: Deployed) -> Conditions:
     """The conditions with real devices. Those who may be unlearned by FedEraser store norms; of
     messages to which only the server adds noise, these are bare."""
-    setting = replace(given.setting, least_arriving=deployed.fewest)
+    rounding = 0.0 if e.channel is None else e.channel.step / deployed.sessions
+    setting = replace(
+        given.setting,
+        least_arriving=deployed.fewest,
+        sessions=deployed.sessions,
+        rounding=rounding,
+    )
     bare = any(event.seen == "model" for event in described(e.privacy, setting))
     return replace(
         given,

@@ -14,6 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake
+from foltr.federated.roster_file import revoke_node
 from foltr.runs.user_files import Code
 from foltr.serving.live_roster import LiveRoster, wait_for_nodes
 from foltr.serving.only_one import only_one
@@ -38,8 +39,10 @@ def main(grid: Grid, context: Context) -> None:
     live()  # its mistakes are told before anything is asked
     state.open(agreed)
 
-    def failed(node: str, kind: str, text: str) -> None:
-        tell(f"{live.name_of(int(node))}: {kind}: {text}")
+    def shut_out(name: str) -> None:
+        if not live().seat(name).revoked:
+            revoke_node(roster, name)
+        live()
 
     with only_one(state.path, "server", BUSY):
         engine = Flower(
@@ -49,9 +52,9 @@ def main(grid: Grid, context: Context) -> None:
             deadline=table.deadline,
             largest=table.max_norm,
             known=live.known,
-            tell=failed,
+            patience=table.deadline,
         )
-        rounds = Rounds(agreed, table, state, engine, live, tell)
+        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, shut_out)
         start = rounds.start()
         tell(f"federation {agreed.id.hex()[:12]}")
         wait_for_nodes(live, table.wait, threading.Event(), tell)

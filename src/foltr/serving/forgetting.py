@@ -25,7 +25,6 @@ from foltr.federated.agreement import Agreement
 from foltr.federated.frames import Model
 from foltr.federated.roster import Roster
 from foltr.federation import Server, State
-from foltr.runs.metrics import Metrics
 from foltr.seeds import stream
 from foltr.serving.guarded import GuardedServer
 from foltr.serving.settings import ServerTable
@@ -41,7 +40,6 @@ class Rounds(Protocol):
     engine: Flower
     experiment: Experiment
     server: GuardedServer
-    metrics: Metrics
     seed: int
 
     @property
@@ -69,19 +67,19 @@ class Plan:
 
 def ask_to_forget(rounds: Rounds, name: str) -> None:
     """Remember that a node is to be forgotten; it is then done before the next round."""
-    about = rounds.state.forgotten
-    if name not in about["nodes"] and name not in about["pending"]:
+    about, known = rounds.state.forgotten, {seat.name for seat in rounds.roster().seats}
+    if name in known and name not in about["nodes"] and name not in about["pending"]:
         rounds.state.set_forgotten({**about, "pending": [*about["pending"], name]})
         rounds.note(f"{name} asks to be forgotten")
 
 
-def planned(rounds: Rounds) -> Plan | None:
-    """What is to be done now, if a node has asked to be forgotten."""
+def next_plan(rounds: Rounds, state: State) -> Plan | None:
+    """What is to be done now, if a node has asked to be forgotten. A new plan is written down."""
     about = rounds.state.forgotten
     if plan := about.get("plan"):
         nodes, stored = tuple(plan["nodes"]), tuple(plan["stored"])
         return Plan(nodes, plan["first"], stored, plan["sessions"], plan["erased"])
-    return _plan(rounds, tuple(about["pending"])) if about["pending"] else None
+    return _plan(rounds, state.t, tuple(about["pending"])) if about["pending"] else None
 
 
 def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
@@ -96,7 +94,10 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
             stored = plan.stored[t - plan.first]
             remaining = _remaining(rounds, took_part[stored], left)
             rounds.engine.model = Model(np.empty(0, np.float32), plan.sessions, stored)
+            before = state.withheld
             state = rounds.rounds(unguarded, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
+            if state.withheld > before:
+                rounds.note(f"too few answered: stored round {stored} is left out")
     finally:
         rounds.engine.model = None
     rounds.server.seen.pop("best", None)  # the guard begins anew
@@ -104,10 +105,10 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     return state
 
 
-def _plan(rounds: Rounds, nodes: tuple[str, ...]) -> Plan:
-    """How to forget these nodes, written down before anything is erased."""
-    found = rounds.state.load()
-    first = 0 if found is None else found[0].t
+def _plan(rounds: Rounds, t: int, nodes: tuple[str, ...]) -> Plan:
+    """How to forget these nodes, written down before anything is erased. Round t is left out: some
+    may have answered in it, before the server was stopped."""
+    first = t + 1
     stored, sessions = _stored_rounds(rounds, first, _clients_of(rounds, nodes)), 0
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
@@ -125,7 +126,9 @@ def _erased(rounds: Rounds, state: State, plan: Plan) -> State:
     fresh = rounds.server.init(first.astype(np.float64))
     anew = replace(fresh, t=plan.first, withheld=state.withheld)
     rounds.state.erase_models()
-    rounds.state.save(anew, rounds.metrics)
+    rounds.state.save(anew)
+    if not plan.stored:
+        rounds.state.set_participants({})
     rounds.server.seen.pop("best", None)
     done = asdict(replace(plan, erased=True))
     rounds.state.set_forgotten({**rounds.state.forgotten, "plan": done})

@@ -3,10 +3,12 @@ queries is not adopted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from foltr.core import Array, Cohort
+from foltr.errors import require
 from foltr.federation import Server, State
 from foltr.seeds import Stream
 
@@ -29,8 +31,10 @@ class GuardedServer(Server):
             return stepped
         if "best" not in self.seen:
             self.seen["best"] = self.measure(state.params)
+            known = "held-out queries without a relevant document cannot guard the model"
+            require(math.isfinite(self.seen["best"]), known)
         self.seen["last"] = value = self.measure(stepped.params)
-        if value < self.seen["best"] - self.tolerance:
+        if not value >= self.seen["best"] - self.tolerance:  # or NaN
             self.seen["refused"] = 1.0
             return replace(state, t=stepped.t)
         self.seen["best"] = max(self.seen["best"], value)

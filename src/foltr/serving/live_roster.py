@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from foltr.core import Array
 from foltr.errors import Mistake, require
 from foltr.federated.keys import roster_key
-from foltr.federated.messages import LinkDown
+from foltr.federated.messages import LinkDown, NewSession
 from foltr.federated.roster import Roster
 from foltr.federated.roster_file import read_roster
 
@@ -77,8 +77,8 @@ class LiveRoster:
             found = {}
             try:
                 peers = self.session.get_nodes()
-            except LinkDown:
-                return {}  # nobody can be reached
+            except (LinkDown, NewSession):
+                return {}  # nobody can be reached now
             for peer in peers:
                 try:
                     clients = roster.clients_of(roster_key(peer.public_key))

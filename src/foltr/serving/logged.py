@@ -10,6 +10,7 @@ searches, and each is learned from once."""
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,20 +77,23 @@ class Log:
         """Read the lines that are new; the last one only if it is whole."""
         try:
             with regular(self.path) as file:
+                size = file.seek(0, os.SEEK_END)
+                shorter = f"{self.path} is shorter than before: a log may only grow"
+                require(size >= self._read, shorter)
                 file.seek(self._read)
                 text = file.read()
         except OSError as error:
             raise Mistake(f"cannot read {self.path}: {error.strerror}") from None
         whole = text[: text.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            self._line += 1
-            if line.strip():
-                client, search = self._parsed(line)
-                self.found.setdefault(client, []).append(search)
+        lines = [line for line in enumerate(whole.splitlines(), self._line + 1) if line[1].strip()]
+        new = [self._parsed(number, line) for number, line in lines]  # all of them, or none
+        for client, search in new:
+            self.found.setdefault(client, []).append(search)
         self._read += len(whole)
+        self._line += whole.count(b"\n")
 
-    def _parsed(self, line: bytes) -> tuple[int, Search]:
-        where = f"{self.path}, line {self._line}"
+    def _parsed(self, number: int, line: bytes) -> tuple[int, Search]:
+        where = f"{self.path}, line {number}"
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -20,10 +20,9 @@ from foltr.federation import Delivery, Server, State, federate
 from foltr.privacy.ledger import TITLES, Ledger
 from foltr.privacy.text import epsilon_text
 from foltr.runs.account import DELTA, Deployed, ledger_of
-from foltr.runs.metrics import Metrics
 from foltr.seeds import SystemStream, stream
 from foltr.serving.board import Board
-from foltr.serving.forgetting import ask_to_forget, planned, unlearned
+from foltr.serving.forgetting import ask_to_forget, next_plan, unlearned
 from foltr.serving.guarded import GuardedServer
 from foltr.serving.settings import ServerTable, experiment_of
 from foltr.serving.state import ServerState
@@ -69,7 +68,6 @@ class Rounds:
             self.table.tolerance,
         )
         self.board = board_of(agreed) if shown is None else shown
-        self.metrics = Metrics()
         known = self.state.forgotten
         since = max(int(known["since"]), int(known.get("compared", 0)))
         for about in self.state.rounds():
@@ -100,35 +98,36 @@ class Rounds:
         """The state to go on from, or that of the first round."""
         found = self.state.load()
         if found is not None:
-            state, self.metrics = found
-            self.tell(f"going on after round {state.t} of {self.agreement.rounds}")
-            return state
+            self.tell(f"going on after round {found.t} of {self.agreement.rounds}")
+            return found
+        lost = (
+            f"{self.state.path} has rounds but no checkpoint: devices would refuse to begin anew"
+        )
+        require(not self.state.rounds(), f"{lost}. Restore it, or use another state folder")
         draws = stream(self.seed, "init")
         params = self.agreement.ranker.init(len(self.agreement.features), draws)
         state = self.server.init(params.astype(np.float64))
-        self.state.save(state, self.metrics)
+        self.state.save(state)
         self.state.keep_model(0, state.params, self.table.keep_models)
         return state
 
     def choose(self, t: int) -> Array:
-        """Who is asked: all or a random part of those whose nodes are there, or of all if too few
-        are there."""
-        roster, asked = self.roster(), self.agreement.asked
-        everybody = roster.clients
-        there = [np.array(ids) for ids in self.engine.reachable().values()]
-        reached = np.sort(np.concatenate(there)) if there else np.empty(0, np.int64)
-        pool = reached if len(reached) >= asked else everybody
-        if len(pool) <= asked:
-            return pool
-        return pool[stream(self.seed, "participation", t).sample(len(pool), asked)]
+        """Who is asked: of the clients whose nodes are there, all or a random part. Waits until
+        there are enough."""
+        there, asked = self.engine.there(), self.agreement.asked
+        if len(there) <= asked:
+            return there
+        return there[stream(self.seed, "participation", t).sample(len(there), asked)]
 
     def run(self, state: State) -> State:
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
         self._before = self.engine.failures.copy()
         self._show(state.t)
+        if self.until == self.agreement.rounds and self.agreement.history is not None:
+            self.note("no budget is left for unlearning: set training_rounds below rounds")
         self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
         while True:
-            if plan := planned(self):
+            if plan := next_plan(self, state):
                 state = unlearned(self, state, plan)
             elif state.t < self.until:
                 state = self.rounds(self.server, state, state.t + 1, self.choose)
@@ -165,13 +164,15 @@ class Rounds:
         """A node that was forgotten is told so, and shut out."""
         roster = self.roster()
         own = roster.range_of(roster.seat(name))
+        told = False
         for node, clients in self.engine.reachable().items():
             if clients == own:
-                self.engine.farewell(node, own)
+                told = self.engine.farewell(node, own)
+        if not told:
+            self.note(f"{name} was not there to be told that it is forgotten: tell its operator")
         self.shut_out(name)
 
     def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
-        self.metrics.add_round(sent, observed)
         t, answered = state.t - 1, sent.mean_of if sent.mean_of is not None else len(sent)
         sent_bytes, got_bytes, began = self._marks
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
@@ -194,7 +195,7 @@ class Rounds:
         if every is not None and t % every == 0 and self.engine.model is None:
             self.state.add_participants(t, self.engine.took_part)
         self.state.keep_model(state.t, state.params, self.table.keep_models)
-        self.state.save(state, self.metrics)
+        self.state.save(state)
         self.state.add_round(about)
         self.board.add_round(about)
         self._show(state.t)
@@ -211,8 +212,8 @@ def board_of(agreed: Agreement) -> Board:
 
 def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
     """The ledger after t rounds: a client counts as having answered in all of them."""
-    deployed = Deployed(max(1, t), agreed.fewest, agreed.noise == "address")
-    return ledger_of(e, len(agreed.features), DELTA, deployed=deployed)
+    facts = max(1, t), agreed.fewest, agreed.sessions, agreed.noise == "address"
+    return ledger_of(e, len(agreed.features), DELTA, deployed=Deployed(*facts))
 
 
 def epsilon_of(ledger: Ledger) -> dict[str, str]:
@@ -239,18 +240,18 @@ def line_of(about: Mapping[str, Any], rounds: int) -> str:
 
 def rolled_back(state: ServerState, server: GuardedServer, t: int) -> State:
     """The state with the model after t rounds. Rounds go on counting: what devices have spent
-    stays spent. Never behind a forgetting."""
-    found = state.load()
-    if found is None:
+    stays spent. The round that was next is left out, because some may have answered in it. Never
+    behind a forgetting."""
+    now = state.load()
+    if now is None:
         raise Mistake(f"{state.path} has no rounds to go back from")
     since = int(state.forgotten["since"])
     behind = f"round {t} is before round {since}, in which a node was forgotten"
     require(t >= since, f"{behind}: its contributions are not brought back")
-    now, metrics = found
     require(t <= now.t, f"round {t} is to come: {now.t} rounds are made")
     fresh = server.init(state.model(t))
-    went_back = State(fresh.params, fresh.aggregator, fresh.optimizer, now.t, now.withheld)
-    state.save(went_back, metrics)
-    state.set_forgotten({**state.forgotten, "compared": now.t})
+    went_back = State(fresh.params, fresh.aggregator, fresh.optimizer, now.t + 1, now.withheld)
+    state.set_forgotten({**state.forgotten, "compared": now.t + 1})
+    state.save(went_back)
     server.seen.pop("best", None)  # the guard begins anew
     return went_back

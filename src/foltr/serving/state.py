@@ -49,7 +49,8 @@ class ServerState:
     def open(self, agreed: Agreement) -> None:
         """Make the folder, or check that it is this federation's."""
         with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.chmod(0o700)  # whoever made it
             (self.path / "models").mkdir(exist_ok=True, mode=0o700)
         file = self.path / AGREEMENT
         if not file.exists():
@@ -72,12 +73,12 @@ class ServerState:
         except UNREADABLE as error:
             raise Mistake(f"{file} cannot be read ({why(error)})") from None
 
-    def save(self, state: State, metrics: Metrics) -> None:
-        Folder(self.path).checkpoint(state, NO_MEMORY, metrics, (0.0, 0.0))
+    def save(self, state: State) -> None:
+        Folder(self.path).checkpoint(state, NO_MEMORY, Metrics(), (0.0, 0.0))
 
-    def load(self) -> tuple[State, Metrics] | None:
+    def load(self) -> State | None:
         found = Folder(self.path).resume()
-        return None if found is None else (found[0], found[2])
+        return None if found is None else found[0]
 
     def keep_model(self, t: int, params: Array, keep: int) -> None:
         """Store the model after t rounds, and delete the oldest ones beyond `keep`."""
@@ -136,8 +137,10 @@ class ServerState:
         write_whole(self.path / FORGOTTEN, json.dumps(about) + "\n")
 
     def erase_models(self) -> None:
-        for t in self.models():
-            self._model(t).unlink(missing_ok=True)
+        """Delete all models, and what a crash left of files that were being written."""
+        for file in (*(self.path / "models").iterdir(), *self.path.glob(".*")):
+            if file.is_file():
+                file.unlink(missing_ok=True)
 
     def set_participants(self, took_part: dict[int, Array]) -> None:
         lines = [{"round": t, "clients": ids.tolist()} for t, ids in took_part.items()]
