@@ -38,6 +38,7 @@ def main(grid: Grid, context: Context) -> None:
     live = LiveRoster(roster, Seated(grid, lambda: live(), table.deadline), tell)
     live()  # its mistakes are told before anything is asked
     state.open(agreed)
+    state.check_roster(live())
 
     def shut_out(name: str) -> None:
         if not live().seat(name).revoked:

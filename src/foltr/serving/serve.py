@@ -61,6 +61,7 @@ def serve(
             Session(link.private_url, secret(link.secret_file), state.path, tell=noted)
         )
         live = LiveRoster(roster_file, session, noted)
+        state.check_roster(live())
         if own:
             stack.enter_context(supervised(link, live, noted))
 
@@ -69,6 +70,7 @@ def serve(
             agreed,
             live.reachable,
             deadline=table.deadline,
+            patience=table.deadline,
             pull=session.pull_messages,
             largest=table.max_norm,
             known=live.known,

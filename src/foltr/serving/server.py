@@ -100,10 +100,8 @@ class Rounds:
         if found is not None:
             self.tell(f"going on after round {found.t} of {self.agreement.rounds}")
             return found
-        lost = (
-            f"{self.state.path} has rounds but no checkpoint: devices would refuse to begin anew"
-        )
-        require(not self.state.rounds(), f"{lost}. Restore it, or use another state folder")
+        lost = f"{self.state.path} has rounds but no checkpoint, and devices repeat no round"
+        require(not self.state.rounds(), f"{lost}: restore it, or use another state folder")
         draws = stream(self.seed, "init")
         params = self.agreement.ranker.init(len(self.agreement.features), draws)
         state = self.server.init(params.astype(np.float64))

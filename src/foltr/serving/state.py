@@ -7,6 +7,7 @@ rounds.jsonl     a line per round: who was asked, who answered, what failed, byt
 took_part.jsonl  for unlearning: who answered in the rounds that devices stored
 forgotten.json   the nodes that were forgotten, the round before which nothing is left, and the one
                  from which the guard compares models
+roster.json      the nodes, so that none is taken out
 seed.txt         of the first model and of who is asked, if the settings have none
 running.lock     held by the one server that uses the folder
 """
@@ -27,12 +28,13 @@ import numpy as np
 from foltr.core import Array
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
+from foltr.federated.roster import Roster
 from foltr.federation import State
 from foltr.runs.folder import UNREADABLE, Folder, why
 from foltr.runs.metrics import Metrics
 from foltr.system.files import regular, text_of, write_whole, writing
 
-SEED = "seed.txt"
+SEED, ROSTER = "seed.txt", "roster.json"
 AGREEMENT, ROUNDS, TOOK_PART, FORGOTTEN = (
     "agreement.json",
     "rounds.jsonl",
@@ -60,6 +62,17 @@ class ServerState:
         if found:
             other = f"{self.path} is the state of another federation: {'; '.join(found)}"
             raise Mistake(f"{other}. Use another state folder, or the settings that it began with")
+
+    def check_roster(self, roster: Roster) -> None:
+        """Refuse a roster in which a node that was there is gone or has changed: the clients'
+        numbers would mean others. New ones are remembered."""
+        file = self.path / ROSTER
+        seats = [[seat.name, seat.clients, seat.key.decode()] for seat in roster.seats]
+        known = json.loads(text_of(file)) if file.exists() else []
+        same = "nodes are added at the end, and none is taken out or changed (revoke it instead)"
+        require(seats[: len(known)] == known, f"the roster is not the one of {self.path}: {same}")
+        if seats != known:
+            write_whole(file, json.dumps(seats) + "\n")
 
     def seed(self, given: int | None) -> int:
         """The seed of the server's draws: the one that is given, or one that is drawn once."""

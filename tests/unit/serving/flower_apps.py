@@ -77,4 +77,4 @@ class Federation:
 
     @property
     def params(self):
-        return self.state.load()[0].params
+        return self.state.load().params

@@ -75,7 +75,7 @@ def test_running_again_goes_on(tmp_path):
     federation.grid = Once(federation.contexts)
     with pytest.raises(Stopped):
         federation.run()
-    assert federation.state.load()[0].t == 1
+    assert federation.state.load().t == 1
     federation.grid = Apps(federation.contexts)
     federation.run()
     np.testing.assert_array_equal(federation.params, simulated())

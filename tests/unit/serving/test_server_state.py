@@ -8,7 +8,6 @@ from foltr.components.rankers.linear import Linear
 from foltr.errors import Mistake
 from foltr.federated.agreement import Agreement, numbered
 from foltr.federation import State
-from foltr.runs.metrics import Metrics
 from foltr.serving.state import ServerState
 
 
@@ -54,8 +53,8 @@ def test_what_is_saved_is_loaded(tmp_path):
     state = ServerState(tmp_path)
     assert state.load() is None
     params = np.array([0.1, 0.2, 0.3])
-    state.save(State(params, (np.ones(2),), (), 4, 1), Metrics())
-    found, _ = state.load()
+    state.save(State(params, (np.ones(2),), (), 4, 1))
+    found = state.load()
     assert found.params.tolist() == params.tolist() and (found.t, found.withheld) == (4, 1)
     assert found.aggregator[0].tolist() == [1.0, 1.0] and found.optimizer == ()
 
