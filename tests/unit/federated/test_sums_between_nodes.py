@@ -346,7 +346,7 @@ def test_a_node_holds_one_sum_at_a_time():
     sums = Sums()
     for t in range(5):
         sums.summed(t)
-        assert [node.sums._now.round for node in sums.nodes] == [t] * 3
+        assert [node.sums.begun.round for node in sums.nodes] == [t] * 3
 
 
 def test_terms_are_read_once_for_a_node_of_many_clients():
@@ -361,7 +361,7 @@ def test_terms_are_read_once_for_a_node_of_many_clients():
     payload = opening(tuple(range(n)), terms)
     answer = answered(node, ask_of(agreement, Kind.OPEN, range(n), payload=payload))
     assert len(answer.clients) == n
-    sizes = {len(client._known) for client in sums._now.clients.values()}
+    sizes = {len(client._known) for client in sums.begun.clients.values()}
     assert sizes == {Terms.from_bytes(terms.to_bytes()).degree}
 
 
