@@ -58,15 +58,17 @@ class Faulty(Deployment):
         self.wait(lambda: round in self.made, seconds, f"round {round}")
         return self.made[round]
 
-    def all_there(self, fewest=None):
-        """Until a round has so many clients."""
-        wanted, since = fewest or self.experiment.clients, max(self.made, default=-1)
+    def wait_for(self, nodes):
+        """Until these nodes were in the last round that was made."""
+        wanted = self.clients(*nodes)
+        self.wait(
+            lambda: self.made and wanted <= set(self.survivors(max(self.made))),
+            150.0,
+            f"round with the nodes {list(nodes)}",
+        )
 
-        def there():
-            made = self.made
-            return made and max(made) > since and made[max(made)]["answered"] >= wanted
-
-        self.wait(there, 150.0, f"round of {wanted}")
+    def all_there(self):
+        self.wait_for(range(self.nodes))
 
     def plan(self, nodes, step, fault):
         """These nodes fail in a round to come: its number."""
