@@ -41,11 +41,11 @@ class Search:
         for name, (update, weight) in updates.items():
             self._add(name, "float32", update)
             self._add(name, "float64", update.astype("<f8"))
-            self._add(name, "fixed point", self.words(update, weight))
+            self.add_words(name, self.words(update, weight))
         return self
 
     def add_words(self, name, words):
-        self._add(name, "fixed point", words)
+        self._add(name, "fixed point", words[1:])  # the first one is the weight
         return self
 
     def _add(self, name, kind, numbers):

@@ -32,6 +32,14 @@ LIES = {  # step and lie -> the nodes whose clients drop out, of the liar 9
     ("UNMASK", "revealed"): (),
     ("UNMASK", "replayed"): (),
 }
+STOPS = [  # in two rounds at least
+    ("MASKED", "before"),
+    ("MASKED", "after"),
+    ("UNMASK", "after"),
+    ("KEYS", "after"),
+    ("SIGNED", "before"),
+    ("UNMASK", "after"),
+]
 turn = iter(range(10**6))
 
 
@@ -125,11 +133,12 @@ def test_no_update_is_in_the_memory_the_database_or_the_logs_of_the_server(ten):
         pytest.skip("NO MEMORY WAS SEARCHED: that of other processes cannot be read here")
     ten.all_there()
     search, places = ten.search(), set()
-    for step, when in [("MASKED", "before"), ("MASKED", "after"), ("UNMASK", "after")]:
+    for step, when in STOPS:
         with ten.stopped(step, when) as pids:
             now = ten.updates()
             search.add(now)
-            assert len({name for name, _ in search.patterns.values()}) >= len(now) == 2 * NODES
+            searched = {name for name, _ in search.patterns.values()}
+            assert searched >= now.keys() and len(now) == 2 * NODES
             for name, pid in pids.items():
                 assert search.memory(pid) == set(), f"{name}, {step} {when}"
                 places.add(name)
@@ -140,7 +149,7 @@ def test_no_update_is_in_the_memory_the_database_or_the_logs_of_the_server(ten):
                 assert known.memory(pids["server"]) == {("sum", "fixed point")}
     ten.all_there()
     print(f"{search.looked:,} bytes, {len(search.patterns):,} patterns, {places}")
-    assert search.looked > 10**8
+    assert search.looked > 10**8 and len({round for _, round in searched}) >= 2
     assert search.text(ten.log("server").encode()) == set()
 
 
@@ -156,9 +165,10 @@ def test_the_search_finds_updates_where_they_are(tmp_path):
             now = here.updates()
             search = here.search().add(now)
             found = {name: search.memory(pid) for name, pid in pids.items()}
+            found["files"] = search.files(here.folder / "state")
             print({name: sorted({kind for _, kind in hits}) for name, hits in found.items()})
             assert {(name, "float32") for name in now} <= found["server"]
-            print(f"files: {search.files(here.folder / 'state')}")
+            assert found["SuperLink"] and found["files"]
         number, (update, weight) = next(iter(now.items()))
         double, words = update.astype("<f8"), search.words(update, weight)
         (here.folder / "server.plant").write_bytes(
