@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from memory_search import Search, updates_of
+from memory_search import Search, column, updates_of
 
 from foltr.core import Answers, Cohort
 from foltr.experiment import Experiment
@@ -123,6 +123,11 @@ class Faulty(Deployment):
         for i in range(self.nodes):
             found |= updates_of(self.folder / f"state-{i}" / "records.db")
         return found
+
+    def released(self):
+        """The rounds of which clients have last helped to open a sum, by the nodes' records."""
+        files = [self.folder / f"state-{i}" / "records.db" for i in range(self.nodes)]
+        return {round for file in files for round in column(file, "released")}
 
     @property
     def link(self):

@@ -14,18 +14,25 @@ ANCHOR = {"float32": 0, "float64": 4, "fixed point": 0}  # four bytes that diffe
 SIZE = {"float32": 4, "float64": 8, "fixed point": 8}
 
 
-def updates_of(records, round=None):
-    """What the clients of a node sent last, by its records: client -> (numbers, weight)."""
+def updates_of(records):
+    """What the clients of a node sent last: (client, round) -> numbers, weight."""
+    return {
+        (client, round): (np.frombuffer(payload, np.float32, offset=1), weight)
+        for client, round, payload, weight in rows(records, "id, round, payload, weight")
+    }
+
+
+def column(records, name):
+    return [value for (value,) in rows(records, name)]
+
+
+def rows(records, names):
+    """Of all clients in a node's records."""
     db = sqlite3.connect(f"file:{records}?mode=ro", uri=True, timeout=20)
     try:
-        rows = db.execute("select id, round, payload, weight from client").fetchall()
+        return db.execute(f"select {names} from client").fetchall()
     finally:
         db.close()
-    return {
-        (client, made): (np.frombuffer(payload, np.float32, offset=1), weight)
-        for client, made, payload, weight in rows
-        if round is None or made == round
-    }
 
 
 @dataclass
