@@ -18,10 +18,11 @@ from flwr.serverapp import Grid
 from foltr.core import Array
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import NO_MODEL, Frame, Kind, Malformed, read_refusal
-from foltr.federated.messages import TYPE, LinkDown, packed, unpacked
+from foltr.federated.messages import AWAY, EXPIRED, TYPE, LinkDown, packed, unpacked
 
 FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
+PROBE = 1.0  # seconds that a node which was late has to show that it is there; then more and more
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,6 +51,7 @@ class Nodes:
     stopping: Callable[[], bool] = lambda: False
     greeted: set[int] = field(default_factory=set)  # nodes that have agreed
     refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
+    silent: dict[int, float] = field(default_factory=dict)  # that were late: seconds for a HELLO
     failures: Counter[str] = field(default_factory=Counter)
     sent_bytes: int = 0  # of frames, both ways
     got_bytes: int = 0
@@ -86,28 +88,33 @@ class Nodes:
 
     def agreeing(self) -> dict[int, range]:
         """The connected nodes that have the same agreement. Each is asked once; one that refuses
-        is asked again later, for it may have been corrected."""
+        is asked again later, for it may have been corrected. One that was late is asked for
+        nothing else until it answers a HELLO, for which nobody waits long: a node that was killed
+        costs one deadline, not one in every round until Flower counts it as away."""
         there, now = dict(self.reachable()), time.monotonic()
         self.greeted &= there.keys()
-        new = {
-            node: Frame(Kind.HELLO, *self._about(secrets.token_bytes(16)), tuple(own), self._text)
-            for node, own in there.items()
-            if node not in self.greeted and now - self.refused.get(node, -AGAIN) >= AGAIN
-        }
-        if new:
-            welcomed = self.exchange(new).keys()
-            self.greeted |= welcomed
-            self.refused |= dict.fromkeys(new.keys() - welcomed, now)
+        self.silent = {node: wait for node, wait in self.silent.items() if node in there}
+        late, left_out = set(self.silent), {n for n, t in self.refused.items() if now - t < AGAIN}
+        new = there.keys() - self.greeted - left_out
+        wait = max(self.silent.values(), default=0.0)
+        self._greet({node: there[node] for node in new - late}, self.deadline)
+        self._greet({node: there[node] for node in new & late}, wait)
+        self.refused |= dict.fromkeys(new - self.greeted - self.silent.keys(), now)
         return {node: own for node, own in there.items() if node in self.greeted}
+
+    def _greet(self, nodes: Mapping[int, range], seconds: float) -> None:
+        text = self.agreement.text.encode()
+        hellos = {
+            node: Frame(Kind.HELLO, *self._about(secrets.token_bytes(16)), tuple(own), text)
+            for node, own in nodes.items()
+        }
+        if hellos:
+            self.greeted |= self.exchange(hellos, seconds).keys()
 
     def _about(self, nonce: bytes) -> tuple[bytes, int, int, bytes, bytes, bytes, int]:
         """The header of a HELLO."""
         agreed = self.agreement
         return agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
-
-    @property
-    def _text(self) -> bytes:
-        return self.agreement.text.encode()
 
     def farewell(self, node: int, clients: range) -> bool:
         """Tell a node that it is unlearned; whether it answered."""
@@ -119,19 +126,22 @@ class Nodes:
         if self.stopping():
             raise Interrupted("stopped while waiting for devices: the same command continues")
 
-    def exchange(self, asks: Mapping[int, Frame]) -> dict[int, Frame]:
+    def exchange(
+        self, asks: Mapping[int, Frame], seconds: float | None = None
+    ) -> dict[int, Frame]:
         """Push an ask to each node, and pull the answers until all are there or the deadline is
-        over. The time in which the SuperLink is away does not count. Raises NewSession if what was
-        pushed is lost."""
-        answers, until = dict[int, Frame](), time.monotonic() + self.deadline
-        pending = self._push(asks)
+        over, or so many seconds. The time in which the SuperLink is away does not count. Raises
+        NewSession if what was pushed is lost."""
+        deadline = self.deadline if seconds is None else min(seconds, self.deadline)
+        answers, until = dict[int, Frame](), time.monotonic() + deadline
+        pending = self._push(asks, deadline)
         wait = FIRST_WAIT
         while pending and (left := until - time.monotonic()) > 0.0:
             self._go_on()
             try:
                 replies = self._pulled(list(pending), min(left, 1.0))
             except LinkDown:
-                until = time.monotonic() + self.deadline
+                until = time.monotonic() + deadline
                 continue
             for reply in replies:
                 id, sender = reply.metadata.reply_to_message_id, reply.metadata.src_node_id
@@ -143,21 +153,26 @@ class Nodes:
             if pending and self.pull is None:
                 time.sleep(min(wait, max(0.0, until - time.monotonic())))
         for node in pending.values():
-            self._fail(node, "late", f"no answer within {self.deadline:g} s")
+            self._late(node, f"no answer within {deadline:g} s")
         return answers
+
+    def _late(self, node: int, text: str) -> None:
+        self.greeted.discard(node)
+        self.silent[node] = SLOWER * self.silent[node] if node in self.silent else PROBE
+        self._fail(node, "late", text)
 
     def _pulled(self, ids: list[str], seconds: float) -> list[Message]:
         if self.pull is None:
             return list(self.grid.pull_messages(ids))
         return list(self.pull(ids, seconds))
 
-    def _push(self, asks: Mapping[int, Frame]) -> dict[str, int]:
+    def _push(self, asks: Mapping[int, Frame], deadline: float) -> dict[str, int]:
         """Message id -> node. Tried for as long as the SuperLink is away."""
         messages = []
         for node, frame in asks.items():
             text, group = frame.to_bytes(), str(frame.round)
             self.sent_bytes += len(text)
-            messages.append(self.message(packed(text), TYPE, node, group, self.deadline))
+            messages.append(self.message(packed(text), TYPE, node, group, deadline))
         while messages:
             try:
                 ids = list(self.grid.push_messages(messages))
@@ -172,6 +187,10 @@ class Nodes:
         return pushed
 
     def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
+        if reply.has_error() and reply.error.code in (EXPIRED, AWAY):
+            self._late(node, "it took the ask too late, or is away")
+            return
+        self.silent.pop(node, None)
         if reply.has_error():
             self._fail(node, "failed", f"Flower's code {reply.error.code}")
             return

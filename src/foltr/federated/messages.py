@@ -11,9 +11,10 @@ except ImportError as error:
 RECORD, FIELD = "foltr", "frame"
 TYPE = MessageType.QUERY  # of every message
 
-# Codes of error answers. Flower's own are 0 to 8, of which 5 is a node that is away.
+# Codes of error answers. Flower's own are 0 to 8, of which it makes two by itself: nobody took the
+# ask in time, and the node is away.
 FAILED = 2  # answering raised an exception
-AWAY = 5
+EXPIRED, AWAY = 3, 5
 REFUSED = 1001  # the ask is no frame of ours, or it is too large
 
 
