@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from foltr.federated.homes import HEADER, shown
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -55,6 +57,10 @@ class Bell:
     def gone(self, node: int) -> bool:
         """Whether the node's last connection broke while it waited: its process has ended."""
         return node in self._hung_up and not self._waiting.get(node)
+
+    def waits(self, node: int) -> bool:
+        """Whether a process of this node waits for asks now."""
+        return bool(self._waiting.get(node))
 
     def wake_all(self) -> None:
         for node in list(self._waiting):
@@ -124,6 +130,7 @@ class Door:
             return await refuse(send, 404, "not found")
         carries = scope["path"].endswith(LARGE_BODIES) or self.secret is not None
         limit = self.largest if carries else min(self.largest, SMALL_BODY)
+        shown.set(headers.get(HEADER, b""))
         body = await body_of(headers, receive, limit)
         if body is None:
             return await refuse(send, 413, f"the request is larger than {limit} bytes")

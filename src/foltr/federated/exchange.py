@@ -22,6 +22,12 @@ from foltr.federated.messages import TYPE, LinkDown, packed, unpacked
 
 FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
+# what the SuperLink itself answers for a node: how it is counted, and what it means
+OF_FLOWER = {
+    3: ("late", "no answer in time: the ask was not fetched, or is out of date"),
+    4: ("late", "no answer in time"),
+    5: ("away", "the node is gone"),
+}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -161,7 +167,8 @@ class Nodes:
 
     def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
         if reply.has_error():
-            self._fail(node, "failed", f"Flower's code {reply.error.code}")
+            code = reply.error.code
+            self._fail(node, *OF_FLOWER.get(code, ("failed", f"Flower's code {code}")))
             return
         try:
             text = unpacked(reply.content)

@@ -16,6 +16,7 @@ from foltr.errors import Mistake
 from foltr.federated import doors, flower, reasons
 from foltr.federated.credentials import new_key, private_key, public_bytes, trusting
 from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
+from foltr.federated.homes import HEADER
 from foltr.federated.messages import FAILED, REFUSED, Refusal, packed, unpacked
 
 WAIT = 20.0  # seconds that the SuperLink keeps a request until there is an ask
@@ -44,6 +45,7 @@ class Node:
     answer: makes the answer to an ask. It may raise `Refusal`.
     largest: bytes of an ask.
     tell: is told what happens, in words for the user.
+    home: a word that only this node's folder has: by it, a process that was killed comes back.
     """
 
     address: str
@@ -53,6 +55,7 @@ class Node:
     insecure: bool = False
     largest: int = 64_000_000
     heartbeat: float = HEARTBEAT
+    home: str = ""
     tell: Callable[[str], None] = lambda text: None
     clock: Callable[[], datetime] = utc
     node_id: int | None = field(default=None, init=False)
@@ -335,7 +338,8 @@ class Node:
             doors.RINGS: str(self._rings),
             doors.WAIT: str(round(1000 * WAIT)),
         }
-        return self._signed(path) | (waits if path.endswith("/pull-messages") else {})
+        lives = {HEADER: self.home} if self.home and path.endswith("/activate-node") else {}
+        return self._signed(path) | lives | (waits if path.endswith("/pull-messages") else {})
 
     def _seen(self, response: Any) -> None:
         if doors.RINGS in response.headers:
