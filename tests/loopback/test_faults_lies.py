@@ -30,7 +30,8 @@ LIES = (
 
 
 @pytest.mark.loopback
-def test_a_node_that_tells_every_lie(tmp_path, modules):
+def test_a_node_that_tells_every_lie(tmp_path, watched):
+    """And no process of the federation looks for anything outside this machine."""
     e = experiment(rounds=len(LIES))
     words = ",".join(f"{name}@{t}" for t, (name, _, _) in enumerate(LIES))
     with deployed(tmp_path, e, largest_frame=1_000_000) as here:
@@ -44,6 +45,10 @@ def test_a_node_that_tells_every_lie(tmp_path, modules):
         assert "secret" not in log and "secret of this client" in own  # told on its own side only
         assert "as another node: 403" in own
         assert "an answer was larger than the server takes" in own
+    seen = watched()
+    assert {line.split()[1] for line in seen} <= {"localhost", "127.0.0.1", "::1"}, set(seen)
+    for program in ("foltr serve", "lying_node", "foltr node", "foltr.federated.superlink"):
+        assert program == "foltr.federated.superlink" or any(program in line for line in seen)
 
 
 @pytest.mark.faults
