@@ -29,7 +29,7 @@ sys.addaudithook(noted)
 
 @pytest.fixture
 def watched(modules, monkeypatch, tmp_path_factory):
-    """Every host that a process of this test looks up or connects to: a function that lists them."""
+    """A function that lists all hosts that processes of this test look up or connect to."""
     code, notes = tmp_path_factory.mktemp("watch"), tmp_path_factory.mktemp("notes")
     (code / "sitecustomize.py").write_text(WATCH.format(folder=str(notes)))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(code), os.environ["PYTHONPATH"]]))

@@ -62,7 +62,7 @@ def test_one_fault_after_another(tmp_path):
 @pytest.mark.parametrize("database", [True, False])
 @pytest.mark.parametrize("who", ["at work", "idle"])
 def test_a_node_is_killed_in_a_round_and_back_in_time(tmp_path, who, database):
-    """Killed while it makes an answer, it gets the ask once more; else it is there for the next."""
+    """Killed at work, it gets the ask once more; killed while it waits, the next one."""
     e = experiment()
     with deployed(tmp_path, e, database=database) as here:
         start(here, node_1="honest@0", node_2="gate@2")

@@ -271,17 +271,18 @@ class Node:
             try:
                 self._push(node, reply, request)
                 return 200
-            except httpx.TransportError:
-                if stop.wait(pause) or time.monotonic() > until:
-                    raise
-                pause = min(2 * pause, 5.0)
-            except httpx.HTTPStatusError as error:
-                status: int = error.response.status_code
+            except httpx.HTTPError as error:
+                response = getattr(error, "response", None)
+                status: int = 503 if response is None else response.status_code
                 if status == 401:
                     raise
-                if status != 413:
-                    self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
-                return status
+                if status < 500:
+                    if status != 413:
+                        self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
+                    return status
+                if stop.wait(pause) or time.monotonic() > until:  # away, or its disk is full
+                    raise
+                pause = min(2 * pause, 5.0)
 
     def _push(self, node: Any, reply: Message, request: Any) -> None:
         answer = self._link.PushMessages(request)
