@@ -130,6 +130,7 @@ def slowness():
 @pytest.mark.faults
 @pytest.mark.parametrize("database", [True, False])
 def test_the_superlink_is_killed_again_and_again(tmp_path, database):
+    """In memory, it forgets who was there: the server waits until they are back."""
     e = experiment(rounds=12)
     with deployed(tmp_path, e, database=database) as here:
         start(here, node_0="pace@0.5,gate@3")

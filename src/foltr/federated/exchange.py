@@ -54,6 +54,7 @@ class Nodes:
     pull: Callable[[list[str], float], Iterable[Message]] | None = None
     tell: Callable[[str, str, str], None] = lambda node, kind, text: None
     stopping: Callable[[], bool] = lambda: False
+    ready: Callable[[], None] = lambda: None  # called before a round is asked, or asked again
     greeted: set[int] = field(default_factory=set)  # nodes that have agreed
     refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
     failures: Counter[str] = field(default_factory=Counter)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from foltr.errors import Mistake
 from foltr.federated import INSTALL
 from foltr.federated.doors import Bell
-from foltr.federated.homes import Homes, shown
+from foltr.federated.homes import Homes, again, shown
 
 try:
     import httpx
@@ -315,7 +315,7 @@ def know_the_nodes(bell: Bell, homes: Homes) -> None:
     from flwr.superlink.servicer.fleet import fleet_handlers
 
     activate, deactivate = fleet_handlers.activate_node, fleet_handlers.deactivate_node
-    push = fleet_handlers.push_messages
+    pull, push = fleet_handlers.pull_messages, fleet_handlers.push_messages
 
     def activate_node(request: Any, state: Any) -> Any:
         node = state.get_node_id_by_public_key(request.public_key)
@@ -328,11 +328,10 @@ def know_the_nodes(bell: Bell, homes: Homes) -> None:
         except FlowerError as error:
             if error.code != ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
                 raise
-            again = homes.is_home(node, word) and not bell.waits(node)
-            if not again and not bell.gone(node):
+            back = homes.is_home(node, word) and not bell.waits(node)
+            if not back and not bell.gone(node):
                 raise HTTPException(409, "in use") from error
             state.acknowledge_node_heartbeat(node, request.heartbeat_interval)
-            ask_again(state, node)
             answer = fleet_pb2.ActivateNodeResponse(node_id=node)
         homes.know(node, word)
         return answer
@@ -342,6 +341,11 @@ def know_the_nodes(bell: Bell, homes: Homes) -> None:
         bell.ring(request.node_id)  # it waits no longer
         return result
 
+    def pull_messages(request: Any, *rest: Any) -> Any:
+        if again.get():
+            ask_again(rest[0], request.node.node_id)
+        return pull(request, *rest)
+
     def push_messages(request: Any, state: Any) -> Any:
         if any(m.metadata.src_node_id != request.node.node_id for m in request.messages_list):
             raise HTTPException(403, "an answer in another node's name")
@@ -349,4 +353,5 @@ def know_the_nodes(bell: Bell, homes: Homes) -> None:
 
     fleet_handlers.activate_node = activate_node
     fleet_handlers.deactivate_node = deactivate_node
+    fleet_handlers.pull_messages = pull_messages
     fleet_handlers.push_messages = push_messages

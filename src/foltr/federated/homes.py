@@ -11,8 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 
 HEADER = "x-foltr-home"
+AGAIN = "x-foltr-again"  # of a node whose connection broke: what it fetched may not have arrived
 LONGEST = 200  # bytes of a word
-shown: ContextVar[bytes] = ContextVar("shown", default=b"")  # in the request that is served
+# in the request that is served
+shown: ContextVar[bytes] = ContextVar("shown", default=b"")
+again: ContextVar[bool] = ContextVar("again", default=False)
 
 
 class Homes:

@@ -16,7 +16,7 @@ from foltr.errors import Mistake
 from foltr.federated import doors, flower, reasons
 from foltr.federated.credentials import new_key, private_key, public_bytes, trusting
 from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
-from foltr.federated.homes import HEADER
+from foltr.federated.homes import AGAIN, HEADER
 from foltr.federated.messages import FAILED, REFUSED, Refusal, packed, unpacked
 
 WAIT = 20.0  # seconds that the SuperLink keeps a request until there is an ask
@@ -67,7 +67,7 @@ class Node:
             raise Mistake("a node needs its private key; `foltr keys` makes one")
         self._key = private_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
-        self._rings, self._told = 0, ""
+        self._rings, self._told, self._anew = 0, "", True
         scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
         url = f"{scheme}://{self.address}"
         signs = flower.Headers("SuperNode", self._headers, self._seen)
@@ -103,7 +103,7 @@ class Node:
                     self._refused(error)
                 except httpx.TransportError as error:
                     self._say(f"no connection to {self.address} ({error}): trying again")
-                missed = True
+                missed = self._anew = True
                 stop.wait(pause)
                 pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
         finally:
@@ -231,6 +231,7 @@ class Node:
         """Wait for an ask and answer it."""
         node = node_pb2.Node(node_id=self.node_id or 0)
         pulled = self._link.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
+        self._anew = False
         if not pulled.messages_list or stop.is_set():
             return
         proto, tree = pulled.messages_list[0], pulled.message_object_trees[0]
@@ -339,8 +340,11 @@ class Node:
             doors.RINGS: str(self._rings),
             doors.WAIT: str(round(1000 * WAIT)),
         }
-        lives = {HEADER: self.home} if self.home and path.endswith("/activate-node") else {}
-        return self._signed(path) | lives | (waits if path.endswith("/pull-messages") else {})
+        if path.endswith("/activate-node") and self.home:
+            return self._signed(path) | {HEADER: self.home}
+        if not path.endswith("/pull-messages"):
+            return self._signed(path)
+        return self._signed(path) | waits | ({AGAIN: "1"} if self._anew else {})
 
     def _seen(self, response: Any) -> None:
         if doors.RINGS in response.headers:
