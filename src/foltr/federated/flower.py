@@ -341,10 +341,10 @@ def know_the_nodes(bell: Bell, homes: Homes) -> None:
         bell.ring(request.node_id)  # it waits no longer
         return result
 
-    def pull_messages(request: Any, *rest: Any) -> Any:
+    def pull_messages(request: Any, state: Any, store: Any) -> Any:
         if again.get():
-            ask_again(rest[0], request.node.node_id)
-        return pull(request, *rest)
+            ask_again(state, request.node.node_id)
+        return pull(request, state, store)
 
     def push_messages(request: Any, state: Any) -> Any:
         if any(m.metadata.src_node_id != request.node.node_id for m in request.messages_list):
