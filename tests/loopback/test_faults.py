@@ -184,25 +184,30 @@ def test_the_superlink_is_away_for_75_seconds(tmp_path, monkeypatch, how):
 @pytest.mark.faults
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_server_and_nodes_are_stopped_in_a_round(tmp_path, signum):
-    e = experiment()
+    """A node that is stopped sends its answer first. It is away until it is started again."""
+    e = experiment(rounds=30)
     with deployed(tmp_path, e) as here:
-        start(here, node_0="gate@2,gate@4")
+        start(here, node_0="gate@2,gate@4", node_1="honest@0", node_2="pace@1.0")
         at_gate(here, 2)
         here.processes["server"].send_signal(signum)
         assert here.processes["server"].wait(20) == 0
         here.start("server")
         open_gate(here, 2)
         at_gate(here, 4)
-        here.processes["node-0"].send_signal(signum)  # it makes and sends this answer first
-        here.processes["node-1"].send_signal(signum)
+        idle(here, "node-1", 4)
+        for name in ("node-0", "node-1"):
+            here.processes[name].send_signal(signum)
         assert here.processes["node-1"].wait(20) == 0
         here.start("node-1")
+        here.wait_logged("node-1", "as node")
+        here.wait(lambda: here.log("node-1").count("as node") == 2, 40, "node-1")
         open_gate(here, 4)
         assert here.processes["node-0"].wait(20) == 0
         here.start("node-0")
-        here.wait_done()
-        assert not missed(here, "node-0")
-        same(here, e.run().params)
+        here.wait_done(120)
+        lost = missed(here, "node-0")
+        assert min(lost) == 5 and 29 not in lost, here.everything()
+        same(here, without(e, lost))
         for name in ("server", "node-0", "node-1"):
             assert "stopped: the same command goes on" in here.log(name)
 
