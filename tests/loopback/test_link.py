@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
+from cryptography.hazmat.primitives import serialization
 from federation import HERE, Federation, certificates, echo, node_key
 
 from foltr.errors import Mistake
@@ -24,6 +25,7 @@ from foltr.federated.session import NewSession, Session
 from foltr.federated.superlink import Doors, SuperLink
 
 pytestmark = pytest.mark.loopback
+PUBLIC_PEM = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +197,91 @@ def test_the_public_door_is_for_nodes_only(three):
         Session(private, "guess", three.folder / "other")
     right = {"x-foltr-secret": secret.read_text()}
     assert post(private + "/v1/control/list-nodes", **right) == 200
+
+
+ROUTES = """
+import json, sys
+from pathlib import Path
+from foltr.federated import quiet
+quiet(Path(sys.argv[1]))
+from foltr.federated.doors import Bell
+from foltr.federated.flower import superlink_app
+from foltr.federated.homes import Homes
+app = superlink_app(None, True, Bell(), Homes(Path(sys.argv[1]) / "homes.json"))
+own = [route.path for route in app.routes if hasattr(route, "path")]
+print(json.dumps([*own, *app.openapi()["paths"]]))
+"""
+
+
+def test_with_the_certificate_alone_nobody_does_anything(three, tmp_path):
+    """Every path of the SuperLink, with garbage and with requests as nodes and servers send them,
+    also signed with a key that is not registered."""
+    from foltr.federated.credentials import new_key
+    from foltr.federated.flower import control_pb2, fleet_pb2, node_pb2, runtime_pb2
+    from foltr.federated.node import Node
+
+    made = subprocess.run(
+        [sys.executable, "-c", ROUTES, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    paths = json.loads(made.stdout.splitlines()[-1])
+    assert sum(path.startswith("/v1/fleet/") for path in paths) >= 8 and len(paths) > 20
+    node_key(tmp_path / "stranger.key")
+    public, ca = f"https://{three.link.public_address}", three.files["roots"]
+    stranger = Node(
+        three.link.public_address, bytes, tmp_path / "stranger.key", Path(three.files["roots"])
+    )
+    victim = three.wait_for(3)[0]
+    node = node_pb2.Node(node_id=victim)
+    bodies = [
+        b"",
+        os.urandom(200),
+        fleet_pb2.ActivateNodeRequest(
+            public_key=three.session.get_nodes()[0].public_key, heartbeat_interval=1.0
+        ).SerializeToString(),
+        fleet_pb2.ActivateNodeRequest(
+            public_key=new_key().public_key().public_bytes(*PUBLIC_PEM), heartbeat_interval=1.0
+        ).SerializeToString(),
+        fleet_pb2.PullMessagesRequest(node=node).SerializeToString(),
+        fleet_pb2.DeactivateNodeRequest(node_id=victim).SerializeToString(),
+        control_pb2.RegisterNodeRequest(public_key=stranger._public).SerializeToString(),
+        runtime_pb2.AcquireTaskRequest().SerializeToString(),
+    ]
+    for path in [*paths, "/v1/fleet/%2e%2e/control/start-run", "//v1/control/start-run"]:
+        real = path.replace("{", "").replace("}", "")
+        for body in bodies if "fleet" in path else (bodies[1], bodies[-2]):
+            for headers in ({}, {**stranger._signed(real), "x-foltr-home": "x" * 99}):
+                status = post(public + real, body, ca, **headers)
+                unread = status == 400 and body == bodies[1]  # garbage is no request at all
+                assert unread or status in (401, 403, 404, 405, 413), (path, body, headers, status)
+    assert len(three.wait_for(3)) == 3 and three.echoes(b"goes on", three.wait_for(3)) == 3
+
+
+def test_a_node_cannot_act_for_another(three):
+    """With its own registered key: not answer, fetch, leave or beat for another one."""
+    from foltr.federated.flower import fleet_pb2, heartbeat_pb2, message_pb2, node_pb2
+    from foltr.federated.node import Node
+
+    three.wait_for(3)
+    ca = three.files["roots"]
+    liar = Node(three.link.public_address, bytes, three.folder / "node0.key", Path(ca))
+    own = next(p.node_id for p in three.session.get_nodes() if p.public_key == liar._public)
+    other = next(p.node_id for p in three.session.get_nodes() if p.node_id != own)
+    node = node_pb2.Node(node_id=other)
+    requests = {
+        "pull-messages": fleet_pb2.PullMessagesRequest(node=node),
+        "push-messages": fleet_pb2.PushMessagesRequest(node=node),
+        "deactivate-node": fleet_pb2.DeactivateNodeRequest(node_id=other),
+        "send-node-heartbeat": heartbeat_pb2.SendNodeHeartbeatRequest(node=node),
+        "pull-object": message_pb2.PullObjectRequest(node=node, run_id=1, object_id="x"),
+        "push-object": message_pb2.PushObjectRequest(node=node, run_id=1, object_id="x"),
+        "confirm-message-received": message_pb2.ConfirmMessageReceivedRequest(node=node),
+    }
+    for path, request in requests.items():
+        where = f"/v1/fleet/{path}"
+        url = f"https://{three.link.public_address}{where}"
+        status = post(url, request.SerializeToString(), ca, **liar._signed(where))
+        assert status in (401, 403), (path, status)
+    assert three.echoes(b"goes on", three.wait_for(3)) == 3
 
 
 def test_an_unregistered_key_is_refused(three):

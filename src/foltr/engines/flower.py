@@ -65,6 +65,7 @@ class Flower(Nodes):
         return Answers(clients, Cohort.empty(len(ask.params)), None)
 
     def _collected(self, ask: Ask, clients: Array) -> Answers:
+        self.ready()
         seats, self.took_part = self.seats(clients), np.empty(0, np.int64)
         asked = np.array(sorted(id for ids in seats.values() for id in ids), np.int64)
         if self.agreement.protocol is not None:

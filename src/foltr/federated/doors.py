@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from foltr.federated.homes import AGAIN, HEADER, again, shown
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -55,6 +57,10 @@ class Bell:
     def gone(self, node: int) -> bool:
         """Whether the node's last connection broke while it waited: its process has ended."""
         return node in self._hung_up and not self._waiting.get(node)
+
+    def waits(self, node: int) -> bool:
+        """Whether a process of this node waits for asks now."""
+        return bool(self._waiting.get(node))
 
     def wake_all(self) -> None:
         for node in list(self._waiting):
@@ -124,6 +130,8 @@ class Door:
             return await refuse(send, 404, "not found")
         carries = scope["path"].endswith(LARGE_BODIES) or self.secret is not None
         limit = self.largest if carries else min(self.largest, SMALL_BODY)
+        shown.set(headers.get(HEADER, b""))
+        again.set(AGAIN in headers)
         body = await body_of(headers, receive, limit)
         if body is None:
             return await refuse(send, 413, f"the request is larger than {limit} bytes")
@@ -132,7 +140,8 @@ class Door:
             return await self.app(scope, replayed(body, receive), send)
         wait, node, heard = waits
         assert wait is not None and node is not None and heard is not None
-        if not await self.bell.wait(node, heard, min(wait / 1000, LONGEST_WAIT), receive):
+        seconds = 0.0 if again.get() else min(wait / 1000, LONGEST_WAIT)
+        if not await self.bell.wait(node, heard, seconds, receive):
             return
         told = str(self.bell.rings(node)).encode()
 

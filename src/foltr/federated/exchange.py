@@ -18,11 +18,17 @@ from flwr.serverapp import Grid
 from foltr.core import Array
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import NO_MODEL, Frame, Kind, Malformed, read_refusal
-from foltr.federated.messages import AWAY, EXPIRED, TYPE, LinkDown, packed, unpacked
+from foltr.federated.messages import AWAY, EXPIRED, TYPE, LinkDown, NewSession, packed, unpacked
 
 FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
 PROBE = 1.0  # seconds that a node which was late has to show that it is there; then more and more
+# what the SuperLink itself answers for a node: how it is counted, and what it means
+OF_FLOWER = {
+    3: ("late", "no answer in time: the ask was not fetched, or is out of date"),
+    4: ("late", "no answer in time"),
+    5: ("away", "the node is gone"),
+}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -49,6 +55,7 @@ class Nodes:
     pull: Callable[[list[str], float], Iterable[Message]] | None = None
     tell: Callable[[str, str, str], None] = lambda node, kind, text: None
     stopping: Callable[[], bool] = lambda: False
+    ready: Callable[[], None] = lambda: None  # called before a round is asked, or asked again
     greeted: set[int] = field(default_factory=set)  # nodes that have agreed
     refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
     silent: dict[int, float] = field(default_factory=dict)  # that were late: seconds for a HELLO
@@ -79,7 +86,10 @@ class Nodes:
         for a round."""
         began = time.monotonic()
         while True:
-            found = [np.array(own) for own in self.agreeing().values()]
+            try:
+                found = [np.array(own) for own in self.agreeing().values()]
+            except NewSession:
+                found = []
             ids = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
             if len(ids) >= self.agreement.fewest:
                 return ids
@@ -120,7 +130,10 @@ class Nodes:
         """Tell a node that it is unlearned; whether it answered."""
         about = self._about(secrets.token_bytes(16))
         ask = Frame(Kind.FORGOTTEN, *about, tuple(clients))
-        return node in self.exchange({node: ask})
+        try:
+            return node in self.exchange({node: ask})
+        except NewSession:
+            return False
 
     def _go_on(self) -> None:
         if self.stopping():
@@ -192,7 +205,8 @@ class Nodes:
             return
         self.silent.pop(node, None)
         if reply.has_error():
-            self._fail(node, "failed", f"Flower's code {reply.error.code}")
+            code = reply.error.code
+            self._fail(node, *OF_FLOWER.get(code, ("failed", f"Flower's code {code}")))
             return
         try:
             text = unpacked(reply.content)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from foltr.errors import Mistake
 from foltr.federated import INSTALL
 from foltr.federated.doors import Bell
+from foltr.federated.homes import Homes, again, shown
 
 try:
     import httpx
@@ -213,7 +214,7 @@ def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
 # --- The SuperLink, which alone needs what is imported below ---
 
 
-def superlink_app(database: str | None, node_keys: bool, bell: Bell) -> Any:
+def superlink_app(database: str | None, node_keys: bool, bell: Bell, homes: Homes) -> Any:
     """The SuperLink's application: it starts no process, installs nothing and asks nobody."""
     from flwr.common.constant import TRANSPORT_TYPE_GRPC_RERE
     from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
@@ -248,7 +249,7 @@ def superlink_app(database: str | None, node_keys: bool, bell: Bell) -> Any:
     )
     app = create_app(config, SuperLinkLifespan)
     carry_whole(app.state.linkstate_factory.state(), bell)
-    know_the_nodes(bell)
+    know_the_nodes(bell, homes)
     return app
 
 
@@ -288,33 +289,62 @@ def carry_whole(state: Any, bell: Bell) -> None:
     state.object_store.get_object_tree = tree_of
 
 
-def know_the_nodes(bell: Bell) -> None:
+def ask_again(state: Any, node: int) -> None:
+    """Asks that a node fetched and did not answer are there for it once more."""
+    if (asks := getattr(state, "message_ins_store", None)) is not None:  # in memory
+        for id, ask in list(asks.items()):
+            if ask.metadata.dst_node_id == node:
+                if id not in state.message_ins_id_to_message_res_id:
+                    ask.metadata.delivered_at = ""
+        return
+    from flwr.supercore.state.schema.linkstate_models import MessageIns, MessageRes
+    from flwr.supercore.utils import uint64_to_int64
+    from sqlalchemy import select, update
+
+    answered = select(MessageRes.reply_to_message_id)
+    own = MessageIns.dst_node_id == uint64_to_int64(node)
+    open_asks = update(MessageIns).where(own, MessageIns.message_id.not_in(answered))
+    with state.session() as session:
+        session.execute(open_asks.values(delivered_at=""))
+
+
+def know_the_nodes(bell: Bell, homes: Homes) -> None:
     """A node gets to know why it is refused, one that was killed may come back at once, and
     nobody answers in another's name. All callers have shown their key."""
     from fastapi import HTTPException
     from flwr.superlink.servicer.fleet import fleet_handlers
 
     activate, deactivate = fleet_handlers.activate_node, fleet_handlers.deactivate_node
-    push = fleet_handlers.push_messages
+    pull, push = fleet_handlers.pull_messages, fleet_handlers.push_messages
 
     def activate_node(request: Any, state: Any) -> Any:
         node = state.get_node_id_by_public_key(request.public_key)
         if node is None:
             raise HTTPException(403, "unregistered")
-        if bell.gone(node):
-            state.deactivate_node(node)
+        word = shown.get()
         bell.know(node)
         try:
-            return activate(request, state)
+            answer = activate(request, state)
         except FlowerError as error:
             if error.code != ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
                 raise
-            raise HTTPException(409, "in use") from error
+            back = homes.is_home(node, word) and not bell.waits(node)
+            if not back and not bell.gone(node):
+                raise HTTPException(409, "in use") from error
+            state.acknowledge_node_heartbeat(node, request.heartbeat_interval)
+            answer = fleet_pb2.ActivateNodeResponse(node_id=node)
+        homes.know(node, word)
+        return answer
 
     def deactivate_node(request: Any, state: Any) -> Any:
         result = deactivate(request, state)
         bell.ring(request.node_id)  # it waits no longer
         return result
+
+    def pull_messages(request: Any, state: Any, store: Any) -> Any:
+        if again.get():
+            ask_again(state, request.node.node_id)
+        return pull(request, state, store)
 
     def push_messages(request: Any, state: Any) -> Any:
         if any(m.metadata.src_node_id != request.node.node_id for m in request.messages_list):
@@ -323,4 +353,5 @@ def know_the_nodes(bell: Bell) -> None:
 
     fleet_handlers.activate_node = activate_node
     fleet_handlers.deactivate_node = deactivate_node
+    fleet_handlers.pull_messages = pull_messages
     fleet_handlers.push_messages = push_messages

@@ -23,7 +23,7 @@ class NewSession(Exception):
     again; ids of nodes may be others."""
 
 
-class LinkDown(ConnectionError):
+class LinkDown(Mistake):
     """The SuperLink did not answer for as long as the session waits."""
 
 

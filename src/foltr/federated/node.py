@@ -16,6 +16,7 @@ from foltr.errors import Mistake
 from foltr.federated import doors, flower, reasons
 from foltr.federated.credentials import new_key, private_key, public_bytes, trusting
 from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
+from foltr.federated.homes import AGAIN, HEADER
 from foltr.federated.messages import FAILED, REFUSED, Refusal, packed, unpacked
 
 WAIT = 20.0  # seconds that the SuperLink keeps a request until there is an ask
@@ -44,6 +45,7 @@ class Node:
     answer: makes the answer to an ask. It may raise `Refusal`.
     largest: bytes of an ask.
     tell: is told what happens, in words for the user.
+    home: a word that only this node's folder has: by it, a process that was killed comes back.
     """
 
     address: str
@@ -53,6 +55,7 @@ class Node:
     insecure: bool = False
     largest: int = 64_000_000
     heartbeat: float = HEARTBEAT
+    home: str = ""
     tell: Callable[[str], None] = lambda text: None
     clock: Callable[[], datetime] = utc
     node_id: int | None = field(default=None, init=False)
@@ -64,7 +67,7 @@ class Node:
             raise Mistake("a node needs its private key; `foltr keys` makes one")
         self._key = private_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
-        self._rings, self._told = 0, ""
+        self._rings, self._told, self._anew = 0, "", True
         scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
         url = f"{scheme}://{self.address}"
         signs = flower.Headers("SuperNode", self._headers, self._seen)
@@ -100,7 +103,7 @@ class Node:
                     self._refused(error)
                 except httpx.TransportError as error:
                     self._say(f"no connection to {self.address} ({error}): trying again")
-                missed = True
+                missed = self._anew = True
                 stop.wait(pause)
                 pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
         finally:
@@ -228,6 +231,7 @@ class Node:
         """Wait for an ask and answer it."""
         node = node_pb2.Node(node_id=self.node_id or 0)
         pulled = self._link.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
+        self._anew = False
         if not pulled.messages_list or stop.is_set():
             return
         proto, tree = pulled.messages_list[0], pulled.message_object_trees[0]
@@ -268,17 +272,18 @@ class Node:
             try:
                 self._push(node, reply, request)
                 return 200
-            except httpx.TransportError:
-                if stop.wait(pause) or time.monotonic() > until:
-                    raise
-                pause = min(2 * pause, 5.0)
-            except httpx.HTTPStatusError as error:
-                status: int = error.response.status_code
+            except httpx.HTTPError as error:
+                response = getattr(error, "response", None)
+                status: int = 503 if response is None else response.status_code
                 if status == 401:
                     raise
-                if status != 413:
-                    self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
-                return status
+                if status < 500:
+                    if status != 413:
+                        self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
+                    return status
+                if stop.wait(pause) or time.monotonic() > until:  # away, or its disk is full
+                    raise
+                pause = min(2 * pause, 5.0)
 
     def _push(self, node: Any, reply: Message, request: Any) -> None:
         answer = self._link.PushMessages(request)
@@ -335,7 +340,11 @@ class Node:
             doors.RINGS: str(self._rings),
             doors.WAIT: str(round(1000 * WAIT)),
         }
-        return self._signed(path) | (waits if path.endswith("/pull-messages") else {})
+        if path.endswith("/activate-node") and self.home:
+            return self._signed(path) | {HEADER: self.home}
+        if not path.endswith("/pull-messages"):
+            return self._signed(path)
+        return self._signed(path) | waits | ({AGAIN: "1"} if self._anew else {})
 
     def _seen(self, response: Any) -> None:
         if doors.RINGS in response.headers:

@@ -1,6 +1,7 @@
 """The server's side of a federation: a Flower Grid on the private door of a SuperLink."""
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ from foltr.federated.messages import TYPE, LinkDown, NewSession, packed
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
 LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
+LITTLE = 1_000_000  # bytes of space with which the SuperLink cannot work
 LOST = (401, 403)  # the token is of no run that goes on
 
 
@@ -304,15 +306,24 @@ class Session(Grid):
                         "the SuperLink's private door has another secret: give the file"
                         " door.secret of the SuperLink that runs"
                     ) from error
-                if error.response.status_code not in (502, 503, 504):
+                if error.response.status_code < 500:
                     raise
                 failed = error
+                if pause == 0.1:  # once
+                    self._tell(self._why_it_fails(error.response.status_code))
             if time.monotonic() + pause > until or self._ended.is_set():
                 raise LinkDown(
                     f"the SuperLink did not answer for {self.patience:g} s: {failed}"
                 ) from failed
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+    def _why_it_fails(self, status: int) -> str:
+        """What is told of a SuperLink that runs and cannot work."""
+        folder = self._file.parent
+        if shutil.disk_usage(folder).free < LITTLE:
+            return f"No space left on the disk of {folder}: free some; trying again"
+        return f"the SuperLink answered {status}: trying again; its log may say why"
 
     def _clear(self) -> None:
         """Have the SuperLink delete asks that nobody answered in time."""

@@ -204,6 +204,7 @@ async def serve(doors: Doors) -> None:
 
     from foltr.federated.doors import Bell, Door, fleet_only
     from foltr.federated.flower import superlink_app
+    from foltr.federated.homes import Homes
 
     class Server(uvicorn.Server):
         @contextmanager
@@ -213,7 +214,7 @@ async def serve(doors: Doors) -> None:
     folder, bell = Path(doors.folder), Bell()
     public_socket = bound(doors.host, doors.port)
     private_socket = bound("127.0.0.1", doors.private_port)
-    app = superlink_app(doors.database, not doors.insecure, bell)
+    app = superlink_app(doors.database, not doors.insecure, bell, Homes(folder / "homes.json"))
     bell.start()
     public = Door(app, bell, fleet_only(doors.insecure), doors.largest)
     private_limit = max(doors.largest, 8_000_000)  # many small asks travel in one request

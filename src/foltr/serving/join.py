@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from foltr.errors import require
 from foltr.federated.device import FORGOTTEN, Device
 from foltr.federated.keys import NODE_KEY, SIGN_KEY, check_dates, read_sign_key
 from foltr.federated.node import Node
+from foltr.federated.records import Records
 from foltr.runs.interruptions import on_signals
 from foltr.runs.user_files import Code
 from foltr.serving.only_one import only_one
@@ -56,8 +58,18 @@ def join(
             None if insecure else ca,
             insecure,
             tell=tell,
+            home=home_of(device.records),
         )
         tell(f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}")
         node.serve(stop)
         left = device.records.about(FORGOTTEN) is not None
         tell("forgotten: this node has left" if left else "stopped: the same command goes on")
+
+
+def home_of(records: Records) -> str:
+    """A word by which the server knows this folder again."""
+    kept = records.about("home")
+    if kept is None:
+        kept = secrets.token_hex(16).encode()
+        records.set_about("home", kept)
+    return kept.decode()

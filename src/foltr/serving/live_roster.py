@@ -76,7 +76,7 @@ class LiveRoster:
         if fresh or time.monotonic() - self._looked > LOOK:
             found = {}
             try:
-                peers = self.session.get_nodes()
+                peers = self._there()
             except (LinkDown, NewSession):
                 return {}  # nobody can be reached now
             for peer in peers:
@@ -89,6 +89,12 @@ class LiveRoster:
             self._nodes, self._looked = found, time.monotonic()
             self.looked()
         return self._nodes
+
+    def _there(self) -> Iterable[Any]:
+        try:
+            return self.session.get_nodes()
+        except NewSession:  # nothing is under way that could be lost with the old one
+            return self.session.get_nodes()
 
     def register_again(self) -> None:
         """Tell the SuperLink all nodes again: it was started anew, and may know none."""

@@ -77,6 +77,16 @@ def serve(
             stopping=stopping.is_set,
         )
 
+        run = [session.run.run_id]
+
+        def ready() -> None:
+            """After a session was lost, nodes come back one by one: as at the start, wait."""
+            if session.run.run_id != run[0]:
+                run[0] = session.run.run_id
+                wait_for_nodes(live, table.wait, stopping, noted)
+
+        engine.ready = ready
+
         def shut_out(name: str) -> None:
             if not live().seat(name).revoked:
                 revoke_node(roster_file, name)

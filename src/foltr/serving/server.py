@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
+from foltr.federated.messages import NewSession
 from foltr.federated.roster import Roster
 from foltr.federation import Delivery, Server, State, federate
 from foltr.privacy.ledger import TITLES, Ledger
@@ -123,7 +125,8 @@ class Rounds:
         self._show(state.t)
         if self.until == self.agreement.rounds and self.agreement.history is not None:
             self.note("no budget is left for unlearning: set training_rounds below rounds")
-        self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
+        with suppress(NewSession):
+            self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
         while True:
             if plan := next_plan(self, state):
                 state = unlearned(self, state, plan)

@@ -1,0 +1,30 @@
+"""`foltr serve` that is killed in the middle of a push: `python -m dying_server ROUND FILE.toml`.
+
+Half of that round's asks have left when the process ends."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from foltr.cli.serve import tell
+from foltr.federated import flower
+from foltr.federated.session import Session
+from foltr.runs.user_files import Code
+from foltr.serving.serve import serve
+
+push, last = Session._push, sys.argv[1]
+
+
+def dying(self, pairs, messages):
+    ids = push(self, pairs, messages)
+    if messages[0].metadata.group_id == last and pairs[0][0].metadata.message_type:
+        tell("killed in the middle of a push")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ids
+
+
+if __name__ == "__main__":
+    flower.batches = lambda pairs: ([pair] for pair in pairs)  # one ask in each request
+    Session._push = dying
+    serve(Path(sys.argv[2]), Code(), tell=tell)

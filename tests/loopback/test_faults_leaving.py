@@ -1,0 +1,199 @@
+"""Going back to an earlier model, and forgetting a node over the wire."""
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+
+from faulty import (
+    OWN,
+    Thinned,
+    at_gate,
+    deployed,
+    experiment,
+    failures,
+    missed,
+    open_gate,
+    same,
+    start,
+    without,
+)
+
+from foltr.federated.frames import Frame
+from foltr.federated.roster_file import read_roster, revoke_node
+from foltr.runs.setup import population_of
+from foltr.runs.user_files import Code
+from foltr.seeds import stream
+from foltr.serving.server import Rounds
+from foltr.serving.settings import read_server
+from foltr.serving.state import ServerState
+from foltr.system.threads import Threads
+
+pytestmark = pytest.mark.usefixtures("modules")
+ALL = range(12)
+
+
+@pytest.mark.loopback
+def test_going_back_to_an_earlier_model(tmp_path):
+    """Rounds go on counting. The round that was under way is asked again with another model, which
+    costs the devices the budget of one more round: they have none for the last one."""
+    e = experiment(rounds=7)
+    with deployed(tmp_path, e) as here:
+        gates = {name.replace("-", "_"): "gate@5" for name in here.names}
+        start(here, **gates)
+        for name in here.names:
+            at_gate(here, 5, name)
+        here.kill("server", signal.SIGTERM)
+        old = here.model(2)
+        here.start("server", "--rollback", "99")
+        assert here.processes["server"].wait(60) == 2
+        assert "round 99 is to come: 5 rounds are made" in words(here)
+        here.start("server", "--rollback", "2")
+        here.wait_logged("server", "the model of round 2 is now that of round 5")
+        open_gate(here, 5)
+        here.wait_done()
+        assert [about["round"] for about in here.rounds()] == list(range(7))
+        assert np.array_equal(here.model(2), old)
+        assert failures(here)["budget"] == 3
+        same(here, without(e, {2: ALL, 3: ALL, 4: ALL, 6: ALL}))
+
+
+def words(here):
+    return " ".join(here.log("server").replace("│", " ").split())
+
+
+def found_in(folder, models):
+    """Files below a folder with two numbers of a model in a row, as float64 or float32."""
+    found = set()
+    for file in folder.rglob("*"):
+        text = file.read_bytes() if file.is_file() else b""
+        for t, params in models.items():
+            for kind in (np.float64, np.float32):
+                numbers = params.astype(kind)
+                pairs = (numbers[i : i + 2].tobytes() for i in range(0, len(numbers) - 1, 2))
+                if any(any(pair) and pair in text for pair in pairs):
+                    found.add((file.relative_to(folder).as_posix(), t, kind.__name__))
+    return found
+
+
+def in_process(here, e, folder, missing, last):
+    """The same phases without a network: node-2 asks to be forgotten in round `last`."""
+    _, table = read_server(here.folder / "server.toml", Code())
+    p, params = population_of(e, e.data.load("train")), start_of(e)
+    engine = Thinned(missing)(e, p, params, Threads(1), e.seed)
+    roster_file, there = folder / "roster.toml", dict(engine.reachable())
+    folder.mkdir()
+    text = (here.folder / "roster.toml").read_text().replace("revoked = true\n", "")
+    roster_file.write_text(text)
+    honest, device = engine.grid.nodes[4], engine.grid.nodes[4].device
+
+    def answer(text):
+        device.leaving = device.leaving or Frame.from_bytes(text).round == last
+        return honest(text)
+
+    engine.grid.nodes[4] = answer
+    engine.reachable = lambda: there
+
+    def shut_out(name):
+        revoke_node(roster_file, name)
+        there.pop(4)
+
+    state = ServerState(folder / "state")
+    state.open(engine.agreement)
+    rounds = Rounds(
+        engine.agreement,
+        table,
+        state,
+        engine,
+        lambda: read_roster(roster_file),
+        name_of=lambda node: f"node-{node - 2}",
+        shut_out=shut_out,
+    )
+    return rounds.run(rounds.start()).params
+
+
+def start_of(e):
+    width = e.data.load("train").width
+    return e.ranker.init(width, stream(e.seed, "init"))
+
+
+@pytest.mark.loopback
+def test_a_node_is_forgotten_over_the_wire(tmp_path):
+    e = experiment(rounds=16, history=2)
+    with deployed(tmp_path / "here", e) as here:
+        state = here.folder / "state"
+        start(here, node_0="gate@5,gate@9")
+        at_gate(here, 5)
+        here.kill("node-2", signal.SIGTERM)
+        here.start("node-2", "--forget-me")
+        here.wait_logged("node-2", "asking to be forgotten", 60)
+        here.wait(lambda: here.log("node-2").count("connected to") == 2, 60, "node-2")
+        models = {t: here.model(t) for t in range(1, 6)}
+        assert {t for _, t, _ in found_in(state, models)} == set(models)  # it finds what is there
+        open_gate(here, 5, 9)
+        here.wait_logged("server", "forgetting node-2", 60)
+        here.wait_done()
+        assert "stored rounds are made again without them" in here.log("server")
+        assert "node-2 forgotten after round" in here.log("server")
+        assert here.processes["node-2"].wait(20) == 0
+        assert "forgotten: this node has left" in here.log("node-2")
+        assert not found_in(state, models)
+        told = [about for about in here.rounds() if "forget" in about["failures"]]
+        last = told[0]["round"]
+        lost = {t: ids for t, ids in missed(here, "node-2").items() if t <= last}
+        same(here, in_process(here, e, tmp_path / "again", lost, last))
+        assert rows(here.folder / "state-2" / "records.db") == (0, 0)
+        assert not found_in(here.folder / "state-2", models)
+        since = json.loads((state / "forgotten.json").read_text())["since"]
+        assert since > last
+        here.start("server", "--rollback", str(last))
+        assert here.processes["server"].wait(60) == 2
+        assert "in which a node was forgotten" in words(here)
+
+
+def rows(file):
+    import sqlite3
+
+    with sqlite3.connect(file) as base:
+        return tuple(
+            base.execute(f"select count(*) from {table}").fetchone()[0]
+            for table in ("client", "norm")
+        )
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("database", [True, False])
+def test_forgetting_is_interrupted(tmp_path, database):
+    """The server is killed while stored rounds are made again; the operator forgets a node that
+    is gone (`--forget`)."""
+    e = experiment(rounds=16, history=2)
+    with deployed(tmp_path / "here", e, database=database) as here:
+        state = here.folder / "state"
+        start(here, node_0="gate@5,gate@8", node_1="honest@0")
+        at_gate(here, 5)
+        here.kill("node-2", signal.SIGTERM)
+        here.kill("server")
+        models = {t: here.model(t) for t in range(1, 6)}
+        file = here.folder / "server.toml"  # no long wait for the node that is gone
+        file.write_text(file.read_text().replace("wait = 60.0", "wait = 5.0"))
+        here.start("server", "--forget", "node-2")
+        here.wait_logged("server", "forgetting node-2", 60)
+        time.sleep(0.5)
+        assert not {name for name, _, _ in found_in(state, models) if "superlink" not in name}
+        open_gate(here, 5)
+        at_gate(here, 8)
+        here.kill("server")
+        here.start("server")
+        open_gate(here, 8)
+        here.wait_done()
+        assert "node-2 forgotten after round" in here.log("server")
+        assert not found_in(state, models)
+        assert not [t for t in missed(here, "node-0") if t < 5]
+        assert all(about["answered"] in (8, 12) for about in here.rounds())
+        ids = {id for name in ("node-0", "node-1") for id in OWN[name]}
+        lines = (state / "took_part.jsonl").read_text().splitlines()
+        assert all(set(json.loads(line)["clients"]) <= ids for line in lines)
