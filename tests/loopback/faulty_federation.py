@@ -27,14 +27,15 @@ MORE = 30.0  # seconds that a round may take besides the deadline of one step
 class Faulty(Deployment):
     """Rounds go on until the test is over."""
 
-    def begin(self):
+    def begin(self, there=True):
         os.environ["PYTHONPATH"] = os.pathsep.join([HERE, *old_path()])  # of the processes
         self.reference = Reference(self.experiment)  # which compiles what the nodes need
         self.start_module("server", "faulty_server")
         self.wait_logged("server", "nodes connect to")
         for name in self.names:
             self.start_module(name, "faulty_node")
-        self.all_there()
+        if there:
+            self.all_there()
         return self
 
     @property
@@ -72,7 +73,7 @@ class Faulty(Deployment):
 
     def plan(self, nodes, step, fault):
         """These nodes fail in a round to come: its number."""
-        round = max(self.made) + 2
+        round = max(self.made, default=-1) + 2
         for node in nodes:
             part = self.folder / f"node-{node}.part"
             part.write_text(f"{round} {step} {fault}")

@@ -415,13 +415,13 @@ def test_two_nodes_that_claim_one_client_are_not_both_asked():
         asked = Counter()
         exchange = engine.exchange
 
-        def counted(asks):
+        def counted(asks, seconds=None):
             for frame in asks.values():
                 if frame.kind != Kind.HELLO:
                     asked.update(frame.clients)
             assert max(asked.values(), default=1) == 1
             asked.clear()
-            return exchange(asks)
+            return exchange(asks, seconds)
 
         engine.exchange = counted
         engine.deadline = 0.2

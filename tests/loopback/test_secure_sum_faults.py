@@ -56,7 +56,8 @@ def ten(tmp_path_factory):
 def test_a_node_that_is_killed_in_the_middle(tmp_path):
     e = Experiment(clients=6, channel="SecureSum()", **SETTINGS)
     with Faulty(tmp_path, e, nodes=3, server={"deadline": 3.0, **SERVER}) as here:
-        round, about = here.begin().fails([1], "MASKED", "before")
+        round = here.plan([1], "MASKED", "before")
+        about = here.begin(there=False).wait_made(round)
         assert set(here.survivors(round)) == here.clients(0, 2), here.everything()
         assert about["seconds"] <= here.deadline + MORE
         here.check_bits(round)
