@@ -173,8 +173,9 @@ def test_forgetting_is_interrupted(tmp_path, database):
     e = experiment(rounds=16, history=2)
     with deployed(tmp_path / "here", e, database=database) as here:
         state = here.folder / "state"
-        start(here, node_0="gate@5,gate@8", node_1="honest@0")
-        at_gate(here, 5)
+        start(here, node_0="gate@5,gate@6", node_1="gate@5")
+        for name in ("node-0", "node-1"):
+            at_gate(here, 5, name)
         here.kill("node-2", signal.SIGTERM)
         here.kill("server")
         models = {t: here.model(t) for t in range(1, 6)}
@@ -185,15 +186,16 @@ def test_forgetting_is_interrupted(tmp_path, database):
         time.sleep(0.5)
         assert not {name for name, _, _ in found_in(state, models) if "superlink" not in name}
         open_gate(here, 5)
-        at_gate(here, 8)
+        at_gate(here, 6)
         here.kill("server")
         here.start("server")
-        open_gate(here, 8)
+        open_gate(here, 6)
         here.wait_done()
         assert "node-2 forgotten after round" in here.log("server")
         assert not found_in(state, models)
-        assert not [t for t in missed(here, "node-0") if t < 5]
-        assert all(about["answered"] in (8, 12) for about in here.rounds())
+        answered = [about["answered"] for about in here.rounds()]
+        # round 5 was asked with two models, which has cost the budget of the last one
+        assert answered == [12] * 5 + [8] * 10 + [0], here.everything()
         ids = {id for name in ("node-0", "node-1") for id in OWN[name]}
         lines = (state / "took_part.jsonl").read_text().splitlines()
         assert all(set(json.loads(line)["clients"]) <= ids for line in lines)

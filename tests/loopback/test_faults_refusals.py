@@ -49,7 +49,7 @@ def refused(here, name, *texts):
     assert "Traceback" not in said, said
 
 
-@pytest.mark.loopback
+@pytest.mark.faults  # the quick ones are in test_link.py
 def test_strangers_are_told_why_and_the_others_go_on(tmp_path):
     e = experiment(rounds=6)
     with deployed(tmp_path, e) as here:

@@ -67,7 +67,7 @@ class Node:
             raise Mistake("a node needs its private key; `foltr keys` makes one")
         self._key = private_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
-        self._rings, self._told, self._anew = 0, "", True
+        self._rings, self._told, self._anew, self._at_work = 0, "", True, False
         scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
         url = f"{scheme}://{self.address}"
         signs = flower.Headers("SuperNode", self._headers, self._seen)
@@ -180,8 +180,9 @@ class Node:
 
     def _beat(self, stop: threading.Event, ended: threading.Event) -> None:
         """Stay known as there, also while an answer is being made. When the node stops, saying
-        so ends the request that waits for asks."""
-        while not stop.wait(0.7 * self.heartbeat):
+        so ends the request that waits for asks; an answer that is being made is sent first."""
+        pause = 0.7 * self.heartbeat
+        while not stop.wait(pause) or (self._at_work and not ended.wait(pause)):
             if ended.is_set():
                 return
             try:
@@ -234,7 +235,13 @@ class Node:
         self._anew = False
         if not pulled.messages_list or stop.is_set():
             return
-        proto, tree = pulled.messages_list[0], pulled.message_object_trees[0]
+        self._at_work = True
+        try:
+            self._answer(stop, node, pulled.messages_list[0], pulled.message_object_trees[0])
+        finally:
+            self._at_work = False
+
+    def _answer(self, stop: threading.Event, node: Any, proto: Any, tree: Any) -> None:
         whole = flower.inline(proto)
         ask = flower.from_proto(proto) if whole else self._opened(node, proto, tree)
         reply = self._reply(ask)
