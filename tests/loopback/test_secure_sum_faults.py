@@ -15,7 +15,7 @@ from foltr.experiment import Experiment
 
 NODES = 10
 SETTINGS = {"data": "Synthetic(queries=40)", "rounds": 1000, "history": 1}
-SERVER = {"wait": 90.0, "keep": 1000}
+SERVER = {"wait": 90.0, "keep_models": 1000}
 STEPS = ("KEYS", "SHARES", "MASKED", "SIGNED", "UNMASK")
 KILLED = [(step, when) for step in STEPS for when in ("before", "made", "after")]
 OUT = {*KILLED[:8]} - {("MASKED", "after")}  # whose words do not arrive

@@ -76,7 +76,7 @@ def check(stock, case, run=Stock.run):
     rounds = state.rounds()
     answered = [about["answered"] for about in rounds]
     assert answered == [sum(stock.nodes)] * case.rounds, told + stock.told()
-    np.testing.assert_array_equal(state.load()[0].params, expected)
+    np.testing.assert_array_equal(state.load().params, expected)
     print(f"{case.name}: {[about['seconds'] for about in rounds]} s a round")
 
 

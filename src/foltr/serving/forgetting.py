@@ -73,13 +73,14 @@ def ask_to_forget(rounds: Rounds, name: str) -> None:
         rounds.note(f"{name} asks to be forgotten")
 
 
-def next_plan(rounds: Rounds, state: State) -> Plan | None:
-    """What is to be done now, if a node has asked to be forgotten. A new plan is written down."""
+def next_plan(rounds: Rounds, t: int) -> Plan | None:
+    """What is to be done now, if a node has asked to be forgotten. A new plan begins with round t,
+    and is written down."""
     about = rounds.state.forgotten
     if plan := about.get("plan"):
         nodes, stored = tuple(plan["nodes"]), tuple(plan["stored"])
         return Plan(nodes, plan["first"], stored, plan["sessions"], plan["erased"])
-    return _plan(rounds, state.t, tuple(about["pending"])) if about["pending"] else None
+    return _plan(rounds, t, tuple(about["pending"])) if about["pending"] else None
 
 
 def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
@@ -105,10 +106,8 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     return state
 
 
-def _plan(rounds: Rounds, t: int, nodes: tuple[str, ...]) -> Plan:
-    """How to forget these nodes, written down before anything is erased. Round t is left out: some
-    may have answered in it, before the server was stopped."""
-    first = t + 1
+def _plan(rounds: Rounds, first: int, nodes: tuple[str, ...]) -> Plan:
+    """How to forget these nodes, written down before anything is erased."""
     stored, sessions = _stored_rounds(rounds, first, _clients_of(rounds, nodes)), 0
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)

@@ -127,13 +127,15 @@ class Rounds:
             self.note("no budget is left for unlearning: set training_rounds below rounds")
         with suppress(NewSession):
             self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
+        stopped = True  # some may have answered in the round that is next, before this process
         while True:
-            if plan := next_plan(self, state):
+            if plan := next_plan(self, state.t + stopped):
                 state = unlearned(self, state, plan)
             elif state.t < self.until:
                 state = self.rounds(self.server, state, state.t + 1, self.choose)
             else:
                 return state
+            stopped = False
 
     @property
     def until(self) -> int:
