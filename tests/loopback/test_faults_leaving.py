@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("modules")
 ALL = range(12)
 
 
-@pytest.mark.loopback
+@pytest.mark.faults
 def test_going_back_to_an_earlier_model(tmp_path):
     """Rounds go on counting. The round that was under way is left out: devices may have answered
     in it, and would spend twice."""

@@ -34,7 +34,7 @@ def test_a_node_that_tells_every_lie(tmp_path, watched):
     """And no process of the federation looks for anything outside this machine."""
     e = experiment(rounds=len(LIES))
     words = ",".join(f"{name}@{t}" for t, (name, _, _) in enumerate(LIES))
-    with deployed(tmp_path, e, largest_frame=1_000_000) as here:
+    with deployed(tmp_path, e, max_bytes=1_000_000) as here:
         start(here, node_2=words).wait_done()
         for about, (name, gone, kinds) in zip(here.rounds(), LIES, strict=True):
             assert about["answered"] == 12 - len(gone), (name, here.everything())
