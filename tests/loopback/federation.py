@@ -61,6 +61,7 @@ def node_key(file: Path) -> bytes:
     key = ec.generate_private_key(ec.SECP384R1())
     private = key.private_bytes(PEM, serialization.PrivateFormat.OpenSSH, PLAIN)
     file.write_bytes(private)
+    file.chmod(0o600)
     public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     return key.public_key().public_bytes(*public)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from foltr.errors import Mistake
 from foltr.federated import INSTALL
+from foltr.system.private import private_content
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -32,13 +33,13 @@ def trusting(roots: Path | None) -> ssl.SSLContext:
 def private_key(file: Path) -> ec.EllipticCurvePrivateKey:
     """A node's private key."""
     try:
-        content = Path(file).read_bytes()
+        content = private_content(Path(file))
         if b"OPENSSH" in content[:100]:
             key: Any = serialization.load_ssh_private_key(content, None)
         else:
             key = serialization.load_pem_private_key(content, None)
-    except OSError as error:
-        raise Mistake(f"{file}: {error.strerror}; `foltr keys` makes keys") from error
+    except Mistake:
+        raise
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise Mistake(f"{file}: no private key without a password ({error})") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):

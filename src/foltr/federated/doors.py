@@ -146,7 +146,7 @@ class Door:
         told = str(self.bell.rings(node)).encode()
 
         async def with_rings(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and message["status"] < 300:
                 message["headers"] = [*message.get("headers", ()), (RINGS.encode(), told)]
             await send(message)
 

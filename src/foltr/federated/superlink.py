@@ -121,7 +121,7 @@ class SuperLink:
         told, config = self.folder / "superlink.json", self.folder / "superlink.config.json"
         told.unlink(missing_ok=True)
         config.write_text(json.dumps(asdict(replace(self.doors, parent=os.getpid()))))
-        with open(self.log, "wb") as log:
+        with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "foltr.federated.superlink", str(config)],
                 stdin=subprocess.DEVNULL,
@@ -174,15 +174,18 @@ class SuperLink:
 
 def secret(file: Path) -> str:
     """The secret in a file that only its owner reads; made on first use."""
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        os.chmod(file, 0o600)
-        return file.read_text().strip()
-    with os.fdopen(handle, "w") as out:
-        made = secrets.token_hex(32)
-        out.write(made)
-    return made
+    if not file.exists():
+        aside = file.with_name(f".{file.name}.{os.getpid()}")
+        aside.unlink(missing_ok=True)
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as out:
+            out.write(secrets.token_hex(32))
+        aside.replace(file)  # whole or not at all: an empty secret would open the door
+    os.chmod(file, 0o600)
+    kept = file.read_text().strip()
+    if len(kept) != 64:
+        raise Mistake(f"{file} is damaged: delete it, and start the server again")
+    return kept
 
 
 def bound(host: str, port: int) -> socket.socket:

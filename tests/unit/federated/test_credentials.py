@@ -19,6 +19,10 @@ def test_a_private_key(tmp_path, kind):
     key = credentials.new_key()
     file = tmp_path / "key"
     file.write_bytes(key.private_bytes(PEM, getattr(serialization.PrivateFormat, kind), PLAIN))
+    file.chmod(0o644)
+    with pytest.raises(Mistake, match="chmod 600"):
+        credentials.private_key(file)
+    file.chmod(0o600)
     assert credentials.private_key(file).private_numbers() == key.private_numbers()
 
 
@@ -27,6 +31,7 @@ def test_files_that_are_no_keys(tmp_path):
         credentials.private_key(tmp_path / "none")
     file = tmp_path / "key"
     file.write_text("hello")
+    file.chmod(0o600)
     with pytest.raises(Mistake, match="no private key"):
         credentials.private_key(file)
     with pytest.raises(Mistake, match="no certificates"):

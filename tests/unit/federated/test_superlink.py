@@ -21,6 +21,10 @@ def test_a_secret_is_its_owners_and_stays(tmp_path):
     file = tmp_path / "secret"
     made = secret(file)
     assert secret(file) == made and len(made) == 64
+    file.write_text("")  # a full disk, or a kill in the middle
+    with pytest.raises(Mistake, match="is damaged"):
+        secret(file)
+    file.write_text(made)
     assert file.stat().st_mode & 0o777 == 0o600
 
 
