@@ -110,7 +110,10 @@ class Device:
         try:
             if ask.kind == Kind.LEARN:
                 if self.agreement.channel is not None:
-                    raise Refusal("channel", f"agreed is {self.agreement.channel!r}, not plain")
+                    raise Refusal(
+                        "channel",
+                        f"the agreement has {self.agreement.channel!r}: no plain update is sent",
+                    )
                 learned = self.learned(ask, Model.from_bytes(ask.payload, self.d))
                 cohort = _stacked(learned)
                 return (
