@@ -25,18 +25,18 @@ def demo_federation(out: Path, seed: int) -> None:
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     shown = demonstrate(folder, seed, console.print)
-    labels = ("this federation, MultiKrum", "the mean, simulated")
+    labels = ("MultiKrum (this federation)", "mean (simulated)")
     curves = (shown.federation, shown.undefended)
     series = tuple(
         Series(label, c[:, 0], c[:, 1]) for label, c in zip(labels, curves, strict=True)
     )
     first, last = shown.forgotten
-    title = f"rounds {first} to {last}: {LEAVER} is unlearned"
+    title = f"{ATTACKER} is malicious; rounds {first} to {last}: {LEAVER} is unlearned"
     panel = Panel(title, series)
     console.print(text_chart(panel, bounds([panel])))
     figure = out / "federation.svg"
     axes = ("round", "held-out nDCG@10 (built-in data)")
-    write_whole(figure, svg_chart(f"{ATTACKER} is malicious", *axes, [panel]))
+    write_whole(figure, svg_chart("", *axes, [panel]))
     final, without = shown.federation[-1, 1], shown.undefended[-1, 1]
     console.print(f"after {ROUNDS} rounds: {final:.3f}, and {without:.3f} without the defence")
     console.print(f"{shown.seconds:.0f} s in total. Figure: {figure}   Files: {folder}")
