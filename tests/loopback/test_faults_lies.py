@@ -61,7 +61,7 @@ def test_a_liar_in_every_round(tmp_path, modules, rule):
         same(here, without(e, dict.fromkeys(range(6), LAST)))
 
 
-@pytest.mark.loopback
+@pytest.mark.faults
 def test_the_guard_refuses_a_bad_model(tmp_path, modules):
     """The round of the poisoned updates is as if nobody had answered, and a node whose clock is
     wrong is told so."""
