@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from foltr.errors import Mistake
-from foltr.federated.messages import Refusal
+from foltr.federated.messages import NoAnswer
 from foltr.federated.node import Node, utc
 
 
@@ -18,7 +18,7 @@ def answer(frame: bytes) -> bytes:
     if frame == b"raise":
         raise RuntimeError("secret of this node")
     if frame == b"refuse":
-        raise Refusal("not today", 1234)
+        raise NoAnswer("not today", 1234)
     return frame
 
 

@@ -1,4 +1,4 @@
-"""Keys of nodes and the certificates that they trust, from files."""
+"""Public keys of nodes in Flower's form, and the certificates that nodes trust."""
 
 import ssl
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 from foltr.errors import Mistake
 from foltr.federated import INSTALL
-from foltr.system.private import private_content
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -28,23 +27,6 @@ def trusting(roots: Path | None) -> ssl.SSLContext:
     except OSError as error:
         raise Mistake(f"{roots}: {error.strerror}") from error
     return context
-
-
-def private_key(file: Path) -> ec.EllipticCurvePrivateKey:
-    """A node's private key."""
-    try:
-        content = private_content(Path(file))
-        if b"OPENSSH" in content[:100]:
-            key: Any = serialization.load_ssh_private_key(content, None)
-        else:
-            key = serialization.load_pem_private_key(content, None)
-    except Mistake:
-        raise
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise Mistake(f"{file}: no private key without a password ({error})") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Mistake(f"{file}: the key of a node is an ECDSA key (P-384); `foltr keys` makes it")
-    return key
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:

@@ -18,16 +18,25 @@ from flwr.serverapp import Grid
 from foltr.core import Array
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import NO_MODEL, Frame, Kind, Malformed, read_refusal
-from foltr.federated.messages import AWAY, EXPIRED, TYPE, LinkDown, NewSession, packed, unpacked
+from foltr.federated.messages import (
+    AWAY,
+    EXPIRED,
+    TYPE,
+    UNANSWERED,
+    LinkDown,
+    NewSession,
+    packed,
+    unpacked,
+)
 
 FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
 PROBE = 1.0  # seconds that a node which was late has to show that it is there; then more and more
-# what the SuperLink itself answers for a node: how it is counted, and what it means
+# what the SuperLink itself answers for a node that is late
 OF_FLOWER = {
-    3: ("late", "no answer in time: the ask was not fetched, or is out of date"),
-    4: ("late", "no answer in time"),
-    5: ("away", "the node is gone"),
+    EXPIRED: "it did not take the ask in time",
+    UNANSWERED: "no answer in time",
+    AWAY: "it is away",
 }
 
 
@@ -200,13 +209,12 @@ class Nodes:
         return pushed
 
     def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
-        if reply.has_error() and reply.error.code in (EXPIRED, AWAY):
-            self._late(node, "it took the ask too late, or is away")
+        if reply.has_error() and reply.error.code in OF_FLOWER:
+            self._late(node, OF_FLOWER[reply.error.code])
             return
         self.silent.pop(node, None)
         if reply.has_error():
-            code = reply.error.code
-            self._fail(node, *OF_FLOWER.get(code, ("failed", f"Flower's code {code}")))
+            self._fail(node, "failed", f"Flower's code {reply.error.code}")
             return
         try:
             text = unpacked(reply.content)

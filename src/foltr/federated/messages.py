@@ -11,10 +11,10 @@ except ImportError as error:
 RECORD, FIELD = "foltr", "frame"
 TYPE = MessageType.QUERY  # of every message
 
-# Codes of error answers. Flower's own are 0 to 8, of which it makes two by itself: nobody took the
-# ask in time, and the node is away.
+# Codes of error answers. Flower's own are 0 to 8, of which it makes three by itself: nobody took
+# the ask in time, no answer came in time, and the node is away.
 FAILED = 2  # answering raised an exception
-EXPIRED, AWAY = 3, 5
+EXPIRED, UNANSWERED, AWAY = 3, 4, 5
 REFUSED = 1001  # the ask is no frame of ours, or it is too large
 
 
@@ -27,7 +27,7 @@ class LinkDown(Mistake):
     """The SuperLink did not answer for as long as the session waits."""
 
 
-class Refusal(Exception):
+class NoAnswer(Exception):
     """Raised by what answers asks: the server gets this code and text. Other exceptions reach the
     server by their class name only."""
 

@@ -14,10 +14,11 @@ from flwr.app import Error, Message
 
 from foltr.errors import Mistake
 from foltr.federated import doors, flower, reasons
-from foltr.federated.credentials import new_key, private_key, public_bytes, trusting
+from foltr.federated.credentials import new_key, public_bytes, trusting
 from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
 from foltr.federated.homes import AGAIN, HEADER
-from foltr.federated.messages import FAILED, REFUSED, Refusal, packed, unpacked
+from foltr.federated.keys import read_node_key
+from foltr.federated.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
 
 WAIT = 20.0  # seconds that the SuperLink keeps a request until there is an ask
 HEARTBEAT = 15.0  # seconds; a node that is silent for twice as long counts as away
@@ -42,7 +43,7 @@ class Node:
     address: host:port of the public door.
     key: file of the private key (OpenSSH or PEM); None makes one up, for an insecure SuperLink.
     roots: file of the certificates that sign the server's; None is those of this machine.
-    answer: makes the answer to an ask. It may raise `Refusal`.
+    answer: makes the answer to an ask. It may raise `NoAnswer`.
     largest: bytes of an ask.
     tell: is told what happens, in words for the user.
     home: a word that only this node's folder has: by it, a process that was killed comes back.
@@ -65,7 +66,7 @@ class Node:
         self._host, self._port = split(self.address)
         if self.key is None and not self.insecure:
             raise Mistake("a node needs its private key; `foltr keys` makes one")
-        self._key = private_key(self.key) if self.key is not None else new_key()
+        self._key = read_node_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
         self._rings, self._told, self._anew, self._at_work = 0, "", True, False
         scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
@@ -258,9 +259,9 @@ class Node:
             return Message(Error(REFUSED, str(problem)[:200]), reply_to=ask)
         try:
             if len(frame) > self.largest:
-                raise Refusal(f"the ask has {len(frame)} bytes, the limit is {self.largest}")
+                raise NoAnswer(f"the ask has {len(frame)} bytes, the limit is {self.largest}")
             return Message(packed(self.answer(frame)), reply_to=ask)
-        except Refusal as refusal:
+        except NoAnswer as refusal:
             error = Error(refusal.code, refusal.reason)
         except Exception as problem:  # noqa: BLE001
             error = Error(FAILED, type(problem).__name__)  # its text may tell of the data

@@ -201,7 +201,7 @@ class Session(Grid):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def set_run(self, run: Any) -> None:
-        raise NotImplementedError("a session opens its own runs")
+        raise RuntimeError("a session opens its own runs")
 
     @property
     def run(self) -> Any:

@@ -26,19 +26,15 @@ from foltr.world.population import Population
 
 
 def agreement_of(
-    e: Experiment,
-    features: tuple[str, ...],
-    fewest: int = 1,
-    noise: Literal["system", "address"] = "system",
+    e: Experiment, features: tuple[str, ...], noise: Literal["system", "address"] = "system"
 ) -> Agreement:
     """What the devices of an experiment agree on, if they are real."""
-    least = 1 if e.channel is None else e.channel.fewest(e.cohort)
     return Agreement(
         ranker=e.ranker,
         learner=e.learner,
         features=features,
         asked=e.cohort,
-        fewest=max(fewest, least),
+        fewest=1 if e.channel is None else e.channel.fewest(e.cohort),
         sessions=e.sessions,
         rounds=e.rounds,
         privacy=e.privacy,

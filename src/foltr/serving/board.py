@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
@@ -50,6 +51,15 @@ class Board:
     def note(self, text: str) -> None:
         with self._lock:
             self.notes = [*self.notes, f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}"][-NOTES:]
+
+    def telling(self, tell: Callable[[str], None]) -> Callable[[str], None]:
+        """Tells on the terminal too."""
+
+        def both(text: str) -> None:
+            self.note(text)
+            tell(text)
+
+        return both
 
     def seen(self) -> dict[str, Any]:
         """Everything, for the page."""

@@ -14,7 +14,6 @@ from flwr.serverapp import Grid, ServerApp
 
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake
-from foltr.federated.roster_file import revoke_node
 from foltr.runs.user_files import Code
 from foltr.serving.live_roster import LiveRoster, wait_for_nodes
 from foltr.serving.only_one import only_one
@@ -40,11 +39,6 @@ def main(grid: Grid, context: Context) -> None:
     state.open(agreed)
     state.check_roster(live())
 
-    def shut_out(name: str) -> None:
-        if not live().seat(name).revoked:
-            revoke_node(roster, name)
-        live()
-
     with only_one(state.path, "server", BUSY):
         engine = Flower(
             grid,
@@ -55,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
             known=live.known,
             patience=table.deadline,
         )
-        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, shut_out)
+        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, live.shut_out)
         start = rounds.start()
         tell(f"federation {agreed.id.hex()[:12]}")
         wait_for_nodes(live, table.wait, threading.Event(), tell)

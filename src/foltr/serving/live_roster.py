@@ -14,7 +14,7 @@ from foltr.errors import Mistake, require
 from foltr.federated.keys import roster_key
 from foltr.federated.messages import LinkDown, NewSession
 from foltr.federated.roster import Roster
-from foltr.federated.roster_file import read_roster
+from foltr.federated.roster_file import read_roster, revoke_node
 
 LOOK = 2.0  # seconds between two looks at which nodes are there
 
@@ -95,6 +95,12 @@ class LiveRoster:
             return self.session.get_nodes()
         except NewSession:  # nothing is under way that could be lost with the old one
             return self.session.get_nodes()
+
+    def shut_out(self, name: str) -> None:
+        """Revoke a node's key, in the file too."""
+        if not self().seat(name).revoked:
+            revoke_node(self.path, name)
+        self()
 
     def register_again(self) -> None:
         """Tell the SuperLink all nodes again: it was started anew, and may know none."""

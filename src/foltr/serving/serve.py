@@ -11,7 +11,7 @@ from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
 from foltr.federated.exchange import Interrupted
 from foltr.federated.keys import ServerFiles, check_server
-from foltr.federated.roster_file import read_roster, revoke_node
+from foltr.federated.roster_file import read_roster
 from foltr.federated.session import Session
 from foltr.federated.superlink import Doors, SuperLink, secret
 from foltr.runs.interruptions import on_signals
@@ -42,12 +42,7 @@ def serve(
     roster_file = beside(file, table.roster)
     read_roster(roster_file)  # its mistakes are told before anything is started
     board = board_of(agreed)
-
-    def noted(text: str) -> None:
-        """On the terminal, and among the notes of the status page."""
-        board.note(text)
-        tell(text)
-
+    noted = board.telling(tell)
     doors = doors_of(file, table, insecure, noted)
     state.open(agreed)
     with ExitStack() as stack:
@@ -87,17 +82,14 @@ def serve(
 
         engine.ready = ready
 
-        def shut_out(name: str) -> None:
-            if not live().seat(name).revoked:
-                revoke_node(roster_file, name)
-            live()
-
         def looked() -> None:
             out = engine.refused.keys() - engine.greeted
             reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
             board.nodes = live.states(reasons)
 
-        rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, shut_out, board)
+        rounds = Rounds(
+            agreed, table, state, engine, live, tell, live.name_of, live.shut_out, board
+        )
         live.looked = looked
         for name in forget:
             live().seat(name)  # refuses an unknown one

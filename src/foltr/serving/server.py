@@ -152,8 +152,7 @@ class Rounds:
 
     def note(self, text: str) -> None:
         """On the terminal, and among the notes of the status page."""
-        self.board.note(text)
-        self.tell(text)
+        self.board.telling(self.tell)(text)
 
     def failed(self, node: str, kind: str, text: str) -> None:
         """What the engine tells of an answer that was left out."""

@@ -17,7 +17,6 @@ DOT = " · "
 ORDER = ("refused", "away", "connected", "revoked")  # what needs a look stands first
 MEANINGS = {
     "late": "no answer before the deadline",
-    "away": "the node's process has ended, or its machine is cut off",
     "failed": "the node's program failed, or Flower could not deliver",
     "malformed": "an ask or an answer that cannot be read",
     "message": "an update that no client of this federation can send",
