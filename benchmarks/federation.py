@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foltr.experiment import Experiment
-from foltr.serving.rehearsal import Deployment
+from foltr.serving.local_deployment import Deployment
 
 TICK = os.sysconf("SC_CLK_TCK")
 

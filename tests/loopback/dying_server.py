@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from foltr.cli.serve import tell
-from foltr.federated import flower
+from foltr.federated import flower_internals as flower
 from foltr.federated.session import Session
 from foltr.runs.user_files import Code
 from foltr.serving.serve import serve

@@ -12,7 +12,7 @@ import numpy as np
 from foltr.experiment import Experiment
 from foltr.federated.frames import Frame, Kind, read_updates, write_updates
 from foltr.runs.in_process import InProcess
-from foltr.serving.rehearsal import Deployment
+from foltr.serving.local_deployment import Deployment
 
 CLIENTS, NODES = 12, 3
 OWN = {f"node-{i}": range(4 * i, 4 * i + 4) for i in range(NODES)}

@@ -17,7 +17,7 @@ from foltr.federation import Delivery, Server, federate
 from foltr.runs.execution import Simulated
 from foltr.runs.setup import population_of
 from foltr.seeds import stream
-from foltr.serving.rehearsal import Deployment
+from foltr.serving.local_deployment import Deployment
 from foltr.system.threads import Threads
 
 HERE = str(Path(__file__).parent)

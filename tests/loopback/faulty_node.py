@@ -16,7 +16,7 @@ from foltr.secure_sum.messages import HEADER
 from foltr.secure_sum.messages import Kind as Step
 from foltr.secure_sum.server import DIGEST, ENTRY, OWN
 from foltr.secure_sum.shamir import SHARE
-from foltr.serving import join
+from foltr.serving import node as node_process
 
 
 def with_body(message, body):
@@ -113,8 +113,8 @@ def main(file):
         return faulty[0].answer
 
     faulty = []
-    join.Node = Dying
-    join.join(file, Code(), changed=changed)
+    node_process.Node = Dying
+    node_process.run_node(file, Code(), changed=changed)
 
 
 if __name__ == "__main__":

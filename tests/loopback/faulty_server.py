@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from foltr.engines.flower import Flower
-from foltr.federated.sum_rounds import SumRound
+from foltr.federated.sum_server import SumRound
 from foltr.runs.user_files import Code
 from foltr.serving.serve import serve
 

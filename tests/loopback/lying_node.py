@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-import foltr.serving.join as joining
+import foltr.serving.node as node_process
 from foltr.cli.serve import tell
 from foltr.errors import Mistake
-from foltr.federated.flower import httpx
+from foltr.federated.flower_internals import httpx
 from foltr.federated.frames import MODEL, Frame, Kind, read_updates, write_updates
 from foltr.federated.node import Node, utc
 from foltr.runs.user_files import Code
@@ -146,9 +146,11 @@ def main(words, file):
     unknown = {name for name, _ in faults} - MENU.keys() - set(OTHERS)
     assert not unknown, unknown
     ahead = timedelta(seconds=sum(float(value) for name, value in faults if name == "clock"))
-    joining.Node = functools.partial(Sender, faults, clock=lambda: utc() + ahead)
+    node_process.Node = functools.partial(Sender, faults, clock=lambda: utc() + ahead)
     try:
-        joining.join(Path(file), Code(), tell=tell, changed=functools.partial(faulty, faults))
+        node_process.run_node(
+            Path(file), Code(), tell=tell, changed=functools.partial(faulty, faults)
+        )
     except Mistake as mistake:
         tell(f"Mistake: {mistake}")
         sys.exit(2)

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
-from foltr.serving.rehearsal import free_port
+from foltr.serving.local_deployment import free_port
 
 pytestmark = pytest.mark.loopback
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploying.md"

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
 from foltr.experiment import Experiment
-from foltr.serving.rehearsal import Deployment
+from foltr.serving.local_deployment import Deployment
 
 pytestmark = pytest.mark.loopback
 CASES = {

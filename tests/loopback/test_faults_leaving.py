@@ -200,3 +200,30 @@ def test_forgetting_is_interrupted(tmp_path, database):
         ids = {id for name in ("node-0", "node-1") for id in OWN[name]}
         lines = (state / "took_part.jsonl").read_text().splitlines()
         assert all(set(json.loads(line)["clients"]) <= ids for line in lines)
+
+
+@pytest.mark.faults
+def test_a_node_that_is_away_when_it_is_forgotten_is_told_later(tmp_path):
+    e = experiment(rounds=20, history=2)
+    with deployed(tmp_path, e, deadline=5.0) as here:
+        start(here, node_0="gate@5,gate@12")
+        at_gate(here, 5)
+        here.kill("node-2", signal.SIGTERM)
+        here.start("node-2", "--forget-me")
+        here.wait(lambda: here.log("node-2").count("connected to") == 2, 60, "node-2")
+        open_gate(here, 5)
+        here.wait_logged("server", "node-2 asks to be forgotten", 60)
+        here.kill("node-2")
+        here.wait_logged("server", "node-2 is away", 60)
+        assert not read_roster(here.folder / "roster.toml").seat("node-2").revoked
+        at_gate(here, 12)
+        here.start("node-2", "--forget-me")
+        here.wait(lambda: here.log("node-2").count("connected to") == 3, 60, "node-2")
+        here.kill("server")
+        open_gate(here, 12)
+        here.start("server")
+        here.wait_done()
+        assert here.processes["node-2"].wait(20) == 0, here.everything()
+        assert "forgotten: this node has left" in here.log("node-2")
+        assert rows(here.folder / "state-2" / "records.db") == (0, 0)
+        assert read_roster(here.folder / "roster.toml").seat("node-2").revoked

@@ -28,7 +28,7 @@ LEFT = {
     # Whether `users` was left at its default, which this partition replaces.
     "components/partitions/by_clicks.py": {"users == click_models.build('Cascade()')"},
     # No components: a state of Flower's, an error of httpx.
-    "federated/flower.py": {"getattr(state, 'message_ins_store', None)"},
+    "federated/flower_internals.py": {"getattr(state, 'message_ins_store', None)"},
     "federated/node.py": {"getattr(error, 'response', None)"},
     "cli/tools.py": {"getattr(stop, 'signum', 2)"},  # no component: an exception
 }

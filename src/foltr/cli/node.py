@@ -25,6 +25,6 @@ def node(
     from foltr.runs.user_files import Code
 
     required()
-    from foltr.serving.join import join
+    from foltr.serving.node import run_node
 
-    join(file, Code(tuple(use or ())), insecure, forget_me, tell)
+    run_node(file, Code(tuple(use or ())), insecure, forget_me, tell)

@@ -124,7 +124,7 @@ class Flower(Nodes):
         self, protocol: SumProtocol, ask: Ask, clients: Array, seats: Mapping[int, tuple[int, ...]]
     ) -> Cohort:
         """One row, the mean of those who went through all steps; none if they were too few."""
-        from foltr.federated.sum_rounds import SumRound  # needs cryptography
+        from foltr.federated.sum_server import SumRound  # needs cryptography
 
         everybody = np.sort(clients)
         known = {} if self.known is None else self.known(everybody)

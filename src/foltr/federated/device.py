@@ -32,7 +32,7 @@ from foltr.federated.records import Record, Records, Unusable
 from foltr.secure_sum.terms import model_digest
 
 if TYPE_CHECKING:
-    from foltr.federated.sums import SumDevice  # needs cryptography
+    from foltr.federated.sum_device import SumDevice  # needs cryptography
 
 NONE = -1  # no round
 FORGET = "forget"  # in the records, once the node has asked for it

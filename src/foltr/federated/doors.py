@@ -4,7 +4,7 @@ wakes whoever waits for messages."""
 import asyncio
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from foltr.federated.homes import AGAIN, HEADER, again, shown
@@ -13,6 +13,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Sender = Callable[[Mapping[str, bytes]], int | None]  # headers -> the node that sent them
 
 SECRET = "x-foltr-secret"  # opens the private door
 LOCKED = "this door needs the secret"
@@ -102,8 +103,12 @@ async def hang_up(receive: Receive) -> None:
 
 
 class Door:
-    """An ASGI application before another one. It passes what `open_to` allows, with the secret if
-    there is one, up to a size, and lets requests with the headers of the bell wait for it."""
+    """An ASGI application before another one. It passes requests to the paths that `open_to`
+    allows, with the secret if there is one, up to a size. Requests with the headers of the bell
+    wait for it.
+
+    `sender` tells by the headers of a request which node has sent it, and None for a stranger: of
+    whom nothing large is read, and who cannot wait."""
 
     def __init__(
         self,
@@ -111,9 +116,10 @@ class Door:
         bell: Bell,
         open_to: Callable[[str], bool],
         largest: int,
+        sender: Sender,
         secret: str | None = None,
     ) -> None:
-        self.app, self.bell, self.open_to = app, bell, open_to
+        self.app, self.bell, self.open_to, self.sender = app, bell, open_to, sender
         self.largest, self.secret = largest, secret
         self.requests = 0
 
@@ -129,17 +135,19 @@ class Door:
         if not self.open_to(scope["path"]):
             return await refuse(send, 404, "not found")
         carries = scope["path"].endswith(LARGE_BODIES) or self.secret is not None
-        limit = self.largest if carries else min(self.largest, SMALL_BODY)
+        pulls = scope["path"].endswith("/pull-messages")
+        known = await asyncio.to_thread(self.sender, headers) if carries or pulls else None
+        small = not carries or known is None
+        limit = min(self.largest, SMALL_BODY) if small else self.largest
         shown.set(headers.get(HEADER, b""))
         again.set(AGAIN in headers)
         body = await body_of(headers, receive, limit)
         if body is None:
             return await refuse(send, 413, f"the request is larger than {limit} bytes")
         waits = number(headers.get(WAIT)), number(headers.get(NODE)), number(headers.get(RINGS))
-        if None in waits or not scope["path"].endswith("/pull-messages"):
-            return await self.app(scope, replayed(body, receive), send)
         wait, node, heard = waits
-        assert wait is not None and node is not None and heard is not None
+        if wait is None or node is None or heard is None or not pulls or node != known:
+            return await self.app(scope, replayed(body, receive), send)
         seconds = 0.0 if again.get() else min(wait / 1000, LONGEST_WAIT)
         if not await self.bell.wait(node, heard, seconds, receive):
             return

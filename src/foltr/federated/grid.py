@@ -10,10 +10,9 @@ from typing import Any
 from flwr.app import Error, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
 
-from foltr.federated.messages import packed, unpacked
+from foltr.federated.messages import FAILED, packed, unpacked
 
 SERVER, DAY = 1, 86_400.0  # the server's node id, seconds
-FAILED = 2  # what Flower answers for a client app that raises
 
 
 class InProcessGrid(Grid):

@@ -13,9 +13,10 @@ from typing import Any
 from flwr.app import Error, Message
 
 from foltr.errors import Mistake
-from foltr.federated import doors, flower, reasons
+from foltr.federated import doors, reasons
+from foltr.federated import flower_internals as flower
 from foltr.federated.credentials import new_key, public_bytes, trusting
-from foltr.federated.flower import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
+from foltr.federated.flower_internals import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
 from foltr.federated.homes import AGAIN, HEADER
 from foltr.federated.keys import read_node_key
 from foltr.federated.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
@@ -26,6 +27,7 @@ PATIENCE = 2.5 * HEARTBEAT  # a node that was killed counts as there for so long
 LONGEST_PAUSE = 30.0  # seconds between two attempts to connect
 # what Flower's node authentication reads
 PUBLIC_KEY, TIMESTAMP, SIGNATURE = "flwr-public-key", "flwr-timestamp", "flwr-signature"
+NONSENSE = (ValueError, flower.DecodeError)  # answers of something else, such as a proxy's page
 
 
 class Fatal(Exception):
@@ -104,6 +106,8 @@ class Node:
                     self._refused(error)
                 except httpx.TransportError as error:
                     self._say(f"no connection to {self.address} ({error}): trying again")
+                except NONSENSE as error:
+                    self._say(f"{self.address} is no SuperLink now ({error}): trying again")
                 missed = self._anew = True
                 stop.wait(pause)
                 pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
@@ -176,7 +180,7 @@ class Node:
         if node is not None:
             try:
                 self._heart.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=node))
-            except httpx.HTTPError:
+            except (httpx.HTTPError, *NONSENSE):
                 pass
 
     def _beat(self, stop: threading.Event, ended: threading.Event) -> None:
@@ -188,7 +192,7 @@ class Node:
                 return
             try:
                 self._send_heartbeat(self._heart)
-            except httpx.HTTPError:
+            except (httpx.HTTPError, *NONSENSE):
                 pass  # the loop of asks sees it as well, and knows what to do
         self._leave()
 

@@ -12,9 +12,10 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from foltr.errors import Mistake
-from foltr.federated import doors, flower
+from foltr.federated import doors
+from foltr.federated import flower_internals as flower
 from foltr.federated.credentials import public_pem
-from foltr.federated.flower import control_pb2, httpx, message_pb2, runtime_pb2
+from foltr.federated.flower_internals import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.federated.messages import TYPE, LinkDown, NewSession, packed
 
 Answer = TypeVar("Answer")

@@ -15,7 +15,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,6 +26,8 @@ from foltr.federated import quiet
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PATIENCE = 60.0  # seconds until a SuperLink must have started
+CONNECTIONS = 4_096  # at the public door; a node has two
+OWN_FILES = 200  # that the SuperLink needs besides
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,6 @@ class Doors:
     database: str | None = None
     largest: int = 64_000_000
     insecure: bool = False
-    insecure_anywhere: bool = False  # also on other addresses than this machine's
     parent: int | None = None  # it ends with this process
 
     def check(self) -> None:
@@ -58,7 +59,7 @@ class Doors:
                 "a SuperLink needs a certificate and its key (or insecure=True, to try it out)",
             )
             self.tls()
-        elif self.host not in LOOPBACK and not self.insecure_anywhere:
+        elif self.host not in LOOPBACK:
             raise Mistake(
                 f"host {self.host!r} without TLS: everybody on the network could read and join;"
                 " give a certificate and its key, or listen on 127.0.0.1"
@@ -205,8 +206,8 @@ async def serve(doors: Doors) -> None:
     """Serve both doors until SIGTERM, or until the parent has gone."""
     import uvicorn
 
-    from foltr.federated.doors import Bell, Door, fleet_only
-    from foltr.federated.flower import superlink_app
+    from foltr.federated.doors import NODE, Bell, Door, fleet_only, number
+    from foltr.federated.flower_internals import SUPERLINK_NODE_ID, sender_of, superlink_app
     from foltr.federated.homes import Homes
 
     class Server(uvicorn.Server):
@@ -219,9 +220,17 @@ async def serve(doors: Doors) -> None:
     private_socket = bound("127.0.0.1", doors.private_port)
     app = superlink_app(doors.database, not doors.insecure, bell, Homes(folder / "homes.json"))
     bell.start()
-    public = Door(app, bell, fleet_only(doors.insecure), doors.largest)
+
+    def claimed(headers: Mapping[str, bytes]) -> int | None:
+        return number(headers.get(NODE)) or 0  # without keys, everybody is who they say
+
+    sender = claimed if doors.insecure else sender_of(app)
+    public = Door(app, bell, fleet_only(doors.insecure), doors.largest, sender)
     private_limit = max(doors.largest, 8_000_000)  # many small asks travel in one request
-    private = Door(app, bell, lambda _: True, private_limit, secret(folder / "door.secret"))
+    private = Door(
+        app, bell, lambda _: True, private_limit, lambda _: SUPERLINK_NODE_ID,
+        secret(folder / "door.secret"),
+    )  # fmt: skip
     common: dict[str, Any] = {
         "lifespan": "off",
         "log_config": None,
@@ -235,7 +244,7 @@ async def serve(doors: Doors) -> None:
         {} if doors.insecure else {"ssl_certfile": doors.certificate, "ssl_keyfile": doors.key}
     )
     servers = [
-        Server(uvicorn.Config(public, **common, **tls)),
+        Server(uvicorn.Config(public, **common, **tls, limit_concurrency=crowd())),
         Server(uvicorn.Config(private, **common)),
     ]
 
@@ -245,8 +254,8 @@ async def serve(doors: Doors) -> None:
         bell.wake_all()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, leave)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, leave)
     async with app.router.lifespan_context(app):
         pair = zip(servers, (public_socket, private_socket), strict=True)
         tasks = [asyncio.create_task(server.serve([sock])) for server, sock in pair]
@@ -266,6 +275,22 @@ async def serve(doors: Doors) -> None:
     logging.warning(
         "ended after %d public, %d private requests", public.requests, private.requests
     )
+
+
+def crowd() -> int:
+    """How many connections the public door takes at a time: others are answered 503, so that files
+    are left for the private door and for the database."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + OWN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, soft - OWN_FILES)
+    return CONNECTIONS
 
 
 def tell(folder: Path, answer: dict[str, Any]) -> None:

@@ -211,7 +211,7 @@ def _of(event: Event, case: Case) -> Iterator[str]:
             " lost: fewer messages carry less noise."
         )
     if event.seen == "sum" and n > 1 and not case.given.opened:
-        yield _summed(n) if case.given.secure else _single(event, n, case.counted_on)
+        yield _summed(case) if case.given.secure else _single(event, n, case.counted_on)
     if event.seen == "model":
         gets = "the sum" if case.given.secure else "every update"
         yield (
@@ -294,11 +294,12 @@ def _single(event: Event, n: int, arriving: int) -> str:
     )
 
 
-def _summed(n: int) -> str:
+def _summed(case: Case) -> str:
+    n, simulated = case.given.setting.cohort, " The option --colluding counts such clients."
     return (
         "The server sees only the sum, if it follows the protocol. A client that colludes with the"
         f" server reveals its share of the noise, 1/{n:,} of the whole, as if it had dropped out."
-        " The option --colluding counts such clients."
+        f"{' No such client is counted.' if case.given.real else simulated}"
     )
 
 

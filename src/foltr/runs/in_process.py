@@ -91,7 +91,7 @@ class InProcess:
             where = None if self.state is None else self.state / f"node-{node}.db"
             device = Device(agreed, clients, engine_for, Records(where, agreed.id), offset=0)
             if agreed.protocol is not None:
-                from foltr.federated.sums import SumDevice  # needs cryptography
+                from foltr.federated.sum_device import SumDevice  # needs cryptography
                 from foltr.secure_sum.keys import node_key
 
                 device.sums = SumDevice(agreed.protocol, agreed.fewest)

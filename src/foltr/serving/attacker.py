@@ -12,7 +12,7 @@ from pathlib import Path
 from foltr.federated.device import Device
 from foltr.federated.frames import Frame, Kind, Model, read_updates, write_updates
 from foltr.runs.user_files import Code
-from foltr.serving.join import join
+from foltr.serving.node import run_node
 
 Z = 2.0
 
@@ -33,4 +33,4 @@ def malicious(device: Device) -> Callable[[bytes], bytes]:
 
 
 if __name__ == "__main__":
-    join(Path(sys.argv[1]), Code(), changed=malicious)
+    run_node(Path(sys.argv[1]), Code(), changed=malicious)

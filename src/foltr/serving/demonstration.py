@@ -14,7 +14,7 @@ from foltr.core import Array
 from foltr.experiment import Experiment
 from foltr.federated.roster_file import read_roster
 from foltr.serving.attacker import Z
-from foltr.serving.rehearsal import Deployment
+from foltr.serving.local_deployment import Deployment
 
 NODES, EACH, ROUNDS, STORED, LEAVES = 5, 4, 120, 10, 70
 ATTACKER, LEAVER = "node-4", "node-3"

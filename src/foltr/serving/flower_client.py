@@ -24,10 +24,10 @@ from foltr.federated.keys import SIGN_KEY, read_sign_key
 from foltr.federated.messages import FAILED, packed, unpacked
 from foltr.federated.records import Records
 from foltr.runs.user_files import Code
+from foltr.serving.node_clients import RECORDS, device_with, learning, signers
 from foltr.serving.only_one import only_one
 from foltr.serving.seating import proof
 from foltr.serving.settings import NodeTable, beside, read_node, settings_file
-from foltr.serving.silo import RECORDS, device_with, learning, signers
 
 RECORD, FIELD = "foltr", "sum"  # where the SuperNode keeps a sum
 KEPT = "sum"  # name of its hash in the records

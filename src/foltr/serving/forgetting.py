@@ -41,6 +41,7 @@ class Rounds(Protocol):
     experiment: Experiment
     server: GuardedServer
     seed: int
+    came_back: set[str]
 
     @property
     def roster(self) -> Callable[[], Roster]: ...
@@ -65,12 +66,18 @@ class Plan:
     erased: bool = False  # whether what was learned before is gone
 
 
-def ask_to_forget(rounds: Rounds, name: str) -> None:
-    """Remember that a node is to be forgotten; it is then done before the next round."""
+def ask_to_forget(rounds: Rounds, name: str, by_node: bool) -> None:
+    """Remember that a node is to be forgotten, by its own wish or by the operator's; it is then
+    done before the next round. A node that was forgotten while it was away, and asks again, is
+    told before the next round."""
     about, known = rounds.state.forgotten, {seat.name for seat in rounds.roster().seats}
-    if name in known and name not in about["nodes"] and name not in about["pending"]:
-        rounds.state.set_forgotten({**about, "pending": [*about["pending"], name]})
-        rounds.note(f"{name} asks to be forgotten")
+    if name in about["nodes"]:
+        rounds.came_back.add(name)
+    elif name in known and name not in about["pending"]:
+        wished = [*about.get("wished", ()), *((name,) if by_node else ())]
+        pending = [*about["pending"], name]
+        rounds.state.set_forgotten({**about, "pending": pending, "wished": wished})
+        rounds.note(f"{name} asks to be forgotten" if by_node else f"{name} is to be forgotten")
 
 
 def next_plan(rounds: Rounds, t: int) -> Plan | None:

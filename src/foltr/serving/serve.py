@@ -26,6 +26,7 @@ from foltr.serving.state import ServerState
 from foltr.serving.status_page import is_open_to_others, status_page
 
 LOOK = 0.5  # seconds between two looks at whether the SuperLink runs
+LONGEST_PAUSE = 30.0  # and between two attempts to start it
 
 
 def serve(
@@ -93,7 +94,7 @@ def serve(
         live.looked = looked
         for name in forget:
             live().seat(name)  # refuses an unknown one
-            ask_to_forget(rounds, name)
+            ask_to_forget(rounds, name, by_node=False)
         if rollback is not None:
             now = rolled_back(state, rounds.server, rollback)
             noted(f"the model of round {rollback} is now that of round {now.t}")
@@ -161,15 +162,18 @@ def supervised(link: SuperLink, live: LiveRoster, tell: Callable[[str], None]) -
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(LOOK):
+        pause = LOOK
+        while not over.wait(pause):
             if link.alive or over.is_set():
                 continue
             tell("the SuperLink has ended: starting it again")
             try:
                 link.start()
                 live.register_again()
+                pause = LOOK
             except Mistake as error:
                 tell(str(error))
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     thread = threading.Thread(target=watch, name="foltr-superlink", daemon=True)
     thread.start()

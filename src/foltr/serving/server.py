@@ -14,19 +14,16 @@ import numpy as np
 from foltr.core import Array, Cohort, Observed
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
-from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.federated.messages import NewSession
 from foltr.federated.roster import Roster
 from foltr.federation import Delivery, Server, State, federate
-from foltr.privacy.ledger import TITLES, Ledger
-from foltr.privacy.text import epsilon_text
-from foltr.runs.account import DELTA, Deployed, ledger_of
 from foltr.seeds import SystemStream, stream
 from foltr.serving.board import Board
 from foltr.serving.forgetting import ask_to_forget, next_plan, unlearned
+from foltr.serving.guarantee import epsilon_of, experiment_of, spent
 from foltr.serving.guarded import GuardedServer
-from foltr.serving.settings import ServerTable, experiment_of
+from foltr.serving.settings import ServerTable
 from foltr.serving.state import ServerState
 from foltr.simulation.evaluation import Evaluator
 from foltr.system.threads import Threads
@@ -52,13 +49,18 @@ class Rounds:
     shown: InitVar[Board | None] = None
     board: Board = field(init=False)
     reasons: dict[int, str] = field(default_factory=dict)  # why a node failed the last time
+    came_back: set[str] = field(default_factory=set)  # were forgotten while they were away
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
 
     def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
         self.engine.tell, self.seed = self.failed, self.state.seed(self.table.seed)
-        self.experiment = experiment_of(agreed, self.table, self.roster())
+        clients = sum(seat.clients for seat in self.roster().seats)  # revoked ones still count
+        few = f"{agreed.asked} clients are to be asked in a round, and the roster has {clients}"
+        require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or ask fewer")
+        rules = self.table.aggregator, self.table.optimizer
+        self.experiment = experiment_of(agreed, clients, rules)
         measure = self._measure()
         self.server = GuardedServer(
             agreed.device_learner,
@@ -129,6 +131,8 @@ class Rounds:
             self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
         stopped = True  # some may have answered in the round that is next, before this process
         while True:
+            while self.came_back:
+                self.leave(self.came_back.pop())
             if plan := next_plan(self, state.t + stopped):
                 state = unlearned(self, state, plan)
             elif state.t < self.until:
@@ -160,18 +164,22 @@ class Rounds:
         self.reasons[int(node)] = text
         self.note(f"{name}: {kind}: {text}")
         if kind == "forget":
-            ask_to_forget(self, name)
+            ask_to_forget(self, name, by_node=True)
 
     def leave(self, name: str) -> None:
-        """A node that was forgotten is told so, and shut out."""
+        """A node that was forgotten is told so, and shut out. One that has asked for it and is
+        away stays in the roster until it can be told: it learns nothing more."""
         roster = self.roster()
         own = roster.range_of(roster.seat(name))
         told = False
         for node, clients in self.engine.reachable().items():
             if clients == own:
                 told = self.engine.farewell(node, own)
+        if not told and name in self.state.forgotten.get("wished", ()):
+            self.note(f"{name} is away: it is told that it is forgotten when it comes back")
+            return
         if not told:
-            self.note(f"{name} was not there to be told that it is forgotten: tell its operator")
+            self.note(f"{name} is shut out; it was not told that it is forgotten")
         self.shut_out(name)
 
     def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
@@ -210,20 +218,6 @@ class Rounds:
 
 def board_of(agreed: Agreement) -> Board:
     return Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
-
-
-def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
-    """The ledger after t rounds: a client counts as having answered in all of them."""
-    facts = max(1, t), agreed.fewest, agreed.sessions, agreed.noise == "address"
-    return ledger_of(e, len(agreed.features), DELTA, deployed=Deployed(*facts))
-
-
-def epsilon_of(ledger: Ledger) -> dict[str, str]:
-    """Against whom -> what all rounds of a client have cost so far."""
-    if ledger.mechanism == "none":
-        return {}
-    views = (view.who for view in ledger.views)
-    return {TITLES[who]: epsilon_text(ledger.guarantee(who, "client").epsilon) for who in views}
 
 
 def line_of(about: Mapping[str, Any], rounds: int) -> str:

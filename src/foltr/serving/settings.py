@@ -18,7 +18,6 @@ from foltr.core import Aggregator, ClickModel, Optimizer
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement, numbered
-from foltr.federated.roster import Roster
 from foltr.runs.user_files import Code
 from foltr.spec import checked, coerce, hints_of
 from foltr.system.files import check_extent, content_of
@@ -173,26 +172,6 @@ def settings_file(config: Mapping[str, Any], of: Literal["server", "node"]) -> P
     whole = f"settings = {name!r} is no absolute path, and Flower runs this in a folder of its own"
     require(path.is_absolute(), f"{whole}: {how}")
     return path
-
-
-def experiment_of(agreed: Agreement, table: ServerTable, roster: Roster) -> Experiment:
-    """The experiment that the federation is, but for the clients' data: its parts are checked
-    together, and its guarantee is stated. Nodes that were revoked still count as clients."""
-    clients = sum(seat.clients for seat in roster.seats)
-    few = f"{agreed.asked} clients are to be asked in a round, and the roster has {clients}"
-    require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or ask fewer")
-    return Experiment(
-        ranker=agreed.ranker,
-        learner=agreed.learner,
-        aggregator=table.aggregator,
-        optimizer=table.optimizer,
-        privacy=agreed.privacy,
-        channel=agreed.channel,
-        clients=clients,
-        participation=agreed.asked / clients,
-        rounds=agreed.rounds,
-        history=agreed.history,
-    )
 
 
 def _read(path: Path, code: Code, name: Literal["server", "node"]) -> dict[str, Any]:

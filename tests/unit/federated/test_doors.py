@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from foltr.federated.doors import NODE, RINGS, SECRET, WAIT, Bell, Door, fleet_only
+from foltr.federated.doors import NODE, RINGS, SECRET, SMALL_BODY, WAIT, Bell, Door, fleet_only
 
 PULL = "/v1/fleet/pull-messages"
 
@@ -51,8 +51,12 @@ class Caller:
         return int(dict(self.sent[0]["headers"])[RINGS.encode()])
 
 
+def claimed(headers):
+    return int(headers.get(NODE, b"0"))
+
+
 def door(bell=None, **more):
-    given = {"open_to": fleet_only(False), "largest": 100} | more
+    given = {"open_to": fleet_only(False), "largest": 100, "sender": claimed} | more
     return Door(echo, bell or Bell(), **given)
 
 
@@ -98,6 +102,32 @@ def test_a_request_has_a_largest_size(parts, headers, status):
     assert asyncio.run(caller.ask(door())).status == status
     if status == 200:
         assert caller.sent[1]["body"] == b"".join(parts) or len(caller.sent[1]["body"]) == 100
+
+
+@pytest.mark.parametrize(("known", "size"), [(None, SMALL_BODY), (7, 10 * SMALL_BODY)])
+def test_nothing_large_is_read_of_a_stranger(known, size):
+    front = door(largest=10 * SMALL_BODY, sender=lambda headers: known)
+    for extra, status in ((0, 200), (1, 413)):
+        caller = Caller("/v1/fleet/push-messages", [bytes(size + extra)])
+        assert asyncio.run(caller.ask(front)).status == status
+    huge = Caller("/v1/fleet/push-messages", [bytes(SMALL_BODY)] * 100)
+    assert asyncio.run(huge.ask(front)).status == 413
+    assert len(huge.parts) >= 50  # the rest was not even received
+
+
+def test_nobody_waits_in_anothers_name():
+    async def scene(node, known):
+        bell = Bell()
+        bell.start()
+        bell.know(node)
+        caller = Caller(node=node, rings=bell.rings(node), wait=60_000)
+        front = door(bell, sender=lambda headers: known)
+        await asyncio.wait_for(caller.ask(front), 5)  # at once
+        assert caller.status == 200 and not bell.gone(node)
+        assert RINGS.encode() not in dict(caller.sent[0]["headers"])
+
+    for node, known in ((7, 8), (7, None), (1, 7), (1, None)):
+        asyncio.run(scene(node, known))
 
 
 def test_who_waits_hears_the_bell_and_nobody_elses():

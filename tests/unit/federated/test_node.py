@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -40,3 +41,32 @@ def test_a_server_that_is_not_there_is_waited_for():
 
         Node(f"127.0.0.1:{port}", bytes, insecure=True, tell=tell).serve(stop)
     assert "no connection" in told[0]
+
+
+@pytest.mark.parametrize("page", [b"<html>a proxy's page</html>", b"\xff" * 50, b""])
+def test_an_answer_of_something_else_ends_no_node(page):
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            pass
+
+    stop, told = threading.Event(), []
+
+    def tell(text):
+        told.append(text)
+        if "trying again" in text or len(told) > 3:
+            stop.set()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        node = Node(f"127.0.0.1:{server.server_port}", bytes, insecure=True, tell=tell)
+        threading.Timer(5.0, stop.set).start()
+        node.serve(stop)  # raises nothing
+        server.shutdown()
+    assert not page or "is no SuperLink now" in told[0]

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
-from foltr.federated.flower import BATCH, batches
+from foltr.federated.flower_internals import BATCH, batches
 from foltr.federated.session import LinkDown, Session
 
 

@@ -13,8 +13,8 @@ from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.privatizers.laplace import Laplace
 from foltr.core import Ask
 from foltr.federated.frames import Kind, read_parts, read_refusal, write_parts
-from foltr.federated.sum_rounds import SumRound
-from foltr.federated.sums import SumDevice
+from foltr.federated.sum_device import SumDevice
+from foltr.federated.sum_server import SumRound
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.keys import node_key
 from foltr.secure_sum.messages import Kind as Step

@@ -1,5 +1,8 @@
 """Settings of a SuperLink that cannot work."""
 
+import subprocess
+import sys
+
 import pytest
 
 from foltr.errors import Mistake
@@ -12,7 +15,6 @@ def test_tls_or_on_this_machine_only(tmp_path):
     Doors(str(tmp_path), insecure=True).check()
     with pytest.raises(Mistake, match="without TLS"):
         Doors(str(tmp_path), host="0.0.0.0", insecure=True).check()
-    Doors(str(tmp_path), host="0.0.0.0", insecure=True, insecure_anywhere=True).check()
     with pytest.raises(Mistake, match="it is needed for TLS"):
         Doors(str(tmp_path), certificate=str(tmp_path / "none"), key="none").check()
 
@@ -40,3 +42,18 @@ def test_what_was_not_started_is_not_alive(tmp_path):
     link = SuperLink(Doors(str(tmp_path), insecure=True))
     assert not link.alive
     link.stop()
+
+
+def test_the_public_door_leaves_files_for_the_others():
+    text = """
+import resource
+from foltr.federated.superlink import CONNECTIONS, OWN_FILES, crowd
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+print(crowd() == min(CONNECTIONS, hard - OWN_FILES), end=" ")
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= crowd() + OWN_FILES, end=" ")
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+print(crowd())
+"""
+    made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert made.stdout.split() == ["True", "True", "100"]

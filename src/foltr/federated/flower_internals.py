@@ -8,13 +8,15 @@ import io
 import logging
 import ssl
 import zipfile
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from foltr.errors import Mistake
 from foltr.federated import INSTALL
-from foltr.federated.doors import Bell
+from foltr.federated.doors import Bell, Sender
 from foltr.federated.homes import Homes, again, shown
 
 try:
@@ -31,7 +33,7 @@ try:
         node_pb2,
         runtime_pb2,
     )
-    from flwr.supercore.constant import TASK_TOKEN_HEADER, TaskType
+    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, TASK_TOKEN_HEADER, TaskType
     from flwr.supercore.control.control_http_client import ControlHttpClient
     from flwr.supercore.error import ApiErrorCode, FlowerError
     from flwr.supercore.inflatable.inflatable_object import (
@@ -47,6 +49,7 @@ try:
     from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
     from flwr.supercore.task_identity import TaskIdentity
     from flwr.supernode.fleet_http_client import FleetHttpClient
+    from google.protobuf.message import DecodeError
 except ImportError as error:
     raise Mistake(
         f"Flower 1.41 is not installed, or another version of it ({error}): {INSTALL}"
@@ -60,6 +63,7 @@ __all__ = [
     "TASK_TOKEN_HEADER",
     "ApiErrorCode",
     "ControlHttpClient",
+    "DecodeError",
     "FleetHttpClient",
     "Run",
     "RuntimeHttpClient",
@@ -82,6 +86,7 @@ __all__ = [
     "objects_of",
     "opened",
     "runtime_pb2",
+    "sender_of",
     "sign_message",
     "superlink_app",
 ]
@@ -247,10 +252,46 @@ def superlink_app(database: str | None, node_keys: bool, bell: Bell, homes: Home
         isolation="process",
         runtime_dependency_install=False,
     )
+    erase_what_is_deleted()
     app = create_app(config, SuperLinkLifespan)
     carry_whole(app.state.linkstate_factory.state(), bell)
     know_the_nodes(bell, homes)
     return app
+
+
+def sender_of(app: Any) -> Sender:
+    """Tells which registered node has sent a request, by its headers alone: its key, and the time,
+    signed. These are Flower's own checks, before the body is read."""
+    from fastapi import HTTPException
+    from flwr.superlink.routers.fleet.node_auth import authenticate_node
+
+    state = app.state.linkstate_factory.state()
+
+    def sender(headers: Mapping[str, bytes]) -> int | None:
+        texts = {name: value.decode("latin-1") for name, value in headers.items()}
+        try:
+            key = b64decode(texts[FLEET_HTTP_PUBLIC_KEY_HEADER], validate=True)
+            said = fleet_pb2.ActivateNodeRequest(public_key=key)
+            authenticate_node(
+                SimpleNamespace(headers=texts, state=SimpleNamespace(protobuf_request=said))
+            )
+        except (KeyError, ValueError, HTTPException):
+            return None
+        node: int | None = state.get_node_id_by_public_key(key)
+        return node
+
+    return sender
+
+
+def erase_what_is_deleted() -> None:
+    """SQLite overwrites rows that are deleted: asks have the model of their round, which must not
+    outlive a forgetting."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    @event.listens_for(Engine, "connect")
+    def connected(connection: Any, _: Any) -> None:
+        connection.execute("pragma secure_delete = on")
 
 
 def carry_whole(state: Any, bell: Bell) -> None:

@@ -12,16 +12,18 @@ from foltr.federated.device import FORGOTTEN, Device
 from foltr.federated.keys import NODE_KEY, SIGN_KEY, check_dates, read_sign_key
 from foltr.federated.node import Node
 from foltr.federated.records import Records
+from foltr.federated.superlink import LOOPBACK
 from foltr.runs.interruptions import on_signals
 from foltr.runs.user_files import Code
+from foltr.serving.guarantee import whole_budget
+from foltr.serving.node_clients import device_of, signers
 from foltr.serving.only_one import only_one
-from foltr.serving.settings import beside, read_node
-from foltr.serving.silo import device_of, signers
+from foltr.serving.settings import address_of, beside, read_node
 
 FAREWELL = 2.0  # seconds for the last answer to leave
 
 
-def join(
+def run_node(
     file: Path,
     code: Code,
     insecure: bool = False,
@@ -38,7 +40,11 @@ def join(
     ca = None if table.ca is None else beside(file, table.ca)
     signed = f"{file}: [node] needs ca, the certificate by which it knows the server"
     require(insecure or ca is not None, f"{signed}; or type --insecure")
-    if ca is not None and not insecure:
+    if insecure:
+        host, _ = address_of(table.server)
+        way_out = "leave --insecure out, and give ca"
+        require(host in LOOPBACK, f"--insecure is for a server on this machine: {way_out}")
+    elif ca is not None:
         for warning in check_dates(ca):
             tell(warning)
     signs = read_sign_key(keys / SIGN_KEY)
@@ -61,6 +67,9 @@ def join(
             home=home_of(device.records),
         )
         tell(f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}")
+        tell(f"after all {agreed.rounds:,} rounds that are agreed, a client has spent at most:")
+        for line in whole_budget(agreed):
+            tell(line)
         node.serve(stop)
         left = device.records.about(FORGOTTEN) is not None
         tell("forgotten: this node has left" if left else "stopped: the same command goes on")

@@ -72,7 +72,7 @@ def device_with(
         agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
     )
     if agreed.protocol is not None:
-        from foltr.federated.sums import SumDevice  # needs cryptography
+        from foltr.federated.sum_device import SumDevice  # needs cryptography
 
         device.sums = SumDevice(agreed.protocol, agreed.fewest, sign_key, known)
     return device

@@ -1,0 +1,52 @@
+"""What a federation guarantees its clients, by its agreement and the rounds made so far."""
+
+from __future__ import annotations
+
+from foltr.components.aggregators.mean import Mean
+from foltr.components.optimizers.sgd import SGD
+from foltr.core import Aggregator, Optimizer
+from foltr.experiment import Experiment
+from foltr.federated.agreement import Agreement
+from foltr.privacy.ledger import TITLES, Ledger
+from foltr.privacy.text import epsilon_text
+from foltr.runs.account import DELTA, Deployed, ledger_of
+
+PLAIN = Mean(), SGD()
+
+
+def experiment_of(
+    agreed: Agreement, clients: int, rules: tuple[Aggregator, Optimizer] = PLAIN
+) -> Experiment:
+    """The experiment that the federation is, but for the clients' data: its parts are checked
+    together, and its guarantee is stated."""
+    return Experiment(
+        ranker=agreed.ranker,
+        learner=agreed.learner,
+        aggregator=rules[0],
+        optimizer=rules[1],
+        privacy=agreed.privacy,
+        channel=agreed.channel,
+        clients=clients,
+        participation=agreed.asked / clients,
+        rounds=agreed.rounds,
+        history=agreed.history,
+    )
+
+
+def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
+    """The ledger after t rounds: a client counts as having answered in all of them."""
+    facts = max(1, t), agreed.fewest, agreed.sessions, agreed.noise == "address"
+    return ledger_of(e, len(agreed.features), DELTA, deployed=Deployed(*facts))
+
+
+def epsilon_of(ledger: Ledger) -> dict[str, str]:
+    """Against whom -> what all rounds of a client have cost so far."""
+    if ledger.mechanism == "none":
+        return {}
+    views = (view.who for view in ledger.views)
+    return {TITLES[who]: epsilon_text(ledger.guarantee(who, "client").epsilon) for who in views}
+
+
+def whole_budget(agreed: Agreement) -> list[str]:
+    """What a client has spent at most when it has answered in all rounds agreed, for a node."""
+    return spent(experiment_of(agreed, agreed.asked), agreed, agreed.rounds).lines()
