@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,6 +79,14 @@ class Seat:
         """The node's key as `ssh-keygen -l` shows it, short enough to compare by telephone."""
         digest = sha256(b64decode(self.key.split()[1])).digest()
         return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
+
+
+class Peer(NamedTuple):
+    """A connected node: its id at Flower, which may change, and its public key (PEM), which does
+    not."""
+
+    node_id: int
+    public_key: bytes
 
 
 @dataclass(frozen=True)

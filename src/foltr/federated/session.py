@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -17,20 +17,13 @@ from foltr.federated import flower_internals as flower
 from foltr.federated.credentials import public_pem
 from foltr.federated.flower_internals import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.federated.messages import TYPE, LinkDown, NewSession, packed
+from foltr.federated.roster import Peer
 
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
 LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
 LITTLE = 1_000_000  # bytes of space with which the SuperLink cannot work
 LOST = (401, 403)  # the token is of no run that goes on
-
-
-class Peer(NamedTuple):
-    """A node: its id, which may change, and its public key (PEM), which does not."""
-
-    node_id: int
-    public_key: bytes
-    online: bool = True
 
 
 class Session(Grid):
@@ -85,37 +78,33 @@ class Session(Grid):
         """All registered nodes, there or not."""
         found = self._call(lambda: self._control.ListNodes(control_pb2.ListNodesRequest()))
         return [
-            Peer(node.node_id, node.public_key, node.status == "online")
+            Peer(node.node_id, node.public_key)
             for node in found.nodes_info
             if node.status != "unregistered"
         ]
 
-    def register(self, public_key: bytes) -> int:
-        """Let the holder of a key join; the id of its node. Again is no mistake."""
+    def register(self, public_key: bytes) -> None:
+        """Let the holder of a key join. Again is no mistake."""
         key = public_pem(public_key)
         self._keys[key] = None
         request = control_pb2.RegisterNodeRequest(public_key=key)
         try:
-            node: int = self._call(lambda: self._control.RegisterNode(request)).node_id
-            return node
+            self._call(lambda: self._control.RegisterNode(request))
         except httpx.HTTPStatusError as error:
             code, text = flower.error_code(error)
-            if code == flower.ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
-                for peer in self.registered():
-                    if peer.public_key == key:
-                        return peer.node_id
-            raise Mistake(f"the SuperLink does not take this node key: {text}") from error
+            if code != flower.ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                raise Mistake(f"the SuperLink does not take this node key: {text}") from error
 
-    def unregister(self, public_key: bytes) -> bool:
-        """Shut the holder of a key out; whether it was in."""
-        key = public_pem(public_key)
-        self._keys.pop(key, None)
-        for peer in self.registered():
-            if peer.public_key == key:
-                request = control_pb2.UnregisterNodeRequest(node_id=peer.node_id)
-                self._call(lambda: self._control.UnregisterNode(request))  # noqa: B023
-                return True
-        return False
+    def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]:
+        """Shut the holders of keys out; the keys of those who were in."""
+        keys = {public_pem(key): key for key in public_keys}
+        for key in keys:
+            self._keys.pop(key, None)
+        found = [peer for peer in self.registered() if peer.public_key in keys] if keys else []
+        for peer in found:
+            request = control_pb2.UnregisterNodeRequest(node_id=peer.node_id)
+            self._call(lambda: self._control.UnregisterNode(request))  # noqa: B023
+        return [keys[peer.public_key] for peer in found]
 
     # --- messages ---
 

@@ -24,7 +24,7 @@ class Peers(Protocol):
 
     def register(self, public_key: bytes) -> Any: ...
 
-    def unregister(self, public_key: bytes) -> bool: ...
+    def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]: ...
 
     def get_nodes(self) -> Iterable[Any]: ...
 
@@ -62,12 +62,12 @@ class LiveRoster:
         kept = [replace(seat, revoked=False) for seat in roster.seats[: len(before)]]
         same = kept == [replace(seat, revoked=False) for seat in before]
         require(same, f"{self.path}: nodes are added at the end, and none is taken out or changed")
+        out = self.session.unregister(seat.key for seat in roster.seats if seat.revoked)
         for seat in roster.seats:
-            if seat.revoked:
-                if self.session.unregister(seat.key):
-                    self.tell(f"{seat.name} is shut out: its key is revoked")
-            else:
+            if not seat.revoked:
                 self.session.register(seat.key)
+            elif seat.key in out:
+                self.tell(f"{seat.name} is shut out: its key is revoked")
         self._roster, self._looked = roster, 0.0
 
     def reachable(self, fresh: bool = False) -> Mapping[int, range]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from flwr.serverapp import Grid
 from foltr.errors import Mistake
 from foltr.federated.keys import flower_key, public_of_sign_key, roster_key
 from foltr.federated.messages import packed, unpacked
-from foltr.federated.roster import Roster, Seat
+from foltr.federated.roster import Peer, Roster, Seat
 from foltr.secure_sum.keys import PUBLIC, SIGNATURE, node_keys, sign, signed_by
 
 ASK = "query.seat"  # the type of a message with a challenge
@@ -51,14 +51,6 @@ def _text(challenge: bytes, node: int) -> bytes:
     return b"foltr seat 1" + challenge + node.to_bytes(8, "little")
 
 
-@dataclass(frozen=True)
-class Peer:
-    """A connected node, under the key that the roster has."""
-
-    node_id: int
-    public_key: bytes
-
-
 @dataclass
 class Seated:
     """The nodes of a SuperLink that others operate: they register nodes and shut them out. Nodes
@@ -74,8 +66,8 @@ class Seated:
     def register(self, public_key: bytes) -> None:
         pass
 
-    def unregister(self, public_key: bytes) -> bool:
-        return False
+    def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]:
+        return []
 
     def get_nodes(self) -> list[Peer]:
         """The nodes that have a seat. Others are asked who they are; this does not wait for

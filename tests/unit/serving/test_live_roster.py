@@ -6,9 +6,9 @@ pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy
 
 from foltr.federated.keys import flower_key, make_node
 from foltr.federated.messages import LinkDown, NewSession
+from foltr.federated.roster import Peer
 from foltr.federated.roster_file import add_node
 from foltr.serving.live_roster import LiveRoster
-from foltr.serving.seating import Peer
 
 
 class Peers:
@@ -20,8 +20,8 @@ class Peers:
     def register(self, public_key):
         pass
 
-    def unregister(self, public_key):
-        return False
+    def unregister(self, public_keys):
+        return []
 
     def get_nodes(self):
         if self.failures:
