@@ -1,13 +1,13 @@
 """A server process that pushes asks for ever, until it is killed. Arguments: url, secret file,
-folder, and anything more for messages that are sent as objects."""
+folder."""
 
 import sys
 from pathlib import Path
 
 from foltr.federated.session import Session
 
-url, secret, folder, *objects = sys.argv[1:]
-session = Session(url, Path(secret).read_text(), Path(folder), whole=not objects)
+url, secret, folder = sys.argv[1:]
+session = Session(url, Path(secret).read_text(), Path(folder))
 print("open", flush=True)
 while True:
     ids = session.get_node_ids()

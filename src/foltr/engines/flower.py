@@ -41,6 +41,8 @@ class Flower(Nodes):
 
     largest: float = LARGEST
     known: Callable[[Array], Mapping[int, bytes]] | None = None  # public keys that sign in sums
+    # those whom the terms of a signed sum name: the clients that are asked, and others up to n
+    filled: Callable[[Array, int], Array] = lambda clients, n: clients
     model: Model | None = None  # how the next rounds learn, if not as agreed: for unlearning
     sent: tuple[bytes, int] = (b"", 0)  # name of the last model, and the round of its first ask
     memory: Array = field(default_factory=lambda: np.empty((1, 0), np.float32))  # on devices
@@ -126,10 +128,14 @@ class Flower(Nodes):
         """One row, the mean of those who went through all steps; none if they were too few."""
         from foltr.federated.sum_server import SumRound  # needs cryptography
 
-        everybody = np.sort(clients)
+        everybody = np.sort(self.filled(clients, ask.n) if protocol.consistency else clients)
         known = {} if self.known is None else self.known(everybody)
         terms = protocol.terms(ask, self.agreement.fewest)
-        named, now = terms.to_bytes(), SumRound(terms, everybody, known, self._fail)
+        try:
+            named, now = terms.to_bytes(), SumRound(terms, everybody, known, self._fail)
+        except Mistake as error:
+            self._fail(0, "withheld", str(error))
+            return Cohort.empty(len(ask.params))
         opening = write_parts([everybody.astype("<u4").tobytes(), named, self._model(ask)])
         asks = {node: self._frame(Kind.OPEN, ask, ids, opening) for node, ids in seats.items()}
         try:

@@ -81,7 +81,7 @@ class Agreement:
     def check_weight(self, weight: float, sessions: int = 0) -> None:
         """Raises a Mistake for a weight that no message of this federation has. `sessions`: the
         searches of a round of unlearning."""
-        scale = sessions / self.learner.sessions if sessions else 1.0
+        scale = min(1.0, sessions / self.learner.sessions) if sessions else 1.0
         most = max(1, round(self.sessions * scale))  # as in `runs.unlearn.with_sessions`
         equal = self.privacy is not None and self.privacy.needs_equal_weights
         fits = weight == most if equal else 0.0 < weight <= most

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 NONE = -1  # no round
 FORGET = "forget"  # in the records, once the node has asked for it
 FORGOTTEN = "forgotten"  # and once that is done
+MASKED = "masked"  # and the last round of which masked updates were sent, and among whom
 WORD, SUM_WORD = 4, 8  # bytes of a number, plainly and in a secure sum
 
 
@@ -131,12 +132,22 @@ class Device:
         raise Refusal("kind", f"{ask.kind.name} is no ask")
 
     def _summed(self, sums: SumDevice, ask: Frame) -> dict[int, bytes]:
-        """The clients' messages of one step of a secure sum."""
+        """The clients' messages of one step of a secure sum.
+
+        Once a node has sent masked updates of a round, it takes part in sums of the same clients
+        only in that round. With other clients, a server could have the update of one client in
+        many sums, unmasked by the others: their noise would average away. With the same clients,
+        those who unmasked one sum are too many for another one to be released."""
         if ask.kind == Kind.SUM:
-            return sums.step(ask, self.records.release)
+            return sums.step(ask, self._commit, self.records.release)
         asked, terms, model = read_parts(ask.payload, 3)
         sent = Model.from_bytes(model, self.d)
         sums.check(ask, sent.params, asked, terms)
+        last, among = self._committed()
+        if last > ask.round:
+            raise Refusal("round", f"round {ask.round} is over: {last} was answered")
+        if last == ask.round and among != sha256(asked).digest():
+            raise Refusal("released", f"updates of round {last} are in a sum of other clients")
         known = self.records.of(ask.clients)
         over = {id for id, record in known.items() if record.released == ask.round}
         free = tuple(id for id in ask.clients if id not in over)
@@ -145,6 +156,15 @@ class Device:
             raise Refusal("released", told)
         learned = self.learned(replace(ask, clients=free), sent)
         return sums.open(ask, sent.params, learned, self.tell)
+
+    def _commit(self, round: int, asked: bytes) -> None:
+        """Remember, before masked updates leave, among whom."""
+        self.records.set_about(MASKED, round.to_bytes(8, "little") + sha256(asked).digest())
+
+    def _committed(self) -> tuple[int, bytes]:
+        """The last round of which masked updates were sent (-1 for none), and among whom."""
+        kept = self.records.about(MASKED)
+        return (NONE, b"") if kept is None else (int.from_bytes(kept[:8], "little"), kept[8:])
 
     @property
     def d(self) -> int:
@@ -225,9 +245,9 @@ class Device:
         if other and not agreed.may_rescale:
             kept = "the noise is not made for it"
             raise Refusal("how", f"rounds of unlearning with {agreed.privacy!r}: {kept}")
-        if model.sessions > agreed.sessions:
-            many = f"{model.sessions} searches, agreed are {agreed.sessions} at most"
-            raise Refusal("how", many)
+        if model.sessions > agreed.learner.sessions:  # clients with more searches than others
+            usual = agreed.learner.sessions  # are scaled alike
+            raise Refusal("how", f"{model.sessions} searches, and {usual} are usual")
         word = WORD if agreed.channel is None else SUM_WORD
         if len(ask.clients) * (self.d + 2) * word > LARGEST:
             raise Refusal("size", f"the updates of {len(ask.clients)} clients fit in no frame")

@@ -24,8 +24,12 @@ LONGEST_WAIT = 25.0  # seconds; below the 30 s after which Flower's clients give
 SLOWEST_BODY = 120.0  # seconds
 HEARD = 4  # times the largest size: what is read of a request that is too large
 SMALL_BODY = 64 * 1024  # of requests that carry no messages
-LARGE_BODIES = ("/push-messages", "/push-object")
-OWN_REGISTRATION = ("/v1/fleet/register-node", "/v1/fleet/unregister-node")
+LARGE_BODIES = "/push-messages"
+FLEET = "/v1/fleet/"
+CALLS = frozenset(  # of nodes
+    "activate-node deactivate-node send-node-heartbeat pull-messages push-messages".split()
+)
+OWN_REGISTRATION = frozenset(("register-node", "unregister-node"))
 
 
 class Bell:
@@ -164,8 +168,10 @@ class Door:
 def fleet_only(registration: bool) -> Callable[[str], bool]:
     """What passes the public door: the calls of nodes; whether these may register themselves."""
 
+    allowed = {FLEET + call for call in (CALLS | OWN_REGISTRATION if registration else CALLS)}
+
     def passes(path: str) -> bool:
-        return path.startswith("/v1/fleet/") and (registration or path not in OWN_REGISTRATION)
+        return path in allowed
 
     return passes
 

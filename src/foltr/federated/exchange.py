@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 
 from foltr.core import Array
 from foltr.federated.agreement import Agreement
-from foltr.federated.frames import NO_MODEL, Frame, Kind, Malformed, read_refusal
+from foltr.federated.frames import NO_MODEL, TEXT, Frame, Kind, Malformed, printable, read_refusal
 from foltr.federated.messages import (
     AWAY,
     EXPIRED,
@@ -135,14 +135,15 @@ class Nodes:
         agreed = self.agreement
         return agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
 
-    def farewell(self, node: int, clients: range) -> bool:
-        """Tell a node that it is unlearned; whether it answered."""
+    def farewell(self, node: int, clients: range) -> bool | None:
+        """Tell a node that it is unlearned; whether it accepts that, None if it was late."""
         about = self._about(secrets.token_bytes(16))
         ask = Frame(Kind.FORGOTTEN, *about, tuple(clients))
         try:
-            return node in self.exchange({node: ask})
+            answered = node in self.exchange({node: ask})
         except NewSession:
-            return False
+            return None
+        return None if node in self.silent else answered
 
     def _go_on(self) -> None:
         if self.stopping():
@@ -235,4 +236,4 @@ class Nodes:
 
     def _fail(self, node: int, kind: str, text: str) -> None:
         self.failures[kind] += 1
-        self.tell(str(node), kind, text)
+        self.tell(str(node), kind, printable(text, TEXT))  # a node may have chosen it

@@ -36,12 +36,6 @@ try:
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, TASK_TOKEN_HEADER, TaskType
     from flwr.supercore.control.control_http_client import ControlHttpClient
     from flwr.supercore.error import ApiErrorCode, FlowerError
-    from flwr.supercore.inflatable.inflatable_object import (
-        get_all_nested_objects,
-        get_object_tree,
-        iterate_object_tree,
-    )
-    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
     from flwr.supercore.primitives.asymmetric import sign_message
     from flwr.supercore.protobuf.client import ProtobufClient
     from flwr.supercore.run import Run
@@ -79,12 +73,9 @@ __all__ = [
     "from_proto",
     "heartbeat_pb2",
     "httpx",
-    "inline",
     "message_pb2",
     "node_pb2",
     "nothing_to_run",
-    "objects_of",
-    "opened",
     "runtime_pb2",
     "sender_of",
     "sign_message",
@@ -159,43 +150,17 @@ def nothing_to_run() -> bytes:
 #
 # Flower splits a message into objects, each of which is one request to send and one to fetch.
 # Its protocol also has a field for the content in the message. A message that uses it is one
-# request, and arrives whole or not at all.
+# request, and arrives whole or not at all. All messages between a session and nodes do.
 
 
-def as_proto(message: Message, whole: bool) -> tuple[Any, Any]:
-    """A message and its tree of objects as sent: whole, or with its content as objects."""
+def as_proto(message: Message) -> tuple[Any, Any]:
+    """A message as it is sent, and its tree of objects, which is the message alone."""
     message.metadata.__dict__["_message_id"] = message.object_id
-    tree = get_object_tree(message)
-    proto = message_to_proto(message)
-    if whole:
-        del tree.children[:]
-    elif proto.HasField("content"):
-        del proto.content.items[:]
-    return proto, tree
-
-
-def inline(proto: Any) -> bool:
-    """Whether a message carries its content, or an error, itself."""
-    return proto.HasField("error") or len(proto.content.items) > 0
+    return message_to_proto(message), message_pb2.ObjectTree(object_id=message.object_id)
 
 
 def from_proto(proto: Any) -> Message:
     return message_from_proto(proto)
-
-
-def objects_of(message: Message) -> dict[str, bytes]:
-    """The objects of a message, by id, for one that is not sent whole."""
-    return {key: thing.deflate() for key, thing in get_all_nested_objects(message).items()}
-
-
-def opened(proto: Any, tree: Any, fetch: Callable[[str], bytes]) -> Message:
-    """A message of which the objects are fetched one by one."""
-    ids = [node.object_id for node in iterate_object_tree(tree)]
-    contents = {key: fetch(key) for key in ids}
-    message = inflate_object_from_contents(proto.metadata.message_id, contents)
-    assert isinstance(message, Message)
-    message.metadata.__dict__["_message_id"] = proto.metadata.message_id
-    return message
 
 
 BATCH = 4_000_000  # bytes of messages in one request
@@ -295,25 +260,23 @@ def erase_what_is_deleted() -> None:
 
 
 def carry_whole(state: Any, bell: Bell) -> None:
-    """Messages that carry their content leave no objects and no sessions behind, and the bell
-    rings for every message that is stored, and for a node that is shut out."""
+    """Only messages that carry their content are stored: they leave no objects and no sessions
+    behind. The bell rings for each of them, and for a node that is shut out."""
     from flwr.supercore.object_store import NoObjectInStoreError
 
     delete_node = state.delete_node
-    store_objects = state.store_message_and_object_tree
     find_tree = state.object_store.get_object_tree
 
     def store(message: Message, tree: Any, session_id: str) -> tuple[bool, list[str]]:
+        stored = False
         if message.has_error() or len(message.content) > 0:
             reply = bool(message.metadata.reply_to_message_id)
             put = state.store_message_res if reply else state.store_message_ins
-            stored, missing = put(message) is not None, []
-            state._cleanup_push_session(session_id, cleanup_messages=False)
-        else:
-            stored, missing = store_objects(message, tree, session_id)
+            stored = put(message) is not None
+        state._cleanup_push_session(session_id, cleanup_messages=False)
         if stored:
             bell.ring(message.metadata.dst_node_id)
-        return stored, missing
+        return stored, []
 
     def tree_of(object_id: str) -> Any:
         try:

@@ -16,7 +16,7 @@ from foltr.errors import Mistake
 from foltr.federated import doors, reasons
 from foltr.federated import flower_internals as flower
 from foltr.federated.credentials import new_key, public_bytes, trusting
-from foltr.federated.flower_internals import fleet_pb2, heartbeat_pb2, httpx, message_pb2, node_pb2
+from foltr.federated.flower_internals import fleet_pb2, heartbeat_pb2, httpx, node_pb2
 from foltr.federated.homes import AGAIN, HEADER
 from foltr.federated.keys import read_node_key
 from foltr.federated.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
@@ -242,18 +242,15 @@ class Node:
             return
         self._at_work = True
         try:
-            self._answer(stop, node, pulled.messages_list[0], pulled.message_object_trees[0])
+            self._answer(stop, node, flower.from_proto(pulled.messages_list[0]))
         finally:
             self._at_work = False
 
-    def _answer(self, stop: threading.Event, node: Any, proto: Any, tree: Any) -> None:
-        whole = flower.inline(proto)
-        ask = flower.from_proto(proto) if whole else self._opened(node, proto, tree)
-        reply = self._reply(ask)
-        if self._insist(stop, node, reply, whole) == 413:
+    def _answer(self, stop: threading.Event, node: Any, ask: Message) -> None:
+        if self._insist(stop, node, self._reply(ask)) == 413:
             self.tell("an answer was larger than the server takes")
             error = Error(REFUSED, "the answer is larger than the server takes")
-            self._insist(stop, node, Message(error, reply_to=ask), whole)
+            self._insist(stop, node, Message(error, reply_to=ask))
         self.answered += 1
 
     def _reply(self, ask: Message) -> Message:
@@ -272,17 +269,17 @@ class Node:
             self.tell(f"an ask could not be answered: {type(problem).__name__}: {problem}")
         return Message(error, reply_to=ask)
 
-    def _insist(self, stop: threading.Event, node: Any, reply: Message, whole: bool) -> int:
+    def _insist(self, stop: threading.Event, node: Any, reply: Message) -> int:
         """Send an answer, again after an outage: the work is done. The status: one that the
         SuperLink refuses is lost."""
-        sent, tree = flower.as_proto(reply, whole or reply.has_error())
+        sent, tree = flower.as_proto(reply)
         request = fleet_pb2.PushMessagesRequest(
             node=node, messages_list=[sent], message_object_trees=[tree]
         )
         pause, until = 0.2, time.monotonic() + 120.0
         while True:
             try:
-                self._push(node, reply, request)
+                self._link.PushMessages(request)
                 return 200
             except httpx.HTTPError as error:
                 response = getattr(error, "response", None)
@@ -296,43 +293,6 @@ class Node:
                 if stop.wait(pause) or time.monotonic() > until:  # away, or its disk is full
                     raise
                 pause = min(2 * pause, 5.0)
-
-    def _push(self, node: Any, reply: Message, request: Any) -> None:
-        answer = self._link.PushMessages(request)
-        if answer.objects_to_push:
-            for key, content in flower.objects_of(reply).items():
-                if key in answer.objects_to_push:
-                    self._link.PushObject(
-                        message_pb2.PushObjectRequest(
-                            node=node,
-                            run_id=reply.metadata.run_id,
-                            object_id=key,
-                            object_content=content,
-                            session_id=answer.session_id,
-                        )
-                    )
-
-    def _opened(self, node: Any, proto: Any, tree: Any) -> Message:
-        """An ask that came as objects, from a server with stock SuperNodes."""
-        run = proto.metadata.run_id
-
-        def fetch(key: str) -> bytes:
-            request = message_pb2.PullObjectRequest(node=node, run_id=run, object_id=key)
-            for _ in range(50):
-                got = self._link.PullObject(request)
-                if got.object_found and got.object_available:
-                    content: bytes = got.object_content
-                    return content
-                time.sleep(0.1)
-            raise httpx.ReadTimeout("the objects of an ask did not arrive")
-
-        ask = flower.opened(proto, tree, fetch)
-        self._link.ConfirmMessageReceived(
-            message_pb2.ConfirmMessageReceivedRequest(
-                node=node, run_id=run, message_object_id=proto.metadata.message_id
-            )
-        )
-        return ask
 
     # --- headers ---
 

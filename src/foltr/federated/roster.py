@@ -179,6 +179,11 @@ class Roster:
             raise Mistake(f"there is no client {client}: the roster has clients 0 to {total - 1}")
         return self.seats[bisect_right(self._firsts, client) - 1]
 
+    def signers(self, clients: Iterable[int]) -> dict[int, bytes]:
+        """The public keys by which clients sign in secure sums, without those of revoked nodes."""
+        seats = {int(id): self.node_of(int(id)) for id in clients}
+        return {id: seat.signs for id, seat in seats.items() if not seat.revoked}
+
     def with_node(self, seat: Seat) -> Roster:
         """This roster and one more node, at its end."""
         return Roster((*self.seats, seat))

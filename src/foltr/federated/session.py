@@ -33,8 +33,6 @@ class Session(Grid):
     url, secret: the private door and its secret.
     folder: where the id of the run is kept, so that the next session ends this one's run if the
         process was killed.
-    whole: messages carry their content (one request each); False sends it as objects, as stock
-        SuperNodes need it.
     patience: for how many seconds calls are repeated while the SuperLink does not answer.
     """
 
@@ -44,11 +42,10 @@ class Session(Grid):
         secret: str,
         folder: Path,
         *,
-        whole: bool = True,
         patience: float = 60.0,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.whole, self.patience, self._tell = whole, patience, tell
+        self.patience, self._tell = patience, tell
         self._file = Path(folder) / "session.json"
         self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
         self._asked: dict[str, float] = {}  # ids of messages without an answer, and their end
@@ -120,15 +117,15 @@ class Session(Grid):
         self._clear()
         for message in messages:  # they may have been made for the run before
             message.metadata.__dict__["_run_id"] = self._run_id
-        pairs = [flower.as_proto(message, self.whole) for message in messages]
-        ids = [key for batch in flower.batches(pairs) for key in self._push(batch, messages)]
+        pairs = [flower.as_proto(message) for message in messages]
+        ids = [key for batch in flower.batches(pairs) for key in self._push(batch)]
         for message, key in zip(messages, ids, strict=True):
             if key:
                 ends = message.metadata.created_at + message.metadata.ttl
                 self._asked[key] = ends + LATE
         return ids
 
-    def _push(self, pairs: list[tuple[Any, Any]], messages: list[Message]) -> list[str]:
+    def _push(self, pairs: list[tuple[Any, Any]]) -> list[str]:
         """Send some of the messages in one request."""
         request = runtime_pb2.PushAppMessagesRequest(
             messages_list=[proto for proto, _ in pairs],
@@ -143,8 +140,6 @@ class Session(Grid):
                 f"an ask of {request.ByteSize()} bytes is larger than the SuperLink takes:"
                 " start it with a larger limit, or ask less at once"
             ) from error
-        if answer.objects_to_push:
-            self._push_objects(messages, answer)
         return list(answer.message_ids)
 
     def pull_messages(self, message_ids: Iterable[str], wait: float = 0.0) -> list[Message]:
@@ -158,13 +153,10 @@ class Session(Grid):
         finally:
             self._wait = 0.0
         found = []
-        for proto, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
+        for proto in answer.messages_list:
             self._asked.pop(proto.metadata.reply_to_message_id, None)
-            if flower.inline(proto):
-                found.append(flower.from_proto(proto))
-            else:
-                found.append(flower.opened(proto, tree, self._fetch))
-            if not flower.inline(proto) or proto.metadata.src_node_id == flower.SUPERLINK_NODE_ID:
+            found.append(flower.from_proto(proto))
+            if proto.metadata.src_node_id == flower.SUPERLINK_NODE_ID:
                 self._confirm(proto.metadata.message_id)
         return found
 
@@ -247,6 +239,10 @@ class Session(Grid):
         self._asked.clear()
         self._lost = False
 
+    def start_anew(self) -> None:
+        """End the run, with all its messages, and open another."""
+        self._open()
+
     def _stop_run(self, run_id: int) -> None:
         """End a run, if it still goes on: its messages are deleted."""
         try:
@@ -322,37 +318,6 @@ class Session(Grid):
             self.pull_messages(late)
             for key in late:
                 self._asked.pop(key, None)
-
-    # --- objects, for stock SuperNodes ---
-
-    def _push_objects(self, messages: list[Message], answer: Any) -> None:
-        wanted = set(answer.objects_to_push)
-        for message in messages:
-            for key, content in flower.objects_of(message).items():
-                if key in wanted:
-                    wanted.discard(key)
-                    request = message_pb2.PushObjectRequest(
-                        node=flower.node_pb2.Node(node_id=flower.SUPERLINK_NODE_ID),
-                        run_id=self._run_id,
-                        object_id=key,
-                        object_content=content,
-                        session_id=answer.session_id,
-                    )
-                    self._of_run(lambda: self._runtime.PushObject(request))  # noqa: B023
-
-    def _fetch(self, key: str) -> bytes:
-        request = message_pb2.PullObjectRequest(
-            node=flower.node_pb2.Node(node_id=flower.SUPERLINK_NODE_ID),
-            run_id=self._run_id,
-            object_id=key,
-        )
-        for _ in range(20):
-            got = self._of_run(lambda: self._runtime.PullObject(request))
-            if got.object_found and got.object_available:
-                content: bytes = got.object_content
-                return content
-            time.sleep(0.1)
-        return b""
 
     def _confirm(self, message_id: str) -> None:
         request = message_pb2.ConfirmMessageReceivedRequest(

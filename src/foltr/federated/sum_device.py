@@ -50,6 +50,13 @@ class SumDevice:
             )
         except Mistake as error:
             raise Refusal("terms", str(error)) from None
+        if self.protocol.consistency:
+            known = {} if self.known is None else self.known(everybody)
+            if self.key is None or len(known) < ask.n:
+                missing = (
+                    f"{ask.n - len(known)} of {ask.n} clients have no valid key in its roster"
+                )
+                raise Refusal("terms", f"this node cannot check signatures: {missing}")
 
     def open(
         self, ask: Frame, params: Array, learned: Mapping[int, Record], tell: Callable[[str], None]
@@ -81,8 +88,14 @@ class SumDevice:
         self.begun = now
         return {id: now.answers[id, Step.KEYS][1] for id in now.clients}
 
-    def step(self, ask: Frame, release: Callable[[list[int], int], None]) -> dict[int, bytes]:
-        """The clients' answers to one step. `release` is told before anything is revealed."""
+    def step(
+        self,
+        ask: Frame,
+        commit: Callable[[int, bytes], None],
+        release: Callable[[list[int], int], None],
+    ) -> dict[int, bytes]:
+        """The clients' answers to one step. `commit` is called before masked updates leave, with
+        the round and the ids of all clients, `release` before anything is revealed."""
         which, terms, *messages = read_parts(ask.payload, 2 + len(ask.clients))
         now = self.begun
         if now is None or now.terms != terms or now.round != ask.round:
@@ -90,6 +103,8 @@ class SumDevice:
         if len(which) != 1 or which[0] not in STEPS:
             raise Malformed("no step of a secure sum")
         step = Step(which[0])
+        if step == Step.MASKED:
+            commit(ask.round, now.everybody.astype("<u4").tobytes())
         if step == Step.UNMASK:  # others can unmask all who sent their words, asked here or not
             release([id for id in now.clients if (id, Step.MASKED) in now.answers], ask.round)
         found = {}

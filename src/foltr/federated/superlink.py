@@ -11,12 +11,13 @@ import os
 import secrets
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,20 @@ class SuperLink:
             way_out = "`foltr serve FILE --superlink-only` starts one"
             raise Mistake(f"no SuperLink runs in {folder} ({error}): {way_out}") from None
         return cls(doors)
+
+    def erase_deleted(self, patience: float = 10.0) -> bool:
+        """Overwrite what the database has deleted, in its write-ahead log, too; whether that was
+        possible. Rows themselves are overwritten when they are deleted."""
+        if self.doors.database is None or not Path(self.doors.database).exists():
+            return True
+        until = time.monotonic() + patience
+        with closing(sqlite3.connect(self.doors.database, timeout=2.0)) as base:
+            while time.monotonic() < until:
+                busy, _, _ = base.execute("pragma wal_checkpoint(truncate)").fetchone()
+                if not busy:
+                    return True
+                time.sleep(0.05)
+        return False
 
     def stop(self, patience: float = 5.0) -> None:
         if self.process is None:

@@ -47,6 +47,7 @@ def main(grid: Grid, context: Context) -> None:
             deadline=table.deadline,
             largest=table.max_norm,
             known=live.known,
+            filled=live.filled,
             patience=table.deadline,
         )
         rounds = Rounds(agreed, table, state, engine, live, tell, live.name_of, live.shut_out)

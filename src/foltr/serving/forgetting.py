@@ -5,7 +5,7 @@ clients of that round learn anew, with few searches, and rescale their updates t
 they stored. Otherwise the model starts again from its first parameters, and training goes on
 without the node. Either way the rounds are counted: forgetting refunds no privacy budget.
 
-From the moment that forgetting begins, no model or checkpoint from before it is left on disk."""
+When forgetting begins, all models, checkpoints and messages from before it are erased."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ class Rounds(Protocol):
     came_back: set[str]
 
     @property
+    def erase_messages(self) -> Callable[[], None]: ...
+
+    @property
     def roster(self) -> Callable[[], Roster]: ...
 
     def rounds(
@@ -73,9 +76,12 @@ def ask_to_forget(rounds: Rounds, name: str, by_node: bool) -> None:
     about, known = rounds.state.forgotten, {seat.name for seat in rounds.roster().seats}
     if name in about["nodes"]:
         rounds.came_back.add(name)
-    elif name in known and name not in about["pending"]:
-        wished = [*about.get("wished", ()), *((name,) if by_node else ())]
-        pending = [*about["pending"], name]
+        return
+    pending, wished = about["pending"], about.get("wished", [])
+    new = name in known and name not in pending
+    if new or (by_node and name in pending and name not in wished):
+        pending = [*pending, name] if new else pending
+        wished = [*wished, name] if by_node else wished
         rounds.state.set_forgotten({**about, "pending": pending, "wished": wished})
         rounds.note(f"{name} asks to be forgotten" if by_node else f"{name} is to be forgotten")
 
@@ -94,7 +100,7 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     """The state without the plan's nodes; goes on where it was interrupted."""
     if not plan.erased:
         state = _erased(rounds, state, plan)
-    left = _clients_of(rounds, plan.nodes)
+    left = clients_of(rounds, plan.nodes)
     took_part = rounds.state.participants()
     unguarded = replace(rounds.server, tolerance=math.inf)  # unlearning may cost quality
     try:
@@ -115,7 +121,7 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
 
 def _plan(rounds: Rounds, first: int, nodes: tuple[str, ...]) -> Plan:
     """How to forget these nodes, written down before anything is erased."""
-    stored, sessions = _stored_rounds(rounds, first, _clients_of(rounds, nodes)), 0
+    stored, sessions = _stored_rounds(rounds, first, clients_of(rounds, nodes)), 0
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
     plan = Plan(nodes, first, stored, sessions)
@@ -133,6 +139,7 @@ def _erased(rounds: Rounds, state: State, plan: Plan) -> State:
     anew = replace(fresh, t=plan.first, withheld=state.withheld)
     rounds.state.erase_models()
     rounds.state.save(anew)
+    rounds.erase_messages()
     if not plan.stored:
         rounds.state.set_participants({})
     rounds.server.seen.pop("best", None)
@@ -181,12 +188,14 @@ def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
     pending = [name for name in known["pending"] if name not in plan.nodes]
     done = {"nodes": [*known["nodes"], *plan.nodes], "pending": pending, "since": state.t}
     rounds.state.erase_models()  # of the rounds of unlearning
+    rounds.erase_messages()
     rounds.state.keep_model(state.t, state.params, rounds.table.keep_models)
     rounds.state.set_forgotten({**known, **done})
     rounds.note(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
 
 
-def _clients_of(rounds: Rounds, nodes: tuple[str, ...]) -> Array:
+def clients_of(rounds: Rounds, nodes: tuple[str, ...]) -> Array:
+    """The numbers of the clients of these nodes."""
     roster = rounds.roster()
     ids = [np.array(roster.range_of(roster.seat(name))) for name in nodes]
-    return np.sort(np.concatenate(ids))
+    return np.sort(np.concatenate([np.empty(0, np.int64), *ids]))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from foltr.core import Array
 from foltr.errors import Mistake, require
 from foltr.federated.keys import roster_key
@@ -108,8 +110,12 @@ class LiveRoster:
 
     def known(self, clients: Array) -> dict[int, bytes]:
         """The public keys that sign for these clients in a secure sum."""
-        roster = self()
-        return {int(id): roster.node_of(int(id)).signs for id in clients}
+        return self().signers(clients)
+
+    def filled(self, clients: Array, n: int) -> Array:
+        """These clients, and others that take part in the federation, up to n."""
+        others = np.setdiff1d(self().clients, clients)
+        return np.append(clients, others[: max(0, n - len(clients))])
 
     def states(self, refusals: Mapping[int, str] | None = None) -> dict[str, str]:
         """Every node of the roster and how it was at the last look. `refusals`: connected nodes

@@ -141,9 +141,4 @@ def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engi
 
 def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
     """The public keys that sign for clients, by a roster that this node has pinned."""
-    roster = read_roster(roster_file)
-
-    def known(clients: Array) -> dict[int, bytes]:
-        return {int(id): roster.node_of(int(id)).signs for id in clients}
-
-    return known
+    return read_roster(roster_file).signers

@@ -70,6 +70,7 @@ def serve(
             pull=session.pull_messages,
             largest=table.max_norm,
             known=live.known,
+            filled=live.filled,
             stopping=stopping.is_set,
         )
 
@@ -88,9 +89,17 @@ def serve(
             reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
             board.nodes = live.states(reasons)
 
+        def erase_messages() -> None:
+            """The run ends with all its messages, and a new one begins."""
+            session.start_anew()
+            if not link.erase_deleted():
+                noted(f"the SuperLink's database is busy: {link.doors.database}-wal may hold old"
+                      " messages until the server ends")  # fmt: skip
+
         rounds = Rounds(
-            agreed, table, state, engine, live, tell, live.name_of, live.shut_out, board
-        )
+            agreed, table, state, engine, live, tell, live.name_of, live.shut_out,
+            erase_messages, board,
+        )  # fmt: skip
         live.looked = looked
         for name in forget:
             live().seat(name)  # refuses an unknown one
@@ -171,7 +180,7 @@ def supervised(link: SuperLink, live: LiveRoster, tell: Callable[[str], None]) -
                 link.start()
                 live.register_again()
                 pause = LOOK
-            except Mistake as error:
+            except (Mistake, OSError, ValueError) as error:  # a full disk, for example
                 tell(str(error))
                 pause = min(2 * pause, LONGEST_PAUSE)
 

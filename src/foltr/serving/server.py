@@ -20,7 +20,7 @@ from foltr.federated.roster import Roster
 from foltr.federation import Delivery, Server, State, federate
 from foltr.seeds import SystemStream, stream
 from foltr.serving.board import Board
-from foltr.serving.forgetting import ask_to_forget, next_plan, unlearned
+from foltr.serving.forgetting import ask_to_forget, clients_of, next_plan, unlearned
 from foltr.serving.guarantee import epsilon_of, experiment_of, spent
 from foltr.serving.guarded import GuardedServer
 from foltr.serving.settings import ServerTable
@@ -46,6 +46,7 @@ class Rounds:
     tell: Callable[[str], None] = print
     name_of: Callable[[int], str] = str  # the name of a connected node
     shut_out: Callable[[str], None] = lambda name: None  # a node that was forgotten
+    erase_messages: Callable[[], None] = lambda: None  # all that were sent, wherever they are kept
     shown: InitVar[Board | None] = None
     board: Board = field(init=False)
     reasons: dict[int, str] = field(default_factory=dict)  # why a node failed the last time
@@ -114,9 +115,10 @@ class Rounds:
         return state
 
     def choose(self, t: int) -> Array:
-        """Who is asked: of the clients whose nodes are there, all or a random part. Waits until
-        there are enough."""
-        there, asked = self.engine.there(), self.agreement.asked
+        """Who is asked: of the clients whose nodes are there, all or a random part; nobody who
+        was forgotten. Waits until there are enough."""
+        left = clients_of(self, tuple(self.state.forgotten["nodes"]))
+        there, asked = np.setdiff1d(self.engine.there(), left), self.agreement.asked
         if len(there) <= asked:
             return there
         return there[stream(self.seed, "participation", t).sample(len(there), asked)]
@@ -127,12 +129,14 @@ class Rounds:
         self._show(state.t)
         if self.until == self.agreement.rounds and self.agreement.history is not None:
             self.note("no budget is left for unlearning: set training_rounds below rounds")
-        with suppress(NewSession):
-            self.engine.agreeing()  # a node that is greeted can say that it wants to be forgotten
+        if next_plan(self, state.t + 1) is None:
+            with suppress(NewSession):  # a node that is greeted can say that it wants to leave
+                self.engine.agreeing()
         stopped = True  # some may have answered in the round that is next, before this process
         while True:
-            while self.came_back:
-                self.leave(self.came_back.pop())
+            back, self.came_back = self.came_back, set()
+            for name in sorted(back):
+                self.leave(name)
             if plan := next_plan(self, state.t + stopped):
                 state = unlearned(self, state, plan)
             elif state.t < self.until:
@@ -171,11 +175,11 @@ class Rounds:
         away stays in the roster until it can be told: it learns nothing more."""
         roster = self.roster()
         own = roster.range_of(roster.seat(name))
-        told = False
+        told: bool | None = None
         for node, clients in self.engine.reachable().items():
             if clients == own:
                 told = self.engine.farewell(node, own)
-        if not told and name in self.state.forgotten.get("wished", ()):
+        if told is None and name in self.state.forgotten.get("wished", ()):
             self.note(f"{name} is away: it is told that it is forgotten when it comes back")
             return
         if not told:

@@ -30,10 +30,21 @@ def write_whole(path: Path, content: bytes | str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(aside, path)
+            _sync_folder(path.parent)
         except BaseException:
             with suppress(OSError):
                 aside.unlink()
             raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder outlive a power failure, where a folder can be opened."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def regular(path: Path) -> BinaryIO:

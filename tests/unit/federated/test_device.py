@@ -182,7 +182,7 @@ def test_rounds_of_unlearning_have_the_norm_of_a_stored_round():
 
 
 def test_engines_for_any_number_of_searches_are_not_kept():
-    agreement, made = agreed(sessions=50, rounds=1000), []
+    agreement, made = agreed(learner=PDGD(sessions=50), sessions=50, rounds=1000), []
     device = device_of(agreement)
 
     def engine_for(sessions):
@@ -325,3 +325,17 @@ def test_devices_that_keep_rankers_of_their_own_go_on_after_a_crash(tmp_path):
         kept.append(device(path).records.of((2,))[2].after)
         params = params + np.mean([row for row, _ in expected.values()], axis=0).astype(np.float32)
     assert len({memory.tobytes() for memory in kept}) > 1
+
+
+def test_no_client_searches_more_often_than_in_training():
+    """Searches of a round of unlearning are a part of the learner's: of a client with more
+    searches than others, they are scaled alike."""
+    agreement = agreed(learner=PDGD(sessions=5), sessions=7)
+    device = device_of(agreement, Small(weight=7.0))
+    for sessions in (6, 7, 8):
+        assert refused(device, ask_of(agreement, how=(sessions, -1))) == "how"
+    agreement.check_weight(7.0, 5)
+    with pytest.raises(Mistake, match="weight"):
+        agreement.check_weight(7.0, 4)
+    with pytest.raises(Mistake, match="weight"):
+        agreement.check_weight(8.0, 7)

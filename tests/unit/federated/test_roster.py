@@ -326,3 +326,8 @@ def test_adding_at_the_same_time_loses_nobody(tmp_path):
     ]
     assert [process.wait(60) for process in running] == [0] * 4
     assert {each.name for each in read_roster(file).seats} == {f"node-{i}" for i in range(8)}
+
+
+def test_revoked_nodes_sign_for_nobody():
+    keys = THREE.signers(range(9))
+    assert keys == {id: THREE.node_of(id).signs for id in (0, 1, 5, 6, 7, 8)}

@@ -379,3 +379,92 @@ def test_a_node_answers_any_damaged_message_of_a_sum(steps):
                 payload[rng.randrange(len(payload))] ^= 1 << rng.randrange(8)
             answered(sums.nodes[i], replace(ask, payload=bytes(payload)))
         answered(sums.nodes[i], ask)
+
+
+class Overlapping:
+    """A server that lies: in one round it opens sums of client 0 with ever new others, and has
+    these unmask client 0, whose own node is never asked to."""
+
+    def __init__(self, consistency, tmp_path):
+        channel, others = SecureSum(consistency=consistency), 3
+        self.agreement = agreed(asked=9, fewest=6, channel=channel, rounds=20)
+        self.groups = [range(1), *(range(1 + 8 * k, 9 + 8 * k) for k in range(others))]
+        pairs = [node_key() for _ in self.groups]
+        named = zip(pairs, self.groups, strict=True)
+        self.known = {id: public for (_, public), own in named for id in own}
+        self.private, self.tmp_path = [private for private, _ in pairs], tmp_path
+        self.nodes = [self.node(i) for i in range(len(self.groups))]
+
+    def node(self, i):
+        signs = self.private[i], lambda ids: {int(id): self.known[int(id)] for id in ids}
+        given = signs if self.agreement.protocol.consistency else (None, None)
+        sums = SumDevice(self.agreement.protocol, self.agreement.fewest, *given)
+        path = self.tmp_path / f"{i}.db"
+        return device_of(self.agreement, Small(25), self.groups[i], path, None, sums)
+
+    def released(self, k, t):
+        """Whether a sum of client 0 and group k is released; None if client 0's node refuses."""
+        agreement, everybody = self.agreement, [0, *self.groups[k]]
+        terms = agreement.protocol.terms(Ask(PARAMS, t, 9), agreement.fewest)
+        known = self.known if terms.consistency else {}
+        now = SumRound(terms, np.array(everybody), known, lambda *what: None)
+        payload = opening(everybody, terms)
+        asks = {
+            i: ask_of(agreement, Kind.OPEN, self.groups[i], t=t, payload=payload) for i in (0, k)
+        }
+        while asks:
+            for i, ask in asks.items():
+                answer = answered(self.nodes[i], ask)
+                if answer.kind == Kind.REFUSED:
+                    assert read_refusal(answer.payload)[0] in ("released", "round")
+                    return None
+                parts = read_parts(answer.payload, len(answer.clients))
+                now.take(i, dict(zip(answer.clients, parts, strict=True)))
+            step, post = now.close()
+            following = {}
+            for i, ask in asks.items():
+                left = tuple(id for id in self.groups[i] if id in post)
+                if left and step is not None and not (step == Step.UNMASK and i == 0):
+                    parts = [bytes([step]), terms.to_bytes(), *(post[id] for id in left)]
+                    following[i] = replace(
+                        ask, kind=Kind.SUM, clients=left, payload=write_parts(parts)
+                    )
+            asks = following
+        now.total()
+        return True
+
+
+@pytest.mark.parametrize("consistency", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clients_update_is_in_sums_of_one_list_of_clients(consistency, restarted, tmp_path):
+    """With others' noise averaged over many sums, its own share alone would be left."""
+    lie = Overlapping(consistency, tmp_path)
+    assert lie.released(1, 0)  # the node of client 0 does not know whether it was released
+    if restarted:
+        lie.nodes[0] = lie.node(0)
+    assert lie.released(2, 0) is None and lie.released(3, 0) is None
+    assert lie.released(2, 1)  # another round, which costs budget
+    assert lie.released(3, 0) is None  # going back does not help
+    assert lie.nodes[0].records.of([0])[0].spent == 2
+
+
+def test_a_sum_that_broke_off_is_repeated_with_the_same_clients(tmp_path):
+    """The server crashed after the masked words: nothing was released yet."""
+    sums = Sums(tmp_path=tmp_path)
+    sums.begin(sums.terms())
+    while sums.step != Step.UNMASK:
+        sums.exchange()
+    mean, weight = sums.summed()
+    np.testing.assert_allclose(mean, PARAMS + 5.0, rtol=1e-6)
+    assert weight == 18.0 and sums.failed == []
+
+
+def test_without_all_keys_a_signed_sum_costs_no_budget():
+    """An absent or revoked client has no key in the node's roster: refused before learning."""
+    sums = Sums(agreed(asked=9, fewest=6, channel=SecureSum(consistency=True)))
+    sums.known.pop(8)
+    terms = sums.terms()
+    payload = opening(EVERYBODY, terms)
+    ask = ask_of(sums.agreement, Kind.OPEN, OF_NODES[0], payload=payload)
+    assert refused(sums.nodes[0], ask) == "terms"
+    assert sums.nodes[0].records.of(OF_NODES[0]) == {}
