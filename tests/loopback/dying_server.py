@@ -16,9 +16,10 @@ from foltr.serving.serve import serve
 push, last = Session._push, sys.argv[1]
 
 
-def dying(self, pairs, messages):
-    ids = push(self, pairs, messages)
-    if messages[0].metadata.group_id == last and pairs[0][0].metadata.message_type:
+def dying(self, pairs):
+    ids = push(self, pairs)
+    about = pairs[0][0].metadata
+    if about.group_id == last and about.message_type:
         tell("killed in the middle of a push")
         os.kill(os.getpid(), signal.SIGKILL)
     return ids

@@ -124,19 +124,20 @@ class Sender(Node):
         )
         super().__init__(*given, **more)
 
-    def _push(self, node, reply, request):
-        if reply.metadata.group_id in self.forged:
+    def _push(self, request):
+        group = request.messages_list[0].metadata.group_id
+        if group in self.forged:
             forged = type(request).FromString(request.SerializeToString())
             forged.messages_list[0].metadata.src_node_id ^= 1
             try:
-                super()._push(node, reply, forged)
+                super()._push(forged)
             except httpx.HTTPStatusError as error:
                 tell(f"as another node: {error.response.status_code}")
-        super()._push(node, reply, request)
-        tell(f"sent the answer of round {reply.metadata.group_id}")
-        if reply.metadata.group_id in self.twice:
+        super()._push(request)
+        tell(f"sent the answer of round {group}")
+        if group in self.twice:
             try:
-                super()._push(node, reply, request)
+                super()._push(request)
             except httpx.HTTPStatusError as error:
                 tell(f"the second time: {error.response.status_code}")
 
