@@ -26,13 +26,13 @@ def test_it_follows_the_rounds(watched, scheme):
         board.nodes = {"clinic-a": "refused: <img src=x onerror='window.hurt = 1'>"}
         board.note("<script>window.hurt = 1</script>")
         tab.wait_for_selector("figure.chart canvas")
-        tab.wait_for_selector("text=1 of 60 rounds made")
+        tab.wait_for_selector("text=1 of 60 rounds done")
         assert tab.locator("figure.chart").count() == 2
         tab.wait_for_selector("text=<script>window.hurt = 1</script>")
         assert tab.evaluate("window.hurt") is None
         for t in range(1, 60):
             add_round(board, t, ndcg=0.3 + t / 1000, best=0.36, refused=t == 30)
-        tab.wait_for_selector("text=All 60 rounds are made")
+        tab.wait_for_selector("text=All 60 rounds are done")
         assert tab.locator("figure.chart").count() == 3
         assert tab.get_attribute("#live", "data-state") == "over"
         assert tab.evaluate("document.querySelector('#live-bar').value") == 60

@@ -71,7 +71,7 @@ def test_the_page_works_as_written(tmp_path):
         while started[0].poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         told = (folders["on the server"] / "log.txt").read_text()
-        assert started[0].poll() == 0 and "all 3 rounds are made" in told, told
+        assert started[0].poll() == 0 and "all 3 rounds are done" in told, told
         assert "4 of 4 clients answered" in told
     finally:
         for process in started:

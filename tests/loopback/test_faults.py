@@ -41,7 +41,7 @@ def test_one_fault_after_another(tmp_path):
         at_gate(here, 2)
         here.kill("server")
         here.start("server")
-        here.wait_logged("server", "going on after round 2")
+        here.wait_logged("server", "continuing after round 2")
         open_gate(here, 2)
         at_gate(here, 3)
         idle(here, "node-1", 3)
@@ -54,7 +54,7 @@ def test_one_fault_after_another(tmp_path):
         open_gate(here, 4)
         here.wait_done()
         same(here, e.run().params)
-        assert "stopped: the same command goes on" in here.log("server")
+        assert "stopped: the same command continues" in here.log("server")
         assert "the SuperLink has ended: starting it again" in here.log("server")
 
 
@@ -178,7 +178,7 @@ def test_the_superlink_is_away_for_75_seconds(tmp_path, monkeypatch, how):
         open_gate(here, 3)
         here.wait_done(180)
         same(here, e.run().params)
-        assert "another one is opened" in here.log("server")
+        assert "opening a new one" in here.log("server")
 
 
 @pytest.mark.faults
@@ -209,7 +209,7 @@ def test_server_and_nodes_are_stopped_in_a_round(tmp_path, signum):
         assert min(lost) == 5 and 29 not in lost, here.everything()
         same(here, without(e, lost))
         for name in ("server", "node-0", "node-1"):
-            assert "stopped: the same command goes on" in here.log(name)
+            assert "stopped: the same command continues" in here.log(name)
 
 
 @pytest.mark.faults

@@ -50,9 +50,9 @@ def test_going_back_to_an_earlier_model(tmp_path):
         old = here.model(2)
         here.start("server", "--rollback", "99")
         assert here.processes["server"].wait(60) == 2
-        assert "round 99 is to come: 5 rounds are made" in words(here)
+        assert "round 99 is not done yet: give --rollback 5" in words(here)
         here.start("server", "--rollback", "2")
-        here.wait_logged("server", "the model of round 2 is now that of round 6")
+        here.wait_logged("server", "the model after round 2 is now that of round 6")
         open_gate(here, 5)
         here.wait_done()
         assert [about["round"] for about in here.rounds()] == [0, 1, 2, 3, 4, 6]
@@ -137,7 +137,7 @@ def test_a_node_is_forgotten_over_the_wire(tmp_path):
         open_gate(here, 5, 9)
         here.wait_logged("server", "forgetting node-2", 60)
         here.wait_done()
-        assert "stored rounds are made again without them" in here.log("server")
+        assert "stored rounds are repeated without them" in here.log("server")
         assert "node-2 forgotten after round" in here.log("server")
         assert here.processes["node-2"].wait(20) == 0
         assert "forgotten: this node has left" in here.log("node-2")
@@ -213,7 +213,7 @@ def test_a_node_that_is_away_when_it_is_forgotten_is_told_later(tmp_path):
         open_gate(here, 5)
         here.wait_logged("server", "node-2 asks to be forgotten", 60)
         here.kill("node-2")
-        here.wait_logged("server", "node-2 is away", 60)
+        here.wait_logged("server", "node-2 does not answer", 60)
         assert not read_roster(here.folder / "roster.toml").seat("node-2").revoked
         at_gate(here, 12)
         here.start("node-2", "--forget-me")

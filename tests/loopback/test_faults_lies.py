@@ -44,7 +44,7 @@ def test_a_node_that_tells_every_lie(tmp_path, watched):
         assert "node-2: malformed: version 9 of the protocol" in log and "update it" in log
         assert "secret" not in log and "secret of this client" in own  # told on its own side only
         assert "as another node: 403" in own
-        assert "an answer was larger than the server takes" in own
+        assert "an answer was larger than the server accepts" in own
     seen = watched()
     assert {line.split()[1] for line in seen} <= {"localhost", "127.0.0.1", "::1"}, set(seen)
     for program in ("foltr serve", "lying_node", "foltr node", "foltr.federated.superlink"):

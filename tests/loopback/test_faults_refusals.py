@@ -191,7 +191,7 @@ def test_a_node_is_revoked_and_another_one_added_while_the_server_runs(tmp_path)
         lost = missed(here, "node-2")
         assert set(range(4, 8)) <= lost.keys() <= set(range(2, 8)), here.everything()
         same(here, without(e, lost))
-        assert "node-2 is shut out: its key is revoked" in here.log("server")
+        assert "node-2 is excluded: its key is revoked" in here.log("server")
 
 
 @pytest.mark.faults

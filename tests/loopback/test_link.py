@@ -220,7 +220,7 @@ def test_the_public_door_is_for_nodes_only(three):
     assert post(public + "/v1/fleet/push-messages", bytes(3_000_001), ca, **signed) == 413
     assert post(public + "/v1/fleet/push-messages", bytes(3_000_000), ca, **signed) in (400, 401)
     assert post(public + "/v1/fleet/pull-messages", bytes(100_000), ca) == 413
-    with pytest.raises(Mistake, match="larger than the SuperLink takes"):
+    with pytest.raises(Mistake, match="larger than the SuperLink accepts"):
         three.round(bytes(9_000_000), three.wait_for(3))
     large = three.round(bytes(3_000_000), three.wait_for(3))  # the ask passes, the answers do not
     assert {error.code for error in large.values()} == {REFUSED}

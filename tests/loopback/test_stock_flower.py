@@ -107,7 +107,7 @@ def test_a_run_that_was_stopped_goes_on(three):
             time.sleep(0.2)
         stock.flwr("stop", run, "stock")
         told = stock.run()
-        assert "going on after round" in told
+        assert "continuing after round" in told
         return told
 
     check(three, Case("stopped", rounds=3), twice)

@@ -35,13 +35,14 @@ def demo(
         bool,
         typer.Option(
             "--federation",
-            help="Run a real federation instead: a server and five nodes on this machine.",
+            help="Run a federation of processes instead: a server and five nodes on this machine,"
+            " one of them malicious. Takes about 90 seconds; needs the extra `deploy`.",
         ),
     ] = False,
 ) -> None:
-    """Train a ranker with 100 clients, and compare it with a centralised one.
+    """Train a ranker with 100 simulated clients, and compare it with centralised learning.
 
-    It takes under a minute, on built-in data."""
+    It takes less than a minute and uses built-in data."""
     if federation:
         from foltr.cli.demo_federation import demo_federation
 

@@ -1,4 +1,4 @@
-"""`foltr demo --federation`: what a federation of processes does, as text and as a figure."""
+"""`foltr demo --federation`: run a federation of processes, and show it as text and a figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def demo_federation(out: Path, seed: int) -> None:
     console, folder = Console(), out / "federation"
     if folder.exists():
         made = (folder / "server.toml").exists()
-        require(made, f"{folder} is not of this demonstration: give another --out")
+        require(made, f"{folder} was not made by this demonstration: give another --out")
         rmtree(folder)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -38,5 +38,7 @@ def demo_federation(out: Path, seed: int) -> None:
     axes = ("round", "held-out nDCG@10 (built-in data)")
     write_whole(figure, svg_chart("", *axes, [panel]))
     final, without = shown.federation[-1, 1], shown.undefended[-1, 1]
-    console.print(f"after {ROUNDS} rounds: {final:.3f}, and {without:.3f} without the defence")
+    console.print(
+        f"nDCG@10 after {ROUNDS} rounds: {final:.3f}, and {without:.3f} without the defence"
+    )
     console.print(f"{shown.seconds:.0f} s in total. Figure: {figure}   Files: {folder}")

@@ -1,4 +1,4 @@
-"""`foltr keys`: the keys and the roster of a federation of real nodes."""
+"""`foltr keys`: make the keys of a federation between machines, and edit its roster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,34 @@ if TYPE_CHECKING:
     from foltr.federated.roster import Roster
 
 app = typer.Typer(
-    help="Make the keys of a federation of real nodes, and keep its roster.", no_args_is_help=True
+    help="Make the keys of a federation between machines, and edit its roster: the list of nodes"
+    " that may connect to the server.",
+    no_args_is_help=True,
 )
-RosterFile = Annotated[Path, typer.Option("--roster", help="The roster, a TOML file.")]
-Days = Annotated[int, typer.Option(help="Days for which the server's certificate is valid.")]
+RosterFile = Annotated[
+    Path,
+    typer.Option(
+        "--roster",
+        metavar="FILE",
+        help="The roster: a TOML file that lists the nodes of the federation and their public"
+        " keys, such as roster.toml.",
+    ),
+]
+Days = Annotated[
+    int, typer.Option(help="Number of days for which the server's certificate is valid.")
+]
 Federation = Annotated[
-    Path, typer.Option(help="The folder of the federation. The keys are in its folder server.")
+    Path,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the federation. The server's keys are in its subfolder `server`.",
+    ),
+]
+NodeName = Annotated[
+    str,
+    typer.Argument(
+        help="The node's name, such as clinic-a: 1 to 40 lowercase letters, digits and hyphens."
+    ),
 ]
 
 
@@ -30,23 +52,23 @@ def keys_server(
     host: Annotated[
         list[str],
         typer.Option(
-            help="A host name or IP address by which nodes reach the server. Can be given more"
-            " than once; localhost is always included."
+            help="Host name or IP address by which nodes reach the server. Can be given more than"
+            " once. localhost and 127.0.0.1 are always included."
         ),
     ],
     out: Federation = Path("federation"),
     days: Days = 365,
 ) -> None:
-    """Make the server's certificate, and the authority that signs it."""
+    """Make the server's TLS certificate, and the certificate authority that signs it."""
     from foltr.federated.keys import CA, CA_KEY, make_server
 
     folder = out / "server"
     certificate = make_server(folder, host, days)
     print(f"made {folder}")
     _tell_certificate(certificate)
-    print(f"next: send {folder / CA} to every node: it is public. All other files stay here.")
-    print(f"      {folder / CA_KEY} signs certificates: best kept on another disk until a renewal")
-    print(f"      nodes join by their cards: foltr keys add CARD --roster {out / 'roster.toml'}")
+    print(f"next: send {folder / CA} to every node. It is public; keep all other files here.")
+    print(f"      {folder / CA_KEY} is needed only to renew the certificate: keep it offline")
+    print(f"      add each node by its card: foltr keys add CARD --roster {out / 'roster.toml'}")
 
 
 @app.command("renew")
@@ -57,37 +79,45 @@ def keys_renew(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A host name or IP address of the new certificate. Can be given more than once."
-            " Default: those of the present certificate."
+            help="Host name or IP address for the new certificate. Can be given more than once."
+            " Default: those of the current certificate."
         ),
     ] = None,
 ) -> None:
-    """Replace the server's certificate by a new one of the same authority."""
+    """Renew the server's TLS certificate, signed by the same certificate authority."""
     from foltr.federated.keys import SERVER, renew_server
 
     certificate = renew_server(out / "server", days, host or ())
     print(f"renewed {out / 'server' / SERVER}")
     _tell_certificate(certificate)
-    print("next: start the server again, so that it uses the new certificate; nodes need nothing")
+    print("next: restart the server, so that it uses the new certificate. Nodes need no change.")
 
 
 def _tell_certificate(certificate: Certificate) -> None:
     from foltr.federated.keys import hosts_of
 
     end = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
-    print(f"the certificate is for {', '.join(hosts_of(certificate))}, until {end}")
+    print(f"the certificate is valid for {', '.join(hosts_of(certificate))}, until {end}")
 
 
 @app.command("node")
 @with_error_messages
 def keys_node(
-    name: Annotated[str, typer.Argument(help="The node's name, e.g. clinic-a.")],
-    clients: Annotated[int, typer.Option(help="Number of devices behind the node.")] = 1,
-    out: Annotated[Path, typer.Option(help="Folder in which the node's folder is made.")] = Path(
-        "."
-    ),
+    name: NodeName,
+    clients: Annotated[
+        int, typer.Option(help="Number of clients (devices) that the node holds.")
+    ] = 1,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Folder in which the node's own folder, NAME, is made."
+        ),
+    ] = Path("."),
 ) -> None:
-    """Make the keys of a node, on the machine where it will run, and its public card."""
+    """Make the keys and the card of a node. Run this on the machine where the node will run.
+
+    NAME is the node's name, such as clinic-a. The private keys stay in the folder NAME. The card,
+    NAME.node.toml, has the public keys: send it to the operator of the server."""
     from foltr.federated.keys import NODE_KEY, SIGN_KEY, make_node
     from foltr.federated.roster import check_name
 
@@ -96,16 +126,22 @@ def keys_node(
     print(f"made {out / name}: {NODE_KEY} and {SIGN_KEY} are private and stay on this machine")
     print(f"fingerprint {seat.fingerprint}")
     print(f"next: send {card} to the operator of the server, who adds it to the roster")
-    print("      and confirm the fingerprint on another way, such as the telephone")
+    print("      and confirm the fingerprint by another channel, such as the telephone")
 
 
 @app.command("add")
 @with_error_messages
 def keys_add(
-    card: Annotated[Path, typer.Argument(help="The card of a node, NAME.node.toml.")],
+    card: Annotated[
+        Path,
+        typer.Argument(help="The node's card: the file NAME.node.toml of `foltr keys node NAME`."),
+    ],
     roster: RosterFile,
 ) -> None:
-    """Add a node to the roster by its card. A running server reads the roster again."""
+    """Add a node to the roster. The roster file is made if it does not exist.
+
+    CARD is the file NAME.node.toml that `foltr keys node NAME` made on the node's machine. A
+    running server reads the changed roster by itself."""
     from foltr.federated.roster_file import add_node, read_card
 
     seat = read_card(card)
@@ -113,29 +149,33 @@ def keys_add(
     numbers = after.range_of(seat)
     print(f"added {seat.name} to {roster}: clients {numbers.start} to {numbers.stop - 1}")
     print(f"fingerprint {seat.fingerprint}")
-    print("next: compare the fingerprint with the one that the node's operator sees")
+    print("next: ask the node's operator for the fingerprint that `foltr keys node` printed")
     print(f"      if it differs: foltr keys revoke {seat.name} --roster {roster}")
 
 
 @app.command("revoke")
 @with_error_messages
 def keys_revoke(
-    name: Annotated[str, typer.Argument(help="The node's name.")], roster: RosterFile
+    name: Annotated[str, typer.Argument(help="The node's name in the roster.")], roster: RosterFile
 ) -> None:
-    """Exclude a node from the federation, for ever. Its clients' numbers are not given again."""
+    """Exclude a node from the federation, permanently.
+
+    NAME is the node's name in the roster. The node stays in the file, marked as revoked, because
+    the numbers of its clients are never reused. A running server reads the changed roster by
+    itself."""
     from foltr.federated.roster_file import revoke_node
 
     after = revoke_node(roster, name)
     print(f"revoked {name}")
     print(_taking_part(after))
-    print("a running server reads the roster again")
-    print("to come back, the node needs new keys and another name (foltr keys node)")
+    print("a running server reads the changed roster by itself")
+    print("to come back, the node needs new keys under another name: foltr keys node NAME")
 
 
 @app.command("list")
 @with_error_messages
 def keys_list(roster: RosterFile) -> None:
-    """List the nodes of the roster."""
+    """List the nodes of the roster, with their fingerprints."""
     from rich.console import Console
     from rich.table import Column, Table
 

@@ -1,4 +1,4 @@
-"""`foltr node`: a node of a federation between machines."""
+"""`foltr node`: run a node of a federation between machines."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from foltr.cli.tools import Insecure, Use, tell
 
 
 def node(
-    file: Annotated[Path, typer.Argument(help="The settings of the node (TOML).")],
+    file: Annotated[Path, typer.Argument(help="The node's settings file, such as node.toml.")],
     insecure: Insecure = False,
     forget_me: Annotated[
-        bool, typer.Option("--forget-me", help="Leave, and have the server unlearn this node.")
+        bool,
+        typer.Option(
+            "--forget-me",
+            help="Leave the federation. The server removes what this node contributed from the"
+            " model (unlearning), then this node deletes its records and stops.",
+        ),
     ] = False,
     use: Use = None,
 ) -> None:
-    """Run a node of a federation: its clients learn from their own data, and send only updates.
+    """Run a node of a federation. Its clients learn from their own data and send only updates.
 
-    Stop it with Ctrl-C at any time: the same command continues."""
+    FILE is a TOML file with the agreement of the federation and a table named node. The page
+    "Deploy a federation" of the documentation explains every key.
+
+    Stop the node with Ctrl-C at any time. The same command continues where it stopped."""
     from foltr.federated import required
     from foltr.runs.user_files import Code
 

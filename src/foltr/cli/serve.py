@@ -1,4 +1,4 @@
-"""`foltr serve`: the server of a federation between machines."""
+"""`foltr serve`: run the server of a federation between machines."""
 
 from __future__ import annotations
 
@@ -11,25 +11,40 @@ from foltr.cli.tools import Insecure, Use, tell
 
 
 def serve(
-    file: Annotated[Path, typer.Argument(help="The settings of the server (TOML).")],
+    file: Annotated[Path, typer.Argument(help="The server's settings file, such as server.toml.")],
     insecure: Insecure = False,
     rollback: Annotated[
         int | None,
-        typer.Option(help="Go back to the model after this round. It refunds no epsilon."),
+        typer.Option(
+            metavar="ROUND",
+            help="Go back to the model after this round, then continue. The privacy budget that"
+            " was spent since then stays spent.",
+        ),
     ] = None,
     forget: Annotated[
         list[str] | None,
-        typer.Option(help="Unlearn this node of the roster. Can be given more than once."),
+        typer.Option(
+            metavar="NODE",
+            help="Remove what this node contributed from the model (unlearning), and revoke its"
+            " key. NODE is its name in the roster. Can be given more than once.",
+        ),
     ] = None,
     superlink_only: Annotated[
         bool,
-        typer.Option("--superlink-only", help="Run only the SuperLink, for a server to join."),
+        typer.Option(
+            "--superlink-only",
+            help="Run only the SuperLink, the process that nodes connect to. A server whose"
+            " settings name the same `superlink` folder then uses it.",
+        ),
     ] = False,
     use: Use = None,
 ) -> None:
-    """Run the server of a federation. Nodes connect to it and learn; it updates the model.
+    """Run the server of a federation. Nodes connect to it; it combines their updates into a model.
 
-    Stop it with Ctrl-C at any time: the same command continues."""
+    FILE is a TOML file with the agreement of the federation and a table named server. The page
+    "Deploy a federation" of the documentation explains every key.
+
+    Stop the server with Ctrl-C at any time. The same command continues where it stopped."""
     from foltr.federated import required
     from foltr.runs.user_files import Code
 

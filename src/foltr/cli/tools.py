@@ -45,7 +45,10 @@ PerQuery = Annotated[
 ]
 Insecure = Annotated[
     bool,
-    typer.Option("--insecure", help="No TLS and no node authentication: on this machine only."),
+    typer.Option(
+        "--insecure",
+        help="Use no TLS and no node authentication. For tests with all processes on one machine.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as one line of JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]

@@ -1,4 +1,4 @@
-"""Clients on other machines: Flower carries the asks of a round to nodes, and the answers back."""
+"""The engine for clients on other machines. Flower carries the asks and the answers of a round."""
 
 from __future__ import annotations
 
@@ -25,28 +25,31 @@ from foltr.federated.messages import NewSession
 from foltr.secure_sum.protocol import SumProtocol
 from foltr.secure_sum.terms import model_digest
 
-SESSIONS = 20  # that may be lost in a round
-LARGEST = 1e6  # L2 norm of an update that is accepted
+SESSIONS = 20  # a round is given up after this many lost sessions
+LARGEST = 1e6  # largest L2 norm of an update that is accepted
 
 
 @dataclass
 class Flower(Nodes):
-    """The engine of a real federation: it groups the clients of a round by node, asks each node
-    once, and takes what arrives before the deadline.
+    """The engine of a federation between machines. It groups the clients of a round by node, asks
+    each node once, and takes the answers that arrive before the deadline.
 
-    Every answer is checked: that it is the answer to this ask, by the node that was asked, for
-    clients of that node, with messages that the learner could have sent. One that is not is left
-    out and counted (`failures`), as if its clients had not answered. With a channel, the engine is
-    the server of the secure sum, and gives one row: the mean."""
+    The engine checks that each answer belongs to its ask, comes from the node that was asked, is
+    for clients of that node, and has messages that the learner can have sent. An answer that fails
+    a check is left out and counted in `failures`, as if its clients had not answered. With a
+    channel, the engine is the server of the secure sum, and returns one row: the mean."""
 
-    largest: float = LARGEST
-    known: Callable[[Array], Mapping[int, bytes]] | None = None  # public keys that sign in sums
-    # those whom the terms of a signed sum name: the clients that are asked, and others up to n
+    largest: float = LARGEST  # largest L2 norm of an update that is accepted
+    # clients -> public keys that verify their signatures in secure sums
+    known: Callable[[Array], Mapping[int, bytes]] | None = None
+    # (clients that are asked, n) -> clients that the terms of a signed sum name: these and others
     filled: Callable[[Array, int], Array] = lambda clients, n: clients
-    model: Model | None = None  # how the next rounds learn, if not as agreed: for unlearning
-    sent: tuple[bytes, int] = (b"", 0)  # name of the last model, and the round of its first ask
-    memory: Array = field(default_factory=lambda: np.empty((1, 0), np.float32))  # on devices
-    took_part: Array = field(default_factory=lambda: np.empty(0, np.int64))  # in the last round
+    model: Model | None = None  # how clients learn in rounds of unlearning; None: as agreed
+    sent: tuple[bytes, int] = (b"", 0)  # digest of the last model, and the round of its first ask
+    # the devices keep their memory themselves
+    memory: Array = field(default_factory=lambda: np.empty((1, 0), np.float32))
+    # clients whose messages were used in the last round
+    took_part: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -57,11 +60,11 @@ class Flower(Nodes):
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
         agreed = self.agreement.asked
-        require(ask.n == agreed, f"{ask.n} clients are asked, and agreed are {agreed}")
+        require(ask.n == agreed, f"a round of {ask.n} clients, but the agreement has {agreed}")
         for _ in range(SESSIONS):
             try:
                 return self._collected(ask, clients)
-            except NewSession:  # all is asked again, and devices repeat their answers
+            except NewSession:  # ask again: devices repeat their answers
                 self._go_on()
         self._fail(0, "session", f"{SESSIONS} sessions with the SuperLink were lost in one round")
         return Answers(clients, Cohort.empty(len(ask.params)), None)
@@ -89,7 +92,7 @@ class Flower(Nodes):
         return Model(ask.params, *how).to_bytes()
 
     def _stacked(self, ask: Ask, clients: Array, seats: Mapping[int, tuple[int, ...]]) -> Cohort:
-        """The messages of all who answered, in the order of the clients."""
+        """The messages of all clients that answered, in the order of `clients`."""
         payload, rows = self._model(ask), dict[int, tuple[Array, float]]()
         asks = {node: self._frame(Kind.LEARN, ask, ids, payload) for node, ids in seats.items()}
         for node, answer in self.exchange(asks).items():
@@ -113,19 +116,20 @@ class Flower(Nodes):
         return Cohort(np.array(there), updates, np.array([rows[id][1] for id in there]))
 
     def _check(self, update: Array, weight: float, params: Array) -> None:
-        """Raises unless this learner could have sent it."""
+        """Raise a Mistake unless the agreed learner can have sent this message."""
         agreed = self.agreement
         agreed.check_weight(weight, 0 if self.model is None else self.model.sessions)
         agreed.device_learner.check_message(update, weight, params)
         if agreed.device_learner.reward_levels == 0:
             norm = float(lengths(update[None])[0])
-            long = f"an update of norm {norm:.3g}, and at most {self.largest:.3g} is accepted"
+            long = f"an update has norm {norm:.3g}, and max_norm is {self.largest:.3g}"
             require(norm <= self.largest, long)
 
     def _summed(
         self, protocol: SumProtocol, ask: Ask, clients: Array, seats: Mapping[int, tuple[int, ...]]
     ) -> Cohort:
-        """One row, the mean of those who went through all steps; none if they were too few."""
+        """The mean of the clients that finished the secure sum, as one row. No row if they were
+        too few."""
         from foltr.federated.sum_server import SumRound  # needs cryptography
 
         everybody = np.sort(self.filled(clients, ask.n) if protocol.consistency else clients)
@@ -161,12 +165,13 @@ class Flower(Nodes):
             return Cohort.empty(len(ask.params))
         norm, many = float(lengths(update[None])[0]), len(now.survivors)
         if not norm <= self.largest:
-            self._fail(0, "huge", f"a mean of norm {norm:.3g}: a client sent a huge number")
+            long = f"the mean has norm {norm:.3g}, and max_norm is {self.largest:.3g}"
+            self._fail(0, "huge", f"{long}: a client sent a huge number")
             return Cohort.empty(len(ask.params))
         try:
             self.agreement.check_weight(weight / many, self.model.sessions if self.model else 0)
         except Mistake as error:
-            self._fail(0, "weight", f"the mean of {many} messages: {error}")
+            self._fail(0, "weight", f"the mean weight of {many} messages is impossible: {error}")
             return Cohort.empty(len(ask.params))
         self.took_part = everybody[sorted(now.survivors)]
         return Cohort(np.array([-1]), update[None], np.array([weight]), mean_of=many)

@@ -1,8 +1,13 @@
-"""A federation between machines: what is sent (`frames`), what a device does with it (`device`),
-who takes part (`roster`), what all agree on (`agreement`), and Flower, which carries the messages
-between a SuperLink, the server's session on it and resident nodes.
+"""A federation between machines.
 
-Flower is told to keep quiet before anything of it is imported."""
+- `frames`: the messages, as bytes
+- `agreement`: the settings that the server and all nodes share
+- `roster`: the nodes that may take part
+- `device`: how a node answers a message
+- `superlink`, `session`, `node`: Flower, which carries the messages. Nodes connect to a SuperLink;
+  the server opens a session on it.
+
+Importing this package disables Flower's telemetry and update check, before Flower is imported."""
 
 import os
 from importlib.util import find_spec
@@ -15,7 +20,7 @@ INSTALL = "pip install 'foltr[deploy]'"
 
 
 def quiet(home: Path) -> None:
-    """Flower asks no outside host and keeps its files in a folder of ours."""
+    """Make Flower contact no outside host, and keep its files in the folder `home`."""
     os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
     os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
     os.environ["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
@@ -26,7 +31,7 @@ quiet(Path(os.environ.get("FLWR_HOME") or cache_folder("flower")))
 
 
 def required() -> None:
-    """Raises a Mistake without the extra `deploy`."""
+    """Raise a Mistake if a package of the extra `deploy` is not installed."""
     missing = [name for name in ("flwr", "cryptography", "uvicorn") if find_spec(name) is None]
     if missing:
         raise Mistake(f"a federation between machines needs {', '.join(missing)}: {INSTALL}")

@@ -1,6 +1,6 @@
-"""The agreement of a federation: everything that decides what devices send, and how it is
-protected. Server and nodes each write it in their own file; a node answers no ask under another
-one."""
+"""The agreement of a federation: all settings that decide what devices send and how it is
+protected. The server and each node have it in their own settings file. A node answers only asks
+that are made under its own agreement."""
 
 from __future__ import annotations
 
@@ -26,20 +26,24 @@ MOST_FEATURES = 10**6
 @checked
 @dataclass(frozen=True)
 class Agreement:
-    """What a federation has agreed on. Its `id` is a hash of all fields: it names the federation
-    in every frame, and depends on nobody's data.
+    """The settings that the server and all nodes of a federation share. Its `id` is a hash of all
+    fields: it names the federation in every frame. It does not depend on any node's data.
 
     Fields
         ranker, learner, privacy, channel: as in an experiment
         features: the names of a document's features, in order
-        asked: clients that are asked in a round (n); a device's share of the noise depends on it
-        fewest: messages of which a mean is used; with a secure sum, none of fewer is released
-        sessions: searches of a client in a round, at most; the weight of its message
-        rounds: rounds in which one client answers at most, unlearning included: its budget
+        asked: number of clients that are asked in a round (n); a device's share of the noise
+            depends on it
+        fewest: smallest number of messages that change the model; a secure sum of fewer is not
+            released
+        sessions: largest number of searches of a client in a round, and so the largest weight of
+            its message
+        rounds: largest number of rounds in which one client answers, unlearning included: its
+            privacy budget
         history: every how many rounds a device stores the norm of what it sent, for unlearning;
             None for never
-        noise: where devices draw their noise: 'system', the operating system. 'address' repeats
-            the noise of a simulation: for tests, it protects nobody"""
+        noise: where devices draw their noise. 'system': from the operating system. 'address':
+            the noise of a simulation, for tests; it gives no privacy"""
 
     ranker: Ranker
     learner: Learner
@@ -54,33 +58,35 @@ class Agreement:
     noise: Literal["system", "address"] = "system"
 
     def __post_init__(self) -> None:
-        many = f"a model has 1 .. {MOST_FEATURES} features, got {len(self.features)}"
+        many = f"features must be 1 .. {MOST_FEATURES} names, got {len(self.features)}"
         require(1 <= len(self.features) <= MOST_FEATURES, many)
-        twice = "two features have one name: their order would not be known"
+        twice = "two features have one name: give each feature a name of its own"
         require(len(set(self.features)) == len(self.features), twice)
         require(1 <= self.asked <= 10**6, f"asked must be in 1 .. 10^6, got {self.asked}")
         inside = 1 <= self.fewest <= self.asked
         require(inside, f"fewest must be in 1 .. {self.asked}, got {self.fewest}")
-        require(1 <= self.sessions <= 10**9, f"sessions must be >= 1, got {self.sessions}")
+        require(1 <= self.sessions <= 10**9, f"sessions must be in 1 .. 10^9, got {self.sessions}")
         require(1 <= self.rounds < 2**31, f"rounds must be in 1 .. 2^31 - 1, got {self.rounds}")
-        require(self.history is None or self.history >= 1, f"history is {self.history}, not >= 1")
+        require(
+            self.history is None or self.history >= 1, f"history must be >= 1, got {self.history}"
+        )
         if self.channel is not None:
             least, name = self.channel.fewest(self.asked), type(self.channel).__name__
-            low = f"{name} releases sums of {least} of {self.asked} messages at least"
-            require(self.fewest >= least, f"{low}: fewest must not be {self.fewest}")
-            carried = f"{name} runs in simulations only: it has no protocol between machines"
+            low = f"{name} releases no sum of fewer than {least} of {self.asked} messages"
+            require(self.fewest >= least, f"{low}: fewest must be >= {least}, got {self.fewest}")
+            carried = f"{name} runs in simulations only: use SecureSum(), or leave the channel out"
             require(self.protocol is not None, carried)
-            rewards = f"{type(self.learner).__name__} sends rewards, whose sum is no update"
+            rewards = f"{type(self.learner).__name__} sends rewards, and their sum is no update"
             require(self.learner.reward_levels == 0, f"{rewards}: leave the channel out")
-        self.device_learner  # noqa: B018  # refuses a ball that it cannot keep
+        self.device_learner  # noqa: B018  # raises if the learner cannot keep the privatizer's ball
 
     @cached_property
     def device_learner(self) -> Learner:
         return on_devices(self.learner, self.privacy)
 
     def check_weight(self, weight: float, sessions: int = 0) -> None:
-        """Raises a Mistake for a weight that no message of this federation has. `sessions`: the
-        searches of a round of unlearning."""
+        """Raise a Mistake for a weight that no message of this federation can have. `sessions`:
+        searches of a client in a round of unlearning; 0 in a round of training."""
         scale = min(1.0, sessions / self.learner.sessions) if sessions else 1.0
         most = max(1, round(self.sessions * scale))  # as in `runs.unlearn.with_sessions`
         equal = self.privacy is not None and self.privacy.needs_equal_weights
@@ -91,8 +97,8 @@ class Agreement:
     @cached_property
     def may_rescale(self) -> bool:
         """Whether rounds of unlearning, in which devices rescale what they send, are as private as
-        others: where each message has its whole noise, or where the server clips all that it gets
-        and adds the noise. Shares of noise would no longer add up."""
+        rounds of training. True if each message has its whole noise, or if the server clips every
+        message and adds the noise. False for noise shares: rescaled shares do not add up."""
         if self.privacy is None:
             return True
         values, counts = self.learner.reward_levels, (self.asked, self.fewest, self.sessions)
@@ -102,12 +108,12 @@ class Agreement:
 
     @property
     def protocol(self) -> SumProtocol | None:
-        """How the channel is carried; None without a channel."""
+        """The channel's protocol between machines; None without a channel."""
         return getattr(self.channel, "protocol", None)
 
     @cached_property
     def parameters(self) -> int:
-        """How many numbers the model has."""
+        """Number of parameters of the model."""
         return len(self.ranker.init(len(self.features), stream(0)))
 
     @cached_property
@@ -120,14 +126,14 @@ class Agreement:
 
     @cached_property
     def text(self) -> str:
-        """All fields as JSON, in one form; fields that are None are left out."""
+        """All fields as JSON, in a canonical form. Fields that are None are left out."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         there = {name: _plain(value) for name, value in values.items() if value is not None}
         return json.dumps(there, sort_keys=True)
 
     def differences(self, other: str) -> list[str]:
-        """How the agreement that another party has as `text` differs from this one, a line for
-        each field."""
+        """The fields in which this agreement differs from another one, given as its `text`: a line
+        for each field."""
         try:
             theirs = json.loads(other)
         except (ValueError, RecursionError):
@@ -156,5 +162,5 @@ def _brief(value: Any) -> str:
 
 
 def numbered(width: int) -> tuple[str, ...]:
-    """Names of features that have none: their numbers, from 1."""
+    """Names for features without names: their numbers, from 1."""
     return tuple(map(str, range(1, width + 1)))

@@ -1,4 +1,4 @@
-"""A node's side of the rounds, without a transport: bytes of an ask -> bytes of the answer."""
+"""How a node answers: the bytes of an ask -> the bytes of the answer. No network is involved."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from foltr.federated.sum_device import SumDevice  # needs cryptography
 
 NONE = -1  # no round
-FORGET = "forget"  # in the records, once the node has asked for it
-FORGOTTEN = "forgotten"  # and once that is done
-MASKED = "masked"  # and the last round of which masked updates were sent, and among whom
-WORD, SUM_WORD = 4, 8  # bytes of a number, plainly and in a secure sum
+FORGET = "forget"  # set in the records when the node has asked to be forgotten
+FORGOTTEN = "forgotten"  # set when the server has unlearned it
+MASKED = "masked"  # the last round in which masked updates were sent, and a hash of its clients
+WORD, SUM_WORD = 4, 8  # bytes of a number, in an update and in a secure sum
 
 
 @dataclass
@@ -47,25 +47,26 @@ class Device:
     asks: it checks the federation, the features, the model, n, the budget of each client, and the
     terms of a secure sum.
 
-    A round that is asked again gets the same answer, bit for bit, and costs no budget: devices
-    store it. So neither a server that crashed nor one that wants to average the noise away gets
-    another answer for free: a second model in the same round costs the budget of another round.
+    Each client stores its last answer. A round that is asked again gets the same answer, bit for
+    bit, and costs no budget. So a server cannot average the noise away by asking again: another
+    model in the same round costs the budget of another round.
 
-    The text of a refusal contains no data of clients and no text of an exception: errors of the
-    node's own code are told to its log only. Asks are answered one at a time, from any thread."""
+    The text of a refusal contains no client data and no exception text. Errors of the node's own
+    code go to its log only. The device answers one ask at a time, and may be called from any
+    thread."""
 
     agreement: Agreement
     clients: range | None  # their numbers; None until the server's first HELLO gives them
-    # searches per client -> where they learn (0: as many as the partition gives)
+    # searches per client -> the engine in which clients learn (0: as the partition says)
     engine_for: Callable[[int], Engine]
     records: Records
-    count: int = 0  # how many clients, where their numbers are not known yet
+    count: int = 0  # number of clients, while `clients` is None
     # the client that is number 0 of the engine; None: 0 if `clients` are given, else the first
     offset: int | None = None
-    sums: SumDevice | None = None  # where the agreement has a channel
-    tell: Callable[[str], None] = lambda text: None  # the node's own log
+    sums: SumDevice | None = None  # secure sums, if the agreement has a channel
+    tell: Callable[[str], None] = lambda text: None  # writes a line to the node's own log
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
-    # by searches per client: the engine, and what a device keeps before its first round
+    # by searches per client: the engine, and a client's memory before its first round
     _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
@@ -79,13 +80,14 @@ class Device:
         if self.clients is None and numbers is not None:
             start, stop = map(int, numbers.split())
             kept = f"the node's records have {stop - start} clients, its settings {self.count}"
-            require(stop - start == self.count, f"{kept}: change the settings back")
+            require(stop - start == self.count, f"{kept}: set clients = {stop - start} again")
             self.clients = range(start, stop)
 
     def answer(self, text: bytes) -> bytes:
-        """Raises Malformed if `text` is no frame; everything else is answered."""
+        """The answer to an ask: what it asks for, or a refusal. Raises Malformed if `text` is not
+        a frame."""
         ask = Frame.from_bytes(text)
-        with self._busy:  # of two asks for one round, the second gets what the first one stored
+        with self._busy:  # of two asks for one round, the second gets the stored answer
             try:
                 kind, clients, payload = self._answered(ask)
             except Refusal as refused:
@@ -95,9 +97,9 @@ class Device:
                 self.tell(str(error))
                 why = refusal("disk", "the node cannot read or write its records")
                 kind, clients, payload = Kind.REFUSED, (), why
-            except Exception as error:  # noqa: BLE001  # its text may hold a client's data
+            except Exception as error:  # noqa: BLE001  # its text may contain a client's data
                 self.tell(f"round {ask.round} failed: {type(error).__name__}: {error}")
-                why = refusal("failed", "the node's own code failed: its log says why")
+                why = refusal("failed", "the node's own code failed: see the node's log")
                 kind, clients, payload = Kind.REFUSED, (), why
         return ask.answer(kind, clients, payload).to_bytes()
 
@@ -113,7 +115,8 @@ class Device:
                 if self.agreement.channel is not None:
                     raise Refusal(
                         "channel",
-                        f"the agreement has {self.agreement.channel!r}: no plain update is sent",
+                        f"the agreement has {self.agreement.channel!r}: this node sends no update"
+                        " outside of it",
                     )
                 learned = self.learned(ask, Model.from_bytes(ask.payload, self.d))
                 cohort = _stacked(learned)
@@ -124,12 +127,12 @@ class Device:
                 )
             if ask.kind in (Kind.OPEN, Kind.SUM):
                 if self.sums is None:
-                    raise Refusal("channel", "no secure sum is agreed")
+                    raise Refusal("channel", "the agreement has no secure sum")
                 messages = self._summed(self.sums, ask)
                 return Kind.SUMMED, tuple(messages), write_parts(list(messages.values()))
         except Malformed as error:
             raise Refusal("malformed", str(error)) from None
-        raise Refusal("kind", f"{ask.kind.name} is no ask")
+        raise Refusal("kind", f"{ask.kind.name} is not an ask")
 
     def _summed(self, sums: SumDevice, ask: Frame) -> dict[int, bytes]:
         """The clients' messages of one step of a secure sum.
@@ -152,7 +155,9 @@ class Device:
         over = {id for id, record in known.items() if record.released == ask.round}
         free = tuple(id for id in ask.clients if id not in over)
         if not free:
-            told = f"a sum of round {ask.round} was released: a second one would tell more"
+            told = (
+                f"a sum of round {ask.round} was released already: a second one would reveal more"
+            )
             raise Refusal("released", told)
         learned = self.learned(replace(ask, clients=free), sent)
         return sums.open(ask, sent.params, learned, self.tell)
@@ -171,14 +176,14 @@ class Device:
         return self.agreement.parameters
 
     def _welcomed(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
-        """The server's agreement, compared with this node's own."""
+        """Compare the server's agreement with this node's own."""
         if ask.federation != self.agreement.id:
             found = self.agreement.differences(ask.payload.decode("utf-8", "replace"))
             raise Refusal("agreement", "; ".join(found) or "the agreements differ")
         if self.clients is None:
             self._number(ask.clients)
         if ask.clients != tuple(self.clients or ()):
-            raise Refusal("clients", f"this node has {self._whose()}: numbers never change")
+            raise Refusal("clients", f"this node has {self._whose()}: client numbers never change")
         self._check_staying()
         return Kind.WELCOME, ask.clients, b""
 
@@ -187,12 +192,12 @@ class Device:
             raise Refusal("forget", "this node asks to be forgotten")
 
     def forget_me(self) -> None:
-        """Answer nothing more but the wish to be forgotten."""
+        """From now on, refuse every ask with the request to be forgotten."""
         self.records.set_about(FORGET, b"asked")
         self.leaving = True
 
     def _left(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
-        """The server has unlearned this node: what it keeps of the federation is deleted."""
+        """Delete the records of this node, because the server has unlearned it."""
         if not self.leaving:
             raise Refusal("forget", "this node has not asked to be forgotten")
         self.records.forget()
@@ -201,12 +206,12 @@ class Device:
         return Kind.WELCOME, ask.clients, b""
 
     def _number(self, clients: tuple[int, ...]) -> None:
-        """Take the numbers that the server gives, once and for all: with others, a client would
-        have another budget."""
+        """Take the client numbers that the server assigns. They never change: a client with
+        another number would have a fresh budget."""
         start, many = clients[0] if clients else 0, len(clients)
         if many != self.count or clients != tuple(range(start, start + many)):
             raise Refusal(
-                "clients", f"this node has {self.count} clients, the server's has {many}"
+                "clients", f"this node has {self.count} clients, the server's roster says {many}"
             )
         self.records.set_about("clients", f"{start} {start + many}".encode())
         self.clients = range(start, start + many)
@@ -218,17 +223,17 @@ class Device:
     def _check(self, ask: Frame) -> None:
         agreed = self.agreement
         if ask.federation != agreed.id:
-            raise Refusal("agreement", "this node has agreed to something else")
+            raise Refusal("agreement", "this node has another agreement")
         if ask.features != agreed.feature_hash:
-            raise Refusal("features", "the model's features are not this node's")
+            raise Refusal("features", "the model's features are not this node's features")
         if ask.n != agreed.asked:
-            less = "a device's share of the noise would be another"
-            raise Refusal("n", f"a round of {ask.n}, agreed are {agreed.asked}: {less}")
+            less = "a device's share of the noise depends on this number"
+            raise Refusal("n", f"a round of {ask.n} clients, agreed is {agreed.asked}: {less}")
         self._check_clients(ask)
 
     def _check_clients(self, ask: Frame) -> None:
         if self.clients is None:
-            raise Refusal("hello", "this node has not been greeted")
+            raise Refusal("hello", "this node has not received a HELLO yet")
         own, ids = self.clients, ask.clients
         if not ids or ids[0] not in own or ids[-1] not in own:  # they ascend
             raise Refusal("clients", f"this node has {self._whose()}")
@@ -236,25 +241,26 @@ class Device:
     @property
     def first(self) -> int:
         """The client that is number 0 of the engine."""
-        assert self.clients is not None  # because asks are checked first
+        assert self.clients is not None  # asks are checked first
         return self.clients.start if self.offset is None else self.offset
 
     def _check_how(self, ask: Frame, model: Model) -> None:
-        """Refuses a way to learn that voids what was agreed."""
+        """Refuse a way to learn that breaks the agreement."""
         agreed, other = self.agreement, model.sessions > 0 or model.stored >= 0
         if other and not agreed.may_rescale:
-            kept = "the noise is not made for it"
-            raise Refusal("how", f"rounds of unlearning with {agreed.privacy!r}: {kept}")
-        if model.sessions > agreed.learner.sessions:  # clients with more searches than others
-            usual = agreed.learner.sessions  # are scaled alike
-            raise Refusal("how", f"{model.sessions} searches, and {usual} are usual")
+            kept = "its noise does not protect rescaled updates"
+            raise Refusal("how", f"a round of unlearning with {agreed.privacy!r}: {kept}")
+        if model.sessions > agreed.learner.sessions:
+            usual = f"the learner of the agreement has {agreed.learner.sessions}"
+            raise Refusal("how", f"{model.sessions} searches of a client, {usual}")
         word = WORD if agreed.channel is None else SUM_WORD
         if len(ask.clients) * (self.d + 2) * word > LARGEST:
-            raise Refusal("size", f"the updates of {len(ask.clients)} clients fit in no frame")
+            many = f"the updates of {len(ask.clients)} clients"
+            raise Refusal("size", f"{many} are larger than a frame, {LARGEST} bytes")
 
     def learned(self, ask: Frame, model: Model) -> dict[int, Record]:
-        """What each client sends, in order: learned now, or as it was sent before. Clients that
-        fail, or may not answer, are left out; raises Refusal if nobody is left."""
+        """What each client sends, in ascending order: learned now, or repeated from the records.
+        Clients that fail or may not answer are left out. Raises Refusal if no client is left."""
         if model_digest(model.params) != ask.model:
             raise Refusal("model", "the model is not the one that the ask names")
         self._check_how(ask, model)
@@ -267,14 +273,15 @@ class Device:
             elif record is not None and record.round > ask.round:
                 reasons["round"] = f"round {ask.round} is over: {record.round} was answered"
             elif record is not None and record.spent >= self.agreement.rounds:
-                reasons["budget"] = f"client {client} has answered in {record.spent} rounds, all"
+                all_spent = f"client {client} has answered in all {record.spent} rounds agreed"
+                reasons["budget"] = all_spent
             elif model.stored >= 0 and self.records.norm(model.stored, client) is None:
                 reasons["norms"] = f"client {client} stored no norm in round {model.stored}"
             else:
                 due.append(client)
         made = self._learn(ask, model, due, known) if due else {}
         if due and not made:
-            reasons["failed"] = "no client had anything to send, or their code failed"
+            reasons["failed"] = "no client had anything to send, or the clients' code failed"
         if not made and not again:
             raise Refusal(*next(iter(reasons.items())))
         if made:
@@ -282,20 +289,20 @@ class Device:
         return dict(sorted((again | made).items()))
 
     def _name_of(self, ask: Frame, model: Model) -> bytes:
-        """A hash of what makes an answer: the round, the model, n and how to learn."""
+        """A hash of all that an answer depends on: the round, the model, n and how to learn."""
         how = f"{ask.round} {ask.n} {model.sessions} {model.stored} ".encode()
         return sha256(how + ask.model).digest()
 
     def _learn(
         self, ask: Frame, model: Model, due: list[int], known: Mapping[int, Record]
     ) -> dict[int, Record]:
-        """Let clients learn; those whose code raises are left out."""
+        """Let clients learn. A client whose code raises is left out."""
         (engine, initial), name = self._engine(model.sessions), self._name_of(ask, model)
         before = {}
         for client in due:
             record = known.get(client)
             before[client] = initial
-            if record is not None:  # a round that is learned again starts from before it
+            if record is not None:  # a round that is repeated starts from the memory before it
                 before[client] = record.before if record.round == ask.round else record.after
             engine.memory[client - self.first] = before[client]
         asked = Ask(model.params, ask.round, ask.n)
@@ -317,7 +324,7 @@ class Device:
     def _engine(self, sessions: int) -> tuple[Engine, Array]:
         if sessions not in self._engines:
             engine = self.engine_for(sessions)
-            # at most two: the usual one, and that of the rounds of unlearning
+            # at most two are kept: the one for training, and the last one for unlearning
             self._engines = {0: self._engines[0]} if 0 in self._engines else {}
             self._engines[sessions] = engine, engine.memory[0].copy()
         return self._engines[sessions]
@@ -325,7 +332,7 @@ class Device:
     def _collected(
         self, engine: Engine, ask: Ask, due: list[int], before: Mapping[int, Array]
     ) -> list[tuple[int, Array, float]]:
-        """The messages of these clients: all at once or, if one fails, one by one."""
+        """The messages of these clients, collected together or, if one of them fails, singly."""
         rows = np.array(due) - self.first
         try:
             got = engine.collect(ask, rows).arrived
@@ -361,14 +368,14 @@ class Device:
 
 
 def in_words(update: Array) -> Array:
-    """A message as the numbers of four bytes that are sent and stored."""
+    """A message as numbers of four bytes, the form in which it is sent and stored."""
     words = WORDS.get(update.dtype.kind.encode())
     if words is None:
         raise Mistake(f"a message of {update.dtype} cannot be sent")
     with np.errstate(over="ignore"):
         sent = update.astype(words.newbyteorder("="), copy=False)
     if not np.isfinite(sent).all():
-        raise Mistake("a message that is not finite as numbers of four bytes")
+        raise Mistake("a message has numbers that are infinite or NaN in four bytes")
     return sent
 
 

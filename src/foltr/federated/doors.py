@@ -1,5 +1,8 @@
-"""The two doors of a SuperLink: which requests may pass, how large they may be, and a bell that
-wakes whoever waits for messages."""
+"""The two doors of a SuperLink: HTTP ports with access control.
+
+Nodes use the public door. The server uses the private door, which needs a secret. A door decides
+which requests pass and how large they may be. A bell wakes requests that wait for messages (long
+polling)."""
 
 import asyncio
 import hmac
@@ -17,57 +20,61 @@ Sender = Callable[[Mapping[str, bytes]], int | None]  # headers -> the node that
 
 SECRET = "x-foltr-secret"  # opens the private door
 LOCKED = "this door needs the secret"
-NODE = "x-foltr-node"  # who waits
-RINGS = "x-foltr-rings"  # how often the bell rang when the last answer was made
-WAIT = "x-foltr-wait"  # for how many milliseconds to wait
-LONGEST_WAIT = 25.0  # seconds; below the 30 s after which Flower's clients give up
-SLOWEST_BODY = 120.0  # seconds
-HEARD = 4  # times the largest size: what is read of a request that is too large
-SMALL_BODY = 64 * 1024  # of requests that carry no messages
+NODE = "x-foltr-node"  # the node that waits
+RINGS = "x-foltr-rings"  # the bell's count of rings at the last response
+WAIT = "x-foltr-wait"  # milliseconds to wait
+LONGEST_WAIT = 25.0  # seconds; less than the timeout of Flower's clients, 30 s
+SLOWEST_BODY = 120.0  # seconds in which a request's body must arrive
+HEARD = 4  # a request that is too large is read up to this multiple of the limit
+SMALL_BODY = 64 * 1024  # bytes; limit for requests that carry no messages, and for strangers
 LARGE_BODIES = "/push-messages"
 FLEET = "/v1/fleet/"
-CALLS = frozenset(  # of nodes
+CALLS = frozenset(  # the requests of a node
     "activate-node deactivate-node send-node-heartbeat pull-messages push-messages".split()
 )
 OWN_REGISTRATION = frozenset(("register-node", "unregister-node"))
 
 
 class Bell:
-    """Rings for one node at a time. Whoever waits says how many rings were heard already, so that
-    no ring is missed between two requests."""
+    """Wakes the requests of a node that wait for messages.
+
+    A bell counts its rings for each node. A request that waits states the count that it has seen,
+    so that no ring between two requests is missed."""
 
     def __init__(self) -> None:
-        self._first = secrets.randbits(40)  # another SuperLink counts from elsewhere
+        self._first = secrets.randbits(40)  # random, so that a new SuperLink's counts differ
         self._rings: dict[int, int] = {}
         self._waiting: dict[int, set[asyncio.Future[None]]] = {}
         self._hung_up: set[int] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """To be called in the event loop of the doors."""
+        """Bind the bell to the running event loop, that of the doors."""
         self._loop = asyncio.get_running_loop()
 
     def know(self, node: int) -> None:
-        """A node that has shown its key. Of others, nothing is remembered."""
+        """Remember a node that has proved its key. Nothing is stored about other nodes."""
         self._rings.setdefault(node, self._first)
 
     def rings(self, node: int) -> int:
+        """How often the bell rang for a node."""
         return self._rings.get(node, self._first)
 
     def ring(self, node: int) -> None:
-        """Wake who waits for this node's messages; from any thread."""
+        """Wake the requests that wait for this node's messages. Can be called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._ring, node)
 
     def gone(self, node: int) -> bool:
-        """Whether the node's last connection broke while it waited: its process has ended."""
+        """Whether the node's last request was disconnected while it waited: its process ended."""
         return node in self._hung_up and not self._waiting.get(node)
 
     def waits(self, node: int) -> bool:
-        """Whether a process of this node waits for asks now."""
+        """Whether a request of this node is waiting for asks."""
         return bool(self._waiting.get(node))
 
     def wake_all(self) -> None:
+        """Wake all requests, because the SuperLink stops."""
         for node in list(self._waiting):
             self._ring(node)
 
@@ -78,8 +85,8 @@ class Bell:
                 future.set_result(None)
 
     async def wait(self, node: int, heard: int, seconds: float, receive: Receive) -> bool:
-        """Until the bell rang more often than heard, or time is over. False if the one who waits
-        hung up."""
+        """Wait until the bell has rung since the count `heard`, or until the timeout. False if the
+        client disconnected."""
         self._hung_up.discard(node)
         if self.rings(node) != heard:
             return True
@@ -102,17 +109,19 @@ class Bell:
 
 
 async def hang_up(receive: Receive) -> None:
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 class Door:
-    """An ASGI application before another one. It passes requests to the paths that `open_to`
-    allows, with the secret if there is one, up to a size. Requests with the headers of the bell
-    wait for it.
+    """ASGI middleware that controls access to the SuperLink's application.
 
-    `sender` tells by the headers of a request which node has sent it, and None for a stranger: of
-    whom nothing large is read, and who cannot wait."""
+    A request passes if `open_to` allows its path, if it has the secret (where there is one), and
+    if its body is not larger than `largest`. A request with the bell's headers waits for the bell.
+
+    `sender` returns the node that sent a request, by its headers, or None for an unknown sender.
+    An unknown sender may send only small bodies, and cannot wait."""
 
     def __init__(
         self,
@@ -128,7 +137,7 @@ class Door:
         self.requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # websockets; the lifespan is run elsewhere
+        if scope["type"] != "http":  # no websockets; `superlink.serve` runs the lifespan
             return
         self.requests += 1
         headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
@@ -166,7 +175,8 @@ class Door:
 
 
 def fleet_only(registration: bool) -> Callable[[str], bool]:
-    """What passes the public door: the calls of nodes; whether these may register themselves."""
+    """The paths of the public door: Flower's Fleet API. With `registration`, nodes may register
+    themselves."""
 
     allowed = {FLEET + call for call in (CALLS | OWN_REGISTRATION if registration else CALLS)}
 
@@ -177,12 +187,14 @@ def fleet_only(registration: bool) -> Callable[[str], bool]:
 
 
 def number(value: bytes | None) -> int | None:
+    """The whole number in a header; None if there is none."""
     return int(value) if value is not None and value.isdigit() and len(value) < 25 else None
 
 
 async def body_of(headers: dict[str, bytes], receive: Receive, limit: int) -> bytes | None:
-    """The body of a request, or None if it is larger than the limit or never ends. One that is a
-    little too large is heard to its end, so that its sender hears the answer."""
+    """The body of a request, or None if it is larger than `limit` bytes or arrives too slowly. A
+    body that is a little too large is read to its end, so that the client can read the
+    response."""
     stated = headers.get("content-length")
     if stated is not None and (number(stated) is None or int(stated) > HEARD * limit):
         return None
@@ -205,7 +217,7 @@ async def body_of(headers: dict[str, bytes], receive: Receive, limit: int) -> by
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """The request once more, for the application behind the door."""
+    """A `receive` that gives the body, which was read already, to the application."""
     given = False
 
     async def again() -> MutableMapping[str, Any]:
@@ -219,6 +231,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 
 async def refuse(send: Send, status: int, text: str) -> None:
+    """Send an error response, and close the connection."""
     headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode()})

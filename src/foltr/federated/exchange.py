@@ -1,7 +1,8 @@
-"""The server's side of an exchange with nodes: asks out, answers back, within a deadline.
+"""The server's side of an exchange: it sends asks to nodes and collects the answers until a
+deadline.
 
-Flower's Grid carries the messages. Whoever is connected has been greeted with the agreement before
-it is asked for anything else."""
+Flower's Grid carries the messages. A node first gets a HELLO with the server's agreement. It is
+asked for nothing else until it accepts."""
 
 from __future__ import annotations
 
@@ -29,19 +30,21 @@ from foltr.federated.messages import (
     unpacked,
 )
 
-FIRST_WAIT, LONGEST_WAIT, SLOWER = 0.02, 0.5, 1.5  # seconds between two looks for answers
+FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5  # seconds between two polls for answers
+SLOWER = 1.5  # factor by which waiting times grow
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
-PROBE = 1.0  # seconds that a node which was late has to show that it is there; then more and more
-# what the SuperLink itself answers for a node that is late
+PROBE = 1.0  # seconds that a late node has to answer a HELLO; grows with each failure
+# the SuperLink's own replies for a node that is late
 OF_FLOWER = {
-    EXPIRED: "it did not take the ask in time",
-    UNANSWERED: "no answer in time",
-    AWAY: "it is away",
+    EXPIRED: "the node did not fetch the ask in time",
+    UNANSWERED: "the node did not answer in time",
+    AWAY: "the node is not connected",
 }
 
 
 class Interrupted(KeyboardInterrupt):
-    """The run is to stop, in the middle of a round: asked again, it gets the same answers."""
+    """The server stops in the middle of a round. Nodes repeat their answers when the server asks
+    for this round again."""
 
 
 def instruction(content: RecordDict, type: str, node: int, group: str, ttl: float) -> Message:
@@ -50,30 +53,31 @@ def instruction(content: RecordDict, type: str, node: int, group: str, ttl: floa
 
 @dataclass
 class Nodes:
-    """The nodes behind a Grid. An answer that is no answer to its ask is left out and counted
-    (`failures`)."""
+    """The nodes behind a Grid. An answer that does not fit its ask is left out and counted in
+    `failures`."""
 
     grid: Grid
     agreement: Agreement
-    reachable: Callable[[], Mapping[int, range]]  # node id -> its clients, of connected nodes
+    reachable: Callable[[], Mapping[int, range]]  # id of each connected node -> its clients
     deadline: float = 60.0  # seconds for each exchange
-    patience: float | None = None  # seconds to wait for enough nodes; None for ever
-    # (content, type, node, group, seconds to live) -> message
+    patience: float | None = None  # seconds to wait for enough nodes; None: no limit
+    # (content, type, node, group, time to live in seconds) -> message
     message: Callable[[RecordDict, str, int, str, float], Message] = instruction
-    # (ids of messages, seconds to wait) -> answers; None asks the Grid again and again
+    # (message ids, seconds to wait) -> answers; None polls the Grid
     pull: Callable[[list[str], float], Iterable[Message]] | None = None
-    tell: Callable[[str, str, str], None] = lambda node, kind, text: None
-    stopping: Callable[[], bool] = lambda: False
+    tell: Callable[[str, str, str], None] = lambda node, kind, text: None  # logs a failure
+    stopping: Callable[[], bool] = lambda: False  # whether the server is to stop
     ready: Callable[[], None] = lambda: None  # called before a round is asked, or asked again
-    greeted: set[int] = field(default_factory=set)  # nodes that have agreed
-    refused: dict[int, float] = field(default_factory=dict)  # nodes that have not: when
-    silent: dict[int, float] = field(default_factory=dict)  # that were late: seconds for a HELLO
-    failures: Counter[str] = field(default_factory=Counter)
-    sent_bytes: int = 0  # of frames, both ways
-    got_bytes: int = 0
+    greeted: set[int] = field(default_factory=set)  # nodes that accepted the agreement
+    refused: dict[int, float] = field(default_factory=dict)  # nodes that did not -> when
+    silent: dict[int, float] = field(default_factory=dict)  # late nodes -> seconds for a HELLO
+    failures: Counter[str] = field(default_factory=Counter)  # by kind
+    sent_bytes: int = 0  # bytes of frames sent
+    got_bytes: int = 0  # bytes of frames received
 
     def seats(self, clients: Array) -> dict[int, tuple[int, ...]]:
-        """Which of these clients each connected node has. Waits for enough of them."""
+        """Which of these clients each connected node holds. Waits until enough of them are
+        connected, or for `patience` seconds."""
         began, ordered = time.monotonic(), np.sort(clients)
         while True:
             found, end = {}, 0
@@ -91,8 +95,8 @@ class Nodes:
             time.sleep(min(1.0, 0.1 + waited / 10))
 
     def there(self) -> Array:
-        """The clients of connected nodes that have agreed, ascending. Waits until they are enough
-        for a round."""
+        """The clients of connected nodes that accepted the agreement, in ascending order. Waits
+        until there are enough for a round."""
         began = time.monotonic()
         while True:
             try:
@@ -106,10 +110,12 @@ class Nodes:
             time.sleep(min(1.0, 0.1 + (time.monotonic() - began) / 10))
 
     def agreeing(self) -> dict[int, range]:
-        """The connected nodes that have the same agreement. Each is asked once; one that refuses
-        is asked again later, for it may have been corrected. One that was late is asked for
-        nothing else until it answers a HELLO, for which nobody waits long: a node that was killed
-        costs one deadline, not one in every round until Flower counts it as away."""
+        """The connected nodes that have the same agreement, and their clients.
+
+        Each node gets one HELLO. A node that refuses gets another one later, because its settings
+        may have been corrected. A node that was late gets only HELLOs, with a short timeout, until
+        it answers one. So a node that was killed delays one round by the deadline, and not every
+        round until Flower notices that it is gone."""
         there, now = dict(self.reachable()), time.monotonic()
         self.greeted &= there.keys()
         self.silent = {node: wait for node, wait in self.silent.items() if node in there}
@@ -136,7 +142,8 @@ class Nodes:
         return agreed.id, 0, 0, NO_MODEL, agreed.feature_hash, nonce, agreed.asked
 
     def farewell(self, node: int, clients: range) -> bool | None:
-        """Tell a node that it is unlearned; whether it accepts that, None if it was late."""
+        """Tell a node that the server has unlearned it. Returns whether the node accepts that;
+        None if it did not answer."""
         about = self._about(secrets.token_bytes(16))
         ask = Frame(Kind.FORGOTTEN, *about, tuple(clients))
         try:
@@ -147,14 +154,14 @@ class Nodes:
 
     def _go_on(self) -> None:
         if self.stopping():
-            raise Interrupted("stopped while waiting for devices: the same command continues")
+            raise Interrupted("stopped while waiting for nodes: the same command continues")
 
     def exchange(
         self, asks: Mapping[int, Frame], seconds: float | None = None
     ) -> dict[int, Frame]:
-        """Push an ask to each node, and pull the answers until all are there or the deadline is
-        over, or so many seconds. The time in which the SuperLink is away does not count. Raises
-        NewSession if what was pushed is lost."""
+        """Send an ask to each node. Returns the answers that arrive before the deadline, or within
+        `seconds` if that is shorter. The timeout starts again after an outage of the SuperLink.
+        Raises NewSession if the asks are lost."""
         deadline = self.deadline if seconds is None else min(seconds, self.deadline)
         answers, until = dict[int, Frame](), time.monotonic() + deadline
         pending = self._push(asks, deadline)
@@ -168,7 +175,7 @@ class Nodes:
                 continue
             for reply in replies:
                 id, sender = reply.metadata.reply_to_message_id, reply.metadata.src_node_id
-                # an error may be Flower's own; nobody else answers for a node
+                # only the node itself may answer, or Flower with an error
                 if id in pending and (reply.has_error() or pending[id] == sender):
                     node = pending.pop(id)
                     self._take(node, asks[node], reply, answers)
@@ -190,7 +197,7 @@ class Nodes:
         return list(self.pull(ids, seconds))
 
     def _push(self, asks: Mapping[int, Frame], deadline: float) -> dict[str, int]:
-        """Message id -> node. Tried for as long as the SuperLink is away."""
+        """Send the asks, repeatedly while the SuperLink is down. Returns message id -> node."""
         messages = []
         for node, frame in asks.items():
             text, group = frame.to_bytes(), str(frame.round)
@@ -206,7 +213,7 @@ class Nodes:
             ids = []
         pushed = {id: node for id, node in zip(ids, asks, strict=False) if id}
         for node in asks.keys() - set(pushed.values()):
-            self._fail(node, "unsent", "Flower did not take the message")
+            self._fail(node, "unsent", "Flower did not accept the message")
         return pushed
 
     def _take(self, node: int, ask: Frame, reply: Message, answers: dict[int, Frame]) -> None:
@@ -215,14 +222,14 @@ class Nodes:
             return
         self.silent.pop(node, None)
         if reply.has_error():
-            self._fail(node, "failed", f"Flower's code {reply.error.code}")
+            self._fail(node, "failed", f"Flower reported error code {reply.error.code}")
             return
         try:
             text = unpacked(reply.content)
             self.got_bytes += len(text)
             answer = Frame.from_bytes(text)
             if not answer.answers(ask):
-                raise Malformed("it is not the answer to what was asked")
+                raise Malformed("the answer does not fit the ask")
             if answer.kind == Kind.REFUSED:
                 code, reason = read_refusal(answer.payload)
                 if code in ("hello", "agreement"):

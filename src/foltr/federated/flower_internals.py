@@ -1,7 +1,7 @@
-"""What foltr uses of Flower beyond its public modules. Of all files, only this one imports it.
+"""All of foltr's uses of Flower's private modules. No other file imports them.
 
-Flower's own loops end the process on a lost connection (SIGINT to itself, `flwr_exit`). None of
-them is used here: only its messages, its HTTP calls and its SuperLink application.
+foltr uses Flower's messages, its HTTP clients and its SuperLink application. It does not use
+Flower's own loops: they end the process when a connection is lost (SIGINT to itself, `flwr_exit`).
 """
 
 import io
@@ -46,7 +46,7 @@ try:
     from google.protobuf.message import DecodeError
 except ImportError as error:
     raise Mistake(
-        f"Flower 1.41 is not installed, or another version of it ({error}): {INSTALL}"
+        f"Flower 1.41 is needed, and it is missing or has another version ({error}): {INSTALL}"
     ) from error
 
 if not version("flwr").startswith("1.41."):
@@ -89,7 +89,8 @@ Client = TypeVar("Client", bound=ProtobufClient)
 
 
 class Headers:
-    """Adds headers to every request of a client, and shows every answer."""
+    """An interceptor that adds headers to every request of a client, and passes every response to
+    `seen`."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class Headers:
 def client(
     kind: type[Client], url: str, headers: Headers, tls: ssl.SSLContext | None = None
 ) -> Client:
-    """A client of the SuperLink's HTTP interface that neither retries nor signals by itself."""
+    """A client of the SuperLink's HTTP API that neither retries nor sends signals by itself."""
     made = kind(url, interceptors=[headers], verify=False)
     made._client.close()
     host = httpx.URL(url).host
@@ -125,7 +126,7 @@ def client(
 
 
 def error_code(error: httpx.HTTPStatusError) -> tuple[int | None, str]:
-    """Flower's code of an error answer, if it has one, and the text."""
+    """Flower's code in an error response, if there is one, and the text."""
     told = FlowerError.from_json(error.response.text)
     if told is not None:
         return told.code, told.message
@@ -148,13 +149,13 @@ def nothing_to_run() -> bytes:
 
 # --- Messages that carry their content themselves ---
 #
-# Flower splits a message into objects, each of which is one request to send and one to fetch.
-# Its protocol also has a field for the content in the message. A message that uses it is one
-# request, and arrives whole or not at all. All messages between a session and nodes do.
+# Flower splits a message into objects. Each object takes one request to send and one to fetch.
+# Flower's protocol also has a field for the content inside the message. A message that uses this
+# field takes one request, and arrives whole or not at all. Sessions and nodes send no others.
 
 
 def as_proto(message: Message) -> tuple[Any, Any]:
-    """A message as it is sent, and its tree of objects, which is the message alone."""
+    """A message as it is sent, and its object tree, which is the message alone."""
     message.metadata.__dict__["_message_id"] = message.object_id
     return message_to_proto(message), message_pb2.ObjectTree(object_id=message.object_id)
 
@@ -167,7 +168,7 @@ BATCH = 4_000_000  # bytes of messages in one request
 
 
 def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
-    """Messages that travel in one request: few megabytes, and one at least."""
+    """Split messages into requests of at most BATCH bytes, each with at least one message."""
     batch: list[tuple[Any, Any]] = []
     size = 0
     for proto, tree in pairs:
@@ -181,11 +182,11 @@ def batches(pairs: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
         yield batch
 
 
-# --- The SuperLink, which alone needs what is imported below ---
+# --- The SuperLink: only its process needs the imports below ---
 
 
 def superlink_app(database: str | None, node_keys: bool, bell: Bell, homes: Homes) -> Any:
-    """The SuperLink's application: it starts no process, installs nothing and asks nobody."""
+    """The SuperLink's application. It starts no process, installs nothing, contacts no host."""
     from flwr.common.constant import TRANSPORT_TYPE_GRPC_RERE
     from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
     from flwr.superlink.auth_plugin import NoOpControlAuthnPlugin
@@ -198,7 +199,7 @@ def superlink_app(database: str | None, node_keys: bool, bell: Bell, homes: Home
         health_server_address=None,
         host="127.0.0.1",
         port=0,
-        insecure=True,  # certificates are of the doors
+        insecure=True,  # the doors do TLS
         certificates=None,
         superexec_auth_secret=None,  # the private door has its own secret
         authn_plugin=NoOpControlAuthnPlugin(),
@@ -225,8 +226,8 @@ def superlink_app(database: str | None, node_keys: bool, bell: Bell, homes: Home
 
 
 def sender_of(app: Any) -> Sender:
-    """Tells which registered node has sent a request, by its headers alone: its key, and the time,
-    signed. These are Flower's own checks, before the body is read."""
+    """A function that returns the registered node that sent a request, or None. It checks only the
+    headers (the node's key, and the signed time) with Flower's code, before the body is read."""
     from fastapi import HTTPException
     from flwr.superlink.routers.fleet.node_auth import authenticate_node
 
@@ -249,8 +250,8 @@ def sender_of(app: Any) -> Sender:
 
 
 def erase_what_is_deleted() -> None:
-    """SQLite overwrites rows that are deleted: asks have the model of their round, which must not
-    outlive a forgetting."""
+    """Make SQLite overwrite deleted rows. Asks contain the model of their round, which must not
+    remain on disk after a node was unlearned."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
@@ -260,8 +261,9 @@ def erase_what_is_deleted() -> None:
 
 
 def carry_whole(state: Any, bell: Bell) -> None:
-    """Only messages that carry their content are stored: they leave no objects and no sessions
-    behind. The bell rings for each of them, and for a node that is shut out."""
+    """Patch the SuperLink's state. Only messages that carry their content are stored: they leave
+    no objects and no push sessions behind. The bell rings for each stored message and each node
+    that is unregistered."""
     from flwr.supercore.object_store import NoObjectInStoreError
 
     delete_node = state.delete_node
@@ -294,7 +296,7 @@ def carry_whole(state: Any, bell: Bell) -> None:
 
 
 def ask_again(state: Any, node: int) -> None:
-    """Asks that a node fetched and did not answer are there for it once more."""
+    """Deliver the asks again that a node fetched and did not answer."""
     if (asks := getattr(state, "message_ins_store", None)) is not None:  # in memory
         for id, ask in list(asks.items()):
             if ask.metadata.dst_node_id == node:
@@ -313,8 +315,8 @@ def ask_again(state: Any, node: int) -> None:
 
 
 def know_the_nodes(bell: Bell, homes: Homes) -> None:
-    """A node gets to know why it is refused, one that was killed may come back at once, and
-    nobody answers in another's name. All callers have shown their key."""
+    """Patch Flower's handlers for nodes, which check each node's key. A node learns why it is
+    refused, can reconnect at once after it was killed, and cannot answer for another node."""
     from fastapi import HTTPException
     from flwr.superlink.servicer.fleet import fleet_handlers
 
@@ -342,7 +344,7 @@ def know_the_nodes(bell: Bell, homes: Homes) -> None:
 
     def deactivate_node(request: Any, state: Any) -> Any:
         result = deactivate(request, state)
-        bell.ring(request.node_id)  # it waits no longer
+        bell.ring(request.node_id)  # ends its waiting request
         return result
 
     def pull_messages(request: Any, state: Any, store: Any) -> Any:

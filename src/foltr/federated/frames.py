@@ -1,14 +1,14 @@
-"""Frames: what the server and the devices send each other, as bytes.
+"""Frames: the messages between the server and the nodes, as bytes.
 
     magic (2)  version (1)  kind (1)  federation (16)  round (4)  model_round (4)  model (32)
     features (32)  nonce (16)  n (4)  clients (4)  length of the payload (8)
     client ids (4 each, ascending)  payload
 
-Integers are little-endian. Each frame has exactly one form, and the parser refuses all others. An
-answer repeats the ask's header except for its kind and clients, so that the server knows which ask
-it belongs to: the nonce is new for every ask and every node.
+Integers are little-endian. Each frame has exactly one encoding; the parser refuses all others. An
+answer repeats the header of its ask, except for the kind and the clients. So the server knows
+which ask an answer belongs to: every ask to every node has a new nonce.
 
-Nothing here depends on how frames travel."""
+This module does not depend on the transport."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ import numpy as np
 from foltr.core import Array
 
 MAGIC, VERSION = b"fF", 1
-OLDEST = 1  # version that is still understood
+OLDEST = 1  # oldest version that this foltr understands
 HEADER = struct.Struct("<2sBB16sII32s32s16sIIQ")
 LARGEST = 1 << 28  # bytes of a frame
 MOST_CLIENTS = 10**6  # in one frame
 NO_MODEL = bytes(32)
-TEXT = 2_000  # bytes of a refusal's text
-# why an ask is refused; others are counted as 'refused', so that nobody can fill a server's memory
+TEXT = 2_000  # characters of a refusal's text
+# Why an ask is refused. Other codes are counted as 'refused', so that a node cannot fill the
+# server's memory with new ones.
 CODES = frozenset(
     "agreement budget channel clients disk failed features forget hello how kind malformed model n"
     " norms released round size sum terms".split()
@@ -38,11 +39,11 @@ CODES = frozenset(
 
 
 class Malformed(ValueError):
-    """Bytes that are no frame."""
+    """Bytes that are not a frame."""
 
 
 class Refusal(Exception):
-    """Why an ask is not answered: a code for the server's counts, and a text for its operator."""
+    """Why a node refuses an ask: a code, which the server counts, and a text for its operator."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -50,17 +51,17 @@ class Refusal(Exception):
 
 
 class Kind(IntEnum):
-    """What a frame asks for, or answers."""
+    """The kind of a frame. A comment names what the frame carries -> the kind of the answer."""
 
-    HELLO = 1  # the agreement of the server -> WELCOME, or REFUSED
+    HELLO = 1  # the server's agreement -> WELCOME
     WELCOME = 2
     LEARN = 3  # the model -> LEARNED
     LEARNED = 4
     OPEN = 5  # the model and the terms of a secure sum -> SUMMED, the first messages of the sum
     SUM = 6  # messages of the sum's server -> SUMMED, those of its clients
     SUMMED = 7
-    REFUSED = 8  # the answer to any ask: a reason
-    FORGOTTEN = 9  # the node's clients are unlearned -> WELCOME, a farewell
+    REFUSED = 8  # the answer to any ask that is refused: a code and a text
+    FORGOTTEN = 9  # notice that the node's clients are unlearned -> WELCOME
 
 
 ANSWERS = {
@@ -74,23 +75,25 @@ ANSWERS = {
 
 @dataclass(frozen=True)
 class Frame:
+    """An ask or an answer."""
+
     kind: Kind
     federation: bytes  # `Agreement.id`
     round: int
-    model_round: int  # round in which the server began to send this model
+    model_round: int  # round in which the server first sent this model
     model: bytes  # `secure_sum.terms.model_digest` of it
     features: bytes  # hash of the features' names
     nonce: bytes  # 16 fresh bytes
-    n: int  # clients asked in this round, by all asks together
-    clients: tuple[int, ...]  # those that are asked by this frame, or that answer in it
+    n: int  # number of clients asked in this round, over all nodes
+    clients: tuple[int, ...]  # the clients that this frame asks, or that answer in it
     payload: bytes = b""
 
     def answer(self, kind: Kind, clients: tuple[int, ...], payload: bytes) -> Frame:
         return replace(self, kind=kind, clients=clients, payload=payload)
 
     def answers(self, ask: Frame) -> bool:
-        """Whether this is an answer to `ask`: of the kind that it asks for or a refusal, with its
-        header, by clients that it asks."""
+        """Whether this is an answer to `ask`: its kind fits or is a refusal, its header is that of
+        the ask, and its clients were asked."""
         if self.kind not in (ANSWERS.get(ask.kind), Kind.REFUSED):
             return False
         return self.answer(ask.kind, ask.clients, ask.payload) == ask and set(self.clients) <= set(
@@ -106,9 +109,9 @@ class Frame:
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Frame:
-        """The frame; raises Malformed for anything that `to_bytes` does not give."""
+        """Parse a frame. Raises Malformed for bytes that `to_bytes` cannot have made."""
         if not isinstance(text, bytes):
-            raise Malformed(f"a frame is bytes, got {type(text).__name__}")
+            raise Malformed(f"a frame must be bytes, got {type(text).__name__}")
         if not HEADER.size <= len(text) <= LARGEST:
             raise Malformed(f"a frame has {HEADER.size} .. {LARGEST} bytes, got {len(text)}")
         magic, version, kind, *fields, n, count, length = HEADER.unpack_from(text)
@@ -119,10 +122,11 @@ class Frame:
         if kind not in set(Kind):
             raise Malformed(f"a frame of an unknown kind, {kind}")
         if count > MOST_CLIENTS or len(text) != HEADER.size + 4 * count + length:
-            raise Malformed(f"{count} clients and {length} bytes announced, {len(text)} there")
+            there = f"the frame has {len(text)} bytes"
+            raise Malformed(f"{count} clients and {length} bytes announced, but {there}")
         ids = np.frombuffer(text, "<u4", count, HEADER.size)
         if not (ids[:-1] < ids[1:]).all():
-            raise Malformed("the clients of a frame are in ascending order, each once")
+            raise Malformed("the clients of a frame must be in ascending order, each once")
         if count > n and kind not in (Kind.HELLO, Kind.WELCOME, Kind.FORGOTTEN):
             raise Malformed(f"{count} clients in a round of {n}")
         federation, round, model_round, model, features, nonce = fields
@@ -133,7 +137,7 @@ class Frame:
 def version_text(version: int) -> str:
     known = f"{OLDEST} .. {VERSION}" if OLDEST < VERSION else f"{VERSION}"
     side = "this foltr is older: update it" if version > VERSION else "the other foltr is older"
-    return f"version {version} of the protocol, and this foltr speaks {known}: {side}"
+    return f"version {version} of the protocol, but this foltr understands {known}: {side}"
 
 
 def names_hash(features: tuple[str, ...]) -> bytes:
@@ -157,13 +161,14 @@ def read_refusal(payload: bytes) -> tuple[str, str]:
         or set(content) != {"code", "text"}
         or not all(isinstance(part, str) for part in content.values())
     ):
-        raise Malformed("a refusal is a code and a text")
+        raise Malformed("a refusal must be a code and a text")
     code = content["code"] if content["code"] in CODES else "refused"
     return code, printable(content["text"], TEXT)
 
 
 def printable(text: str, most: int) -> str:
-    """Text of another machine, safe for a terminal and a page."""
+    """Text from another machine, made safe for a terminal and a web page: at most `most`
+    characters, ASCII only."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:most])
 
 
@@ -172,13 +177,13 @@ MODEL = struct.Struct("<Iq")
 
 @dataclass(frozen=True)
 class Model:
-    """The payload of LEARN: a model to learn from, and how.
+    """The payload of LEARN: a model, and how to learn from it.
 
-    `sessions` and `stored` are for rounds of unlearning: fewer searches, and updates that are
-    rescaled to the norm of the update that the device sent in round `stored`."""
+    Rounds of unlearning set `sessions` and `stored`: clients search less often, and rescale their
+    updates to the norm of the update that they sent in round `stored`."""
 
     params: Array  # (d,) float32
-    sessions: int = 0  # searches of each client; 0 for as many as agreed
+    sessions: int = 0  # searches of each client; 0 for the agreed number
     stored: int = -1  # -1 for none
 
     def to_bytes(self) -> bytes:
@@ -187,16 +192,16 @@ class Model:
 
     @classmethod
     def from_bytes(cls, payload: bytes, d: int) -> Model:
-        """The model of d parameters; raises Malformed."""
+        """Parse a model of d parameters. Raises Malformed."""
         if len(payload) != MODEL.size + 4 * d:
             given = f"{len(payload) - MODEL.size} bytes of parameters"
-            raise Malformed(f"{given}, and this ranker has {d} numbers of four bytes")
+            raise Malformed(f"{given}, but this ranker has {d} parameters of four bytes")
         sessions, stored = MODEL.unpack_from(payload)
         params = np.frombuffer(payload, "<f4", d, MODEL.size).astype(np.float32)
         if stored < -1:
-            raise Malformed(f"stored round {stored}")
+            raise Malformed(f"stored round {stored}: expected -1 or a round")
         if not np.isfinite(params).all():
-            raise Malformed("parameters that are not finite")
+            raise Malformed("the model has parameters that are not finite")
         return cls(params, sessions, stored)
 
 
@@ -212,30 +217,32 @@ def write_updates(updates: Array, weights: Array) -> bytes:
 
 
 def read_updates(payload: bytes, n: int) -> tuple[Array, Array]:
-    """What `write_updates` wrote for n clients: updates (n, p), weights (n,)."""
+    """Parse what `write_updates` wrote for n clients: updates (n, p), weights (n,)."""
     words = WORDS.get(payload[:1])
     if words is None or len(payload) < 5:
-        raise Malformed("messages of an unknown kind of numbers")
+        raise Malformed("the messages have an unknown number type: expected b'f' or b'u'")
     (p,) = struct.unpack_from("<I", payload, 1)
     if len(payload) != 5 + n * (8 + 4 * p):
-        raise Malformed(f"{len(payload)} bytes for {n} messages of {p} numbers")
+        wrong = f"{len(payload)} bytes for {n} messages of {p} numbers"
+        raise Malformed(f"{wrong}: expected {5 + n * (8 + 4 * p)}")
     weights = np.frombuffer(payload, "<f8", n, 5).astype(np.float64)
     updates = np.frombuffer(payload, words, n * p, 5 + 8 * n).reshape(n, p)
     return updates.astype(words.newbyteorder("=")), weights
 
 
 def write_parts(parts: list[bytes]) -> bytes:
-    """Several messages of any length as one payload, for secure sums."""
+    """Several messages of any length as one payload, as secure sums need it."""
     lengths = struct.pack(f"<I{len(parts)}I", len(parts), *map(len, parts))
     return lengths + b"".join(parts)
 
 
 def read_parts(payload: bytes, n: int) -> list[bytes]:
-    """What `write_parts` wrote of n messages."""
+    """Parse what `write_parts` wrote for n messages."""
     if len(payload) < 4 + 4 * n or struct.unpack_from("<I", payload)[0] != n:
-        raise Malformed(f"not {n} messages")
+        raise Malformed(f"the payload does not have {n} messages")
     lengths = struct.unpack_from(f"<{n}I", payload, 4)
     if len(payload) != 4 + 4 * n + sum(lengths):
-        raise Malformed(f"{len(payload)} bytes for messages of {sum(lengths)}")
+        wrong = f"{len(payload)} bytes for {n} messages of {sum(lengths)} bytes"
+        raise Malformed(f"{wrong}: expected {4 + 4 * n + sum(lengths)}")
     ends = np.cumsum((4 + 4 * n, *lengths)).tolist()
     return [payload[a:b] for a, b in itertools.pairwise(ends)]

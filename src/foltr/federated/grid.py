@@ -1,5 +1,5 @@
-"""A Flower Grid whose nodes are in this process: for tests, and for running a federation's whole
-exchange of messages without a network."""
+"""A Flower Grid whose nodes are in this process. It runs all messages of a federation without a
+network, in tests and in `InProcess` runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SERVER, DAY = 1, 86_400.0  # the server's node id, seconds
 
 
 class InProcessGrid(Grid):
-    """Every message is answered when it is pushed."""
+    """A Grid that answers every message as soon as it is pushed."""
 
     def __init__(self, nodes: Mapping[int, Callable[[bytes], bytes]]) -> None:
-        self.nodes = dict(nodes)  # node id -> its answers
+        self.nodes = dict(nodes)  # node id -> function from an ask to the answer
         self._replies: dict[str, Message] = {}
         self._pushed = 0
         self._run: Any = None
@@ -60,7 +60,7 @@ class InProcessGrid(Grid):
         ids = []
         for message in messages:
             ids.append(message.metadata.message_id)
-            if message.metadata.dst_node_id in self.nodes:  # else it is never answered
+            if message.metadata.dst_node_id in self.nodes:  # other messages get no answer
                 self._replies[ids[-1]] = self._reply(message)
         return ids
 

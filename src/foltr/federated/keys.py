@@ -1,9 +1,10 @@
 """The keys of a federation: the server's certificate, and the keys of nodes.
 
-- The server has a certificate for TLS, signed by an authority that the federation makes itself.
-  Nodes trust this authority (`ca.pem`) and no other.
-- A node has a P-384 key, by which Flower knows it, and an Ed25519 key, by which it signs in secure
-  sums. Both are made where the node runs. Only its card, with the public parts, leaves it."""
+- The server has a TLS certificate. The federation's own certificate authority signs it. Nodes
+  trust this authority (`ca.pem`) and no other.
+- A node has a P-384 key, by which Flower authenticates it, and an Ed25519 key, with which it signs
+  in secure sums. Both are made on the node's machine; only its card, with the public keys, leaves
+  it."""
 
 from __future__ import annotations
 
@@ -46,10 +47,11 @@ CA, CA_KEY, SERVER, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.key"
 NODE_KEY, SIGN_KEY = "node.key", "sign.key"
 AUTHORITY = "foltr federation CA"
 CA_DAYS, SERVER_DAYS = 3650, 365
-SOON = 30  # days before its end at which a certificate should be renewed
+SOON = 30  # a certificate that expires in fewer days gets a warning
 SKEW = timedelta(hours=1)  # how far a node's clock may be behind the server's
 ALWAYS = ("localhost", "127.0.0.1")
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
+MADE = "`foltr keys server` makes the server's keys"
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class ServerFiles:
 def make_server(
     folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS, now: datetime | None = None
 ) -> x509.Certificate:
-    """Make an authority and a certificate of the server for these host names and IP addresses."""
+    """Make a certificate authority, and a server certificate for these hosts (names or IPs)."""
     now, names = now or datetime.now(UTC), checked_hosts(hosts)
     require(1 <= days <= CA_DAYS, f"days = {days}: expected 1 to {CA_DAYS}")
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -95,8 +97,8 @@ def make_server(
 def renew_server(
     folder: Path, days: int = SERVER_DAYS, hosts: Iterable[str] = (), now: datetime | None = None
 ) -> x509.Certificate:
-    """Replace the server's certificate by a new one of the same authority for the same key, and
-    for the same hosts if none are given."""
+    """Replace the server's certificate by a new one, with the same authority and key. Without
+    `hosts`, it is valid for the same hosts."""
     files, now = ServerFiles(folder), now or datetime.now(UTC)
     ca, ca_key = read_certificate(files.ca), read_key(files.ca_key)
     check_pair(files.ca, files.ca_key)
@@ -114,8 +116,8 @@ def renew_server(
 
 
 def make_node(folder: Path, name: str, clients: int = 1) -> tuple[Seat, Path]:
-    """Make the keys of a node in a new folder, and its card, which is to be sent to the server's
-    operator: the node and the path of the card."""
+    """Make the keys and the card of a node in a new folder. Returns the node and the path of the
+    card, which the server's operator needs."""
     key, signs = ec.generate_private_key(ec.SECP384R1()), Ed25519PrivateKey.generate()
     seat = Seat(name, clients, public_line(key), signs.public_key().public_bytes_raw())
     card = f"{name}.node.toml"
@@ -203,14 +205,14 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
 
 
 def checked_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Host names and IP addresses of a server in their usual form, and those of this machine."""
+    """Host names and IP addresses in canonical form, with those of the local machine added."""
     given = [checked_host(host) for host in hosts]
-    require(bool(given), "a server needs a host: --host NAME_OR_IP, as nodes will call it")
+    require(bool(given), "a server needs a host: --host NAME_OR_IP, the address that nodes use")
     return tuple(dict.fromkeys([*given, *ALWAYS]))
 
 
 def checked_host(host: str) -> str:
-    """A host name in small letters, or an IP address in its usual form."""
+    """A host name in lowercase, or an IP address in canonical form."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -220,11 +222,11 @@ def checked_host(host: str) -> str:
         if not fine or labels[-1].isdigit():
             raise Mistake(
                 f"{shown(host)} is neither a host name nor an IP address: write it without"
-                " https://, port and path, such as search.example.org or 10.0.0.5"
+                " https://, port or path, such as search.example.org or 10.0.0.5"
             ) from None
         return name
     if address.is_unspecified or "%" in host:
-        raise Mistake(f"{host} is no address that a node can call: name the server's own")
+        raise Mistake(f"nodes cannot connect to {host}: give the server's host name or IP address")
     return str(address)
 
 
@@ -244,29 +246,29 @@ def _public_pem(certificate: x509.Certificate) -> bytes:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """The first certificate of a file."""
+    """Read the first certificate of a file."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except OSError as error:
-        raise Mistake(f"cannot read {path}: {error.strerror or error}") from None
+        raise Mistake(f"cannot read {path}: {error.strerror or error}: {MADE}") from None
     except ValueError:
-        raise Mistake(f"{path} is no certificate (PEM)") from None
+        raise Mistake(f"{path} is no certificate (PEM): {MADE}") from None
 
 
 def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """The private key of a certificate; its file must be its owner's alone."""
+    """Read the private key of a certificate. Only its owner may be able to read the file."""
     content = private_content(path)
     try:
         key = load_pem_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise Mistake(f"{path} is no private key (PEM, without a password)") from None
+        raise Mistake(f"{path} is no private key (PEM, without a password): {MADE}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Mistake(f"{path} is a private key of another kind: expected an elliptic curve")
+        raise Mistake(f"{path} is a private key of another kind, not an elliptic curve: {MADE}")
     return key
 
 
 def read_node_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """A node's private key; its file must be its owner's alone."""
+    """Read a node's private key. Only its owner may be able to read the file."""
     content = private_content(path)
     try:
         key = load_ssh_private_key(content, None)
@@ -281,7 +283,7 @@ def read_node_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def read_sign_key(path: Path) -> bytes:
-    """The private Ed25519 key by which a node signs in secure sums."""  # 32 bytes
+    """Read the private Ed25519 key with which a node signs in secure sums."""  # 32 bytes
     content = private_content(path)
     try:
         private = b64decode(content.strip(), validate=True)
@@ -295,23 +297,23 @@ def read_sign_key(path: Path) -> bytes:
 
 
 def public_of_sign_key(private: bytes) -> bytes:
-    """The public part of a private Ed25519 key, as in the roster."""
+    """The public key of a private Ed25519 key, as in the roster."""
     return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def public_line(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The public part of a node's key, as in the roster."""
+    """The public key of a node, as in the roster."""
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
 
 
 def flower_key(line: bytes) -> bytes:
-    """A public key of the roster in the form in which Flower gives it (`NodeInfo.public_key`)."""
+    """A public key of the roster in Flower's format (`NodeInfo.public_key`)."""
     public = load_ssh_public_key(canonical(line.decode()))
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def roster_key(pem: bytes) -> bytes:
-    """A public key from Flower in the form of the roster; refused if it is no P-384 key."""
+    """A public key from Flower in the roster's format. Raises a Mistake if it is no P-384 key."""
     try:
         public = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
@@ -320,7 +322,7 @@ def roster_key(pem: bytes) -> bytes:
 
 
 def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The host names and IP addresses that a certificate is for."""
+    """The host names and IP addresses for which a certificate is valid."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -332,7 +334,7 @@ def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def check_dates(path: Path, now: datetime | None = None) -> list[str]:
-    """Refuse a certificate that has expired or is not yet valid; warnings if it ends soon."""
+    """Refuse a certificate that has expired or is not yet valid; a warning if it expires soon."""
     certificate, now = read_certificate(path), now or datetime.now(UTC)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     require(
@@ -347,13 +349,14 @@ def check_dates(path: Path, now: datetime | None = None) -> list[str]:
     )
     require(now <= end, f"{path} expired on {end:%Y-%m-%d}: {way_out}")
     left = (end - now).days
-    return [f"{path} ends on {end:%Y-%m-%d}, in {left} days: {way_out}"] if left < SOON else []
+    soon = f"{path} expires on {end:%Y-%m-%d}, in {left} days: {way_out}"
+    return [soon] if left < SOON else []
 
 
 def check_host(path: Path, host: str) -> None:
-    """Refuse a certificate that is not for this host."""
+    """Refuse a certificate that is not valid for this host."""
     known, wanted = hosts_of(read_certificate(path)), checked_host(host)
-    above = wanted.partition(".")[2]  # a certificate from elsewhere may be for *.example.org
+    above = wanted.partition(".")[2]  # a certificate from another authority may have *.example.org
     require(
         wanted in {name.lower() for name in known} or (bool(above) and f"*.{above}" in known),
         f"{path} is not for {host}, only for {', '.join(known) or 'no host'}:"
@@ -367,7 +370,7 @@ def check_pair(certificate: Path, key: Path) -> None:
     ours = read_key(key).public_key().public_bytes(*form)
     require(
         read_certificate(certificate).public_key().public_bytes(*form) == ours,
-        f"the key {key} does not belong to the certificate {certificate}: use the two files that"
+        f"the key {key} does not belong to the certificate {certificate}: use two files that"
         " were made together",
     )
 
@@ -383,8 +386,8 @@ def check_issued(certificate: Path, ca: Path) -> None:
 
 
 def check_server(folder: Path, host: str | None = None, now: datetime | None = None) -> list[str]:
-    """Check all that a server needs of its folder (not the authority's private key, which may be
-    kept elsewhere); warnings of what ends soon."""
+    """Check the files that a running server needs. The authority's private key is not one of them:
+    it may be kept elsewhere. Returns warnings about certificates that expire soon."""
     files = ServerFiles(folder)
     warnings = [*check_dates(files.ca, now), *check_dates(files.certificate, now)]
     check_issued(files.certificate, files.ca)

@@ -1,4 +1,4 @@
-"""What travels: one frame of bytes in one record of a Flower message."""
+"""The content of foltr's Flower messages: one record with one frame as bytes."""
 
 from foltr.errors import Mistake
 from foltr.federated import INSTALL
@@ -11,25 +11,26 @@ except ImportError as error:
 RECORD, FIELD = "foltr", "frame"
 TYPE = MessageType.QUERY  # of every message
 
-# Codes of error answers. Flower's own are 0 to 8, of which it makes three by itself: nobody took
-# the ask in time, no answer came in time, and the node is away.
-FAILED = 2  # answering raised an exception
+# Codes of error replies. Flower's own codes are 0 to 8.
+FAILED = 2  # the node's code raised an exception
+# The SuperLink itself sends three codes: the node did not fetch the ask in time, it did not answer
+# in time, or it is not connected.
 EXPIRED, UNANSWERED, AWAY = 3, 4, 5
-REFUSED = 1001  # the ask is no frame of ours, or it is too large
+REFUSED = 1001  # the ask is not a foltr frame, or it is too large
 
 
 class NewSession(Exception):
-    """The run was lost and another one is open: messages of the old one get no answers. Push them
-    again; ids of nodes may be others."""
+    """The run on the SuperLink was lost, and a new one is open. Messages of the old run get no
+    answers: push them again. Node ids may have changed."""
 
 
 class LinkDown(Mistake):
-    """The SuperLink did not answer for as long as the session waits."""
+    """The SuperLink did not respond within the session's timeout."""
 
 
 class NoAnswer(Exception):
-    """Raised by what answers asks: the server gets this code and text. Other exceptions reach the
-    server by their class name only."""
+    """Raised by a node's `answer` function to refuse an ask. The server gets this code and text.
+    Of other exceptions, the server gets only the class name."""
 
     def __init__(self, reason: str, code: int = REFUSED) -> None:
         super().__init__(reason)
@@ -42,7 +43,7 @@ def packed(frame: bytes) -> RecordDict:
 
 
 def unpacked(content: RecordDict) -> bytes:
-    """The frame in the content of a message; ValueError for anything else."""
+    """The frame in the content of a message. Raises ValueError for any other content."""
     if list(content) != [RECORD]:
         raise ValueError(f"expected one record {RECORD!r}, got {sorted(content)[:5]}")
     record = content[RECORD]

@@ -1,5 +1,5 @@
-"""A resident node: it waits for asks at the public door of a SuperLink and answers them, for
-ever. It runs no code that arrives."""
+"""A node's connection: it waits for asks at the public door of a SuperLink and answers them until
+it is stopped. It never runs code that it receives."""
 
 import threading
 import time
@@ -21,17 +21,17 @@ from foltr.federated.homes import AGAIN, HEADER
 from foltr.federated.keys import read_node_key
 from foltr.federated.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
 
-WAIT = 20.0  # seconds that the SuperLink keeps a request until there is an ask
-HEARTBEAT = 15.0  # seconds; a node that is silent for twice as long counts as away
-PATIENCE = 2.5 * HEARTBEAT  # a node that was killed counts as there for so long
+WAIT = 20.0  # seconds for which the SuperLink holds a request until there is an ask
+HEARTBEAT = 15.0  # seconds; a node that is silent for twice as long counts as disconnected
+PATIENCE = 2.5 * HEARTBEAT  # seconds for which a node that was killed still counts as connected
 LONGEST_PAUSE = 30.0  # seconds between two attempts to connect
-# what Flower's node authentication reads
+# headers of Flower's node authentication
 PUBLIC_KEY, TIMESTAMP, SIGNATURE = "flwr-public-key", "flwr-timestamp", "flwr-signature"
-NONSENSE = (ValueError, flower.DecodeError)  # answers of something else, such as a proxy's page
+NONSENSE = (ValueError, flower.DecodeError)  # not a SuperLink's response, such as a proxy's page
 
 
 class Fatal(Exception):
-    """There is no connection, and waiting will not help."""
+    """The connection failed, and trying again will not help."""
 
 
 def utc() -> datetime:
@@ -40,15 +40,15 @@ def utc() -> datetime:
 
 @dataclass
 class Node:
-    """One node and its connection.
+    """One node and its connection to the SuperLink.
 
     address: host:port of the public door.
-    key: file of the private key (OpenSSH or PEM); None makes one up, for an insecure SuperLink.
-    roots: file of the certificates that sign the server's; None is those of this machine.
-    answer: makes the answer to an ask. It may raise `NoAnswer`.
-    largest: bytes of an ask.
-    tell: is told what happens, in words for the user.
-    home: a word that only this node's folder has: by it, a process that was killed comes back.
+    key: file of the private key (OpenSSH); None makes a temporary key, for an insecure SuperLink.
+    roots: file of the certificate authority of the server; None trusts those of this machine.
+    answer: function from an ask to the answer. It may raise `NoAnswer`.
+    largest: largest ask that is accepted, in bytes.
+    tell: prints a line for the user.
+    home: token of this node's state folder; with it, a process that was killed reconnects at once.
     """
 
     address: str
@@ -67,7 +67,7 @@ class Node:
     def __post_init__(self) -> None:
         self._host, self._port = split(self.address)
         if self.key is None and not self.insecure:
-            raise Mistake("a node needs its private key; `foltr keys` makes one")
+            raise Mistake("a node needs its private key: `foltr keys node NAME` makes one")
         self._key = read_node_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
         self._rings, self._told, self._anew, self._at_work = 0, "", True, False
@@ -79,8 +79,8 @@ class Node:
         self._heart = flower.client(flower.FleetHttpClient, url, calm, tls)
 
     def serve(self, stop: threading.Event) -> None:
-        """Answer asks until `stop` is set. What prevents the first connection and will not pass
-        by itself raises `Mistake`; everything later is tried again for ever."""
+        """Answer asks until `stop` is set. Raises `Mistake` if the first connection fails for a
+        reason that only the user can correct. Later failures are retried without limit."""
         ended = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stop, ended), daemon=True)
         heart.start()
@@ -91,7 +91,7 @@ class Node:
                     if self.node_id is None:
                         self._join(stop)
                         ever, missed = True, False
-                    if missed:  # the SuperLink may take this node for one that is away
+                    if missed:  # the SuperLink may count this node as disconnected
                         self._send_heartbeat(self._link)
                         self._say(f"connected to {self.address} again")
                         missed = False
@@ -107,7 +107,9 @@ class Node:
                 except httpx.TransportError as error:
                     self._say(f"no connection to {self.address} ({error}): trying again")
                 except NONSENSE as error:
-                    self._say(f"{self.address} is no SuperLink now ({error}): trying again")
+                    self._say(
+                        f"{self.address} does not respond like a SuperLink ({error}): trying again"
+                    )
                 missed = self._anew = True
                 stop.wait(pause)
                 pause = min(1.7 * pause, LONGEST_PAUSE if self.node_id is None else 5.0)
@@ -119,7 +121,7 @@ class Node:
     # --- the connection ---
 
     def _join(self, stop: threading.Event) -> None:
-        """Show the key and become active."""
+        """Authenticate with the node's key, and become active."""
         until, pause = time.monotonic() + PATIENCE, 0.5
         while not stop.is_set():
             try:
@@ -137,27 +139,31 @@ class Node:
                 status, (_, text) = error.response.status_code, flower.error_code(error)
                 if status == 403 and "unregistered" in text:
                     self._say(
-                        "the server does not know this node's key: send its card to the server's"
-                        " operator (`foltr keys add`); trying again until it does"
+                        "the server does not know this node's key: send the node's card to the"
+                        " server's operator, who adds it (`foltr keys add`); trying again"
                     )
                     stop.wait(pause)
                     pause = min(2.0 * pause, LONGEST_PAUSE)
                     continue
                 if status == 401:
-                    reason = self._clock(error) or f"the server refused the key: {text}"
+                    refused = f"the server refused this node's key ({text}): is it the key in the"
+                    reason = self._clock(error) or f"{refused} server's roster?"
                     raise Fatal(reason) from error
                 if status == 404:
                     raise Fatal(
-                        f"{self.address} is no door for nodes: is it the server's public port?"
+                        f"{self.address} is not the port for nodes: give the host and port of"
+                        " `listen` in the server's settings"
                     ) from error
                 if status != 409:
                     raise
                 if time.monotonic() > until:
                     raise Fatal(
-                        "this node's key is in use by another node that is running: every node"
-                        " needs a key of its own"
+                        "this node's key is in use by another running node: every node needs a key"
+                        " of its own (`foltr keys node NAME`)"
                     ) from error
-                self._say("this key is in use; waiting, as it may have been this node before")
+                self._say(
+                    "this key is in use: waiting until the previous process of this node is gone"
+                )
                 stop.wait(2.0)
                 continue
             self._say(f"connected to {self.address} as node {self.node_id}")
@@ -170,12 +176,14 @@ class Node:
         except httpx.HTTPStatusError as error:
             code, _ = flower.error_code(error)
             if error.response.status_code == 404:
-                raise Fatal(f"{self.address} needs a registered key and TLS") from error
+                raise Fatal(
+                    f"{self.address} needs a registered key and TLS: leave --insecure out"
+                ) from error
             if code != flower.ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
                 raise
 
     def _leave(self) -> None:
-        """Tell the SuperLink that this node has gone; it need not hear it."""
+        """Tell the SuperLink that this node disconnects. It does not matter if this fails."""
         node, self.node_id = self.node_id, None
         if node is not None:
             try:
@@ -184,8 +192,8 @@ class Node:
                 pass
 
     def _beat(self, stop: threading.Event, ended: threading.Event) -> None:
-        """Stay known as there, also while an answer is being made. When the node stops, saying
-        so ends the request that waits for asks; an answer that is being made is sent first."""
+        """Send heartbeats, also while the node computes an answer. When the node stops, finish
+        that answer first; then disconnect, which ends the request that waits for asks."""
         pause = 0.7 * self.heartbeat
         while not stop.wait(pause) or (self._at_work and not ended.wait(pause)):
             if ended.is_set():
@@ -193,7 +201,7 @@ class Node:
             try:
                 self._send_heartbeat(self._heart)
             except (httpx.HTTPError, *NONSENSE):
-                pass  # the loop of asks sees it as well, and knows what to do
+                pass  # `serve` notices the same failure, and handles it
         self._leave()
 
     def _send_heartbeat(self, link: Any) -> None:
@@ -205,25 +213,26 @@ class Node:
             )
 
     def _refused(self, error: httpx.HTTPStatusError) -> None:
-        """An answer that is an error, after the connection was made."""
+        """Handle an error response after the connection was established."""
         status = error.response.status_code
         if status == 401:
             self.node_id = None
-            self._say(self._clock(error) or "the server knows this node no longer: joining again")
+            lost = "the server no longer knows this connection: connecting again"
+            self._say(self._clock(error) or lost)
         else:
-            self._say(f"the server answered {status}: trying again")
+            self._say(f"the server responded with HTTP status {status}: trying again")
 
     def _clock(self, error: httpx.HTTPStatusError) -> str | None:
         return reasons.of_clock(error.response.headers.get("date"), self.clock())
 
     def _of_transport(self, error: httpx.TransportError) -> str | None:
-        """Why there is no connection, if it is nothing that passes."""
+        """Why there is no connection, if trying again will not help; else None."""
         roots = str(self.roots) if self.roots else None
         if reason := reasons.of_tls(str(error), self.address, roots):
             return reason
         if self.insecure and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
             if reasons.speaks_tls(self._host, self._port):
-                return f"{self.address} speaks TLS: connect with the federation's certificate"
+                return f"{self.address} speaks TLS: leave --insecure out, and set ca in [node]"
         return None
 
     def _say(self, text: str) -> None:
@@ -248,8 +257,10 @@ class Node:
 
     def _answer(self, stop: threading.Event, node: Any, ask: Message) -> None:
         if self._insist(stop, node, self._reply(ask)) == 413:
-            self.tell("an answer was larger than the server takes")
-            error = Error(REFUSED, "the answer is larger than the server takes")
+            self.tell(
+                "an answer was larger than the server accepts: its operator can raise max_bytes"
+            )
+            error = Error(REFUSED, "the answer is larger than the server accepts: raise max_bytes")
             self._insist(stop, node, Message(error, reply_to=ask))
         self.answered += 1
 
@@ -265,13 +276,13 @@ class Node:
         except NoAnswer as refusal:
             error = Error(refusal.code, refusal.reason)
         except Exception as problem:  # noqa: BLE001
-            error = Error(FAILED, type(problem).__name__)  # its text may tell of the data
+            error = Error(FAILED, type(problem).__name__)  # its text may contain data
             self.tell(f"an ask could not be answered: {type(problem).__name__}: {problem}")
         return Message(error, reply_to=ask)
 
     def _insist(self, stop: threading.Event, node: Any, reply: Message) -> int:
-        """Send an answer, again after an outage: the work is done. The status: one that the
-        SuperLink refuses is lost."""
+        """Send an answer, repeatedly during an outage, because the budget is spent already.
+        Returns the HTTP status. An answer that the SuperLink refuses is lost."""
         sent, tree = flower.as_proto(reply)
         request = fleet_pb2.PushMessagesRequest(
             node=node, messages_list=[sent], message_object_trees=[tree]
@@ -288,9 +299,9 @@ class Node:
                     raise
                 if status < 500:
                     if status != 413:
-                        self.tell(f"an answer was not taken: {flower.error_code(error)[1]}")
+                        self.tell(f"the server refused an answer: {flower.error_code(error)[1]}")
                     return status
-                if stop.wait(pause) or time.monotonic() > until:  # away, or its disk is full
+                if stop.wait(pause) or time.monotonic() > until:  # it is down, or its disk is full
                     raise
                 pause = min(2 * pause, 5.0)
 
@@ -300,7 +311,7 @@ class Node:
     # --- headers ---
 
     def _signed(self, path: str) -> dict[str, str]:
-        """The node's identity: its key, and the time, signed."""
+        """Headers that authenticate the node: its public key, and the time with a signature."""
         stamp = self.clock().isoformat()
         signature = flower.sign_message(self._key, stamp.encode())
         return {
@@ -329,5 +340,5 @@ class Node:
 def split(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
-        raise Mistake(f"address {address!r}: expected host:port, as in server.example:9443")
+        raise Mistake(f"address {address!r}: expected host:port, such as server.example:8443")
     return host.strip("[]"), int(port)

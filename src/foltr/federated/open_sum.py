@@ -1,4 +1,4 @@
-"""A secure sum that a node takes part in, and how it is handed to the next process."""
+"""The state of a secure sum on a node, and how it is handed to the node's next process."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Known = Callable[[Array], Mapping[int, bytes]]  # clients -> the public keys tha
 
 @dataclass
 class OpenSum:
-    """The clients of one node in a sum that goes on.
+    """The clients of one node in an unfinished sum.
 
-    `to_bytes` holds their secrets. It belongs into memory that ends with the round, and each is to
-    be used once: see `SumClient.from_state`."""
+    The result of `to_bytes` contains their secrets. Keep it in memory only, delete it when the
+    round ends, and use it once: see `SumClient.from_state`."""
 
     round: int
     terms: bytes
-    everybody: Array  # ids of all who are asked, ascending: the place is the seat
+    everybody: Array  # ids of all clients that are asked, ascending; the position is the seat
     clients: dict[int, SumClient] = field(default_factory=dict)
     words: dict[int, Array] = field(default_factory=dict)
     # (client, step) -> hash of what was asked, and the answer, for asks that are repeated
     answers: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)
 
     def known_by_seat(self, known: Known | None) -> dict[int, bytes]:
-        """The public keys by which signatures are checked."""
+        """Seat -> the public key that verifies its signatures."""
         found = {} if known is None else known(self.everybody)
         seats = {int(id): seat for seat, id in enumerate(self.everybody)}
         return {seats[id]: key for id, key in found.items() if id in seats}
@@ -58,7 +58,7 @@ class OpenSum:
 
     @classmethod
     def from_bytes(cls, text: bytes, key: bytes | None, known: Known | None) -> Self:
-        """The sum that another process of this node has begun."""
+        """Restore a sum that another process of this node has begun."""
         content = json.loads(text)
         named = bytes.fromhex(content["terms"])
         now = cls(content["round"], named, np.array(content["everybody"], np.int64))

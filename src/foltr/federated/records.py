@@ -1,8 +1,8 @@
-"""What a node keeps on its disk: for each client what its device keeps between rounds, its last
-answer, what it has spent of its budget, and the norms that unlearning needs.
+"""The records of a node, a SQLite file. For each client: the memory of its device between rounds,
+its last answer, the part of its budget that is spent, and the norms that unlearning needs.
 
-One SQLite file. A round is one transaction, which is on the disk before the answer leaves: after a
-crash at any moment the node has all of a round or nothing of it."""
+A round is one transaction. It is on disk before the answer is sent. So after a crash at any moment
+the node has all of a round or nothing of it."""
 
 from __future__ import annotations
 
@@ -31,35 +31,37 @@ COLUMNS = "id, round, ask, before, after, payload, weight, spent, released"
 
 
 class Unusable(Mistake):
-    """The records cannot be read or written: a full disk, a file that another process changed."""
+    """The records cannot be read or written: the disk is full, the folder is not writable, or
+    another process has changed the file."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One client after the last round in which it answered."""
+    """The state of one client after the last round in which it answered."""
 
     client: int
     round: int
-    ask: bytes  # hash of what it answered
-    before: Array  # what its device kept before that round
-    after: Array  # and after it
-    payload: Array  # what it sent (p,)
+    ask: bytes  # hash of the ask that it answered
+    before: Array  # memory of its device before that round
+    after: Array  # memory of its device after that round
+    payload: Array  # the message that it sent (p,)
     weight: float
-    spent: int  # rounds in which it has answered: repeated answers are not counted
-    released: int  # last round of which a secure sum with its update was released; -1 for none
+    spent: int  # number of rounds in which it answered, without repeated answers
+    released: int  # last round whose released secure sum includes its update; -1 for none
 
 
 class Records:
-    """The records of a node's clients. `path` None keeps them in memory, for simulations."""
+    """The records of a node's clients. With `path` None they are kept in memory, for
+    simulations."""
 
     def __init__(self, path: Path | None, federation: bytes) -> None:
         self.path = path
         with self._told():
             where = ":memory:" if path is None else str(path)
-            if path is not None:  # what clients learned is for nobody else on this machine
+            if path is not None:  # other users of this machine must not read what clients learned
                 path.touch(mode=0o600)
             self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
-            self._db.execute("pragma secure_delete = on")  # what is replaced is overwritten
+            self._db.execute("pragma secure_delete = on")  # old values are overwritten
             self._db.executescript(TABLES)
         self._seen = self._version()
         known = self.about("federation")
@@ -70,12 +72,13 @@ class Records:
             raise Mistake(f"{other}, this is {federation.hex()[:12]}...: use another state folder")
 
     def about(self, name: str) -> bytes | None:
+        """A named value about the node; None if it is not set."""
         with self._told():
             found = self._db.execute("select value from about where name = ?", (name,)).fetchone()
         return None if found is None else bytes(found[0])
 
     def _version(self) -> int:
-        """Another number if another connection has changed the file."""
+        """A number that changes if another connection changes the file."""
         with self._told():
             return int(self._db.execute("pragma data_version").fetchone()[0])
 
@@ -84,7 +87,7 @@ class Records:
             self._db.execute("insert or replace into about values (?, ?)", (name, value))
 
     def of(self, clients: Iterable[int]) -> dict[int, Record]:
-        """The records of those of `clients` that have answered before."""
+        """The records of these clients. Clients that have never answered have none."""
         found, self._seen = {}, self._version()
         with self._told():
             for client in clients:
@@ -96,7 +99,7 @@ class Records:
         return found
 
     def keep(self, records: Iterable[Record], norms: dict[int, float] | None = None) -> None:
-        """Store what these clients did in a round: all of it, or nothing if the disk is full."""
+        """Store these clients' records of a round: all of them, or none if the disk is full."""
         with self._transaction():
             for record in records:
                 self._db.execute(
@@ -110,12 +113,13 @@ class Records:
                     )
 
     def release(self, clients: Iterable[int], round: int) -> None:
-        """Remember that a sum with these clients' updates of a round is being released."""
+        """Record that a secure sum with these clients' updates of a round is released."""
         with self._transaction():
             for client in clients:
                 self._db.execute("update client set released = ? where id = ?", (round, client))
 
     def norm(self, round: int, client: int) -> float | None:
+        """The norm that a client stored in a round, if it did."""
         with self._told():
             found = self._db.execute(
                 "select norm from norm where round = ? and client = ?", (round, client)
@@ -123,8 +127,8 @@ class Records:
         return None if found is None else float(found[0])
 
     def forget(self) -> None:
-        """Delete everything about the clients, and give the space back."""
-        self._seen = self._version()  # whatever another process has stored
+        """Delete all records of clients, and return the disk space."""
+        self._seen = self._version()  # changes by another process do not matter here
         with self._transaction():
             self._db.execute("delete from client")
             self._db.execute("delete from norm")
@@ -139,9 +143,10 @@ class Records:
         with self._told():
             self._db.execute("begin immediate")
             try:
-                if self._version() != self._seen:  # else a client could answer twice in a round
+                if self._version() != self._seen:  # a client could answer twice in a round
                     raise Unusable(
-                        f"{self.path} was changed by another process: run one node only"
+                        f"{self.path} was changed by another process: run only one node in a"
+                        " state folder"
                     )
                 yield
                 self._db.execute("commit")

@@ -1,15 +1,15 @@
-"""The roster of a federation: its nodes, the public keys by which they are known, and the number
-of devices behind each.
+"""The roster of a federation: the list of its nodes, their public keys, and the number of clients
+that each holds.
 
     [[node]]
     name = "clinic-a"
-    clients = 40                           # devices behind this node
-    key = "ecdsa-sha2-nistp384 AAAA..."    # by which Flower knows the node
-    signs = "..."                          # its signatures in secure sums: 32 bytes in base64
-    revoked = true                         # optional
+    clients = 40                           # number of clients (devices) of this node
+    key = "ecdsa-sha2-nistp384 AAAA..."    # public key by which Flower authenticates the node
+    signs = "..."                          # public key for secure sums: 32 bytes in base64
+    revoked = true                         # optional: the node may no longer connect
 
-Clients are numbered in the order of the file, those of revoked nodes included: a client's number
-never changes, because nodes are only added at the end and never removed."""
+Clients are numbered in the order of the file. A client's number never changes, because nodes are
+only added at the end, and revoked nodes stay in the file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ import numpy as np
 from foltr.errors import Mistake, did_you_mean, require, shown
 
 NAME = re.compile(r"[a-z0-9-]{1,40}")
-MOST = 10**6  # clients behind one node
-ALL = 10**7  # clients of a federation
+MOST = 10**6  # most clients of one node
+ALL = 10**7  # most clients of a federation
 KIND = b"ecdsa-sha2-nistp384"
 SIGNS = 32  # bytes of a public Ed25519 key
 # The curve P-384: y^2 = x^3 - 3x + B modulo P
@@ -39,7 +39,7 @@ B = int(
     16,
 )
 POINT = 97  # bytes: a 4 and two coordinates
-# What stands before the point in a public key of OpenSSH: the kind, the curve, and lengths
+# The bytes before the point in an OpenSSH public key: the kind, the curve, and lengths
 BEGINS = b"".join(len(part).to_bytes(4, "big") + part for part in (KIND, b"nistp384"))
 BEGINS += POINT.to_bytes(4, "big")
 
@@ -50,11 +50,11 @@ EXPECTED = {str: "text in quotes", int: "a whole number", bool: "true or false"}
 
 @dataclass(frozen=True)
 class Seat:
-    """A node of the roster."""
+    """A seat: the entry of one node in the roster."""
 
     name: str
-    clients: int  # devices behind the node
-    key: bytes  # public key of OpenSSH, "ecdsa-sha2-nistp384 AAAA...", without a comment
+    clients: int  # number of clients (devices) of the node
+    key: bytes  # OpenSSH public key, "ecdsa-sha2-nistp384 AAAA...", without a comment
     signs: bytes  # public Ed25519 key
     revoked: bool = False
 
@@ -63,7 +63,7 @@ class Seat:
         require(
             type(self.clients) is int and 1 <= self.clients <= MOST,
             f"clients = {shown(self.clients)} of {self.name}: expected a whole number from 1 to"
-            f" {MOST:,}, the devices behind the node",
+            f" {MOST:,}, the number of clients (devices) of the node",
         )
         require(
             self.key == canonical(self.key.decode(errors="replace")),
@@ -71,12 +71,14 @@ class Seat:
         )
         require(
             len(self.signs) == SIGNS,
-            f"the key by which {self.name} signs has {len(self.signs)} bytes, expected {SIGNS}",
+            f"the public key `signs` of {self.name} has {len(self.signs)} bytes, expected {SIGNS}:"
+            " copy it from the node's card",
         )
 
     @property
     def fingerprint(self) -> str:
-        """The node's key as `ssh-keygen -l` shows it, short enough to compare by telephone."""
+        """The fingerprint of the node's key, as `ssh-keygen -l` prints it. It is short enough to
+        compare by telephone."""
         digest = sha256(b64decode(self.key.split()[1])).digest()
         return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
 
@@ -91,7 +93,7 @@ class Peer(NamedTuple):
 
 @dataclass(frozen=True)
 class Roster:
-    """All nodes that take part or once did."""
+    """All nodes of a federation, revoked ones included."""
 
     seats: tuple[Seat, ...]
 
@@ -103,12 +105,13 @@ class Roster:
         total = self._firsts[-1]
         require(
             total <= ALL,
-            f"the nodes have {total:,} clients, more than the {ALL:,} of a federation",
+            f"the nodes have {total:,} clients, more than the {ALL:,} that a federation can have:"
+            " reduce `clients` of some nodes",
         )
 
     @cached_property
     def _firsts(self) -> tuple[int, ...]:
-        """The first client of each node, and the number of all clients."""
+        """The number of each node's first client, and the total number of clients."""
         return tuple(accumulate((seat.clients for seat in self.seats), initial=0))
 
     @cached_property
@@ -124,7 +127,7 @@ class Roster:
         return {seat.key: seat for seat in self.seats}
 
     def seat(self, name: str) -> Seat:
-        """The node of this name."""
+        """The node with this name."""
         found = self._by_name.get(name)
         if found is None:
             hint = did_you_mean(name, self._starts)
@@ -136,11 +139,11 @@ class Roster:
         return self._starts[self.seat(name).name]
 
     def seat_of(self, key: bytes) -> Seat | None:
-        """The node with this public key, revoked or not."""
+        """The node with this public key, even if it is revoked; None if there is none."""
         return self._by_key.get(key)
 
     def clients_of(self, key: bytes) -> range:
-        """The clients for which the node with this public key may answer: none if the key is
+        """The clients for which the node with this public key may answer. Empty if the key is
         unknown or revoked."""
         seat = self.seat_of(key)
         if seat is None or seat.revoked:
@@ -148,7 +151,7 @@ class Roster:
         return self.range_of(seat)
 
     def range_of(self, seat: Seat) -> range:
-        """The numbers of the clients behind a node."""
+        """The numbers of a node's clients."""
         start = self._starts[seat.name]
         return range(start, start + seat.clients)
 
@@ -173,7 +176,7 @@ class Roster:
         return found
 
     def node_of(self, client: int) -> Seat:
-        """The node that a client stands behind, revoked or not."""
+        """The node that holds a client, even if it is revoked."""
         total = self._firsts[-1]
         if not 0 <= client < total:
             raise Mistake(f"there is no client {client}: the roster has clients 0 to {total - 1}")
@@ -185,14 +188,14 @@ class Roster:
         return {id: seat.signs for id, seat in seats.items() if not seat.revoked}
 
     def with_node(self, seat: Seat) -> Roster:
-        """This roster and one more node, at its end."""
+        """This roster with one more node, at the end."""
         return Roster((*self.seats, seat))
 
     def revoked(self, name: str) -> Roster:
-        """This roster with a node that no longer takes part. Nobody's number changes."""
+        """This roster with one node marked as revoked. The clients' numbers stay the same."""
         gone = self.seat(name)
         if gone.revoked:
-            raise Mistake(f"{name} is revoked already")
+            raise Mistake(f"{name} is revoked already: nothing is left to do")
         return Roster(
             tuple(replace(seat, revoked=True) if seat is gone else seat for seat in self.seats)
         )
@@ -201,8 +204,8 @@ class Roster:
 def check_name(name: str) -> None:
     require(
         isinstance(name, str) and NAME.fullmatch(name) is not None,
-        f"the name {shown(name)} of a node may only have small letters, digits and hyphens, 1 to"
-        " 40 of them",
+        f"{shown(name)} cannot be the name of a node: use 1 to 40 lowercase letters, digits and"
+        " hyphens, such as clinic-a",
     )
 
 
@@ -212,8 +215,8 @@ def _check_unlike(seats: Iterable[Seat]) -> None:
     for seat in seats:
         require(
             seat.name not in names,
-            f"two nodes are called {seat.name}: a name is given once, also after the node is"
-            " revoked, because its clients keep their numbers; choose another name",
+            f"two nodes are called {seat.name}: choose another name (a revoked node keeps its"
+            " name, because its clients keep their numbers)",
         )
         names.add(seat.name)
         for key, use in ((seat.key, "key"), (seat.signs, "signs")):
@@ -226,9 +229,10 @@ def _check_unlike(seats: Iterable[Seat]) -> None:
 
 
 def canonical(text: str) -> bytes:
-    """A public P-384 key in OpenSSH's format without its comment; refused if it is no such key."""
+    """A public P-384 key in OpenSSH's format, without its comment. Raises a Mistake if the text is
+    no such key."""
     words = text.strip().split(" ", 2)
-    if words[0].encode(errors="replace") != KIND:  # shown in part: it may be a private key
+    if words[0].encode(errors="replace") != KIND:  # only a part is shown: it may be a private key
         raise Mistake(
             f"key = {shown(text[:20])}... is no public key of the kind {KIND.decode()}: `foltr"
             " keys node NAME` makes one"
@@ -244,7 +248,7 @@ def canonical(text: str) -> bytes:
 
 
 def _on_curve(point: bytes) -> bool:
-    """Whether these bytes are an uncompressed point of P-384: another one is nobody's key."""
+    """Whether these bytes are an uncompressed point of P-384. Others cannot be a public key."""
     if len(point) != POINT or point[0] != 4:
         return False
     x, y = int.from_bytes(point[1:49], "big"), int.from_bytes(point[49:], "big")
@@ -252,14 +256,14 @@ def _on_curve(point: bytes) -> bool:
 
 
 def seat_of_table(table: object, card: bool = False) -> Seat:
-    """A node from its table in a file. A card has no `revoked`."""
+    """The node in a TOML table of a roster or a card. A card has no key `revoked`."""
     if not isinstance(table, dict):
-        raise Mistake(f"a node is a table, got {shown(table)}")
+        raise Mistake(f"a node must be a table, got {shown(table)}")
     kinds = {word: kind for word, kind in KINDS.items() if not (card and word == "revoked")}
     for word in table:
         require(word in kinds, f"unknown key {shown(word)}: {did_you_mean(word, kinds)}")
     for word, kind in kinds.items():
-        require(word in table or word == "revoked", f"{word} is missing")
+        require(word in table or word == "revoked", f"{word} is missing: copy it from the card")
         value = table.get(word, False)  # True is an int
         require(
             isinstance(value, kind) and isinstance(value, bool) == (kind is bool),
@@ -278,7 +282,7 @@ def seat_of_table(table: object, card: bool = False) -> Seat:
 
 
 def table_text(seat: Seat) -> str:
-    """The lines of a node in a file."""
+    """The TOML lines of a node."""
     lines = [
         f'name = "{seat.name}"',
         f"clients = {seat.clients}",
@@ -290,5 +294,5 @@ def table_text(seat: Seat) -> str:
 
 
 def text_of(roster: Roster) -> str:
-    """The file of a roster."""
+    """A roster as TOML text."""
     return "\n".join(f"[[node]]\n{table_text(seat)}" for seat in roster.seats)

@@ -1,4 +1,6 @@
-"""The file of a roster, `roster.toml`, and the cards by which nodes apply for a place in it."""
+"""Read and write rosters (`roster.toml`) and cards (`NAME.node.toml`).
+
+A card is a node's entry for the roster. The node's operator sends it to the server's operator."""
 
 from __future__ import annotations
 
@@ -21,13 +23,12 @@ HEADER = re.compile(r"^[ \t]*\[\[[ \t]*node[ \t]*\]\].*\n?", re.MULTILINE)
 
 
 def read_roster(path: Path) -> Roster:
-    """The roster of a file. It is replaced as a whole when it changes, so a server may read it at
-    any time."""
+    """Read a roster. foltr replaces the file as a whole, so a server can read it at any time."""
     return parse_roster(_content(path, LARGEST), str(path))
 
 
 def parse_roster(content: bytes | str, name: str = "roster") -> Roster:
-    """A roster from the text of its file; `name` is for error messages."""
+    """Parse the text of a roster. Error messages use `name`."""
     seats = _seats(content, name)
     try:
         return Roster(seats)
@@ -36,13 +37,13 @@ def parse_roster(content: bytes | str, name: str = "roster") -> Roster:
 
 
 def write_roster(path: Path, roster: Roster) -> None:
-    """Write a roster as a whole."""
+    """Write a roster, replacing the file as a whole."""
     _write(path, roster, text_of(roster))
 
 
 def add_node(path: Path, seat: Seat) -> Roster:
-    """Add a node at the end of a roster, which is made if there is none; the new roster. Comments
-    in the file stay."""
+    """Add a node at the end of a roster file, which is made if it does not exist. Comments in the
+    file are kept. Returns the new roster."""
     with _alone(path):
         text = _decoded(_content(path, LARGEST), str(path)) if path.exists() else ""
         seats = _seats(text, str(path))
@@ -56,8 +57,8 @@ def add_node(path: Path, seat: Seat) -> Roster:
 
 
 def revoke_node(path: Path, name: str) -> Roster:
-    """Mark a node of a roster as revoked; the new roster."""
-    read_roster(path)  # a file that is not there needs no lock
+    """Mark a node of a roster file as revoked. Returns the new roster."""
+    read_roster(path)  # fails before a lock is made if there is no file
     with _alone(path):
         text = _decoded(_content(path, LARGEST), str(path))
         before = parse_roster(text, str(path))
@@ -75,19 +76,20 @@ def revoke_node(path: Path, name: str) -> Roster:
 
 
 def read_card(path: Path) -> Seat:
-    """The node that a card describes."""
+    """Read a node's card."""
     table = _table(_content(path, CARD), str(path))
     try:
         return seat_of_table(table, card=True)
     except Mistake as mistake:
         raise Mistake(
-            f"{path}: {mistake} (a card is the file NAME.node.toml of `foltr keys node NAME`)"
+            f"{path}: {mistake} (a card is the file NAME.node.toml that `foltr keys node NAME`"
+            " makes)"
         ) from None
 
 
 def card_text(seat: Seat) -> str:
-    """The file of a node's card. It holds nothing private."""
-    return f"# public: send it to the operator of the server\n{table_text(seat)}"
+    """A node's card as TOML text. It contains nothing private."""
+    return f"# public: send this file to the operator of the server\n{table_text(seat)}"
 
 
 def _seats(content: bytes | str, name: str) -> tuple[Seat, ...]:
@@ -127,7 +129,7 @@ def _decoded(content: bytes | str, name: str) -> str:
     try:
         return content if isinstance(content, str) else content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Mistake(f"{name} is not text in UTF-8") from None
+        raise Mistake(f"{name} is not text in UTF-8: save it in this encoding") from None
 
 
 def _content(path: Path, most: int) -> bytes:
@@ -135,8 +137,8 @@ def _content(path: Path, most: int) -> bytes:
         with regular(path.resolve()) as file:
             content = file.read(most + 1)
     except FileNotFoundError:
-        raise Mistake(f"there is no file {path}") from None
-    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a zero in the path
+        raise Mistake(f"there is no file {path}: check the path") from None
+    except (OSError, RuntimeError, ValueError) as error:  # circular links; a null byte in the path
         why = error.strerror if isinstance(error, OSError) else None
         raise Mistake(f"cannot read {path}: {why or error}") from None
     require(len(content) <= most, f"{path} is too large: expected at most {most:,} bytes")
@@ -144,7 +146,7 @@ def _content(path: Path, most: int) -> bytes:
 
 
 def _write(path: Path, roster: Roster, text: str) -> None:
-    """Write the text if it reads as this roster, else the roster as foltr would write it."""
+    """Write `text` if it parses as this roster. Otherwise write the roster in foltr's own form."""
     for attempt in (text, text_of(roster)):
         try:
             same = parse_roster(attempt, str(path)) == roster
@@ -159,10 +161,10 @@ def _write(path: Path, roster: Roster, text: str) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Let no other process change the roster meanwhile. The lock ends with its process."""
+    """Lock the roster, so that no other process changes it. The lock ends with the process."""
     real = path.resolve()
     if not real.parent.is_dir():
-        raise Mistake(f"there is no folder {path.parent}, in which {path.name} would be")
+        raise Mistake(f"there is no folder {path.parent} for {path.name}: make it first")
     with writing(path):
         file = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
     try:

@@ -1,4 +1,4 @@
-"""The server's side of a federation: a Flower Grid on the private door of a SuperLink."""
+"""The server's connection to the SuperLink: a Flower Grid that uses the private door."""
 
 import json
 import shutil
@@ -20,20 +20,20 @@ from foltr.federated.messages import TYPE, LinkDown, NewSession, packed
 from foltr.federated.roster import Peer
 
 Answer = TypeVar("Answer")
-HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60
-LATE = 1.0  # seconds after its end that an ask without an answer is cleared away
-LITTLE = 1_000_000  # bytes of space with which the SuperLink cannot work
-LOST = (401, 403)  # the token is of no run that goes on
+HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60 seconds
+LATE = 1.0  # seconds after it expires until an unanswered ask is deleted
+LITTLE = 1_000_000  # bytes; with less free disk space, the SuperLink cannot work
+LOST = (401, 403)  # HTTP statuses that mean that the run has ended
 
 
 class Session(Grid):
-    """One run of a SuperLink, kept alive. There is one session per process, and one thread that
+    """A run on a SuperLink, which is kept alive. A process has one session, and only one thread
     uses it.
 
-    url, secret: the private door and its secret.
-    folder: where the id of the run is kept, so that the next session ends this one's run if the
-        process was killed.
-    patience: for how many seconds calls are repeated while the SuperLink does not answer.
+    url, secret: address and secret of the private door.
+    folder: where the run's id is stored. If the process is killed, the next session ends its run.
+    patience: seconds for which requests are repeated while the SuperLink does not respond.
+    tell: prints a line for the user.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Session(Grid):
         self.patience, self._tell = patience, tell
         self._file = Path(folder) / "session.json"
         self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
-        self._asked: dict[str, float] = {}  # ids of messages without an answer, and their end
-        self._keys: dict[bytes, None] = {}  # registered by this session
+        self._asked: dict[str, float] = {}  # unanswered messages: id -> when it is deleted
+        self._keys: dict[bytes, None] = {}  # node keys that this session registered
         self._ended = threading.Event()
         self._lost = False
         seen = flower.Headers("flwr-serverapp", self._headers, self._seen)
@@ -64,7 +64,7 @@ class Session(Grid):
     # --- nodes ---
 
     def get_nodes(self) -> list[Peer]:
-        """The nodes that are there."""
+        """The connected nodes."""
         nodes = self._of_run(lambda: self._runtime.GetNodes(runtime_pb2.GetNodesRequest())).nodes
         return [Peer(node.node_id, node.public_key) for node in nodes]
 
@@ -72,7 +72,7 @@ class Session(Grid):
         return [node.node_id for node in self.get_nodes()]
 
     def registered(self) -> list[Peer]:
-        """All registered nodes, there or not."""
+        """All registered nodes, connected or not."""
         found = self._call(lambda: self._control.ListNodes(control_pb2.ListNodesRequest()))
         return [
             Peer(node.node_id, node.public_key)
@@ -81,7 +81,7 @@ class Session(Grid):
         ]
 
     def register(self, public_key: bytes) -> None:
-        """Let the holder of a key join. Again is no mistake."""
+        """Register a node by its public key. Registering it again is allowed."""
         key = public_pem(public_key)
         self._keys[key] = None
         request = control_pb2.RegisterNodeRequest(public_key=key)
@@ -90,10 +90,10 @@ class Session(Grid):
         except httpx.HTTPStatusError as error:
             code, text = flower.error_code(error)
             if code != flower.ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
-                raise Mistake(f"the SuperLink does not take this node key: {text}") from error
+                raise Mistake(f"the SuperLink refuses this node key: {text}") from error
 
     def unregister(self, public_keys: Iterable[bytes]) -> list[bytes]:
-        """Shut the holders of keys out; the keys of those who were in."""
+        """Unregister nodes by their public keys. Returns the keys that were registered."""
         keys = {public_pem(key): key for key in public_keys}
         for key in keys:
             self._keys.pop(key, None)
@@ -106,16 +106,16 @@ class Session(Grid):
     # --- messages ---
 
     def message(self, frame: bytes, node_id: int, ttl: float) -> Message:
-        """An ask to a node; `ttl` is for how many seconds an answer is of use."""
+        """An ask to a node, with a time to live of `ttl` seconds."""
         return Message(packed(frame), node_id, TYPE, ttl=ttl)
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Send; the ids, '' for a message that was not taken (an unknown node)."""
+        """Send messages. Returns their ids: '' for a message to an unknown node."""
         messages = list(messages)
         if not messages:
             return []
         self._clear()
-        for message in messages:  # they may have been made for the run before
+        for message in messages:  # they may have been made for the previous run
             message.metadata.__dict__["_run_id"] = self._run_id
         pairs = [flower.as_proto(message) for message in messages]
         ids = [key for batch in flower.batches(pairs) for key in self._push(batch)]
@@ -137,14 +137,14 @@ class Session(Grid):
             if error.response.status_code != 413:
                 raise
             raise Mistake(
-                f"an ask of {request.ByteSize()} bytes is larger than the SuperLink takes:"
-                " start it with a larger limit, or ask less at once"
+                f"an ask of {request.ByteSize()} bytes is larger than the SuperLink accepts:"
+                " raise max_bytes in [server]"
             ) from error
         return list(answer.message_ids)
 
     def pull_messages(self, message_ids: Iterable[str], wait: float = 0.0) -> list[Message]:
-        """The answers that are there. With `wait`, the first ones are waited for, up to so many
-        seconds (at most 25); the SuperLink answers as soon as one arrives."""
+        """The answers that have arrived. With `wait`, this waits for the first answer for up to
+        that many seconds, at most 25."""
         ids = [key for key in message_ids if key]
         self._wait = wait
         try:
@@ -207,7 +207,7 @@ class Session(Grid):
     # --- the run ---
 
     def _open(self) -> None:
-        """End the run of a session before this one, and open another."""
+        """End the run of the previous session, and open a new one."""
         if self._file.exists():
             try:
                 self._stop_run(int(json.loads(self._file.read_text())["run"]))
@@ -227,10 +227,12 @@ class Session(Grid):
             if given.token and given.task.run_id == self._run_id:
                 break
             if not given.token:
-                raise Mistake("the SuperLink gave the session's run to somebody else")
-            self._stop_run(given.task.run_id)  # left over: of a session that was killed early
+                raise Mistake(
+                    "another program took this server's run: use the SuperLink for foltr only"
+                )
+            self._stop_run(given.task.run_id)  # left over from a session that was killed
         else:
-            raise Mistake("the SuperLink has runs of others: it must be foltr's alone")
+            raise Mistake("the SuperLink has runs of other programs: use it for foltr only")
         self._token = given.token
         self._call(lambda: self._runtime.PullTaskInput(runtime_pb2.PullTaskInputRequest()))
         flower.TaskIdentity.run_id = self._run_id
@@ -244,14 +246,14 @@ class Session(Grid):
         self._open()
 
     def _stop_run(self, run_id: int) -> None:
-        """End a run, if it still goes on: its messages are deleted."""
+        """End a run, if it is still active. The SuperLink then deletes its messages."""
         try:
             self._control.StopRun(control_pb2.StopRunRequest(run_id=run_id))
         except httpx.HTTPError:
             pass
 
     def _beat(self) -> None:
-        """Keep the run alive."""
+        """Send heartbeats that keep the run alive."""
         request = runtime_pb2.SendTaskHeartbeatRequest()
         while not self._ended.wait(HEARTBEAT):
             token = self._token
@@ -265,21 +267,22 @@ class Session(Grid):
                 self._lost = True
 
     def _of_run(self, call: Callable[[], Answer]) -> Answer:
-        """A call that needs the run. If it is lost, another one is opened."""
+        """Make a call that needs the run. If the run is lost, open a new one and raise
+        NewSession."""
         try:
             if not self._lost:
                 return self._call(call)
         except httpx.HTTPStatusError as error:
             if error.response.status_code not in LOST:
                 raise
-        self._tell("the SuperLink knows this run no longer: another one is opened")
+        self._tell("the SuperLink no longer knows this run: opening a new one")
         self._open()
-        for key in self._keys:  # a SuperLink in memory that was started again forgot them
+        for key in self._keys:  # a SuperLink without a database forgets them when it restarts
             self.register(key)
-        raise NewSession("the run was lost; another one is open: push the messages again")
+        raise NewSession("the run was lost, and a new one is open: push the messages again")
 
     def _call(self, call: Callable[[], Answer]) -> Answer:
-        """A call, repeated while the SuperLink does not answer."""
+        """Make a call, repeatedly while the SuperLink does not respond."""
         until, pause = time.monotonic() + self.patience, 0.1
         while True:
             try:
@@ -289,8 +292,8 @@ class Session(Grid):
             except httpx.HTTPStatusError as error:
                 if doors.LOCKED in error.response.text:
                     raise Mistake(
-                        "the SuperLink's private door has another secret: give the file"
-                        " door.secret of the SuperLink that runs"
+                        "the SuperLink's private door has another secret: use the folder of the"
+                        " SuperLink that is running (`superlink` in [server])"
                     ) from error
                 if error.response.status_code < 500:
                     raise
@@ -299,20 +302,20 @@ class Session(Grid):
                     self._tell(self._why_it_fails(error.response.status_code))
             if time.monotonic() + pause > until or self._ended.is_set():
                 raise LinkDown(
-                    f"the SuperLink did not answer for {self.patience:g} s: {failed}"
+                    f"the SuperLink did not answer for {self.patience:g} s ({failed}): see its log"
                 ) from failed
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
 
     def _why_it_fails(self, status: int) -> str:
-        """What is told of a SuperLink that runs and cannot work."""
+        """A message about a SuperLink that runs but responds with an error."""
         folder = self._file.parent
         if shutil.disk_usage(folder).free < LITTLE:
-            return f"No space left on the disk of {folder}: free some; trying again"
-        return f"the SuperLink answered {status}: trying again; its log may say why"
+            return f"No space left on the disk of {folder}: free some space; trying again"
+        return f"the SuperLink responded with HTTP status {status}: trying again; see its log"
 
     def _clear(self) -> None:
-        """Have the SuperLink delete asks that nobody answered in time."""
+        """Make the SuperLink delete asks that expired without an answer."""
         late = [key for key, ends in self._asked.items() if ends < time.time()]
         if late:
             self.pull_messages(late)

@@ -1,8 +1,8 @@
 """The clients' side of a secure sum on a node: one `SumClient` per client, in memory only.
 
-A node that is restarted in the middle has dropped out: its masks are gone, and with them the only
-way to reveal anything about its clients. Where a process is started for every message, as stock
-SuperNodes do, `begun` hands the sum on (`open_sum`)."""
+A node that is restarted during a sum drops out of it: its masks are lost. Nobody can then unmask
+its clients' updates with them. Stock SuperNodes start a process for every message; there `begun`
+passes the sum from one process to the next (`open_sum`)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ STEPS = (Step.SHARES, Step.MASKED, Step.SIGNED, Step.UNMASK)  # those that SUM a
 class SumDevice:
     """The secure sums of a node's clients, one at a time.
 
-    `key` signs for all clients of the node. `known` gives the public keys of the clients that are
-    asked; it is needed with `consistency`. `begun` is the sum that goes on, if any."""
+    `key` signs for all clients of the node. `known` returns the public keys of the clients that
+    are asked; `consistency` needs it. `begun` is the unfinished sum, if there is one."""
 
     protocol: SumProtocol
-    fewest: int  # clients in a sum that is released
+    fewest: int  # smallest number of clients in a sum that is released
     key: bytes | None = None
     known: Callable[[Array], Mapping[int, bytes]] | None = None
     begun: OpenSum | None = None
 
     def check(self, ask: Frame, params: Array, asked: bytes, terms: bytes) -> None:
-        """Refuses terms that protect less than was agreed, before anything is learned."""
+        """Refuse terms that protect less than the agreement, before any client learns."""
         everybody = _ids(asked)
         if len(everybody) > ask.n or not np.isin(ask.clients, everybody).all():
             raise Malformed(f"{len(everybody)} clients are named in a round of {ask.n}")
@@ -61,12 +61,13 @@ class SumDevice:
     def open(
         self, ask: Frame, params: Array, learned: Mapping[int, Record], tell: Callable[[str], None]
     ) -> dict[int, bytes]:
-        """Begin a sum: the KEYS of each client that has learned. `tell` is the node's own log."""
+        """Begin a sum. Returns the KEYS message of each client that has learned. `tell` writes to
+        the node's own log."""
         asked, named, _ = read_parts(ask.payload, 3)
         now, mine, everybody = self.begun, set(learned), _ids(asked)
         if now is not None and now.terms == named:  # asked again
             if now.everybody.tolist() != everybody.tolist() or not mine & now.clients.keys():
-                raise Refusal("sum", "these terms are those of a sum of other clients")
+                raise Refusal("sum", "these terms belong to a sum of other clients")
             return {id: now.answers[id, Step.KEYS][1] for id in now.clients if id in mine}
         terms, now = Terms.from_bytes(named), OpenSum(ask.round, named, everybody)
         seats = {int(id): seat for seat, id in enumerate(everybody)}
@@ -74,7 +75,7 @@ class SumDevice:
         for id, record in learned.items():
             try:
                 words = self.protocol.words(record.payload, record.weight, ask.n)
-            except Mistake as error:  # its text holds a number of the update
+            except Mistake as error:  # its text contains a number of the update
                 tell(f"client {id}, round {ask.round}: {error}")
                 continue
             try:  # `check` has been stricter than `least`
@@ -94,18 +95,18 @@ class SumDevice:
         commit: Callable[[int, bytes], None],
         release: Callable[[list[int], int], None],
     ) -> dict[int, bytes]:
-        """The clients' answers to one step. `commit` is called before masked updates leave, with
-        the round and the ids of all clients, `release` before anything is revealed."""
+        """The clients' answers to one step. Calls `commit` with the round and the ids of all
+        clients before masked updates are sent, and `release` before anything is revealed."""
         which, terms, *messages = read_parts(ask.payload, 2 + len(ask.clients))
         now = self.begun
         if now is None or now.terms != terms or now.round != ask.round:
-            raise Refusal("sum", "this node takes no part in that sum")
+            raise Refusal("sum", "this node does not take part in that sum")
         if len(which) != 1 or which[0] not in STEPS:
-            raise Malformed("no step of a secure sum")
+            raise Malformed(f"{which[:8]!r} is no step of a secure sum")
         step = Step(which[0])
         if step == Step.MASKED:
             commit(ask.round, now.everybody.astype("<u4").tobytes())
-        if step == Step.UNMASK:  # others can unmask all who sent their words, asked here or not
+        if step == Step.UNMASK:  # every client that sent masked words can be unmasked by others
             release([id for id in now.clients if (id, Step.MASKED) in now.answers], ask.round)
         found = {}
         for id, message in zip(ask.clients, messages, strict=True):
@@ -114,7 +115,7 @@ class SumDevice:
             except (Refused, Withheld, KeyError):
                 continue  # this client drops out
         if not found:
-            raise Refusal("sum", f"no client can go on with {step.name}")
+            raise Refusal("sum", f"no client of this node can continue with {step.name}")
         return found
 
     def _answer(self, now: OpenSum, id: int, step: Step, message: bytes) -> bytes:
@@ -122,7 +123,7 @@ class SumDevice:
         if (id, step) in now.answers:
             before, answer = now.answers[id, step]
             if before != name:
-                raise Refused(f"client {id} has answered {step.name} already, to another message")
+                raise Refused(f"client {id} has already answered {step.name} to another message")
             return answer
         match step:
             case Step.SHARES:
@@ -138,10 +139,10 @@ class SumDevice:
 
 
 def _ids(text: bytes) -> Array:
-    """Client ids, ascending."""
+    """Parse client ids, in ascending order."""
     if len(text) % 4:
-        raise Malformed("a list of clients of broken length")
+        raise Malformed(f"a list of clients has {len(text)} bytes, not a multiple of 4")
     ids = np.frombuffer(text, "<u4").astype(np.int64)
     if not (ids[:-1] < ids[1:]).all():
-        raise Malformed("the clients of a sum are in ascending order, each once")
+        raise Malformed("the clients of a sum must be in ascending order, each once")
     return ids

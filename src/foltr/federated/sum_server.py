@@ -1,5 +1,5 @@
-"""The server's side of a secure sum between machines: seats for clients, and which node speaks for
-whom."""
+"""The server's side of a secure sum between machines: it gives each client a seat in the sum, and
+checks that a node sends messages only for its own clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SENDER = 5  # field of a message's header
 
 
 class SumRound:
-    """One sum. `clients` (n,) are all that are asked, ascending: the place is the seat."""
+    """One sum. `clients` (n,) are all clients that are asked, ascending; the position is the
+    seat."""
 
     def __init__(
         self,
@@ -30,20 +31,20 @@ class SumRound:
         self._server, self._fail = SumServer(terms, by_seat), fail
 
     def take(self, node: int, messages: Mapping[int, bytes]) -> None:
-        """The messages that a node sent for its clients."""
+        """Take the messages that a node sent for its clients."""
         for id, message in messages.items():
             try:
                 if len(message) < HEADER.size:
-                    raise Refused("too short")
+                    raise Refused(f"a message of {len(message)} bytes is too short")
                 if HEADER.unpack_from(message)[SENDER] != self.seats[id]:
-                    raise Refused("in the name of another client")
+                    raise Refused("the message names another client as its sender")
                 self._server.take(message)
             except Refused as error:
                 self._fail(node, "sum", f"client {id}: {error}")
 
     def close(self) -> tuple[Step | None, dict[int, bytes]]:
-        """The step that comes next, and the message for each client that is left; raises
-        Withheld."""
+        """End a step. Returns the next step, and the message for each remaining client. Raises
+        Withheld if too few clients remain."""
         post = self._server.close()
         return self._server.due, {self.ids[seat]: message for seat, message in post.items()}
 

@@ -1,5 +1,5 @@
-"""A SuperLink in a process of its own, with two doors: the public one for nodes, the private one,
-on this machine and with a secret, for the server.
+"""A SuperLink in its own process, with two doors. Nodes connect to the public door. The server
+connects to the private door, which is open on this machine only and needs a secret.
 
     python -m foltr.federated.superlink CONFIG.json
 """
@@ -26,20 +26,23 @@ from foltr.errors import Mistake, require
 from foltr.federated import quiet
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-PATIENCE = 60.0  # seconds until a SuperLink must have started
-CONNECTIONS = 4_096  # at the public door; a node has two
-OWN_FILES = 200  # that the SuperLink needs besides
+PATIENCE = 60.0  # seconds in which a SuperLink must start
+CONNECTIONS = 4_096  # most connections at the public door; a node uses two
+OWN_FILES = 200  # file descriptors that the SuperLink needs for other purposes
 
 
 @dataclass(frozen=True)
 class Doors:
-    """Where a SuperLink listens and what it needs for it.
+    """The settings of a SuperLink.
 
-    folder: its state: the secret, the log, what it tells of itself.
-    certificate, key: PEM files of the public door; none with `insecure`.
-    database: a SQLite file, or None: in memory, which forgets nodes and runs at the end.
-    largest: bytes that one request may have.
-    insecure: no TLS, and every node may register itself.
+    folder: state folder, with the secret, the log and the ports that it uses.
+    host, port: address of the public door; port 0 is any free port.
+    private_port: port of the private door.
+    certificate, key: PEM files for TLS at the public door; None with `insecure`.
+    database: SQLite file; None keeps nodes and messages in memory until the process ends.
+    largest: largest request in bytes.
+    insecure: use no TLS, and let every node register itself.
+    parent: id of the server's process; the SuperLink ends when that process ends.
     """
 
     folder: str
@@ -51,19 +54,21 @@ class Doors:
     database: str | None = None
     largest: int = 64_000_000
     insecure: bool = False
-    parent: int | None = None  # it ends with this process
+    parent: int | None = None
 
     def check(self) -> None:
+        """Raise a Mistake for settings with which the SuperLink cannot or must not start."""
         if not self.insecure:
             require(
                 self.certificate is not None and self.key is not None,
-                "a SuperLink needs a certificate and its key (or insecure=True, to try it out)",
+                "a SuperLink needs a certificate and its key: `foltr keys server` makes them (or"
+                " set insecure=True for a test)",
             )
             self.tls()
         elif self.host not in LOOPBACK:
             raise Mistake(
-                f"host {self.host!r} without TLS: everybody on the network could read and join;"
-                " give a certificate and its key, or listen on 127.0.0.1"
+                f"host {self.host!r} without TLS: anyone on the network could read the messages"
+                " and join; leave --insecure out, or listen on 127.0.0.1"
             )
 
     def tls(self) -> ssl.SSLContext:
@@ -73,19 +78,22 @@ class Doors:
             try:
                 Path(name).read_bytes()
             except OSError as error:
-                raise Mistake(f"{name}: {error.strerror}; it is needed for TLS") from error
+                raise Mistake(
+                    f"cannot read {name}: {error.strerror}; it is needed for TLS"
+                ) from error
         try:
             context.load_cert_chain(self.certificate, self.key, password=lambda: "")
         except (ssl.SSLError, ValueError) as error:
             raise Mistake(
-                f"{self.certificate} and {self.key} are no certificate and its key: {error}"
+                f"{self.certificate} and {self.key} are no certificate and its key ({error}):"
+                " `foltr keys server` makes them"
             ) from error
         return context
 
 
 @dataclass
 class SuperLink:
-    """A SuperLink that this process started."""
+    """A SuperLink that this process starts or joins."""
 
     doors: Doors
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -115,8 +123,8 @@ class SuperLink:
         return self.process is not None and self.process.poll() is None
 
     def start(self, patience: float = PATIENCE) -> "SuperLink":
-        """Start the process and wait until both doors are open. Ports that were free ones stay
-        the same when it is started again."""
+        """Start the process, and wait until both doors are open. A restarted SuperLink uses the
+        same ports, even if they were chosen automatically."""
         self.doors.check()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         secret(self.secret_file)
@@ -129,7 +137,7 @@ class SuperLink:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for the server, which stops this one
+                start_new_session=True,  # Ctrl-C goes to the server, which stops this process
             )
         until = time.monotonic() + patience
         while time.monotonic() < until:
@@ -144,16 +152,16 @@ class SuperLink:
                 break
             time.sleep(0.02)
         self.stop()
-        raise Mistake(f"the SuperLink did not start; its log: {self.log}")
+        raise Mistake(f"the SuperLink did not start: see its log, {self.log}")
 
     @classmethod
     def joined(cls, folder: Path) -> "SuperLink":
-        """A SuperLink that another process of this machine runs in `folder`."""
+        """The SuperLink that another process on this machine runs in `folder`."""
         try:
             config = json.loads((folder / "superlink.config.json").read_text())
             doors = replace(Doors(**config), **json.loads((folder / "superlink.json").read_text()))
         except (OSError, ValueError, TypeError) as error:
-            way_out = "`foltr serve FILE --superlink-only` starts one"
+            way_out = "start it with `foltr serve FILE --superlink-only`"
             raise Mistake(f"no SuperLink runs in {folder} ({error}): {way_out}") from None
         return cls(doors)
 
@@ -189,14 +197,14 @@ class SuperLink:
 
 
 def secret(file: Path) -> str:
-    """The secret in a file that only its owner reads; made on first use."""
+    """The secret in a file that only its owner can read. It is made on first use."""
     if not file.exists():
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         aside.unlink(missing_ok=True)
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as out:
             out.write(secrets.token_hex(32))
-        aside.replace(file)  # whole or not at all: an empty secret would open the door
+        aside.replace(file)  # atomic: an empty secret would leave the door open
     os.chmod(file, 0o600)
     kept = file.read_text().strip()
     if len(kept) != 64:
@@ -205,6 +213,7 @@ def secret(file: Path) -> str:
 
 
 def bound(host: str, port: int) -> socket.socket:
+    """A socket that is bound to an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -212,13 +221,13 @@ def bound(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        way = "choose another port" if port else "choose an address of this machine"
+        way = "choose another port" if port else "give an address of this machine"
         raise Mistake(f"cannot listen on {host}:{port}: {error.strerror}; {way}") from error
     return listener
 
 
 async def serve(doors: Doors) -> None:
-    """Serve both doors until SIGTERM, or until the parent has gone."""
+    """Serve both doors until SIGTERM or SIGINT, or until the parent process ends."""
     import uvicorn
 
     from foltr.federated.doors import NODE, Bell, Door, fleet_only, number
@@ -228,7 +237,7 @@ async def serve(doors: Doors) -> None:
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            yield  # one handler for both, below
+            yield  # the handlers below stop both servers
 
     folder, bell = Path(doors.folder), Bell()
     public_socket = bound(doors.host, doors.port)
@@ -237,11 +246,11 @@ async def serve(doors: Doors) -> None:
     bell.start()
 
     def claimed(headers: Mapping[str, bytes]) -> int | None:
-        return number(headers.get(NODE)) or 0  # without keys, everybody is who they say
+        return number(headers.get(NODE)) or 0  # without keys, the header is believed
 
     sender = claimed if doors.insecure else sender_of(app)
     public = Door(app, bell, fleet_only(doors.insecure), doors.largest, sender)
-    private_limit = max(doors.largest, 8_000_000)  # many small asks travel in one request
+    private_limit = max(doors.largest, 8_000_000)  # one request carries many small asks
     private = Door(
         app, bell, lambda _: True, private_limit, lambda _: SUPERLINK_NODE_ID,
         secret(folder / "door.secret"),
@@ -293,8 +302,8 @@ async def serve(doors: Doors) -> None:
 
 
 def crowd() -> int:
-    """How many connections the public door takes at a time: others are answered 503, so that files
-    are left for the private door and for the database."""
+    """The largest number of simultaneous connections at the public door. More get the status 503,
+    so that file descriptors are left for the private door and the database."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -309,7 +318,7 @@ def crowd() -> int:
 
 
 def tell(folder: Path, answer: dict[str, Any]) -> None:
-    """Tell the parent, in one step."""
+    """Pass a result to the parent process, by a file that is written atomically."""
     part = folder / "superlink.json.part"
     part.write_text(json.dumps(answer))
     part.replace(folder / "superlink.json")
@@ -319,7 +328,7 @@ def main(config: str) -> int:
     try:
         doors = Doors(**json.loads(Path(config).read_text()))
     except (OSError, ValueError, TypeError) as error:
-        print(f"{config}: no settings of a SuperLink: {error}", file=sys.stderr)
+        print(f"{config} is no settings file of a SuperLink: {error}", file=sys.stderr)
         return 2
     Path(doors.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
     os.umask(0o077)

@@ -1,4 +1,4 @@
-"""The privacy ledger of an experiment, from its components, its sizes and its number of rounds."""
+"""Compute the privacy ledger of an experiment, from its components, sizes and number of rounds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Deployed:
-    """The facts of a federation of real devices that change its guarantee."""
+    """The facts about a federation between machines on which its guarantee depends."""
 
-    rounds: int  # made so far; every client counts as having answered in all of them
-    fewest: int  # messages that make a round
+    rounds: int  # rounds so far; the ledger assumes that every client answered in all of them
+    fewest: int  # smallest number of messages that change the model
     sessions: int  # most searches of a client in a round
-    repeatable: bool = False  # noise by address, which the server knows
+    repeatable: bool = False  # whether the server can compute the noise (noise = "address")
 
 
 def ledger_of(
@@ -36,10 +36,16 @@ def ledger_of(
     exposure: Exposure | None = None,
     deployed: Deployed | None = None,
 ) -> Ledger:
-    """The guarantee of training and of all unlearning. `colluding`: clients of a round that reveal
-    their shares of the noise to the adversary, besides the malicious ones. `exposure` stands for
-    experiments that differ in their draws. `deployed`: for the rounds that real devices have made
-    so far. Who takes part is no secret then."""
+    """The privacy guarantee of training and of all unlearning.
+
+    Parameters
+        features: number of features of a document
+        delta: the delta of (epsilon, delta)-differential privacy
+        colluding: clients of a round that reveal their noise shares to the adversary, in addition
+            to the malicious ones
+        exposure: how often clients take part, if not as the experiment's own draws say
+        deployed: for a federation between machines: the guarantee of its rounds so far. The ledger
+            then assumes that the adversary knows who takes part."""
     if deployed is not None:
         exposure = Exposure(((deployed.rounds,),), (0,))
     params, users = e.ranker.init(features, stream(0)), stream(0, "users")
@@ -76,8 +82,8 @@ def ledger_of(
 
 
 def _of_devices(e: Experiment, given: Conditions, deployed: Deployed) -> Conditions:
-    """The conditions with real devices. Those who may be unlearned by FedEraser store norms; of
-    messages to which only the server adds noise, these are bare."""
+    """The conditions of a federation between machines. With `history`, devices store the norms of
+    their messages. If only the server adds noise, these norms are without noise."""
     rounding = 0.0 if e.channel is None else e.channel.step / deployed.sessions
     setting = replace(
         given.setting,
@@ -115,11 +121,11 @@ def _unlearned(
 
 
 def _worst(privacy: Privatizer | None, settings: tuple[Setting, ...], delta: float) -> Setting:
-    """The setting with the largest epsilon, where the number of clients may differ from round to
-    round."""
+    """The setting with the largest epsilon. Settings differ if the number of clients differs from
+    round to round."""
     events = {described(privacy, setting): setting for setting in settings}
     kinds = {tuple(map(type, each)) for each in events}
-    differs = f"the noise of {type(privacy).__name__} is of another kind in smaller rounds"
+    differs = f"{type(privacy).__name__} adds another kind of noise in smaller rounds"
     require(len(kinds) == 1, f"{differs}: the ledger cannot compare them")
     if len(events) == 1:
         return settings[0]
@@ -128,7 +134,8 @@ def _worst(privacy: Privatizer | None, settings: tuple[Setting, ...], delta: flo
 
 
 def _withstands(e: Experiment, setting: Setting, colluding: int) -> int | None:
-    """How many clients the channel withstands in a round; refuses more that collude."""
+    """The number of colluding clients that the channel withstands in a round. Raises a Mistake if
+    more collude."""
     withstands = None if e.channel is None else e.channel.withstands(setting.cohort)
     if withstands is not None and any(
         event.seen != "message" for event in described(e.privacy, setting)
@@ -143,8 +150,8 @@ def _withstands(e: Experiment, setting: Setting, colluding: int) -> int | None:
 
 
 def _stores_bare(e: Experiment, d: int) -> bool:
-    """Whether devices use what they stored of messages without their whole noise. One round of a
-    client then changes a message of unlearning, too."""
+    """Whether devices store messages that do not have their whole noise, and use them in
+    unlearning. A client's data of one round then also affects a message of unlearning."""
     if e.privacy is None or e.unlearning is None or e.unlearning.stores == "nothing":
         return False
     return any(event.seen != "message" for event in described(e.privacy, setting_of(e, d)))

@@ -1,4 +1,5 @@
-"""How often clients take part in an experiment, and in its unlearning: what they spend."""
+"""Count how often clients take part in training and unlearning, which determines the privacy
+budget that they spend."""
 
 from __future__ import annotations
 
@@ -16,36 +17,40 @@ from foltr.simulation.departures import Groups
 from foltr.simulation.malicious import Malicious
 from foltr.simulation.planned import Stretch, unlearning_seed
 
-# rounds (of 500 clients) whose draws are counted; beyond, every client counts as taking part in
-# every round
+# Up to this many rounds (of 500 clients), the draws of clients are counted. In longer experiments
+# every client is assumed to take part in every round.
 COUNTED = 50_000
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """The worst case over the random draws of an experiment. The first number is of training, the
-    others are of the phases of unlearning (`compatibility.stretches_of`)."""
+    """How often clients take part, in the worst case. In each tuple of numbers, the first number
+    is for training, the others are for the phases of unlearning
+    (`compatibility.stretches_of`)."""
 
-    # rounds in which a client takes part, of every client that no other one exceeds in all phases
+    # The numbers of rounds in which a client takes part, for the clients with the largest ones: no
+    # other client takes part at least as often in all phases.
     takes: tuple[tuple[int, ...], ...]
-    among: tuple[int, ...]  # the most malicious clients of one round
+    among: tuple[int, ...]  # the largest number of malicious clients in one round
 
     @property
     def times(self) -> int:
-        """Rounds of training in which the client that is asked most often takes part."""
+        """Rounds of training of the client that takes part most often."""
         return max(take[0] for take in self.takes)
 
     @property
     def malicious(self) -> int:
-        """The most malicious clients of one round of training."""
+        """The largest number of malicious clients in one round of training."""
         return self.among[0]
 
     def or_worse(self, other: Exposure) -> Exposure:
+        """The worst case of this exposure and another one."""
         most = tuple(map(max, self.among, other.among))
         return Exposure(_unexceeded(np.array(self.takes + other.takes)), most)
 
 
 def exposure_of(e: Experiment) -> Exposure:
+    """The exposure of an experiment, by its random draws."""
     stretches = stretches_of(e)
     groups = e.departures.groups if stretches else ()
     members = Malicious(e.clients, e.malicious, e.roaming, e.seed)
@@ -66,8 +71,8 @@ def _unexceeded(takes: Array) -> tuple[tuple[int, ...], ...]:
 
 
 def _everybody(rounds: int, groups: Groups, stretches: tuple[Stretch, ...]) -> Array:
-    """Rounds of a client that is asked whenever it can be: of one that remains, and of one of each
-    group."""
+    """Rounds of a client that is asked whenever it can be: one row per group that leaves, and one
+    for the clients that remain."""
     takes = [
         [rounds] + [s.phase.rounds if _asked(s, group) else 0 for s in stretches]
         for group in range(len(groups) + 1)
@@ -76,14 +81,14 @@ def _everybody(rounds: int, groups: Groups, stretches: tuple[Stretch, ...]) -> A
 
 
 def _asked(stretch: Stretch, group: int) -> bool:
-    """Whether clients that leave with a group take part; those that remain are one more group."""
+    """Whether the clients of a group take part. The clients that remain are the last group."""
     if stretch.phase.who == "leaving":
         return group == stretch.group
     return group > stretch.group
 
 
 def _among(members: Malicious, groups: Groups, stretch: Stretch) -> int:
-    """The most malicious clients of a round, whoever is asked."""
+    """The largest number of malicious clients in a round, whichever clients are asked."""
     if not members.count:
         return 0
     if members.roaming:
@@ -101,11 +106,11 @@ def _exposure(
     history: int | None, restarts: bool, luck: int, groups: Groups,
     stretches: tuple[Stretch, ...],
 ) -> Exposure:  # fmt: skip
-    """By the draws of training (`train`) and of unlearning (`unlearn.choice`). `history` is None
-    where no stored round is made again."""
+    """Repeat the random draws of training (`train`) and of unlearning (`unlearn.choice`), and
+    count. `history` is None if no stored round is repeated."""
     takes = np.zeros((1 + len(stretches), clients), np.int64)
     members, among = Malicious(clients, malicious, roaming, seed), [0] * (1 + len(stretches))
-    stored = np.zeros(clients, np.int64)  # stored rounds of each client, at most
+    stored = np.zeros(clients, np.int64)  # most stored rounds of each client
 
     def drawn(place: int, t: int, there: Array) -> None:
         takes[place, there] += 1

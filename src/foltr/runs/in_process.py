@@ -1,5 +1,7 @@
-"""A whole federation in this process: the same frames, devices and checks as between machines,
-with Flower's interface and no network. `Experiment.run(engine=InProcess(nodes=3))`."""
+"""A federation inside this process: `Experiment.run(engine=InProcess(nodes=3))`.
+
+It uses the same frames, devices and checks as a federation between machines, and Flower's
+interface, but no network."""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from foltr.world.population import Population
 def agreement_of(
     e: Experiment, features: tuple[str, ...], noise: Literal["system", "address"] = "system"
 ) -> Agreement:
-    """What the devices of an experiment agree on, if they are real."""
+    """The agreement of a federation between machines that runs this experiment."""
     return Agreement(
         ranker=e.ranker,
         learner=e.learner,
@@ -46,13 +48,15 @@ def agreement_of(
 
 @dataclass(frozen=True)
 class InProcess:
-    """Makes an engine whose clients are devices behind nodes in this process.
+    """Makes an engine whose clients belong to nodes in this process.
 
     Fields
-        nodes: how many; clients are divided among them in order
-        noise: 'address' gives the bits of a simulation, 'system' what real devices do
-        state: folder of the nodes' records; None keeps them in memory, so that a run that is
-            interrupted cannot be continued"""
+        nodes: number of nodes; the clients are divided among them in order
+        noise: 'address' draws the noise of a simulation, so that results are equal bit for bit;
+            'system' draws from the operating system, like a federation between machines
+        state: folder of the nodes' records; None keeps them in memory, so that an interrupted run
+            cannot be continued
+        checkpoint_seconds: time between two checkpoints of the run; 0 for one after each round"""
 
     nodes: int = 3
     noise: Literal["address", "system"] = "address"
@@ -67,9 +71,9 @@ class InProcess:
         self, e: Experiment, p: Population, params: Array, threads: Threads, seed: int
     ) -> Engine:
         rule = type(e.aggregator).__name__
-        own = f"{rule} needs a client of the server's own, which an in-process federation has not"
-        require(not e.aggregator.trusted_queries, own)
-        lost = "messages between machines are lost by themselves: leave dropout out"
+        own = f"{rule} needs a client of the server's own, which an in-process federation lacks"
+        require(not e.aggregator.trusted_queries, f"{own}: choose another aggregator")
+        lost = f"dropout = {e.dropout} cannot be combined with a channel here: leave dropout out"
         require(e.channel is None or not e.dropout, lost)
         agreed = agreement_of(e, numbered(p.data.width), noise=self.noise)
         edges = np.linspace(0, e.clients, min(self.nodes, e.clients) + 1).astype(int).tolist()
@@ -116,6 +120,7 @@ class _InProcess(Flower):
         if ask.t > 0 and not self.resumable:
             lost = "its devices kept nothing on disk"
             way_out = "give InProcess(state=...), or delete the run to start again"
-            raise Mistake(f"an in-process federation goes on in round {ask.t}: {lost}: {way_out}")
+            begun = f"an in-process federation cannot continue in round {ask.t}"
+            raise Mistake(f"{begun}, because {lost}: {way_out}")
         self.resumable = True
         return super().collect(ask, clients)

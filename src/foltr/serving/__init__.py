@@ -1,1 +1,2 @@
-"""A federation in operation: the server and the nodes, their settings and their state."""
+"""The processes of a federation between machines (`foltr serve`, `foltr node`): their settings,
+their state on disk, and the status page."""

@@ -1,7 +1,7 @@
 """A malicious node, for demonstrations and tests: `python -m foltr.serving.attacker FILE.toml`.
 
-It takes part like any other node, and changes what its clients send as the attack
-`CompromisedModel` does: -z u - (z + 1) w, for the update u and the model w."""
+It takes part like any other node, but changes what its clients send, like the attack
+`CompromisedModel`: -z u - (z + 1) w, where u is the update and w the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Z = 2.0
 
 
 def malicious(device: Device) -> Callable[[bytes], bytes]:
-    """The answers of a device, with other updates."""
+    """The `answer` function of a device, with changed updates."""
 
     def answer(text: bytes) -> bytes:
         ask, made = Frame.from_bytes(text), Frame.from_bytes(device.answer(text))

@@ -1,4 +1,4 @@
-"""What a running server shows of itself: to the status page and on the terminal."""
+"""The data of the status page. The server's thread writes it; the page's thread reads it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from datetime import datetime
 from time import time
 from typing import Any
 
-LAST = 1_000  # rounds that the page shows
-KINDS = 40  # of failures; nodes choose their names, and could choose ever new ones
+LAST = 1_000  # rounds that are kept
+KINDS = 40  # kinds of failures that are counted by name, so that nodes cannot add without limit
 OTHER = "other"
-NOTES = 50
+NOTES = 50  # notes that are kept
 NOTHING: dict[str, Any] = {"answered": 0, "failures": {}, "bytes": [0, 0], "seconds": 0.0}
 
 
 @dataclass
 class Board:
-    """Facts that one thread writes and another reads."""
+    """The state of a running server. It can be used from several threads."""
 
     title: str
-    rounds: int  # in all
-    asked: int
+    rounds: int  # in total
+    asked: int  # clients that are asked in a round
     ledger: list[str] = field(default_factory=list)
-    epsilon: dict[str, str] = field(default_factory=dict)  # against whom -> of a client, so far
+    epsilon: dict[str, str] = field(default_factory=dict)  # adversary -> a client's epsilon so far
     nodes: dict[str, str] = field(default_factory=dict)  # name -> state
-    history: list[dict[str, Any]] = field(default_factory=list)
-    failures: Counter[str] = field(default_factory=Counter)
-    totals: Counter[str] = field(default_factory=Counter)  # of all rounds, not of the last ones
+    history: list[dict[str, Any]] = field(default_factory=list)  # the last rounds
+    failures: Counter[str] = field(default_factory=Counter)  # by kind
+    totals: Counter[str] = field(default_factory=Counter)  # over all rounds
     notes: list[str] = field(default_factory=list)  # the last ones
-    began: float = field(default_factory=time)
+    began: float = field(default_factory=time)  # when the server started
     changed: float = field(default_factory=time)  # when the last round ended
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -49,11 +49,12 @@ class Board:
             self.changed = time()
 
     def note(self, text: str) -> None:
+        """Add a note, with the current time."""
         with self._lock:
             self.notes = [*self.notes, f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}"][-NOTES:]
 
     def telling(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Tells on the terminal too."""
+        """A function that adds a note and also prints it with `tell`."""
 
         def both(text: str) -> None:
             self.note(text)
@@ -62,7 +63,7 @@ class Board:
         return both
 
     def seen(self) -> dict[str, Any]:
-        """Everything, for the page."""
+        """A copy of all data, for the page."""
         with self._lock:
             last, now = self.history[-1] if self.history else {}, time()
             return {

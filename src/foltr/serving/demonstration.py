@@ -1,5 +1,5 @@
 """`foltr demo --federation`: a server and five nodes as processes on this machine. One node is
-malicious, and one leaves and is forgotten."""
+malicious. Another one leaves, and the server unlearns it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTACKER, LEAVER = "node-4", "node-3"
 
 @dataclass(frozen=True)
 class Shown:
-    """What the demonstration measured: held-out nDCG@10 by round."""
+    """The results of the demonstration: held-out nDCG@10 by round."""
 
     federation: Array  # (rounds, 2)
     undefended: Array  # (rounds, 2) simulated, with the mean instead of a robust rule
@@ -38,12 +38,15 @@ def experiment(seed: int) -> Experiment:
 
 
 def demonstrate(folder: Path, seed: int, tell: Callable[[str], None]) -> Shown:
-    """Run it in `folder`, which must not exist."""
+    """Run the demonstration in `folder`, which must not exist."""
     e, began = experiment(seed), time.monotonic()
-    # held-out queries only measure here: the guard must not hide what the attack does
+    # tolerance 1 turns the rollback guard off: it would hide the effect of the attack
     server = {"holdout": repr(e.data), "tolerance": 1.0, "deadline": 20.0}
     with Deployment(folder, e, NODES, server, {"noise": "system"}) as here:
-        tell(f"a server and {NODES} nodes of {EACH} clients, with TLS and node keys, in {folder}")
+        tell(
+            f"starting a server and {NODES} nodes of {EACH} clients each, with TLS and node keys,"
+            f" in {folder}"
+        )
         here.start("server")
         here.wait_logged("server", "nodes connect to")
         for name in here.names:
@@ -51,15 +54,16 @@ def demonstrate(folder: Path, seed: int, tell: Callable[[str], None]) -> Shown:
                 here.start_module(name, "foltr.serving.attacker")
             else:
                 here.start(name)
-        tell(f"{ATTACKER} is malicious: it sends -{Z:g} times its updates, and more")
+        tell(f"{ATTACKER} is malicious: it attacks the model (CompromisedModel, z={Z:g})")
         here.wait_round(LEAVES, 120.0)
-        tell(f"round {LEAVES}: {LEAVER} leaves, and asks to be forgotten")
+        tell(f"round {LEAVES}: {LEAVER} leaves and asks to be forgotten")
         here.kill(LEAVER, 15)
         here.start(LEAVER, "--forget-me")
         here.wait_done(120.0)
         lines = here.rounds()
         left = read_roster(here.folder / "roster.toml").seat(LEAVER).revoked
-        tell(f"{LEAVER} is forgotten, and its key revoked" if left else f"{LEAVER} is still in")
+        done = f"{LEAVER} is forgotten, and its key is revoked"
+        tell(done if left else f"{LEAVER} has not been forgotten yet")
         text = here.log("server")
     plan = [line for line in text.splitlines() if "forgotten after round" in line]
     last = int(plan[0].rsplit(" ", 1)[1]) if plan else 0
@@ -69,7 +73,7 @@ def demonstrate(folder: Path, seed: int, tell: Callable[[str], None]) -> Shown:
 
 
 def undefended(seed: int) -> Array:
-    """The same attack on the plain mean, simulated."""
+    """The same attack on the plain mean, in a simulation."""
     attack = f"CompromisedModel(z={Z})"
     e = Experiment(
         clients=NODES * EACH, rounds=ROUNDS, attack=attack, malicious=EACH, evaluate_every=1,

@@ -1,9 +1,9 @@
 """foltr's ClientApp, for stock SuperNodes (`foltr.serving.flower_client:client_app`).
 
-A SuperNode starts a process for every message. What a node must remember is in its state folder,
-but for the secrets of a secure sum: the SuperNode keeps them in its memory (`Context.state`) from
-one message to the next, and they touch no disk. The folder has a hash of the newest ones, so that
-no process goes on from older ones."""
+A SuperNode starts a process for every message. The node's state folder keeps what must persist
+between messages, except for the secrets of a secure sum. Those are kept in the SuperNode's memory
+(`Context.state`) and are never written to disk. The state folder has a hash of the newest secrets,
+so that a process does not continue from older ones."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from foltr.serving.only_one import only_one
 from foltr.serving.seating import proof
 from foltr.serving.settings import NodeTable, beside, read_node, settings_file
 
-RECORD, FIELD = "foltr", "sum"  # where the SuperNode keeps a sum
-KEPT = "sum"  # name of its hash in the records
-NOTHING = b"none"
-BUSY = 30.0  # seconds that a message waits for the one before
+RECORD, FIELD = "foltr", "sum"  # record and field of `Context.state` with an unfinished sum
+KEPT = "sum"  # name of its hash in the node's records
+NOTHING = b"none"  # in place of the hash, if there is no unfinished sum
+BUSY = 30.0  # seconds for which a message waits for the previous one
 
 client_app = ClientApp()
 
 
 @client_app.query()
 def answer(message: Message, context: Context) -> Message:
-    """Answer one ask. The server gets to know that something failed, and not what: the text of an
-    error may show a path or a document of this node."""
+    """Answer one ask. If this fails, the server gets only the class of the error, because the text
+    may contain a path or a document of this node."""
     try:
         text = unpacked(message.content)
         answered, kept = answered_by(
             settings_file(context.node_config, "node"), text, kept_in(context)
         )
-    except Exception as error:  # noqa: BLE001  # of the user's own code, too
+    except Exception as error:  # noqa: BLE001  # also errors in the user's own components
         tell(f"{type(error).__name__}: {error}")
         return Message(Error(FAILED, type(error).__name__), reply_to=message)
     context.state.pop(RECORD, None)
@@ -57,12 +57,14 @@ def answer(message: Message, context: Context) -> Message:
 
 @client_app.query("seat")
 def seat(message: Message, context: Context) -> Message:
-    """Prove to a server whose nodes have no keys of Flower's which node this is."""
+    """Prove the node's identity to a server, where Flower does not authenticate nodes."""
     try:
         file = settings_file(context.node_config, "node")
         key = sign_key(file, read_node(file, Code())[1])
         if key is None:
-            raise Mistake(f"{file}: [node] needs keys, the folder that `foltr keys node` makes")
+            raise Mistake(
+                f"{file}: [node] needs keys, the folder that `foltr keys node NAME` makes"
+            )
         return Message(
             packed(proof(unpacked(message.content), context.node_id, key)), reply_to=message
         )
@@ -76,7 +78,7 @@ def sign_key(file: Path, table: NodeTable) -> bytes | None:
 
 
 def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, bytes | None]:
-    """The answer to a frame, and the sum to hand on, if one goes on."""
+    """The answer to a frame, and the unfinished sum for the next process, if there is one."""
     agreed, table = read_node(file, Code())
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -89,18 +91,18 @@ def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, byt
 
         device = device_with(agreed, table, records, engine_for, tell, key, known)
         if Frame.from_bytes(text).kind == Kind.HELLO:
-            learning(agreed, table, file, records)  # so that a mistake in the data is told at once
+            learning(agreed, table, file, records)  # reports a mistake in the data at once
         resume(device, kept)
         answered = device.answer(text)
         return answered, handed_on(device)
 
 
 def resume(device: Device, kept: bytes | None) -> None:
-    """Go on with the sum that the SuperNode kept, unless another process has gone on with it."""
+    """Continue the sum that the SuperNode kept, unless another process has continued it."""
     if device.sums is None or kept is None:
         return
     if device.records.about(KEPT) != sha256(kept).digest():
-        tell("the secure sum that this SuperNode kept is an old one: its clients drop out")
+        tell("the SuperNode's secure sum is outdated: the clients of this node drop out of it")
         return
     from foltr.federated.open_sum import OpenSum  # needs cryptography
 
@@ -108,8 +110,7 @@ def resume(device: Device, kept: bytes | None) -> None:
 
 
 def handed_on(device: Device) -> bytes | None:
-    """The sum that goes on, for the next process. Its hash is on the disk before the answer
-    leaves."""
+    """The unfinished sum, for the next process. Its hash is on disk before the answer is sent."""
     sums = device.sums
     if sums is None:
         return None
@@ -126,5 +127,5 @@ def kept_in(context: Context) -> bytes | None:
 
 
 def tell(text: str) -> None:
-    """Into the log of the SuperNode."""
+    """Write a line to the log of the SuperNode."""
     print(f"{time.strftime('%H:%M:%S')} foltr: {text}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """foltr's ServerApp, for a stock SuperLink (`foltr.serving.flower_server:server_app`).
 
-It makes the rounds of `foltr serve` on the Grid that Flower gives it, and keeps the same state
-folder: `flwr run` again goes on from the last round."""
+It runs the rounds of `foltr serve` on the Grid that Flower provides, and uses the same state
+folder. Another `flwr run` continues after the last round."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from foltr.serving.server import Rounds
 from foltr.serving.settings import beside, read_server, settings_file
 from foltr.serving.state import ServerState
 
-BUSY = 30.0  # seconds for a server that was stopped to end
+BUSY = 30.0  # seconds to wait until a previous server has stopped
 
 server_app = ServerApp()
 
 
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Make the rounds that are left."""
+    """Run the remaining rounds."""
     file = settings_file(context.run_config, "server")
     agreed, table = read_server(file, Code())
     state = ServerState(beside(file, table.state))
     roster = beside(file, table.roster)
     live = LiveRoster(roster, Seated(grid, lambda: live(), table.deadline), tell)
-    live()  # its mistakes are told before anything is asked
+    live()  # reports mistakes in the roster before any node is asked
     state.open(agreed)
     state.check_roster(live())
 
@@ -57,20 +57,20 @@ def main(grid: Grid, context: Context) -> None:
         if not live.reachable(fresh=True):
             raise Mistake(nobody(list(grid.get_nodes())))
         done = rounds.run(start)
-        tell(f"all {done.t:,} rounds are made; the model is in {state.path}")
+        tell(f"all {done.t:,} rounds are done: the model is in {state.path}")
 
 
 def nobody(peers: list[Any]) -> str:
-    """Why no node can be asked."""
+    """Why there is no node to ask."""
     if not peers:
-        return "no SuperNode is connected: start them, then `flwr run` again"
+        return "no SuperNode is connected: start the SuperNodes, then `flwr run` again"
     return (
         f"{len(peers)} SuperNodes are connected, and none has a seat in the roster: with Flower's"
-        " node authentication its key must be there (`foltr keys add`); without, its [node] needs"
-        " keys, and its own log says what is wrong"
+        " node authentication, add each node's key (`foltr keys add`); without it, set keys in"
+        " each node's [node] table, and see the SuperNode's log"
     )
 
 
 def tell(text: str) -> None:
-    """Into the log of the run, which `flwr log` shows."""
+    """Write a line to the log of the run, which `flwr log` shows."""
     print(f"{time.strftime('%H:%M:%S')} foltr: {text}", flush=True)

@@ -1,11 +1,12 @@
-"""Unlearning over the wire: a node leaves, and its clients are removed from the model.
+"""Unlearning between machines: a node leaves, and the server removes its contribution from the
+model.
 
-FedEraser, where devices stored norms and the noise allows it: for each stored round the remaining
-clients of that round learn anew, with few searches, and rescale their updates to the norms that
-they stored. Otherwise the model starts again from its first parameters, and training goes on
-without the node. Either way the rounds are counted: forgetting refunds no privacy budget.
+If devices stored norms and the noise allows it, the server uses FedEraser. For each stored round,
+the remaining clients of that round learn again, with few searches, and rescale their updates to
+the norms that they stored. Otherwise the model restarts from its initial parameters, and training
+continues without the node. In both cases the rounds count: unlearning refunds no privacy budget.
 
-When forgetting begins, all models, checkpoints and messages from before it are erased."""
+When unlearning begins, the server deletes all earlier models, checkpoints and messages."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from foltr.serving.state import ServerState
 
 
 class Rounds(Protocol):
-    """What forgetting needs of the running server (`server.Rounds`)."""
+    """The part of the running server (`server.Rounds`) that unlearning needs."""
 
     agreement: Agreement
     table: ServerTable
@@ -59,20 +60,19 @@ class Rounds(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to forget nodes: which, from round `first` on, and the stored rounds that are
-    made again."""
+    """How to unlearn some nodes."""
 
-    nodes: tuple[str, ...]
-    first: int
-    stored: tuple[int, ...]
-    sessions: int
-    erased: bool = False  # whether what was learned before is gone
+    nodes: tuple[str, ...]  # names
+    first: int  # first round of unlearning
+    stored: tuple[int, ...]  # stored rounds that are repeated
+    sessions: int  # searches of each client in these rounds
+    erased: bool = False  # whether the earlier models are deleted
 
 
 def ask_to_forget(rounds: Rounds, name: str, by_node: bool) -> None:
-    """Remember that a node is to be forgotten, by its own wish or by the operator's; it is then
-    done before the next round. A node that was forgotten while it was away, and asks again, is
-    told before the next round."""
+    """Record that a node is to be unlearned, at its own request (`by_node`) or the operator's. The
+    server does this before the next round. A node that was unlearned while it was disconnected,
+    and asks again, is notified before the next round."""
     about, known = rounds.state.forgotten, {seat.name for seat in rounds.roster().seats}
     if name in about["nodes"]:
         rounds.came_back.add(name)
@@ -83,12 +83,12 @@ def ask_to_forget(rounds: Rounds, name: str, by_node: bool) -> None:
         pending = [*pending, name] if new else pending
         wished = [*wished, name] if by_node else wished
         rounds.state.set_forgotten({**about, "pending": pending, "wished": wished})
-        rounds.note(f"{name} asks to be forgotten" if by_node else f"{name} is to be forgotten")
+        rounds.note(f"{name} asks to be forgotten" if by_node else f"{name} will be forgotten")
 
 
 def next_plan(rounds: Rounds, t: int) -> Plan | None:
-    """What is to be done now, if a node has asked to be forgotten. A new plan begins with round t,
-    and is written down."""
+    """The plan to carry out now, if a node is to be unlearned. A new plan begins with round t, and
+    is saved."""
     about = rounds.state.forgotten
     if plan := about.get("plan"):
         nodes, stored = tuple(plan["nodes"]), tuple(plan["stored"])
@@ -97,12 +97,13 @@ def next_plan(rounds: Rounds, t: int) -> Plan | None:
 
 
 def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
-    """The state without the plan's nodes; goes on where it was interrupted."""
+    """Carry out a plan, or continue it after an interruption. Returns the state without the plan's
+    nodes."""
     if not plan.erased:
         state = _erased(rounds, state, plan)
     left = clients_of(rounds, plan.nodes)
     took_part = rounds.state.participants()
-    unguarded = replace(rounds.server, tolerance=math.inf)  # unlearning may cost quality
+    unguarded = replace(rounds.server, tolerance=math.inf)  # unlearning may lower the quality
     try:
         for t in range(state.t, plan.first + len(plan.stored)):
             stored = plan.stored[t - plan.first]
@@ -111,28 +112,29 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
             before = state.withheld
             state = rounds.rounds(unguarded, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
             if state.withheld > before:
-                rounds.note(f"too few answered: stored round {stored} is left out")
+                rounds.note(f"too few clients answered: stored round {stored} is left out")
     finally:
         rounds.engine.model = None
-    rounds.server.seen.pop("best", None)  # the guard begins anew
+    rounds.server.seen.pop("best", None)  # the guard starts again
     _finished(rounds, state, plan, left)
     return state
 
 
 def _plan(rounds: Rounds, first: int, nodes: tuple[str, ...]) -> Plan:
-    """How to forget these nodes, written down before anything is erased."""
+    """Plan how to unlearn these nodes. The plan is saved before anything is deleted."""
     stored, sessions = _stored_rounds(rounds, first, clients_of(rounds, nodes)), 0
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
     plan = Plan(nodes, first, stored, sessions)
     rounds.state.set_forgotten({**rounds.state.forgotten, "since": first, "plan": asdict(plan)})
-    how = f"{len(stored)} stored rounds are made again" if stored else "the model starts again"
+    how = f"{len(stored)} stored rounds are repeated" if stored else "the model starts again"
     rounds.note(f"forgetting {', '.join(nodes)}: {how} without them")
     return plan
 
 
 def _erased(rounds: Rounds, state: State, plan: Plan) -> State:
-    """The first parameters instead of all that was learned. Repeated, if it was interrupted."""
+    """Replace the model by its initial parameters, and delete the earlier ones. Safe to repeat
+    after an interruption."""
     draws = stream(rounds.seed, "init")
     first = rounds.agreement.ranker.init(len(rounds.agreement.features), draws)
     fresh = rounds.server.init(first.astype(np.float64))
@@ -149,15 +151,15 @@ def _erased(rounds: Rounds, state: State, plan: Plan) -> State:
 
 
 def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
-    """The stored rounds that FedEraser makes again: those with enough remaining clients, as many
-    as the budget of rounds allows; none if FedEraser does not fit the federation."""
+    """The stored rounds that FedEraser repeats: those with enough remaining clients, as many as
+    the budget of rounds allows. None if FedEraser cannot be used in this federation."""
     e, agreed = rounds.experiment, rounds.agreement
     try:
         replace(
             e, unlearning=FedEraser(min(3, e.learner.sessions)), leaving=(tuple(left.tolist()),)
         )
     except Mistake as reason:
-        rounds.note(f"FedEraser does not fit: {reason}")
+        rounds.note(f"FedEraser cannot be used here: {reason}")
         return ()
     found = [
         s
@@ -166,14 +168,14 @@ def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
     ]
     room = max(0, agreed.rounds - t)
     if len(found) > room:
-        rounds.note(f"the budget is enough for {room} of {len(found)} stored rounds")
+        rounds.note(f"the budget is enough to repeat {room} of {len(found)} stored rounds")
         places = np.linspace(0, len(found) - 1, room).round().astype(int)
         found = [found[i] for i in sorted(set(places.tolist()))]
     return tuple(found)
 
 
 def _remaining(rounds: Rounds, took_part: Array, left: Array) -> Array:
-    """Those who took part and are still there."""
+    """The clients of a round that remain in the federation."""
     there: Array = np.intersect1d(np.setdiff1d(took_part, left), rounds.roster().clients)
     return there
 
@@ -187,7 +189,7 @@ def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
     known.pop("plan", None)
     pending = [name for name in known["pending"] if name not in plan.nodes]
     done = {"nodes": [*known["nodes"], *plan.nodes], "pending": pending, "since": state.t}
-    rounds.state.erase_models()  # of the rounds of unlearning
+    rounds.state.erase_models()  # those made during unlearning
     rounds.erase_messages()
     rounds.state.keep_model(state.t, state.params, rounds.table.keep_models)
     rounds.state.set_forgotten({**known, **done})

@@ -1,4 +1,4 @@
-"""What a federation guarantees its clients, by its agreement and the rounds made so far."""
+"""The privacy guarantee of a federation, from its agreement and the rounds made so far."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PLAIN = Mean(), SGD()
 def experiment_of(
     agreed: Agreement, clients: int, rules: tuple[Aggregator, Optimizer] = PLAIN
 ) -> Experiment:
-    """The experiment that the federation is, but for the clients' data: its parts are checked
-    together, and its guarantee is stated."""
+    """The federation as an experiment, without the clients' data. It checks that the parts fit
+    together, and is the basis of the privacy ledger."""
     return Experiment(
         ranker=agreed.ranker,
         learner=agreed.learner,
@@ -34,13 +34,13 @@ def experiment_of(
 
 
 def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
-    """The ledger after t rounds: a client counts as having answered in all of them."""
+    """The ledger after t rounds, for a client that answered in all of them."""
     facts = max(1, t), agreed.fewest, agreed.sessions, agreed.noise == "address"
     return ledger_of(e, len(agreed.features), DELTA, deployed=Deployed(*facts))
 
 
 def epsilon_of(ledger: Ledger) -> dict[str, str]:
-    """Against whom -> what all rounds of a client have cost so far."""
+    """Adversary -> the epsilon of all rounds of a client so far."""
     if ledger.mechanism == "none":
         return {}
     views = (view.who for view in ledger.views)
@@ -48,5 +48,5 @@ def epsilon_of(ledger: Ledger) -> dict[str, str]:
 
 
 def whole_budget(agreed: Agreement) -> list[str]:
-    """What a client has spent at most when it has answered in all rounds agreed, for a node."""
+    """The ledger of a client that answers in all agreed rounds: the most that it can spend."""
     return spent(experiment_of(agreed, agreed.asked), agreed, agreed.rounds).lines()

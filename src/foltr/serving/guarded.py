@@ -1,5 +1,4 @@
-"""The server's half of the round with a rollback guard: a model that does worse on held-out
-queries is not adopted."""
+"""A server with a rollback guard: it does not adopt a model that is worse on held-out queries."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ from foltr.seeds import Stream
 
 @dataclass(frozen=True)
 class GuardedServer(Server):
-    """`measure` gives a model's nDCG@10 on held-out queries. A new model is adopted unless it is
-    lower than the best one so far by more than `tolerance`; the server then keeps its parameters
-    and the state of its rule and optimizer. The comparison is with the best model so far, so that
+    """A server that adopts a new model only if its nDCG@10 on held-out queries (`measure`) is at
+    most `tolerance` below the best one so far. Otherwise it keeps its parameters and the state of
+    its aggregator and optimizer. It compares with the best model, not with the last one, so that
     small losses do not add up."""
 
     measure: Callable[[Array], float] | None = None
@@ -31,7 +30,9 @@ class GuardedServer(Server):
             return stepped
         if "best" not in self.seen:
             self.seen["best"] = self.measure(state.params)
-            known = "held-out queries without a relevant document cannot guard the model"
+            known = (
+                "holdout has no query with a relevant document: give other data, or leave it out"
+            )
             require(math.isfinite(self.seen["best"]), known)
         self.seen["last"] = value = self.measure(stepped.params)
         if not value >= self.seen["best"] - self.tolerance:  # or NaN

@@ -1,4 +1,4 @@
-"""The roster of a running server: which nodes may connect, and which are there."""
+"""The roster of a running server: which nodes may connect, and which are connected."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from foltr.federated.messages import LinkDown, NewSession
 from foltr.federated.roster import Roster
 from foltr.federated.roster_file import read_roster, revoke_node
 
-LOOK = 2.0  # seconds between two looks at which nodes are there
+LOOK = 2.0  # seconds for which the list of connected nodes is used before it is fetched again
 
 
 class Peers(Protocol):
-    """Where nodes are registered and seen: a session on a SuperLink."""
+    """Registers nodes and lists the connected ones: a session on a SuperLink."""
 
     def register(self, public_key: bytes) -> Any: ...
 
@@ -33,19 +33,21 @@ class Peers(Protocol):
 
 @dataclass
 class LiveRoster:
-    """The roster file, read again when it changes: its nodes are registered with the SuperLink,
-    and those that were revoked are shut out."""
+    """The roster file, which is read again when it changes. Its nodes are registered with the
+    SuperLink; revoked nodes are unregistered."""
 
     path: Path
     session: Peers
     tell: Callable[[str], None]
-    looked: Callable[[], None] = lambda: None  # called after every look at which nodes are there
+    looked: Callable[[], None] = lambda: None  # called when the connected nodes were fetched
     _seen: tuple[int, int] = (0, 0)
     _roster: Roster | None = None
     _nodes: dict[int, range] = field(default_factory=dict)
     _looked: float = 0.0
 
     def __call__(self) -> Roster:
+        """The current roster. A changed file with a mistake is reported, and the previous roster
+        is kept."""
         try:
             status = self.path.stat()
             now = status.st_mtime_ns, status.st_size
@@ -55,7 +57,7 @@ class LiveRoster:
         except (OSError, Mistake) as error:
             if self._roster is None:
                 raise Mistake(f"{error}") from None
-            self.tell(f"the roster is left as it was: {error}")
+            self.tell(f"the roster file has a mistake, the previous roster stays in use: {error}")
         assert self._roster is not None
         return self._roster
 
@@ -63,24 +65,29 @@ class LiveRoster:
         before = () if self._roster is None else self._roster.seats
         kept = [replace(seat, revoked=False) for seat in roster.seats[: len(before)]]
         same = kept == [replace(seat, revoked=False) for seat in before]
-        require(same, f"{self.path}: nodes are added at the end, and none is taken out or changed")
+        require(
+            same,
+            f"{self.path}: a node was removed or changed: restore its entry. New nodes are added"
+            " at the end; revoke a node instead of removing it",
+        )
         out = self.session.unregister(seat.key for seat in roster.seats if seat.revoked)
         for seat in roster.seats:
             if not seat.revoked:
                 self.session.register(seat.key)
             elif seat.key in out:
-                self.tell(f"{seat.name} is shut out: its key is revoked")
+                self.tell(f"{seat.name} is excluded: its key is revoked")
         self._roster, self._looked = roster, 0.0
 
     def reachable(self, fresh: bool = False) -> Mapping[int, range]:
-        """The nodes that are connected, and their clients."""
+        """The ids of the connected nodes, and their clients. With `fresh`, the list is fetched
+        now."""
         roster = self()
         if fresh or time.monotonic() - self._looked > LOOK:
             found = {}
             try:
                 peers = self._there()
             except (LinkDown, NewSession):
-                return {}  # nobody can be reached now
+                return {}  # no node can be reached now
             for peer in peers:
                 try:
                     clients = roster.clients_of(roster_key(peer.public_key))
@@ -95,17 +102,17 @@ class LiveRoster:
     def _there(self) -> Iterable[Any]:
         try:
             return self.session.get_nodes()
-        except NewSession:  # nothing is under way that could be lost with the old one
+        except NewSession:  # this request works in the new session, too
             return self.session.get_nodes()
 
     def shut_out(self, name: str) -> None:
-        """Revoke a node's key, in the file too."""
+        """Exclude a node: revoke its key, also in the roster file."""
         if not self().seat(name).revoked:
             revoke_node(self.path, name)
         self()
 
     def register_again(self) -> None:
-        """Tell the SuperLink all nodes again: it was started anew, and may know none."""
+        """Register all nodes again at the next use: a restarted SuperLink may know none."""
         self._seen = 0, 0
 
     def known(self, clients: Array) -> dict[int, bytes]:
@@ -118,8 +125,8 @@ class LiveRoster:
         return np.append(clients, others[: max(0, n - len(clients))])
 
     def states(self, refusals: Mapping[int, str] | None = None) -> dict[str, str]:
-        """Every node of the roster and how it was at the last look. `refusals`: connected nodes
-        that take no part, and why."""
+        """Every node of the roster, and its state when the connected nodes were last fetched.
+        `refusals`: connected nodes that do not take part, and why."""
         roster, there, why = self._roster, self._nodes, refusals or {}
         if roster is None:
             return {}
@@ -144,13 +151,13 @@ class LiveRoster:
 def wait_for_nodes(
     live: LiveRoster, seconds: float, stopping: threading.Event, tell: Callable[[str], None]
 ) -> None:
-    """Wait until all nodes of the roster are there, or for so long."""
+    """Wait until all nodes of the roster are connected, or for this many seconds."""
     until, told = time.monotonic() + seconds, False
     while time.monotonic() < until and not stopping.is_set():
         there, active = len(live.reachable(fresh=True)), len(live().active)
         if there >= active:
             return
         if not told:
-            tell(f"{there} of {active} nodes are there; waiting for them for {seconds:g} s")
+            tell(f"{there} of {active} nodes are connected; waiting up to {seconds:g} s for all")
             told = True
         stopping.wait(0.2)

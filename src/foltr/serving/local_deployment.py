@@ -1,4 +1,4 @@
-"""A whole federation of real processes on this machine: `foltr serve` and `foltr node`s, with TLS
+"""A federation of processes on this machine: one `foltr serve` and several `foltr node`, with TLS
 and node keys. For demonstrations, tests and benchmarks."""
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ def toml(values: dict[str, Any]) -> str:
 
 @dataclass
 class Deployment:
-    """`nodes` nodes share the clients of an experiment. They draw what its simulation draws, noise
-    included: it protects nobody, unless `agreed` says otherwise."""
+    """A federation of `nodes` nodes that share the clients of an experiment. They make the same
+    random draws as its simulation, noise included: unless `agreed` changes that, the noise gives
+    no privacy."""
 
     folder: Path
     experiment: Experiment
     nodes: int = 3
-    server: dict[str, Any] = field(default_factory=dict)  # more of the table [server]
-    agreed: dict[str, Any] = field(default_factory=dict)  # more of the agreement
+    server: dict[str, Any] = field(default_factory=dict)  # more keys of [server]
+    agreed: dict[str, Any] = field(default_factory=dict)  # more keys of the agreement
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
 
@@ -129,7 +130,7 @@ class Deployment:
         return [json.loads(line) for line in lines]
 
     def wait_round(self, t: int, seconds: float = 60.0) -> None:
-        """Until t rounds are made."""
+        """Wait until t rounds are done."""
         self.wait(lambda: len(self.rounds()) >= t, seconds, f"round {t}")
 
     def wait_done(self, seconds: float = 90.0) -> None:

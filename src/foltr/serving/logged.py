@@ -1,11 +1,11 @@
-"""Clicks from a log instead of a simulated user: a line of JSON for each search.
+"""Clicks from a log of real searches, instead of a simulated user. Each line is a search, as JSON:
 
     {"query": "17", "shown": [4, 0, 2], "clicked": [0], "client": 3}
 
-`shown` numbers the query's documents in the order of the data file, from 0, as they were listed;
-`clicked` are ranks in that list, from 0. `client` is the number of the device behind this node
-(default 0). The log may grow while the node runs: a client takes part again when it has enough new
-searches, and each is learned from once."""
+`query` is the id of a query in the data. `shown` is the list that the user saw: numbers of the
+query's documents, in the order of the data file, from 0. `clicked` are ranks in that list, from 0.
+`client` is the number of the client on this node (default 0). The log may grow while the node
+runs. A client takes part when it has enough new searches. It learns from each search once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from foltr.seeds import stream
 from foltr.system.files import regular
 from foltr.world.dataset import Dataset
 
-MOST = 1 << 24  # searches of a client that are counted: the position is a float32
+MOST = 1 << 24  # most searches of a client, because its position in the log is a float32
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Search:
 
 @dataclass
 class LoggedUser:
-    """A client's next searches, as they were logged."""
+    """A client's next searches, from the log."""
 
     data: Dataset
     searches: list[Search]
@@ -59,7 +59,7 @@ class LoggedUser:
 
 @dataclass
 class Log:
-    """A growing file of searches."""
+    """A file of searches, which may grow."""
 
     path: Path
     data: Dataset
@@ -74,11 +74,11 @@ class Log:
         self.look()
 
     def look(self) -> None:
-        """Read the lines that are new; the last one only if it is whole."""
+        """Read the new lines; the last one only if it is complete."""
         try:
             with regular(self.path) as file:
                 size = file.seek(0, os.SEEK_END)
-                shorter = f"{self.path} is shorter than before: a log may only grow"
+                shorter = f"{self.path} is shorter than before: restore it, a log may only grow"
                 require(size >= self._read, shorter)
                 file.seek(self._read)
                 text = file.read()
@@ -100,13 +100,15 @@ class Log:
             raise Mistake(f"{where} is not JSON: {error}") from None
         known = {"query", "shown", "clicked", "client"}
         fits = isinstance(content, dict) and {"query", "shown", "clicked"} <= set(content) <= known
-        require(fits, f"{where} must have query, shown and clicked")
+        keys = "must have query, shown and clicked, and may have client"
+        require(fits, f"{where} {keys}: got {shown(content)}")
         query, client = str(content["query"]), content.get("client", 0)
-        require(query in self._queries, f"{where}: the data has no query {shown(query)}")
+        unknown = f"{where}: the data has no query {shown(query)}"
+        require(query in self._queries, f"{unknown}: remove the line, or correct the id")
         row = self._queries[query]
         documents = int(self.data.offsets[row + 1] - self.data.offsets[row])
         listed = _places(content["shown"], documents, f"{where}: shown")
-        require(bool(listed), f"{where}: no document was shown")
+        require(bool(listed), f"{where}: no document was shown: remove the line")
         clicked = _places(content["clicked"], len(listed), f"{where}: clicked")
         own = isinstance(client, int) and 0 <= client < self.clients
         require(own, f"{where}: client {shown(client)} is not in 0 .. {self.clients - 1}")
@@ -123,8 +125,8 @@ def _places(value: object, count: int, where: str) -> tuple[int, ...]:
 
 @dataclass
 class Logged:
-    """The engine of a node whose clicks are logged. The last number of a client's memory is how
-    many of its searches have been learned from."""
+    """The engine of a node whose clicks come from a log. The last number of a client's memory is
+    its position: the number of searches that it has learned from."""
 
     learner: Learner
     ranker: Ranker
@@ -136,11 +138,14 @@ class Logged:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        rewards = f"{type(self.learner).__name__} sends rewards of lists that it chooses itself"
-        require(self.learner.reward_levels == 0, f"{rewards}: it cannot learn from a log")
+        rewards = f"{type(self.learner).__name__} sends rewards for lists that it chooses itself"
+        require(
+            self.learner.reward_levels == 0,
+            f"{rewards}: it cannot learn from a log; use another learner, or leave clicks out",
+        )
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
-        """Clients without enough new searches do not answer."""
+        """The messages of the clients that have enough new searches."""
         self.log.look()
         updates, ids = [], []
         for id in clients.tolist():

@@ -20,7 +20,7 @@ from foltr.serving.node_clients import device_of, signers
 from foltr.serving.only_one import only_one
 from foltr.serving.settings import address_of, beside, read_node
 
-FAREWELL = 2.0  # seconds for the last answer to leave
+FAREWELL = 2.0  # seconds until the node stops, in which its last answer is sent
 
 
 def run_node(
@@ -32,17 +32,17 @@ def run_node(
     changed: Callable[[Device], Callable[[bytes], bytes]] = lambda device: device.answer,
 ) -> None:
     """Run a node until it is stopped or, with `forget`, until the server has unlearned it.
-    `changed` makes other answers than the device's: for malicious nodes in demonstrations."""
+    `changed` replaces the device's `answer` function: for malicious nodes in demonstrations."""
     agreed, table = read_node(file, code)
-    needs = "`foltr keys node NAME` makes them; or type --insecure for a test on this machine"
-    require(table.keys is not None, f"{file}: [node] needs keys, the folder of keys: {needs}")
+    needs = "the folder that `foltr keys node NAME` makes"
+    require(table.keys is not None, f"{file}: [node] needs keys, {needs}")
     keys = beside(file, table.keys or "")
     ca = None if table.ca is None else beside(file, table.ca)
-    signed = f"{file}: [node] needs ca, the certificate by which it knows the server"
-    require(insecure or ca is not None, f"{signed}; or type --insecure")
+    signed = f"{file}: [node] needs ca, the file ca.pem of the server's keys"
+    require(insecure or ca is not None, f"{signed} (or give --insecure for a test)")
     if insecure:
         host, _ = address_of(table.server)
-        way_out = "leave --insecure out, and give ca"
+        way_out = f"{host} is another one; leave --insecure out, and set ca"
         require(host in LOOPBACK, f"--insecure is for a server on this machine: {way_out}")
     elif ca is not None:
         for warning in check_dates(ca):
@@ -56,7 +56,7 @@ def run_node(
         device.forgotten = lambda: threading.Timer(FAREWELL, stop.set).start()
         if forget:
             device.forget_me()
-            tell("asking to be forgotten: this takes until the server has unlearned the node")
+            tell("asking to be forgotten: this node stops when the server has unlearned it")
         node = Node(
             table.server,
             changed(device),
@@ -67,16 +67,16 @@ def run_node(
             home=home_of(device.records),
         )
         tell(f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}")
-        tell(f"after all {agreed.rounds:,} rounds that are agreed, a client has spent at most:")
+        tell(f"a client that answers in all {agreed.rounds:,} agreed rounds spends at most:")
         for line in whole_budget(agreed):
             tell(line)
         node.serve(stop)
         left = device.records.about(FORGOTTEN) is not None
-        tell("forgotten: this node has left" if left else "stopped: the same command goes on")
+        tell("forgotten: this node has left" if left else "stopped: the same command continues")
 
 
 def home_of(records: Records) -> str:
-    """A word by which the server knows this folder again."""
+    """The token by which the SuperLink recognises this state folder (`federated/homes.py`)."""
     kept = records.about("home")
     if kept is None:
         kept = secrets.token_hex(16).encode()

@@ -1,4 +1,4 @@
-"""A node's side: its clients from its own data, as a `Device` that answers asks."""
+"""The clients of a node, made from its settings and data: a `Device` that answers asks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def device_of(
     sign_key: bytes | None = None,
     known: Callable[[Array], Mapping[int, bytes]] | None = None,
 ) -> Device:
-    """The clients of a node, by its settings `file`. `sign_key` and `known` are its private key
-    and the others' public ones, for secure sums. Their data is loaded now."""
+    """The clients of a node, by its settings `file`. The data is loaded now. `sign_key` is the
+    node's private key for secure sums; `known` returns the public keys of all nodes."""
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     records = Records(state / RECORDS, agreed.id)
@@ -46,11 +46,12 @@ def device_of(
 def learning(
     agreed: Agreement, table: NodeTable, file: Path, records: Records
 ) -> Callable[[int], Engine]:
-    """Where the node's clients learn, from its data."""
+    """Load the node's data. Returns a function from searches per client to the engine in which the
+    clients learn."""
     data = table.data.load("train")
     wide, wanted = data.width, len(agreed.features)
-    differ = f"this node's documents have {wide} features, and {wanted} are agreed"
-    require(wide == wanted, f"{differ}: its data does not fit the federation's model")
+    differ = f"this node's documents have {wide} features, and the agreement has {wanted}"
+    require(wide == wanted, f"{differ}: use other data, or correct features in all settings files")
     seed = seed_of(table, records)
     if table.clicks is not None:
         return logged_engines(agreed, Log(beside(file, table.clicks), data, table.clients), seed)
@@ -66,7 +67,7 @@ def device_with(
     sign_key: bytes | None,
     known: Callable[[Array], Mapping[int, bytes]] | None,
 ) -> Device:
-    """A device whose clients learn where `engine_for` says."""
+    """A device whose clients learn in the engines of `engine_for`."""
     offset = None if table.population is None else 0
     device = Device(
         agreed, None, engine_for, records, count=table.clients, offset=offset, tell=tell
@@ -79,9 +80,10 @@ def device_with(
 
 
 def logged_engines(agreed: Agreement, log: Log, seed: int) -> Callable[[int], Engine]:
-    """Where clients learn from logged clicks. One more number is kept: the place in the log."""
-    learner, noise = agreed.device_learner, "noise by address is for simulated clicks"
-    require(agreed.noise == "system", f"{noise}: leave it out of the settings")
+    """Engines that learn from logged clicks. A client's memory has one more number: its position
+    in the log."""
+    learner, noise = agreed.device_learner, 'noise = "address" is for simulated clicks only'
+    require(agreed.noise == "system", f"{noise}: leave noise out of all settings files")
     params = agreed.ranker.init(len(agreed.features), stream(0))
     kept = np.append(learner.remembered(agreed.ranker, params), np.float32(0.0))
     memory = np.tile(kept, (log.clients, 1)).astype(np.float32)
@@ -94,7 +96,7 @@ def logged_engines(agreed: Agreement, log: Log, seed: int) -> Callable[[int], En
 
 
 def seed_of(table: NodeTable, records: Records) -> int:
-    """The seed of the users' draws: from the settings, or drawn once and kept on this node."""
+    """The seed of the users' random draws: from the settings, or drawn once and stored."""
     if table.seed is not None:
         return table.seed
     kept = records.about("seed")
@@ -109,21 +111,25 @@ def population_of_node(
 ) -> Population:
     clients, sessions = table.population or table.clients, agreed.learner.sessions
     p = table.partition.population(data, table.users, clients, sessions, seed)
-    require(p.clients == clients, f"{table.partition!r} made {p.clients} clients, not {clients}")
+    differs = f"{table.partition!r} made {p.clients} clients, not {clients}"
+    require(p.clients == clients, f"{differs}: set clients = {p.clients}, or another partition")
     most = int(p.sessions[:clients].max())
-    often = f"a client of this node searches {most} times in a round"
-    require(most <= agreed.sessions, f"{often}, and {agreed.sessions} are agreed")
+    often = f"a client of this node searches {most} times in a round, and the agreement allows"
+    require(most <= agreed.sessions, f"{often} {agreed.sessions}: choose another partition")
     if agreed.privacy is not None and agreed.privacy.needs_equal_weights:
         equal = bool((p.sessions[:clients] == agreed.sessions).all())
         name = type(agreed.privacy).__name__
         require(
-            equal, f"{name} needs equal weights: every client searches {agreed.sessions} times"
+            equal,
+            f"{name} needs equal weights, and {table.partition!r} gives other numbers of searches"
+            f" than {agreed.sessions}: choose another partition",
         )
     return p
 
 
 def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engine]:
-    """Where the clients learn, by searches per client (0: as their partition says)."""
+    """Engines that learn from simulated clicks, by searches per client (0: as the partition
+    says)."""
     learner = agreed.device_learner
     params = agreed.ranker.init(len(agreed.features), stream(0))
     memory = np.tile(learner.remembered(agreed.ranker, params), (len(p.first), 1))
@@ -140,5 +146,6 @@ def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engi
 
 
 def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
-    """The public keys that sign for clients, by a roster that this node has pinned."""
+    """A function from clients to the public keys that sign for them, by this node's own copy of
+    the roster."""
     return read_roster(roster_file).signers

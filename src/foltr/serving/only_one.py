@@ -1,4 +1,4 @@
-"""One process at a time uses a state folder."""
+"""A lock, so that only one process at a time uses a state folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from foltr.runs.lock import Busy, Claim
 
 @contextmanager
 def only_one(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
-    """Holds the lock of a state folder. If another process has it, waits for so many seconds."""
+    """Hold the lock of a state folder. If another process has it, wait for up to `wait`
+    seconds, then raise a Mistake."""
     until = time.monotonic() + wait
 
     def over() -> bool:
@@ -23,5 +24,7 @@ def only_one(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
         try:
             stack.enter_context(Claim(folder).held(wait > 0.0, over))
         except Busy:
-            raise Mistake(f"another {what} uses {folder}: stop it first") from None
+            raise Mistake(
+                f"another {what} uses {folder}: stop it first, or use another state folder"
+            ) from None
         yield

@@ -1,11 +1,13 @@
-"""Which SuperNode of a stock deployment has which seat in the roster.
+"""Which SuperNode of a stock Flower deployment has which seat (entry) in the roster.
 
-With Flower's node authentication, the SuperLink has checked each node's key, and the roster knows
-it. Without (and so without TLS), a SuperNode has a new key after every start. It is then asked to
-sign a fresh challenge with the key by which it signs in secure sums. So nobody gets a seat without
-its key, also not by passing on another's signature: the node's id is signed, too. That does not
-make an open connection safe: who can change what travels there can answer in a node's name
-afterwards."""
+With Flower's node authentication, the SuperLink checks each node's key, and the roster has this
+key. Without it (and so without TLS), a SuperNode has a new key after every start. The server then
+asks the SuperNode to sign a fresh challenge with the key that it uses in secure sums. A node gets
+a seat only if it has the seat's key. It cannot pass on another node's signature, because the
+signature includes the node's id.
+
+This does not make a connection without TLS safe: an attacker who can change the traffic can answer
+in the node's name afterwards."""
 
 from __future__ import annotations
 
@@ -24,20 +26,20 @@ from foltr.federated.messages import packed, unpacked
 from foltr.federated.roster import Peer, Roster, Seat
 from foltr.secure_sum.keys import PUBLIC, SIGNATURE, node_keys, sign, signed_by
 
-ASK = "query.seat"  # the type of a message with a challenge
+ASK = "query.seat"  # message type of a challenge
 CHALLENGE = 32  # bytes
 AGAIN = 60.0  # seconds until a node without a seat is asked again
 
 
 def proof(challenge: bytes, node: int, private: bytes) -> bytes:
-    """A node's answer: its public key, and a signature."""
+    """A node's answer to a challenge: its public key and a signature."""
     if len(challenge) != CHALLENGE:
-        raise ValueError(f"a challenge has {CHALLENGE} bytes, got {len(challenge)}")
+        raise ValueError(f"a challenge must have {CHALLENGE} bytes, got {len(challenge)}")
     return public_of_sign_key(private) + sign(private, _text(challenge, node))
 
 
 def seat_by(answer: bytes, challenge: bytes, node: int, roster: Roster) -> Seat | None:
-    """The seat of the roster that the answer proves."""
+    """The seat whose key an answer proves; None if it proves none."""
     public, signature = answer[:PUBLIC], answer[PUBLIC:]
     if len(signature) != SIGNATURE:
         return None
@@ -53,14 +55,15 @@ def _text(challenge: bytes, node: int) -> bytes:
 
 @dataclass
 class Seated:
-    """The nodes of a SuperLink that others operate: they register nodes and shut them out. Nodes
-    that have no seat in the roster, or a revoked one, are not asked to learn."""
+    """The nodes of a stock SuperLink. Its operator registers and unregisters them, not foltr. A
+    node without a seat in the roster, or with a revoked one, is not asked to learn."""
 
     grid: Grid
     roster: Callable[[], Roster]
-    seconds: float  # for an answer
-    _asked: dict[int, float] = field(default_factory=dict)  # node -> when
-    _pending: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # message -> challenge
+    seconds: float  # timeout of a challenge
+    _asked: dict[int, float] = field(default_factory=dict)  # node -> time of its last challenge
+    # message id -> node and challenge
+    _pending: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     _proven: dict[str, int] = field(default_factory=dict)  # seat -> the last node that proved it
 
     def register(self, public_key: bytes) -> None:
@@ -70,8 +73,8 @@ class Seated:
         return []
 
     def get_nodes(self) -> list[Peer]:
-        """The nodes that have a seat. Others are asked who they are; this does not wait for
-        them."""
+        """The connected nodes that have a seat. Other nodes get a challenge; their answers count
+        in a later call."""
         roster, there = self.roster(), list(self.grid.get_nodes())
         found = [Peer(peer.node_id, peer.public_key) for peer in there if _known(peer, roster)]
         strangers = {peer.node_id for peer in there} - {peer.node_id for peer in found}
@@ -95,7 +98,8 @@ class Seated:
                 self._pending[id] = ask
 
     def _take(self, roster: Roster) -> None:
-        """The answers that are there. If two nodes have one key, the last one has the seat."""
+        """Take the answers that have arrived. If two nodes prove the same key, the last one has
+        the seat."""
         if not self._pending:
             return
         for reply in self.grid.pull_messages(list(self._pending)):
@@ -112,7 +116,7 @@ class Seated:
 
 
 def _known(peer: Any, roster: Roster) -> bool:
-    """Whether the roster has the key by which Flower knows a node."""
+    """Whether the roster has the key with which Flower authenticated a node."""
     try:
         return roster.seat_of(roster_key(peer.public_key)) is not None
     except Mistake:

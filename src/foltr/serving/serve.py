@@ -25,8 +25,8 @@ from foltr.serving.settings import ServerTable, address_of, beside, read_server
 from foltr.serving.state import ServerState
 from foltr.serving.status_page import is_open_to_others, status_page
 
-LOOK = 0.5  # seconds between two looks at whether the SuperLink runs
-LONGEST_PAUSE = 30.0  # and between two attempts to start it
+LOOK = 0.5  # seconds between two checks whether the SuperLink runs
+LONGEST_PAUSE = 30.0  # most seconds between two attempts to start it
 
 
 def serve(
@@ -37,11 +37,11 @@ def serve(
     forget: tuple[str, ...] = (),
     tell: Callable[[str], None] = print,
 ) -> None:
-    """Run a federation's server until its rounds are over, or until it is stopped."""
+    """Run a federation's server until all rounds are done, or until it is stopped."""
     agreed, table = read_server(file, code)
     state, stopping = ServerState(beside(file, table.state)), threading.Event()
     roster_file = beside(file, table.roster)
-    read_roster(roster_file)  # its mistakes are told before anything is started
+    read_roster(roster_file)  # reports mistakes before anything is started
     board = board_of(agreed)
     noted = board.telling(tell)
     doors = doors_of(file, table, insecure, noted)
@@ -77,7 +77,7 @@ def serve(
         run = [session.run.run_id]
 
         def ready() -> None:
-            """After a session was lost, nodes come back one by one: as at the start, wait."""
+            """After a lost session, wait for the nodes to reconnect, as at the start."""
             if session.run.run_id != run[0]:
                 run[0] = session.run.run_id
                 wait_for_nodes(live, table.wait, stopping, noted)
@@ -102,62 +102,62 @@ def serve(
         )  # fmt: skip
         live.looked = looked
         for name in forget:
-            live().seat(name)  # refuses an unknown one
+            live().seat(name)  # raises for an unknown name
             ask_to_forget(rounds, name, by_node=False)
         if rollback is not None:
             now = rolled_back(state, rounds.server, rollback)
-            noted(f"the model of round {rollback} is now that of round {now.t}")
+            noted(f"rolled back: the model after round {rollback} is now that of round {now.t}")
         start = rounds.start()
         tell(f"federation {agreed.id.hex()[:12]}: nodes connect to {link.public_address}")
         try:
             wait_for_nodes(live, table.wait, stopping, noted)
             done = rounds.run(start)
-            tell(f"all {done.t:,} rounds are made; the model is in {state.path}")
+            tell(f"all {done.t:,} rounds are done: the model is in {state.path}")
         except Interrupted:
-            tell("stopped: the same command goes on from here")
+            tell("stopped: the same command continues")
 
 
 def run_superlink(
     file: Path, code: Code, insecure: bool = False, tell: Callable[[str], None] = print
 ) -> None:
-    """Run only the SuperLink of a server whose settings name it (`superlink`)."""
+    """Run only the SuperLink, for a server whose settings have `superlink`."""
     _, table = read_server(file, code)
-    need = f"{file}: [server] needs superlink, the folder of the SuperLink's state"
+    need = f"{file}: [server] needs superlink, a folder for the SuperLink's state"
     require(table.superlink is not None, need)
     stopping = threading.Event()
     with on_signals(lambda signum, frame: stopping.set()):
         with SuperLink(doors_of(file, table, insecure, tell)) as link:
             tell(f"nodes connect to {link.public_address}")
             while not stopping.wait(LOOK):
-                require(link.alive, f"the SuperLink has ended; its log: {link.log}")
+                require(link.alive, f"the SuperLink has ended: see its log, {link.log}")
 
 
 @contextmanager
 def shown(
     board: Board, where: tuple[str, int] | None, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Serve the status page meanwhile, if there is to be one."""
+    """Serve the status page at the address `where`; None for no page."""
     if where is None:
         yield
         return
     with status_page(board, *where) as address:
         tell(f"status page: {address}")
         if is_open_to_others(where[0]):
-            tell("anybody who can reach this machine can read the status page: it has no password")
+            tell("anyone who can reach this machine can read the status page: it has no password")
         yield
 
 
 def doors_of(file: Path, table: ServerTable, insecure: bool, tell: Callable[[str], None]) -> Doors:
-    """The doors of the SuperLink, by the settings; certificates are checked."""
+    """The settings of the SuperLink. Checks the certificates."""
     host, port = address_of(table.listen)
     folder = beside(file, table.superlink or f"{table.state}/superlink")
     database = str(folder / "messages.db") if table.database else None
     common = {"host": host, "port": port, "database": database, "largest": table.max_bytes}
     if insecure:
-        tell("insecure: no TLS, and any node may connect; for tests on this machine only")
+        tell("insecure: no TLS, and any node can connect; for tests on this machine only")
         return Doors(str(folder), insecure=True, **common)  # type: ignore[arg-type]
-    way_out = "`foltr keys server` makes them; or type --insecure for a test on this machine"
-    require(table.keys is not None, f"{file}: [server] needs keys, the folder of keys: {way_out}")
+    way_out = "the folder that `foltr keys server` makes (or give --insecure for a test)"
+    require(table.keys is not None, f"{file}: [server] needs keys, {way_out}")
     files = ServerFiles(beside(file, table.keys or ""))
     for warning in check_server(beside(file, table.keys or "")):
         tell(warning)
@@ -167,7 +167,7 @@ def doors_of(file: Path, table: ServerTable, insecure: bool, tell: Callable[[str
 
 @contextmanager
 def supervised(link: SuperLink, live: LiveRoster, tell: Callable[[str], None]) -> Iterator[None]:
-    """Starts the SuperLink again if it ends."""
+    """Restart the SuperLink whenever it ends."""
     over = threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""A federation's server: rounds with real nodes, saved before every push."""
+"""The server of a federation: it runs the rounds with nodes, and saves its state after each."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MEASURE = "ndcg@10"
 
 @dataclass
 class Rounds:
-    """The rounds of a federation, from where its state is to the last one agreed.
+    """The rounds of a federation, from its saved state to the last agreed round.
 
-    `roster` gives the roster as it is now: it is asked before every round, so that a node can be
+    `roster` returns the current roster. It is called before every round, so that nodes can be
     added or revoked while the server runs."""
 
     agreement: Agreement
@@ -45,21 +45,22 @@ class Rounds:
     roster: Callable[[], Roster]
     tell: Callable[[str], None] = print
     name_of: Callable[[int], str] = str  # the name of a connected node
-    shut_out: Callable[[str], None] = lambda name: None  # a node that was forgotten
-    erase_messages: Callable[[], None] = lambda: None  # all that were sent, wherever they are kept
+    shut_out: Callable[[str], None] = lambda name: None  # excludes a node that was unlearned
+    erase_messages: Callable[[], None] = lambda: None  # deletes all messages that were sent
     shown: InitVar[Board | None] = None
     board: Board = field(init=False)
-    reasons: dict[int, str] = field(default_factory=dict)  # why a node failed the last time
-    came_back: set[str] = field(default_factory=set)  # were forgotten while they were away
+    reasons: dict[int, str] = field(default_factory=dict)  # node -> its last failure
+    # nodes that were unlearned while disconnected, and have connected again
+    came_back: set[str] = field(default_factory=set)
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
 
     def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
         self.engine.tell, self.seed = self.failed, self.state.seed(self.table.seed)
-        clients = sum(seat.clients for seat in self.roster().seats)  # revoked ones still count
-        few = f"{agreed.asked} clients are to be asked in a round, and the roster has {clients}"
-        require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or ask fewer")
+        clients = sum(seat.clients for seat in self.roster().seats)  # revoked nodes included
+        few = f"asked = {agreed.asked} clients in a round, but the roster has only {clients}"
+        require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or lower asked")
         rules = self.table.aggregator, self.table.optimizer
         self.experiment = experiment_of(agreed, clients, rules)
         measure = self._measure()
@@ -81,13 +82,15 @@ class Rounds:
                 self.server.seen["best"] = about["best"]
 
     def _measure(self) -> Callable[[Array], float] | None:
-        """A model's nDCG@10 on the held-out queries, if there are any."""
+        """A function that returns a model's nDCG@10 on the held-out queries; None without
+        `holdout`."""
         source = self.table.holdout
         if source is None:
             return None
         data = source.load("test")
         wide, agreed = data.width, len(self.agreement.features)
-        require(wide == agreed, f"holdout has {wide} features, the federation's model {agreed}")
+        differ = f"holdout has {wide} features, and the agreement has {agreed}"
+        require(wide == agreed, f"{differ}: give data with {agreed} features")
         threads = Threads(1)
         evaluate = Evaluator(
             self.agreement.ranker, data, (), "skip", self.seed, threads, plain=False
@@ -100,12 +103,12 @@ class Rounds:
         return measure
 
     def start(self) -> State:
-        """The state to go on from, or that of the first round."""
+        """The saved state, or the state before the first round."""
         found = self.state.load()
         if found is not None:
-            self.tell(f"going on after round {found.t} of {self.agreement.rounds}")
+            self.tell(f"continuing after round {found.t} of {self.agreement.rounds}")
             return found
-        lost = f"{self.state.path} has rounds but no checkpoint, and devices repeat no round"
+        lost = f"{self.state.path} has rounds but no checkpoint.npz, and devices repeat no round"
         require(not self.state.rounds(), f"{lost}: restore it, or use another state folder")
         draws = stream(self.seed, "init")
         params = self.agreement.ranker.init(len(self.agreement.features), draws)
@@ -115,8 +118,8 @@ class Rounds:
         return state
 
     def choose(self, t: int) -> Array:
-        """Who is asked: of the clients whose nodes are there, all or a random part; nobody who
-        was forgotten. Waits until there are enough."""
+        """The clients to ask in round t: those of connected nodes, or a random part of them;
+        nobody who was forgotten. Waits until enough are connected."""
         left = clients_of(self, tuple(self.state.forgotten["nodes"]))
         there, asked = np.setdiff1d(self.engine.there(), left), self.agreement.asked
         if len(there) <= asked:
@@ -124,15 +127,16 @@ class Rounds:
         return there[stream(self.seed, "participation", t).sample(len(there), asked)]
 
     def run(self, state: State) -> State:
+        """Run the remaining rounds, and unlearn nodes that ask for it."""
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
         self._before = self.engine.failures.copy()
         self._show(state.t)
         if self.until == self.agreement.rounds and self.agreement.history is not None:
             self.note("no budget is left for unlearning: set training_rounds below rounds")
         if next_plan(self, state.t + 1) is None:
-            with suppress(NewSession):  # a node that is greeted can say that it wants to leave
-                self.engine.agreeing()
-        stopped = True  # some may have answered in the round that is next, before this process
+            with suppress(NewSession):
+                self.engine.agreeing()  # a node answers the HELLO with its request to be forgotten
+        stopped = True  # clients may have answered the next round already, to a stopped server
         while True:
             back, self.came_back = self.came_back, set()
             for name in sorted(back):
@@ -147,23 +151,23 @@ class Rounds:
 
     @property
     def until(self) -> int:
-        """The rounds of training; what is left of the budget is for unlearning."""
+        """The number of rounds of training. The rest of the budget is for unlearning."""
         return min(self.agreement.rounds, self.table.training_rounds or self.agreement.rounds)
 
     def rounds(
         self, server: Server, state: State, until: int, choose: Callable[[int], Array]
     ) -> State:
-        """Rounds state.t .. until - 1."""
+        """Run the rounds state.t .. until - 1."""
         agreed, delivery = self.agreement, Delivery(channel=self.agreement.channel)
         parts = server, self.engine, state, until, choose, self.seed
         return federate(*parts, self._record, delivery, n=agreed.asked)
 
     def note(self, text: str) -> None:
-        """On the terminal, and among the notes of the status page."""
+        """Print a line, and add it to the notes of the status page."""
         self.board.telling(self.tell)(text)
 
     def failed(self, node: str, kind: str, text: str) -> None:
-        """What the engine tells of an answer that was left out."""
+        """Report an answer that was left out. The engine calls this."""
         name = self.name_of(int(node))
         self.reasons[int(node)] = text
         self.note(f"{name}: {kind}: {text}")
@@ -171,8 +175,8 @@ class Rounds:
             ask_to_forget(self, name, by_node=True)
 
     def leave(self, name: str) -> None:
-        """A node that was forgotten is told so, and shut out. One that has asked for it and is
-        away stays in the roster until it can be told: it learns nothing more."""
+        """Tell a node that it was unlearned, and exclude it. A node that asked for this and is not
+        connected stays in the roster until it can be told; it does not learn any more."""
         roster = self.roster()
         own = roster.range_of(roster.seat(name))
         told: bool | None = None
@@ -180,10 +184,12 @@ class Rounds:
             if clients == own:
                 told = self.engine.farewell(node, own)
         if told is None and name in self.state.forgotten.get("wished", ()):
-            self.note(f"{name} is away: it is told that it is forgotten when it comes back")
+            self.note(
+                f"{name} does not answer: it is told that it is forgotten when it reconnects"
+            )
             return
         if not told:
-            self.note(f"{name} is shut out; it was not told that it is forgotten")
+            self.note(f"{name} is excluded; it was not told that it is forgotten")
         self.shut_out(name)
 
     def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
@@ -202,7 +208,7 @@ class Rounds:
             "seconds": round(self._marks[2] - began, 3),
         }
         seen = self.server.seen
-        if "last" in seen:  # not if too few answered: no model was measured then
+        if "last" in seen:  # if too few clients answered, no model was measured
             refused = bool(seen["refused"])
             about |= {"ndcg": seen.pop("last"), "best": seen["best"], "refused": refused}
         every = self.agreement.history
@@ -225,7 +231,7 @@ def board_of(agreed: Agreement) -> Board:
 
 
 def line_of(about: Mapping[str, Any], rounds: int) -> str:
-    """A round in one line."""
+    """A line of text about a round."""
     text = f"round {about['round'] + 1:,} of {rounds:,}: {about['answered']:,} of"
     text += f" {about['asked']:,} clients answered, {about['seconds']:.1f} s"
     if "ndcg" in about:
@@ -239,19 +245,20 @@ def line_of(about: Mapping[str, Any], rounds: int) -> str:
 
 
 def rolled_back(state: ServerState, server: GuardedServer, t: int) -> State:
-    """The state with the model after t rounds. Rounds go on counting: what devices have spent
-    stays spent. The round that was next is left out, because some may have answered in it. Never
-    behind a forgetting."""
+    """Go back to the model after t rounds. Returns the new state, which is saved. The count of
+    rounds continues, because what clients have spent stays spent. The next round is skipped,
+    because clients may have answered in it already. A model from before a node was unlearned
+    cannot be restored."""
     now = state.load()
     if now is None:
-        raise Mistake(f"{state.path} has no rounds to go back from")
+        raise Mistake(f"{state.path} has no rounds yet: leave --rollback out")
     since = int(state.forgotten["since"])
     behind = f"round {t} is before round {since}, in which a node was forgotten"
-    require(t >= since, f"{behind}: its contributions are not brought back")
-    require(t <= now.t, f"round {t} is to come: {now.t} rounds are made")
+    require(t >= since, f"{behind}: give --rollback {since} or later")
+    require(t <= now.t, f"round {t} is not done yet: give --rollback {now.t} or earlier")
     fresh = server.init(state.model(t))
     went_back = State(fresh.params, fresh.aggregator, fresh.optimizer, now.t + 1, now.withheld)
     state.set_forgotten({**state.forgotten, "compared": now.t + 1})
     state.save(went_back)
-    server.seen.pop("best", None)  # the guard begins anew
+    server.seen.pop("best", None)  # the guard starts again
     return went_back

@@ -1,6 +1,6 @@
-"""The files of a federation: `foltr serve FILE.toml` and `foltr node FILE.toml`.
+"""The settings files of `foltr serve FILE` and `foltr node FILE`.
 
-Both begin with the agreement, in the same words. A table [server] or [node] follows."""
+Both begin with the agreement, which is the same for all. A table [server] or [node] follows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """host:port, or [ipv6]:port."""
+    """Split HOST:PORT, or [IPV6]:PORT."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     fits = bool(colon and host) and port.isascii() and port.isdigit() and int(port) < 2**16
@@ -44,23 +44,24 @@ class ServerTable:
 
     Fields
         aggregator, optimizer: as in an experiment
-        seed: of the first model and of who is asked; None draws one from the operating system and
-            keeps it in the state, where clients do not see it
-        roster: the file of the nodes and their keys (`foltr keys add`)
-        listen: HOST:PORT of the public door, to which nodes connect
-        keys: the folder of the server's certificate and key (`foltr keys server`)
-        state: the folder of the server's state
-        database: whether the SuperLink keeps its messages on disk; it then survives a restart
-        deadline: seconds that nodes have for each answer
+        seed: seed of the initial model and of the choice of clients; None draws one from the
+            operating system, and keeps it in the state folder, where clients do not see it
+        roster: the file with the nodes and their keys (`foltr keys add`)
+        listen: HOST:PORT to which nodes connect
+        keys: folder of the server's certificate and key (`foltr keys server`)
+        state: folder of the server's state
+        database: whether the SuperLink stores its messages on disk, so that they survive a restart
+        deadline: seconds in which nodes must answer
         wait: seconds for which the first round waits for all nodes
-        max_norm: the longest update (L2 norm) that is accepted
-        max_bytes: the most bytes of one message
-        holdout: a data source with judged queries, on which every new model is tested
-        tolerance: a model whose nDCG@10 on them is lower by more than this is not adopted
+        max_norm: largest L2 norm of an update that is accepted
+        max_bytes: largest message in bytes
+        holdout: data source with judged queries, on which every new model is measured
+        tolerance: a model is not adopted if its nDCG@10 on `holdout` is lower than the best one by
+            more than this
         training_rounds: rounds of training; the rest of the budget (`rounds`) is for unlearning
-        keep_models: how many models are kept, for --rollback
-        superlink: the folder of a SuperLink that runs by itself (`--superlink-only`); None: the
-            server starts one, and starts it again if it ends
+        keep_models: number of models that are kept, for --rollback
+        superlink: folder of a SuperLink that runs separately (`--superlink-only`); None: the
+            server starts a SuperLink, and restarts it if it ends
         status: HOST:PORT of the status page; "none" for no page"""
 
     roster: str
@@ -89,19 +90,21 @@ class ServerTable:
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
         require(self.wait >= 0.0, f"wait must be >= 0 seconds, got {self.wait}")
         require(self.max_norm > 0.0, f"max_norm must be > 0, got {self.max_norm}")
-        require(0.0 <= self.tolerance <= 1.0, f"tolerance is in 0 .. 1, got {self.tolerance}")
-        require(self.seed is None or 0 <= self.seed < 2**63, f"seed is {self.seed}, not >= 0")
+        require(0.0 <= self.tolerance <= 1.0, f"tolerance must be in 0 .. 1, got {self.tolerance}")
+        seeded = f"seed must be in 0 .. 2^63 - 1, got {self.seed}"
+        require(self.seed is None or 0 <= self.seed < 2**63, seeded)
         trained = self.training_rounds is None or self.training_rounds >= 1
         require(trained, f"training_rounds must be >= 1, got {self.training_rounds}")
         require(self.keep_models >= 1, f"keep_models must be >= 1, got {self.keep_models}")
         small = f"max_bytes must be >= 10,000, got {self.max_bytes}"
         require(self.max_bytes >= 10_000, small)
         rule = f"{type(self.aggregator).__name__} needs a client of the server's own"
-        require(not self.aggregator.trusted_queries, f"{rule}, which a deployment has not yet")
+        way_out = "a deployment does not have one yet; choose another aggregator"
+        require(not self.aggregator.trusted_queries, f"{rule}: {way_out}")
 
     @property
     def status_address(self) -> tuple[str, int] | None:
-        """Host and port of the status page, if there is to be one."""
+        """Host and port of the status page; None for no page."""
         return None if self.status in (None, "none") else address_of(self.status)
 
 
@@ -111,19 +114,21 @@ class NodeTable:
     """The table [node].
 
     Fields
-        server: HOST:PORT of the server's public door
-        ca: the certificate of the federation's authority, which signs the server's
-        keys: the folder of the node's private keys (`foltr keys node`)
-        state: the folder of the node's state
-        clients: how many devices are behind this node
-        data: where their documents come from: the split "train" of a source
-        users: how their users click, by the labels of the data
-        clicks: a log of real searches and clicks (`serving/logged.py`), instead of `users`
-        partition: which documents each has
-        seed: of the users' draws; None draws one from the operating system and keeps it
-        population: for demonstrations: the node's clients are part of a population of so many
-            over data that all nodes have; None: the data is the node's own
-        roster: the public keys of all nodes, which SecureSum(consistency=True) needs"""
+        server: HOST:PORT of the server
+        ca: certificate of the federation's authority, which signed the server's certificate
+        keys: folder of the node's private keys (`foltr keys node`)
+        state: folder of the node's state
+        clients: number of clients (devices) of this node
+        data: source of the clients' documents; its split "train" is used
+        users: click model that simulates clicks from the labels of the data
+        clicks: log of real searches and clicks (`serving/logged.py`), instead of `users`
+        partition: how the documents are divided among the clients
+        seed: seed of the users' random draws; None draws one from the operating system and keeps
+            it
+        population: for demonstrations in which all nodes have the same data: the number of clients
+            of the whole federation; None: the data belongs to this node only
+        roster: copy of the roster, with the public keys of all nodes, which
+            SecureSum(consistency=True) needs"""
 
     server: str
     state: str
@@ -141,35 +146,38 @@ class NodeTable:
     def __post_init__(self) -> None:
         address_of(self.server)
         require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
-        require(self.seed is None or 0 <= self.seed < 2**63, f"seed is {self.seed}, not >= 0")
+        seeded = f"seed must be in 0 .. 2^63 - 1, got {self.seed}"
+        require(self.seed is None or 0 <= self.seed < 2**63, seeded)
 
 
 def read_server(path: Path, code: Code) -> tuple[Agreement, ServerTable]:
+    """Read the settings of a server."""
     content = _read(path, code, "server")
     table = _table(ServerTable, content.pop("server"), path, "server")
     return _agreement(content, path), table
 
 
 def read_node(path: Path, code: Code) -> tuple[Agreement, NodeTable]:
+    """Read the settings of a node."""
     content = _read(path, code, "node")
     table = _table(NodeTable, content.pop("node"), path, "node")
     return _agreement(content, path), table
 
 
 def beside(path: Path, name: str) -> Path:
-    """A path that a settings file names: relative ones start at the file."""
+    """A path in a settings file. A relative path starts at the file's folder."""
     return Path(path).parent / name
 
 
 def settings_file(config: Mapping[str, Any], of: Literal["server", "node"]) -> Path:
-    """The settings file that a configuration of a stock Flower deployment names."""
+    """The settings file that the configuration of a stock Flower deployment names."""
     option = "--node-config" if of == "node" else "flwr run --run-config"
     how = f"""{option} 'settings="/path/of/{of}.toml"'"""
     name = config.get("settings")
     if not isinstance(name, str) or not name:
         raise Mistake(f"no settings file is named: {how}")
     path = Path(name).expanduser()
-    whole = f"settings = {name!r} is no absolute path, and Flower runs this in a folder of its own"
+    whole = f"settings = {name!r} is no absolute path, and Flower runs apps in a folder of its own"
     require(path.is_absolute(), f"{whole}: {how}")
     return path
 
@@ -177,7 +185,8 @@ def settings_file(config: Mapping[str, Any], of: Literal["server", "node"]) -> P
 def _read(path: Path, code: Code, name: Literal["server", "node"]) -> dict[str, Any]:
     try:
         raw = content_of(path)
-        require(len(raw) <= MOST_BYTES, f"{path} is too long for a settings file")
+        long = f"{path} has {len(raw):,} bytes, and a settings file at most {MOST_BYTES:,}"
+        require(len(raw) <= MOST_BYTES, f"{long}: is it another file?")
         content = tomllib.loads(raw.decode("utf-8-sig"))
         check_extent(content)
     except OSError as error:
@@ -189,13 +198,13 @@ def _read(path: Path, code: Code, name: Literal["server", "node"]) -> dict[str, 
     other = "node" if name == "server" else "server"
     if other in content and name not in content:
         raise Mistake(f"{path} is the file of a {other}: `foltr {_command(other)} {path}`")
-    require(name in content, f"{path} has no table [{name}]")
+    require(name in content, f"{path} has no table [{name}]: add it after the agreement")
     known = {*AGREED, name, "use"}
     for key in content:
         require(key in known, f"{path}: unknown key {key!r}: {did_you_mean(key, known)}")
     used = content.pop("use", [])
     listed = isinstance(used, list) and all(isinstance(each, str) for each in used)
-    require(listed, f"{path}: use must be a list of paths")
+    require(listed, f'{path}: use must be a list of paths, such as use = ["own.py"]')
     code.load(path, [beside(path, each) for each in used])
     return content
 
@@ -205,14 +214,14 @@ def _command(name: str) -> str:
 
 
 def _table(cls: type[T], table: Any, path: Path, name: str) -> T:
-    require(isinstance(table, dict), f"{path}: [{name}] must be a table")
+    require(isinstance(table, dict), f"{path}: {name} must be a table: write [{name}]")
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for key in table:
         hint = did_you_mean(key, known)
         require(key in known, f"{path}: [{name}] has no key {key!r}: {hint}")
     needed = [f.name for f in fields(cls) if f.default is MISSING]  # type: ignore[arg-type]
     missing = [key for key in needed if key not in table]
-    require(not missing, f"{path}: [{name}] needs {', '.join(missing)}")
+    require(not missing, f"{path}: [{name}] needs {', '.join(missing)}: add to the table")
     try:
         return cls(**table)
     except Mistake as error:
@@ -220,13 +229,14 @@ def _table(cls: type[T], table: Any, path: Path, name: str) -> T:
 
 
 def _agreement(content: dict[str, Any], path: Path) -> Agreement:
-    """The agreement in a file: `features` may be a number, and defaults are what an experiment
-    has."""
+    """The agreement in a settings file. `features` may be a number. The defaults are those of an
+    experiment."""
     values = dict(content)
     missing = [name for name in ("features", "asked", "rounds") if name not in values]
-    require(not missing, f"{path} needs {', '.join(missing)}")
+    require(not missing, f"{path} needs {', '.join(missing)}: add before the first table")
     if isinstance(values["features"], int) and not isinstance(values["features"], bool):
-        require(1 <= values["features"] <= 10**6, f"{path}: features is {values['features']}")
+        many = f"{path}: features must be in 1 .. 10^6, got {values['features']}"
+        require(1 <= values["features"] <= 10**6, many)
         values["features"] = numbered(values["features"])
     defaults = Experiment()
     values.setdefault("ranker", defaults.ranker)

@@ -1,15 +1,15 @@
-"""The state of a federation's server on disk.
+"""The state of a federation's server: a folder on disk.
 
-agreement.json   what was agreed: a folder belongs to one federation
-checkpoint.npz   the server's state, written before every push
+agreement.json   the agreement: a folder belongs to one federation
+checkpoint.npz   the server's state after the last round
 models/          the models of the last rounds, by round
-rounds.jsonl     a line per round: who was asked, who answered, what failed, bytes, seconds
-took_part.jsonl  for unlearning: who answered in the rounds that devices stored
-forgotten.json   the nodes that were forgotten, the round before which nothing is left, and the one
-                 from which the guard compares models
-roster.json      the nodes, so that none is taken out
-seed.txt         of the first model and of who is asked, if the settings have none
-running.lock     held by the one server that uses the folder
+rounds.jsonl     a line per round: clients asked and answered, failures, bytes, seconds
+took_part.jsonl  for unlearning: the clients that answered in the rounds that devices stored
+forgotten.json   the nodes that were unlearned, the first round that can be restored, and the
+                 round from which the guard compares models
+roster.json      the nodes so far, to detect a node that was removed or changed
+seed.txt         seed of the initial model and of the choice of clients, if the settings have none
+running.lock     lock of the server that uses the folder
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ NO_MEMORY = np.empty((1, 0), np.float32)
 
 @dataclass(frozen=True)
 class ServerState:
+    """The state folder `path` of a server."""
+
     path: Path
 
     def open(self, agreed: Agreement) -> None:
-        """Make the folder, or check that it is this federation's."""
+        """Make the folder, or check that it belongs to this federation."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self.path.chmod(0o700)  # whoever made it
+            self.path.chmod(0o700)  # also if it existed
             (self.path / "models").mkdir(exist_ok=True, mode=0o700)
         file = self.path / AGREEMENT
         if not file.exists():
@@ -61,21 +63,22 @@ class ServerState:
         found = agreed.differences(text_of(file))
         if found:
             other = f"{self.path} is the state of another federation: {'; '.join(found)}"
-            raise Mistake(f"{other}. Use another state folder, or the settings that it began with")
+            raise Mistake(f"{other}. Use another state folder, or its original settings")
 
     def check_roster(self, roster: Roster) -> None:
-        """Refuse a roster in which a node that was there is gone or has changed: the clients'
-        numbers would mean others. New ones are remembered."""
+        """Refuse a roster from which a node was removed or in which one was changed, because the
+        numbers of clients would change. New nodes are stored."""
         file = self.path / ROSTER
         seats = [[seat.name, seat.clients, seat.key.decode()] for seat in roster.seats]
         known = json.loads(text_of(file)) if file.exists() else []
-        same = "nodes are added at the end, and none is taken out or changed (revoke it instead)"
-        require(seats[: len(known)] == known, f"the roster is not the one of {self.path}: {same}")
+        same = "a node was removed or changed: restore its entry, and revoke it instead"
+        require(seats[: len(known)] == known, f"the roster does not fit {self.path}: {same}")
         if seats != known:
             write_whole(file, json.dumps(seats) + "\n")
 
     def seed(self, given: int | None) -> int:
-        """The seed of the server's draws: the one that is given, or one that is drawn once."""
+        """The seed of the server's random draws: the given one, or one that is drawn once and
+        stored."""
         if given is not None:
             return given
         file = self.path / SEED
@@ -108,9 +111,7 @@ class ServerState:
 
     def model(self, t: int) -> Array:
         known = self.models()
-        nearest = (
-            f"there are those of rounds {known[0]} .. {known[-1]}" if known else "none is kept"
-        )
+        nearest = f"choose one of rounds {known[0]} .. {known[-1]}" if known else "there are none"
         require(t in known, f"no model of round {t} is kept: {nearest}")
         try:
             with regular(self._model(t)) as file:
@@ -131,13 +132,13 @@ class ServerState:
         self._append(TOOK_PART, {"round": t, "clients": clients.tolist()})
 
     def participants(self) -> dict[int, Array]:
-        """By stored round, since the last forgetting: who answered."""
+        """Stored round -> the clients that answered, since the last unlearning."""
         found = {line["round"]: np.array(line["clients"], int) for line in self._lines(TOOK_PART)}
         return dict(sorted(found.items()))
 
     @property
     def forgotten(self) -> dict[str, Any]:
-        """The names of nodes that were forgotten, and the first round that may be gone back to."""
+        """The names of nodes that were unlearned, and the first round that can be restored."""
         file = self.path / FORGOTTEN
         if not file.exists():
             return {"nodes": [], "pending": [], "since": 0}
@@ -150,7 +151,7 @@ class ServerState:
         write_whole(self.path / FORGOTTEN, json.dumps(about) + "\n")
 
     def erase_models(self) -> None:
-        """Delete all models, and what a crash left of files that were being written."""
+        """Delete all models, and temporary files that a crash left."""
         for file in (*(self.path / "models").iterdir(), *self.path.glob(".*")):
             if file.is_file():
                 file.unlink(missing_ok=True)

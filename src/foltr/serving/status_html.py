@@ -1,5 +1,5 @@
-"""The sections of the status page as HTML, from what a board shows. They are complete without a
-script. Every text passes `escape`: names and reasons are what nodes have sent."""
+"""The sections of the status page as HTML, from the data of a board. They need no script. All text
+is escaped, because names and reasons come from nodes."""
 
 from __future__ import annotations
 
@@ -10,45 +10,46 @@ from typing import Any
 from foltr.report.number_format import NONE, count
 
 Seen = Mapping[str, Any]  # Board.seen()
-ROWS = 50  # rounds in the table; the charts show all that the board has
-NODES = 200  # rows of nodes
-PACE = 20  # the time left is estimated from so many last rounds
+ROWS = 50  # rounds in the table; the charts show all rounds of the board
+NODES = 200  # nodes in the table
+PACE = 20  # last rounds from which the remaining time is estimated
 DOT = " · "
-ORDER = ("refused", "away", "connected", "revoked")  # what needs a look stands first
+ORDER = ("refused", "away", "connected", "revoked")  # problems first
 MEANINGS = {
     "late": "no answer before the deadline",
-    "failed": "the node's program failed, or Flower could not deliver",
-    "malformed": "an ask or an answer that cannot be read",
-    "message": "an update that no client of this federation can send",
-    "withheld": "a secure sum that too few clients finished",
-    "huge": "a secure sum that is too long: a client sent a huge number",
+    "failed": "the node's code failed, or Flower could not deliver the message",
+    "malformed": "an ask or an answer could not be parsed",
+    "message": "an update was not one that a client of this federation can send",
+    "withheld": "too few clients finished a secure sum",
+    "huge": "a secure sum was too large: a client sent a huge number",
     "sum": "a client's part of a secure sum was refused",
-    "hello": "a node that was started again: it is greeted again",
-    "agreement": "the node's settings are not those of the server",
+    "hello": "the node was restarted, and gets another HELLO",
+    "agreement": "the node's agreement differs from the server's",
     "clients": "the node has other clients than the roster says",
-    "channel": "the node has agreed to another channel",
-    "features": "the model's features are not the node's",
-    "n": "a round of another size than agreed",
-    "model": "the model is not the one that the ask names",
+    "channel": "the node's agreement has another channel",
+    "features": "the model's features are not the node's features",
+    "n": "a round had another number of clients than agreed",
+    "model": "the model was not the one that the ask names",
     "released": "a secure sum of this round was released already",
-    "terms": "the terms of a secure sum protect less than was agreed",
-    "disk": "the node cannot read or store its records",
-    "budget": "the clients have answered in all rounds that were agreed",
-    "round": "a round that is over",
-    "norms": "a client stored no norm of that round",
-    "how": "a way to learn that was not agreed",
-    "size": "updates that fit in no message",
+    "terms": "the terms of a secure sum protect less than agreed",
+    "disk": "the node cannot read or write its records",
+    "budget": "the clients have answered in all agreed rounds",
+    "round": "the round is over",
+    "norms": "a client stored no norm in that round",
+    "how": "the ask wants clients to learn in a way that was not agreed",
+    "size": "the updates are larger than a message can be",
     "forget": "the node asks to be forgotten",
-    "unsent": "Flower did not take the message",
-    "weight": "a secure sum whose weights no clients can have",
-    "session": "the connection to the SuperLink was lost again and again",
-    "refused": "a reason that this version does not know",
+    "unsent": "Flower did not accept the message",
+    "weight": "a secure sum has weights that no clients can have",
+    "session": "the connection to the SuperLink was lost repeatedly",
+    "refused": "the node gave a reason that this version does not know",
     "kind": "the node does not know this kind of ask",
-    "other": "kinds beyond those that are counted by name",
+    "other": "kinds of failures beyond those that are counted by name",
 }
 
 
 def sections(seen: Seen) -> dict[str, str]:
+    """The sections of the page, by name."""
     return {
         "head": _head(seen),
         "glance": f"<dl class=stats>{''.join(_tiles(seen))}</dl>",
@@ -61,11 +62,11 @@ def sections(seen: Seen) -> dict[str, str]:
 
 
 def line(seen: Seen) -> tuple[str, str]:
-    """The state for the lamp ("live" or "over") and the one line beside it; plain text."""
+    """The state of the indicator ("live" or "over"), and the line of plain text beside it."""
     made, rounds = seen["round"], seen["rounds"]
     if made >= rounds:
-        return "over", f"All {count(rounds, 'round')} are made"
-    parts = [f"{made:,} of {count(rounds, 'round')} made"]
+        return "over", f"All {count(rounds, 'round')} are done"
+    parts = [f"{made:,} of {count(rounds, 'round')} done"]
     if seen["nodes"]:
         parts.append(f"{_there(seen['nodes'])} nodes connected")
     left = _left(seen)
@@ -81,7 +82,7 @@ def line(seen: Seen) -> tuple[str, str]:
 
 def _head(seen: Seen) -> str:
     facts = [
-        f"{count(seen['asked'], 'client')} asked in a round",
+        f"{count(seen['asked'], 'client')} asked per round",
         f"the server has run for {_span(seen['seconds'])}",
     ]
     title = f"<h1>Federation <span class=id>{escape(seen['title'])}</span></h1>"
@@ -95,18 +96,18 @@ def _tiles(seen: Seen) -> Iterable[str]:
     yield _tile("rounds", f"{made:,} of {seen['rounds']:,}", _remaining(made, seen, left))
     states = _counted(seen["nodes"])
     others = DOT.join(f"{states[s]:,} {s}" for s in ORDER if s != "connected" and states[s])
-    all_there = "all are there" if seen["nodes"] else "none is known yet"
+    all_there = "all are connected" if seen["nodes"] else "none is known yet"
     yield _tile("nodes connected", _there(seen["nodes"]), others or all_there)
     if last is None:
         yield _tile("clients that answered", NONE, "no round yet")
-        yield _tile("time of a round", NONE, "no round yet")
+        yield _tile("time per round", NONE, "no round yet")
     else:
         mean = sum(each["answered"] for each in history) / len(history)
         of = f"{last['answered']:,} of {last['asked']:,}"
         yield _tile("clients that answered", of, f"in the last round; {mean:,.1f} on average")
         recent = _pace(history)
         of_last = f"{_span(last['seconds'])} in the last round"
-        yield _tile("time of a round", _span(recent), f"on average; {of_last}")
+        yield _tile("time per round", _span(recent), f"on average; {of_last}")
     yield _tile("held-out nDCG@10", *_quality(seen))
     kinds = len(seen["failures"])
     yield _tile(
@@ -129,12 +130,12 @@ def _tile(name: str, value: str, more: str) -> str:
 
 def _remaining(made: int, seen: Seen, left: float | None) -> str:
     if made >= seen["rounds"]:
-        return "all are made"
+        return "all are done"
     return "no round yet" if left is None else f"about {_span(left)} left"
 
 
 def _quality(seen: Seen) -> tuple[str, str]:
-    """The last value, and the best one with the rounds that were not adopted."""
+    """The last value; the best value and the number of models that were not adopted."""
     found = [each for each in seen["history"] if _number(each.get("ndcg")) is not None]
     if not found:
         return NONE, "no round yet" if not seen["history"] else "not measured"
@@ -145,7 +146,7 @@ def _quality(seen: Seen) -> tuple[str, str]:
 
 
 def _epsilon(seen: Seen) -> tuple[str, str]:
-    """Against the server, which sees the most."""
+    """The epsilon against the server, which sees the most; then against other adversaries."""
     if not seen["epsilon"]:
         return NONE, "no privacy mechanism" if seen["ledger"] else ""
     (first, value), *rest = seen["epsilon"].items()
@@ -156,7 +157,7 @@ def _epsilon(seen: Seen) -> tuple[str, str]:
 
 
 def _there(nodes: Mapping[str, str]) -> str:
-    """Connected nodes, of those that may connect."""
+    """The number of connected nodes, and of those that may connect."""
     states = _counted(nodes)
     return f"{states['connected']:,} of {len(nodes) - states['revoked']:,}"
 
@@ -180,7 +181,7 @@ def _pace(history: Sequence[Seen]) -> float:
 
 
 def _left(seen: Seen) -> float | None:
-    """Seconds for the rounds to come, by the last ones."""
+    """Estimated seconds for the remaining rounds, from the last ones."""
     history = seen["history"]
     return _pace(history) * (seen["rounds"] - seen["round"]) if history else None
 
@@ -191,7 +192,7 @@ def _left(seen: Seen) -> float | None:
 def _rounds(seen: Seen) -> str:
     history: list[dict[str, Any]] = seen["history"]
     if not history:
-        return _quiet("No round yet. A round is shown here as soon as it is made.")
+        return _quiet("No round yet. Each round appears here when it is done.")
     judged = any("ndcg" in each for each in history)
     heads = ["round", "answered", "left out", *(["held-out nDCG@10"] if judged else [])]
     heads += ["model", "to nodes", "from nodes", "time"]
@@ -224,7 +225,7 @@ def _row(about: Seen, judged: bool) -> list[str]:
 
 def _nodes(nodes: Mapping[str, str]) -> str:
     if not nodes:
-        return _quiet("No node has been looked for yet.")
+        return _quiet("The server has not checked yet which nodes are connected.")
     ordered = sorted(nodes.items(), key=lambda each: (ORDER.index(_kind(each[1])), each[0]))
     rows = [
         [escape(name), f"<i class=bulb data-state={_kind(state)}></i>{escape(state)}"]
@@ -239,7 +240,7 @@ def _failures(failures: Mapping[str, int]) -> str:
     if not failures:
         return _quiet("None so far.")
     rows = [
-        [escape(kind), f"{many:,}", escape(MEANINGS.get(kind, "a reason of the node's own"))]
+        [escape(kind), f"{many:,}", escape(MEANINGS.get(kind, "a reason that the node gave"))]
         for kind, many in sorted(failures.items(), key=lambda each: (-each[1], each[0]))
     ]
     return _table("Failures", ["kind", "count", "meaning"], rows, "plain counts")
@@ -249,8 +250,8 @@ def _ledger(seen: Seen) -> str:
     if not seen["ledger"]:
         return _quiet("Nothing yet.")
     made = seen["round"]
-    after = f"after {count(made, 'round')}" if made else "once the first round is made"
-    about = f"What was spent {after}, for a client that answered in every round."
+    after = f"after {count(made, 'round')}" if made else "after the first round"
+    about = f"The privacy budget spent {after}, for a client that answered in every round."
     text = escape("\n".join(seen["ledger"]))
     where = 'class=scroll role=region aria-label="Privacy ledger" tabindex=0'
     lead = f"<p class=lead>{about}</p>" if seen["epsilon"] else ""
@@ -273,7 +274,7 @@ def _note(text: str) -> str:
 
 
 def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    """`rows` are HTML; the first cell of each is its head."""
+    """An HTML table. The cells of `rows` are HTML; the first cell of a row is its header."""
     head = "".join(f"<th scope=col>{escape(each)}</th>" for each in heads)
     body = "".join(
         f"<tr><th scope=row>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>"

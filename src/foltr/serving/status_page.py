@@ -1,11 +1,11 @@
 """The status page of `foltr serve`.
 
-    GET /          the page, as it is now
-    GET /data.json what the board shows; with ?sections also the page's sections, for its script
-    GET /healthz   200 while the server's process lives
+    GET /          the page
+    GET /data.json the data of the board; with ?sections also the page's sections, for its script
+    GET /healthz   200 while the server's process runs
 
-It is served by a thread of the server's process, and only reads the board. Who may ask is decided
-in `foltr.web`."""
+A thread of the server's process serves it, and only reads the board. `foltr.web` decides which
+requests are accepted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from foltr.serving.status_html import line, sections
 STYLES, SCRIPTS = ("uplot.css", "page.css"), ("uplot.js", "base.js")  # of the report
 OWN = "foltr.serving"
 OTHER_PORT = 'choose another by status = "HOST:PORT" in [server], or "none" for no page'
-SOON = 10.0  # seconds in which the page must be there
+SOON = 10.0  # seconds in which the page's server must start
 
 
 @contextmanager
 def status_page(board: Board, host: str = web.HOST, port: int = 0) -> Iterator[str]:
-    """Serve the page of a board meanwhile; gives its address. `port` 0 is any free port."""
+    """A context in which the page of a board is served; yields its address. `port` 0 is any free
+    port."""
     server = web.web_server(application(board, host))
     opened = web.listening_socket(host, port, OTHER_PORT)
     run = {"sockets": [opened]}
@@ -45,7 +46,7 @@ def status_page(board: Board, host: str = web.HOST, port: int = 0) -> Iterator[s
         while not server.started and thread.is_alive() and time.monotonic() < until:
             time.sleep(0.01)
         if not server.started:
-            raise Mistake(f"the status page did not start at {web.address(opened)}")
+            raise Mistake(f"the status page did not start at {web.address(opened)}: {OTHER_PORT}")
         yield web.address(opened)
     finally:
         server.should_exit = True
@@ -79,8 +80,8 @@ def application(board: Board, host: str = web.HOST) -> web.Application:
 
 
 def page(seen: dict[str, Any]) -> str:
-    """The whole page. Its content policy allows only its own script and style sheet, by their
-    hashes: text of a node that got into the page as markup would do nothing."""
+    """The complete page. Its content security policy allows only its own script and style sheet,
+    by their hashes. So text from a node could not run as a script even if it were not escaped."""
     style = asset(*STYLES) + "\n" + asset("status.css", of=OWN)
     script = asset(*SCRIPTS) + "\n" + asset("status.js", of=OWN)
     parts, (state, text) = sections(seen), line(seen)
@@ -103,13 +104,13 @@ def page(seen: dict[str, Any]) -> str:
 
 
 def live_content(seen: dict[str, Any]) -> dict[str, Any]:
-    """What the page's script puts into the page."""
+    """The data with which the page's script updates the page."""
     state, text = line(seen)
     return {"seen": seen, "sections": sections(seen), "state": state, "line": text}
 
 
 def as_json(content: Any) -> str:
-    """JSON has no infinity: such numbers are null."""
+    """JSON text. Infinities and NaN, which JSON does not have, become null."""
     return json.dumps(_finite(content), allow_nan=False, separators=(",", ":"))
 
 
@@ -122,7 +123,7 @@ def _finite(value: Any) -> Any:
 
 
 def is_open_to_others(host: str) -> bool:
-    """Whether other machines can connect to an address at which this one listens."""
+    """Whether other machines can connect to a server that listens on this host."""
     try:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:

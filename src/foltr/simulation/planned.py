@@ -1,5 +1,5 @@
-"""The rounds of unlearning, as far as they are known before anything runs: the privacy ledger
-counts them."""
+"""The rounds of unlearning, as far as they are known before the run. The privacy ledger counts
+them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from foltr.world.protocols import PlannedPhase, Unlearner
 
 @dataclass(frozen=True)
 class Stretch:
-    """The rounds of one phase, in which one group of clients is unlearned."""
+    """The rounds of one phase of the unlearning of one group of clients."""
 
-    group: int  # its number, from 0
-    # its first round, counted from the first one of this group's unlearning; None after a phase
-    # whose number of rounds is not certain
+    group: int  # number of the group, from 0
+    # first round of the phase, counted from the start of this group's unlearning; None after a
+    # phase whose number of rounds is not known in advance
     first: int | None
     phase: PlannedPhase
-    clients: int  # those who may take part
-    fewest: int  # clients that are asked in a round
-    most: int
+    clients: int  # number of clients that may take part
+    fewest: int  # smallest number of clients asked in a round
+    most: int  # largest number of clients asked in a round
 
 
 def stretches(
@@ -34,7 +34,7 @@ def stretches(
     sessions: int,
     history: int | None,
 ) -> tuple[Stretch, ...] | None:
-    """All phases of all groups that leave, in order; None if the unlearner does not say them."""
+    """All phases of all groups that leave, in order; None if the unlearner does not plan them."""
     stored = 0 if history is None else -(-rounds // history)
     asked, left, found = cohort_size(departures.clients, participation), 0, list[Stretch]()
     for number, group in enumerate(departures.groups):
@@ -48,7 +48,7 @@ def stretches(
         sizes = {
             "leaving": (len(group), len(group), len(group)),
             "remaining": (remaining, drawn, drawn),
-            # of the clients of a stored round, some may have left since
+            # some clients of a stored round may have left since then
             "stored": (remaining, max(1, drawn - left), min(asked, remaining)),
         }
         if participation == 1.0:
@@ -64,13 +64,14 @@ def stretches(
 
 
 def _stored_next(restarts: bool, stored: int, made: int, rounds: int, history: int | None) -> int:
-    """The most rounds that devices have stored when the next group leaves (`unlearn.interval`)."""
+    """The largest number of rounds that devices have stored when the next group leaves
+    (`unlearn.interval`)."""
     if history is None:
         return 0
     if not restarts:
         return stored + -(-made // history)
-    # every round where history x made / rounds is below 3/2; elsewhere they are stored at
-    # intervals of at least 2/3 of that
+    # If history x made / rounds is below 3/2, every round is stored. Otherwise rounds are stored
+    # at intervals of at least 2/3 of that number.
     return min(made, -(-3 * rounds // (2 * history)))
 
 
@@ -81,15 +82,16 @@ def _checked(
     if phases is None:
         return None
     made = isinstance(phases, tuple) and all(isinstance(each, PlannedPhase) for each in phases)
-    require(made, f"{name}.planned gave {phases!r}, not a tuple of PlannedPhase, or None")
+    require(made, f"{name}.planned must return a tuple of PlannedPhase or None, got {phases!r}")
     for each in phases:
         known = each.who in ("remaining", "leaving", "stored")
         sound = known and each.rounds >= 0 and each.sessions >= 1
-        require(sound, f"{name}.planned gave a phase that cannot be: {each}")
+        valid = "who must be remaining, leaving or stored, rounds >= 0 and sessions >= 1"
+        require(sound, f"{name}.planned returned an invalid phase, {each}: {valid}")
     return phases
 
 
 def unlearning_seed(seed: int, groups: int, repetition: int) -> int:
-    """The seed of the rounds in which the last of so many groups is unlearned. They share no
-    random draws with training, nor with the unlearning of another group."""
+    """The seed of the rounds that unlearn the last of the first `groups` groups. They share no
+    random draws with training or with the unlearning of another group."""
     return key(seed, "unlearning", groups, repetition) & (2**63 - 1)

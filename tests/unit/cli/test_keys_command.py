@@ -60,7 +60,7 @@ def test_a_federation_from_the_start(here):
     assert rows["clinic-b"] == ["2", prints[1].split()[1]]
     assert "taking part: nodes 1, clients 2" in listed
     renewed = done("renew", "--days", "30")
-    assert "search.example.org" in renewed and "start the server again" in renewed
+    assert "search.example.org" in renewed and "restart the server" in renewed
     printed = "".join([told, *added, listed, renewed])
     assert not [line for line in lines_of_private_files(here) if line in printed]
     assert len(lines_of_private_files(here)) > 10

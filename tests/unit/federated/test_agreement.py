@@ -69,7 +69,7 @@ def test_differences_are_printable_and_short():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"features": ()}, "1 .. 1000000 features"),
+        ({"features": ()}, "1 .. 1000000 names"),
         ({"features": ("a", "a")}, "one name"),
         ({"asked": 0}, "asked must be"),
         ({"asked": 10**6 + 1}, "asked must be"),
@@ -78,9 +78,9 @@ def test_differences_are_printable_and_short():
         ({"sessions": 0}, "sessions must be"),
         ({"rounds": 0}, "rounds must be"),
         ({"rounds": 2**31}, "rounds must be"),
-        ({"history": 0}, "history is 0"),
+        ({"history": 0}, "history must be >= 1, got 0"),
         ({"noise": "none"}, "noise"),
-        ({"channel": SecureSum(), "fewest": 1}, "fewest must not be 1"),
+        ({"channel": SecureSum(), "fewest": 1}, "fewest must be >= 2, got 1"),
         ({"channel": SecureSum(), "fewest": 2, "learner": ES()}, "sum is no update"),
         ({"privacy": GammaShares(epsilon=1.0, sensitivity=1.0), "learner": ES()}, "ball"),
     ],

@@ -185,8 +185,8 @@ def test_a_model_goes_there_and_back(params, sessions, stored):
 @pytest.mark.parametrize(
     ("model", "d", "told"),
     [
-        (Model(PARAMS), 2, "2 numbers"),
-        (Model(PARAMS), 4, "4 numbers"),
+        (Model(PARAMS), 2, "2 parameters"),
+        (Model(PARAMS), 4, "4 parameters"),
         (Model(PARAMS * np.float32(np.inf)), 3, "not finite"),
         (Model(PARAMS * np.float32(np.nan)), 3, "not finite"),
         (Model(PARAMS, 0, -2), 3, "stored round -2"),

@@ -259,7 +259,7 @@ def test_dates(tmp_path):
     own = tmp_path / "server" / "server.pem"
     assert keys.check_dates(own, NOW + days(60)) == []
     (warning,) = keys.check_dates(own, NOW + days(60.5))
-    assert "ends on 2030-07-30, in 29 days: foltr keys renew --out" in warning
+    assert "expires on 2030-07-30, in 29 days: foltr keys renew --out" in warning
     with pytest.raises(Mistake, match="expired on 2030-07-30: foltr keys renew"):
         keys.check_dates(own, NOW + days(91))
     with pytest.raises(Mistake, match="not valid before 2030-04-30 23:00 UTC"):

@@ -69,4 +69,4 @@ def test_an_answer_of_something_else_ends_no_node(page):
         threading.Timer(5.0, stop.set).start()
         node.serve(stop)  # raises nothing
         server.shutdown()
-    assert not page or "is no SuperLink now" in told[0]
+    assert not page or "does not respond like a SuperLink" in told[0]

@@ -96,7 +96,7 @@ def test_a_key_twice_names_both_nodes():
 
 @pytest.mark.parametrize("name", ["", "Clinic", "a b", "a/b", "..", "ä", "a" * 41, "a\n", 3, None])
 def test_bad_names(name):
-    with pytest.raises(Mistake, match="small letters, digits and hyphens"):
+    with pytest.raises(Mistake, match="lowercase letters, digits and hyphens"):
         replace(seat(0), name=name)
 
 
@@ -155,7 +155,7 @@ ONE = text_of(Roster((seat(0),)))
         ("# nothing\n", "needs a node"),
         (ONE.replace("[[node]]", "[node]"), "two brackets"),
         (ONE.replace("[[node]]", "[[nodes]]"), "did you mean 'node'"),
-        ("node = [3]", "node 1: a node is a table, got 3"),
+        ("node = [3]", "node 1: a node must be a table, got 3"),
         (ONE.replace("clients", "cleints"), "unknown key 'cleints': did you mean 'clients'"),
         (ONE.replace("clients = 3\n", ""), r"node 1 \('node-0'\): clients is missing"),
         (ONE.replace("clients = 3", "clients = true"), "expected a whole number"),

@@ -306,7 +306,7 @@ def test_a_node_does_not_speak_for_anothers_client():
     sums.begin(terms)
     forged = SumClient(terms, 0, PARAMS, least=None).advertise()
     sums.now.take(1, {4: forged})
-    assert sums.failed == [(1, "sum", "client 4: in the name of another client")]
+    assert sums.failed == [(1, "sum", "client 4: the message names another client as its sender")]
     sums.now.take(1, {5: b"short"})
     mean, _ = sums.summed()
     np.testing.assert_allclose(mean, PARAMS + 5.0, rtol=1e-6)

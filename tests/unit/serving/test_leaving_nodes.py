@@ -99,7 +99,7 @@ def test_a_node_that_is_away_is_told_when_it_comes_back(tmp_path):
     state = here.rounds.start()
     here.rounds.table = ServerTable("roster.toml", "state", seed=3, training_rounds=3)
     state = here.rounds.run(state)
-    assert here.out == [] and any("node-2 is away" in text for text in here.told)
+    assert here.out == [] and any("node-2 does not answer" in text for text in here.told)
     here.there[LAST] = away
     here.rounds.table = ServerTable("roster.toml", "state", seed=3)
     assert here.rounds.run(state).t == 6

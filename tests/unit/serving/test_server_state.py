@@ -36,7 +36,7 @@ def test_only_the_last_models_are_kept(tmp_path):
     for t in range(6):
         state.keep_model(t, np.full(3, float(t)), keep=3)
     assert state.models() == [3, 4, 5] and state.model(4).tolist() == [4.0, 4.0, 4.0]
-    with pytest.raises(Mistake, match=r"no model of round 2 is kept: there are those of rounds 3"):
+    with pytest.raises(Mistake, match=r"no model of round 2 is kept: choose one of rounds 3"):
         state.model(2)
 
 

@@ -35,7 +35,7 @@ def test_server_and_node_agree_where_they_say_the_same(tmp_path):
 def test_a_secure_sum_sets_the_fewest(tmp_path):
     agreed, _ = read(tmp_path, 'channel = "SecureSum()"\n' + SERVER)
     assert agreed.fewest == 2
-    with pytest.raises(Mistake, match="fewest must not be 1"):
+    with pytest.raises(Mistake, match="fewest must be >= 2, got 1"):
         read(tmp_path, 'fewest = 1\nchannel = "SecureSum()"\n' + SERVER)
 
 

@@ -69,7 +69,7 @@ def test_what_is_answered(client):
     assert {name: found[name] for name in fixed} == {**fixed, "seconds": found["seconds"]}
     live = asked.get("/data.json?sections").json()
     assert set(live) == {"seen", "sections", "state", "line"}
-    assert live["seen"]["round"] == 3 and "3 of 10 rounds made" in live["line"]
+    assert live["seen"]["round"] == 3 and "3 of 10 rounds done" in live["line"]
     answer = asked.get("/")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
     for name, value in web.HEADERS.items():
@@ -187,9 +187,9 @@ def test_the_policy_allows_what_is_there_and_nothing_else():
 
 def test_before_the_first_round():
     seen = board_of(0).seen()
-    assert line(seen) == ("live", "0 of 10 rounds made · no round yet")
+    assert line(seen) == ("live", "0 of 10 rounds done · no round yet")
     words = Tags(page(seen)).words
-    assert "No round yet. A round is shown here as soon as it is made." in words
+    assert "No round yet. Each round appears here when it is done." in words
     assert "nan" not in words.lower() and "{{" not in page(seen)
 
 
@@ -211,13 +211,13 @@ def test_tables_without_a_script():
         "against the server; against models 1.1",
         "privacy  noise",
         "clinic-b: late: no answer within 60 s",
-        "What was spent after 2 rounds",
+        "The privacy budget spent after 2 rounds",
     ):
         assert told in words, told
 
 
 def test_the_last_line():
-    assert line(board_of(10).seen()) == ("over", "All 10 rounds are made")
+    assert line(board_of(10).seen()) == ("over", "All 10 rounds are done")
     assert "about 10 s left" in line(board_of(3).seen())[1]
 
 
