@@ -94,7 +94,7 @@ def test_mistakes_of_the_server_s_operator(tmp_path):
         names = ("second", "other", "port", "keys")
         for name in names:
             here.start_module(name, "foltr", "serve")
-        refused(here, "second", "another server uses state: stop it first")
+        refused(here, "second", "another server or node uses state: stop it")
         refused(here, "other", "is the state of another federation", "rounds")
         refused(here, "port", f"cannot listen on 127.0.0.1:{here.port}", "choose another port")
         refused(here, "keys", "twice.toml", "node-9", "node-0")

@@ -42,7 +42,7 @@ def demo(
 ) -> None:
     """Train a ranker with 100 simulated clients, and compare it with centralised learning.
 
-    It takes less than a minute and uses built-in data."""
+    It takes less than a minute (90 seconds with --federation) and uses built-in data."""
     if federation:
         from foltr.cli.demo_federation import demo_federation
 

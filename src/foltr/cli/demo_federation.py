@@ -15,6 +15,7 @@ def demo_federation(out: Path, seed: int) -> None:
     from rich.console import Console
 
     from foltr.cli.chart import Panel, Series, bounds, svg_chart, text_chart
+    from foltr.runs.interruptions import on_signals
     from foltr.serving.demonstration import ATTACKER, LEAVER, ROUNDS, demonstrate
 
     console, folder = Console(), out / "federation"
@@ -24,7 +25,14 @@ def demo_federation(out: Path, seed: int) -> None:
         rmtree(folder)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    shown = demonstrate(folder, seed, console.print)
+
+    def stopped(signum: int, frame: object) -> None:
+        message = KeyboardInterrupt(f"stopped: all processes are ended; files are in {folder}")
+        message.signum = signum  # type: ignore[attr-defined]
+        raise message
+
+    with on_signals(stopped):
+        shown = demonstrate(folder, seed, console.print)
     labels = ("MultiKrum (this federation)", "mean (simulated)")
     curves = (shown.federation, shown.undefended)
     series = tuple(
@@ -33,6 +41,7 @@ def demo_federation(out: Path, seed: int) -> None:
     first, last = shown.forgotten
     title = f"{ATTACKER} is malicious; rounds {first} to {last}: {LEAVER} is unlearned"
     panel = Panel(title, series)
+    console.print("nDCG@10 on held-out queries, by round")
     console.print(text_chart(panel, bounds([panel])))
     figure = out / "federation.svg"
     axes = ("round", "held-out nDCG@10 (built-in data)")

@@ -131,9 +131,9 @@ class Agreement:
         there = {name: _plain(value) for name, value in values.items() if value is not None}
         return json.dumps(there, sort_keys=True)
 
-    def differences(self, other: str) -> list[str]:
+    def differences(self, other: str, own_name: str, other_name: str) -> list[str]:
         """The fields in which this agreement differs from another one, given as its `text`: a line
-        for each field."""
+        for each field. The names say whose agreements they are."""
         try:
             theirs = json.loads(other)
         except (ValueError, RecursionError):
@@ -143,7 +143,8 @@ class Agreement:
         own = json.loads(self.text)
         names = sorted(own.keys() | theirs.keys())
         return [
-            f"{printable(name, 40)} {_brief(own.get(name))} here, {_brief(theirs.get(name))} there"
+            f"{printable(name, 40)} is {_brief(own.get(name))} {own_name},"
+            f" {_brief(theirs.get(name))} {other_name}"
             for name in names
             if own.get(name) != theirs.get(name)
         ]

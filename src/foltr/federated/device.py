@@ -91,7 +91,8 @@ class Device:
             try:
                 kind, clients, payload = self._answered(ask)
             except Refusal as refused:
-                self.tell(f"round {ask.round} refused ({refused.code}): {refused}")
+                what = "taking part" if ask.kind == Kind.HELLO else f"round {ask.round}"
+                self.tell(f"{what} refused ({refused.code}): {refused}")
                 kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
             except Unusable as error:
                 self.tell(str(error))
@@ -178,8 +179,10 @@ class Device:
     def _welcomed(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
         """Compare the server's agreement with this node's own."""
         if ask.federation != self.agreement.id:
-            found = self.agreement.differences(ask.payload.decode("utf-8", "replace"))
-            raise Refusal("agreement", "; ".join(found) or "the agreements differ")
+            text = ask.payload.decode("utf-8", "replace")
+            found = self.agreement.differences(text, "in the node's file", "in the server's")
+            differ = "; ".join(found) or "the agreements differ"
+            raise Refusal("agreement", f"{differ}: write the same in both files")
         if self.clients is None:
             self._number(ask.clients)
         if ask.clients != tuple(self.clients or ()):

@@ -33,6 +33,7 @@ from foltr.federated.messages import (
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5  # seconds between two polls for answers
 SLOWER = 1.5  # factor by which waiting times grow
 AGAIN = 30.0  # seconds until a node that refused the agreement is asked again
+REMINDER = 600.0  # seconds between two calls of `waiting`
 PROBE = 1.0  # seconds that a late node has to answer a HELLO; grows with each failure
 # the SuperLink's own replies for a node that is late
 OF_FLOWER = {
@@ -67,6 +68,7 @@ class Nodes:
     pull: Callable[[list[str], float], Iterable[Message]] | None = None
     tell: Callable[[str, str, str], None] = lambda node, kind, text: None  # logs a failure
     stopping: Callable[[], bool] = lambda: False  # whether the server is to stop
+    waiting: Callable[[int], None] = lambda clients: None  # called with the connected clients
     ready: Callable[[], None] = lambda: None  # called before a round is asked, or asked again
     greeted: set[int] = field(default_factory=set)  # nodes that accepted the agreement
     refused: dict[int, float] = field(default_factory=dict)  # nodes that did not -> when
@@ -97,7 +99,7 @@ class Nodes:
     def there(self) -> Array:
         """The clients of connected nodes that accepted the agreement, in ascending order. Waits
         until there are enough for a round."""
-        began = time.monotonic()
+        began, told = time.monotonic(), -REMINDER
         while True:
             try:
                 found = [np.array(own) for own in self.agreeing().values()]
@@ -106,6 +108,9 @@ class Nodes:
             ids = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
             if len(ids) >= self.agreement.fewest:
                 return ids
+            if time.monotonic() - told > REMINDER:
+                told = time.monotonic()
+                self.waiting(len(ids))
             self._go_on()
             time.sleep(min(1.0, 0.1 + (time.monotonic() - began) / 10))
 

@@ -333,7 +333,7 @@ def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
     )
 
 
-def check_dates(path: Path, now: datetime | None = None) -> list[str]:
+def check_dates(path: Path, now: datetime | None = None, way_out: str = "") -> list[str]:
     """Refuse a certificate that has expired or is not yet valid; a warning if it expires soon."""
     certificate, now = read_certificate(path), now or datetime.now(UTC)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
@@ -342,7 +342,7 @@ def check_dates(path: Path, now: datetime | None = None) -> list[str]:
         f"{path} is not valid before {start:%Y-%m-%d %H:%M} UTC: is the clock of this machine"
         f" right? (it is {now:%Y-%m-%d %H:%M} UTC here)",
     )
-    way_out = (
+    way_out = way_out or (
         "make a new federation (foltr keys server)"
         if certificate.subject == certificate.issuer
         else f"foltr keys renew --out {path.parent.parent}"

@@ -139,8 +139,8 @@ class Node:
                 status, (_, text) = error.response.status_code, flower.error_code(error)
                 if status == 403 and "unregistered" in text:
                     self._say(
-                        "the server does not know this node's key: send the node's card to the"
-                        " server's operator, who adds it (`foltr keys add`); trying again"
+                        "the server does not know this node's key: it was revoked, or its card was"
+                        " never added (`foltr keys add`, on the server); trying again"
                     )
                     stop.wait(pause)
                     pause = min(2.0 * pause, LONGEST_PAUSE)
@@ -299,7 +299,8 @@ class Node:
                     raise
                 if status < 500:
                     if status != 413:
-                        self.tell(f"the server refused an answer: {flower.error_code(error)[1]}")
+                        why = flower.error_code(error)[1]
+                        self.tell(f"the server did not take an answer, and may ask again: {why}")
                     return status
                 if stop.wait(pause) or time.monotonic() > until:  # it is down, or its disk is full
                     raise

@@ -7,7 +7,7 @@ the node has all of a round or nothing of it."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,15 @@ class Records:
     """The records of a node's clients. With `path` None they are kept in memory, for
     simulations."""
 
-    def __init__(self, path: Path | None, federation: bytes) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        federation: bytes,
+        text: str = "",
+        differs: Callable[[str], list[str]] | None = None,
+    ) -> None:
+        """`federation` is the agreement's id, `text` its text; `differs` compares it with another
+        text, for an error message."""
         self.path = path
         with self._told():
             where = ":memory:" if path is None else str(path)
@@ -68,8 +76,19 @@ class Records:
         if known is None:
             self.set_about("federation", federation)
         elif known != federation:
-            other = f"{path} belongs to another federation ({known.hex()[:12]}...)"
-            raise Mistake(f"{other}, this is {federation.hex()[:12]}...: use another state folder")
+            raise Mistake(
+                f"{path} belongs to another federation{self._differences(differs)}: restore the"
+                " settings, or use another state folder. There, clients start with a whole budget,"
+                " whatever they have spent here"
+            )
+        if text:
+            self.set_about("agreement", text.encode())
+
+    def _differences(self, differs: Callable[[str], list[str]] | None) -> str:
+        kept = self.about("agreement")
+        if kept is None or differs is None:
+            return ""
+        return f" ({'; '.join(differs(kept.decode('utf-8', 'replace')))})"
 
     def about(self, name: str) -> bytes | None:
         """A named value about the node; None if it is not set."""

@@ -137,7 +137,9 @@ def _content(path: Path, most: int) -> bytes:
         with regular(path.resolve()) as file:
             content = file.read(most + 1)
     except FileNotFoundError:
-        raise Mistake(f"there is no file {path}: check the path") from None
+        raise Mistake(
+            f"there is no file {path}: check the path (`foltr keys add` makes a roster)"
+        ) from None
     except (OSError, RuntimeError, ValueError) as error:  # circular links; a null byte in the path
         why = error.strerror if isinstance(error, OSError) else None
         raise Mistake(f"cannot read {path}: {why or error}") from None

@@ -5,6 +5,7 @@ connects to the private door, which is open on this machine only and needs a sec
 """
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -221,7 +222,8 @@ def bound(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        way = "choose another port" if port else "give an address of this machine"
+        here = error.errno != errno.EADDRNOTAVAIL
+        way = "choose another port" if here else "give an address of this machine"
         raise Mistake(f"cannot listen on {host}:{port}: {error.strerror}; {way}") from error
     return listener
 

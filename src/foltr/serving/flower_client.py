@@ -22,9 +22,8 @@ from foltr.federated.device import Device
 from foltr.federated.frames import Frame, Kind
 from foltr.federated.keys import SIGN_KEY, read_sign_key
 from foltr.federated.messages import FAILED, packed, unpacked
-from foltr.federated.records import Records
 from foltr.runs.user_files import Code
-from foltr.serving.node_clients import RECORDS, device_with, learning, signers
+from foltr.serving.node_clients import device_with, learning, records_in, signers
 from foltr.serving.only_one import only_one
 from foltr.serving.seating import proof
 from foltr.serving.settings import NodeTable, beside, read_node, settings_file
@@ -82,7 +81,7 @@ def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, byt
     agreed, table = read_node(file, Code())
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with only_one(state, "node", BUSY), closing(Records(state / RECORDS, agreed.id)) as records:
+    with only_one(state, "node", BUSY), closing(records_in(state, agreed)) as records:
         key = sign_key(file, table)
         known = None if table.roster is None else signers(beside(file, table.roster))
 

@@ -57,7 +57,7 @@ def main(grid: Grid, context: Context) -> None:
         if not live.reachable(fresh=True):
             raise Mistake(nobody(list(grid.get_nodes())))
         done = rounds.run(start)
-        tell(f"all {done.t:,} rounds are done: the model is in {state.path}")
+        tell(f"all {done.t:,} rounds are done: the model is {rounds.save_ranker()}")
 
 
 def nobody(peers: list[Any]) -> str:

@@ -39,10 +39,12 @@ class Rounds(Protocol):
     table: ServerTable
     state: ServerState
     engine: Flower
-    experiment: Experiment
     server: GuardedServer
     seed: int
     came_back: set[str]
+
+    @property
+    def experiment(self) -> Experiment: ...
 
     @property
     def erase_messages(self) -> Callable[[], None]: ...

@@ -45,7 +45,7 @@ def run_node(
         way_out = f"{host} is another one; leave --insecure out, and set ca"
         require(host in LOOPBACK, f"--insecure is for a server on this machine: {way_out}")
     elif ca is not None:
-        for warning in check_dates(ca):
+        for warning in check_dates(ca, way_out="ask the server's operator for the new ca.pem"):
             tell(warning)
     signs = read_sign_key(keys / SIGN_KEY)
     state, stop = beside(file, table.state), threading.Event()

@@ -38,9 +38,18 @@ def device_of(
     node's private key for secure sums; `known` returns the public keys of all nodes."""
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records = Records(state / RECORDS, agreed.id)
+    records = records_in(state, agreed)
     engine_for = learning(agreed, table, file, records)
     return device_with(agreed, table, records, engine_for, tell, sign_key, known)
+
+
+def records_in(state: Path, agreed: Agreement) -> Records:
+    """The records in a node's state folder."""
+
+    def differs(text: str) -> list[str]:
+        return agreed.differences(text, "in the settings", "in the folder")
+
+    return Records(state / RECORDS, agreed.id, agreed.text, differs)
 
 
 def learning(

@@ -42,7 +42,7 @@ def serve(
     state, stopping = ServerState(beside(file, table.state)), threading.Event()
     roster_file = beside(file, table.roster)
     read_roster(roster_file)  # reports mistakes before anything is started
-    board = board_of(agreed)
+    board = board_of(agreed, table)
     noted = board.telling(tell)
     doors = doors_of(file, table, insecure, noted)
     state.open(agreed)
@@ -112,9 +112,9 @@ def serve(
         try:
             wait_for_nodes(live, table.wait, stopping, noted)
             done = rounds.run(start)
-            tell(f"all {done.t:,} rounds are done: the model is in {state.path}")
+            tell(f"all {done.t:,} rounds are done: the model is {rounds.save_ranker()}")
         except Interrupted:
-            tell("stopped: the same command continues")
+            tell(f"stopped: the same command continues. The model so far: {rounds.save_ranker()}")
 
 
 def run_superlink(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from foltr.core import Array, Cohort, Observed
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
+from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.federated.messages import NewSession
 from foltr.federated.roster import Roster
@@ -52,17 +54,21 @@ class Rounds:
     reasons: dict[int, str] = field(default_factory=dict)  # node -> its last failure
     # nodes that were unlearned while disconnected, and have connected again
     came_back: set[str] = field(default_factory=set)
+    _experiment: Experiment | None = None
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
 
     def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
         self.engine.tell, self.seed = self.failed, self.state.seed(self.table.seed)
-        clients = sum(seat.clients for seat in self.roster().seats)  # revoked nodes included
-        few = f"asked = {agreed.asked} clients in a round, but the roster has only {clients}"
-        require(clients >= agreed.asked, f"{few}: add nodes (`foltr keys add`), or lower asked")
-        rules = self.table.aggregator, self.table.optimizer
-        self.experiment = experiment_of(agreed, clients, rules)
+        self.engine.waiting = self._waiting
+        few = f"asked = {agreed.asked} clients in a round, but the roster has only {self.clients}"
+        enough = self.clients >= agreed.asked
+        require(enough, f"{few}: add nodes (`foltr keys add`), or lower asked")
+        above = f"training_rounds = {self.table.training_rounds} is more than the agreed rounds"
+        fits = (self.table.training_rounds or 0) <= agreed.rounds
+        require(fits, f"{above}, {agreed.rounds}: lower it, or leave it out")
+        _ = self.experiment  # refuses parts that do not fit together
         measure = self._measure()
         self.server = GuardedServer(
             agreed.device_learner,
@@ -73,13 +79,27 @@ class Rounds:
             measure,
             self.table.tolerance,
         )
-        self.board = board_of(agreed) if shown is None else shown
+        self.board = board_of(agreed, self.table) if shown is None else shown
         known = self.state.forgotten
         since = max(int(known["since"]), int(known.get("compared", 0)))
         for about in self.state.rounds():
             self.board.add_round(about)
             if isinstance(about.get("best"), float) and about["round"] >= since:
                 self.server.seen["best"] = about["best"]
+
+    @property
+    def clients(self) -> int:
+        """All clients of the roster, those of revoked nodes included."""
+        return sum(seat.clients for seat in self.roster().seats)
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that this federation is now: nodes may have been added."""
+        clients = self.clients
+        if self._experiment is None or self._experiment.clients != clients:
+            rules = self.table.aggregator, self.table.optimizer
+            self._experiment = experiment_of(self.agreement, clients, rules)
+        return self._experiment
 
     def _measure(self) -> Callable[[Array], float] | None:
         """A function that returns a model's nDCG@10 on the held-out queries; None without
@@ -117,6 +137,12 @@ class Rounds:
         self.state.keep_model(0, state.params, self.table.keep_models)
         return state
 
+    def save_ranker(self) -> Path:
+        """Save the model of the last round in the state folder. Returns the path of the file."""
+        now = self.state.load()
+        assert now is not None  # `start` saves a state
+        return self.state.save_ranker(self.agreement, now.params)
+
     def choose(self, t: int) -> Array:
         """The clients to ask in round t: those of connected nodes, or a random part of them;
         nobody who was forgotten. Waits until enough are connected."""
@@ -152,7 +178,7 @@ class Rounds:
     @property
     def until(self) -> int:
         """The number of rounds of training. The rest of the budget is for unlearning."""
-        return min(self.agreement.rounds, self.table.training_rounds or self.agreement.rounds)
+        return training_rounds(self.agreement, self.table)
 
     def rounds(
         self, server: Server, state: State, until: int, choose: Callable[[int], Array]
@@ -161,6 +187,10 @@ class Rounds:
         agreed, delivery = self.agreement, Delivery(channel=self.agreement.channel)
         parts = server, self.engine, state, until, choose, self.seed
         return federate(*parts, self._record, delivery, n=agreed.asked)
+
+    def _waiting(self, clients: int) -> None:
+        need = f"a round needs {self.agreement.fewest:,}"
+        self.note(f"{clients:,} clients are connected, {need}: waiting for nodes")
 
     def note(self, text: str) -> None:
         """Print a line, and add it to the notes of the status page."""
@@ -193,7 +223,7 @@ class Rounds:
         self.shut_out(name)
 
     def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
-        t, answered = state.t - 1, sent.mean_of if sent.mean_of is not None else len(sent)
+        t = state.t - 1
         sent_bytes, got_bytes, began = self._marks
         self._marks = (self.engine.sent_bytes, self.engine.got_bytes, time.monotonic())
         failures = self.engine.failures - self._before
@@ -201,7 +231,7 @@ class Rounds:
         about: dict[str, Any] = {
             "round": t,
             "asked": self.agreement.asked,
-            "answered": answered,
+            "answered": len(self.engine.took_part),
             "withheld": state.withheld,
             "failures": dict(failures),
             "bytes": [self.engine.sent_bytes - sent_bytes, self.engine.got_bytes - got_bytes],
@@ -219,28 +249,34 @@ class Rounds:
         self.state.add_round(about)
         self.board.add_round(about)
         self._show(state.t)
-        self.tell(line_of(about, self.agreement.rounds))
+        self.tell(line_of(about, self.agreement))
 
     def _show(self, t: int) -> None:
         ledger = spent(self.experiment, self.agreement, t)
         self.board.ledger, self.board.epsilon = ledger.lines(), epsilon_of(ledger)
 
 
-def board_of(agreed: Agreement) -> Board:
-    return Board(agreed.id.hex()[:12], agreed.rounds, agreed.asked)
+def board_of(agreed: Agreement, table: ServerTable) -> Board:
+    return Board(agreed.id.hex()[:12], training_rounds(agreed, table), agreed.asked)
 
 
-def line_of(about: Mapping[str, Any], rounds: int) -> str:
+def training_rounds(agreed: Agreement, table: ServerTable) -> int:
+    return min(agreed.rounds, table.training_rounds or agreed.rounds)
+
+
+def line_of(about: Mapping[str, Any], agreed: Agreement) -> str:
     """A line of text about a round."""
-    text = f"round {about['round'] + 1:,} of {rounds:,}: {about['answered']:,} of"
+    text = f"round {about['round'] + 1:,} of {agreed.rounds:,}: {about['answered']:,} of"
     text += f" {about['asked']:,} clients answered, {about['seconds']:.1f} s"
+    if about["answered"] < agreed.fewest:
+        text += f", fewer than {agreed.fewest:,}: the model stays as it is"
     if "ndcg" in about:
         text += f", held-out nDCG@10 {about['ndcg']:.4f}"
     if about.get("refused"):
         text += ", not adopted"
     if about["failures"]:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(about["failures"].items()))
-        text += f" ({kinds})"
+        text += f" (failures: {kinds})"
     return text
 
 

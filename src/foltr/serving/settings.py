@@ -33,6 +33,7 @@ def address_of(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     fits = bool(colon and host) and port.isascii() and port.isdigit() and int(port) < 2**16
+    fits = fits and "/" not in host
     require(fits, f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8443")
     return host, int(port)
 
@@ -225,7 +226,8 @@ def _table(cls: type[T], table: Any, path: Path, name: str) -> T:
     try:
         return cls(**table)
     except Mistake as error:
-        raise Mistake(f"{path}: {error}") from None
+        text = str(error).replace(f"{cls.__name__}.", f"[{name}] ")
+        raise Mistake(f"{path}: {text.removeprefix(f'{cls.__name__}: ')}") from None
 
 
 def _agreement(content: dict[str, Any], path: Path) -> Agreement:
@@ -238,6 +240,8 @@ def _agreement(content: dict[str, Any], path: Path) -> Agreement:
         many = f"{path}: features must be in 1 .. 10^6, got {values['features']}"
         require(1 <= values["features"] <= 10**6, many)
         values["features"] = numbered(values["features"])
+    named = isinstance(values["features"], list | tuple)
+    require(named, f"{path}: features must be a whole number, or a list of names")
     defaults = Experiment()
     values.setdefault("ranker", defaults.ranker)
     values.setdefault("learner", defaults.learner)

@@ -1,6 +1,7 @@
 """The state of a federation's server: a folder on disk.
 
 agreement.json   the agreement: a folder belongs to one federation
+ranker.json      the model when the server last stopped, for `foltr.load_ranker`
 checkpoint.npz   the server's state after the last round
 models/          the models of the last rounds, by round
 rounds.jsonl     a line per round: clients asked and answered, failures, bytes, seconds
@@ -32,9 +33,10 @@ from foltr.federated.roster import Roster
 from foltr.federation import State
 from foltr.runs.folder import UNREADABLE, Folder, why
 from foltr.runs.metrics import Metrics
+from foltr.runs.trained import TrainedRanker
 from foltr.system.files import regular, text_of, write_whole, writing
 
-SEED, ROSTER = "seed.txt", "roster.json"
+SEED, ROSTER, RANKER = "seed.txt", "roster.json", "ranker.json"
 AGREEMENT, ROUNDS, TOOK_PART, FORGOTTEN = (
     "agreement.json",
     "rounds.jsonl",
@@ -60,7 +62,7 @@ class ServerState:
         if not file.exists():
             write_whole(file, agreed.text + "\n")
             return
-        found = agreed.differences(text_of(file))
+        found = agreed.differences(text_of(file), "in the settings", "in the folder")
         if found:
             other = f"{self.path} is the state of another federation: {'; '.join(found)}"
             raise Mistake(f"{other}. Use another state folder, or its original settings")
@@ -152,9 +154,16 @@ class ServerState:
 
     def erase_models(self) -> None:
         """Delete all models, and temporary files that a crash left."""
-        for file in (*(self.path / "models").iterdir(), *self.path.glob(".*")):
+        models = (self.path / "models").iterdir()
+        for file in (self.path / RANKER, *models, *self.path.glob(".*")):
             if file.is_file():
                 file.unlink(missing_ok=True)
+
+    def save_ranker(self, agreed: Agreement, params: Array) -> Path:
+        """Save the model as a file that `foltr.load_ranker` reads. Returns its path."""
+        model = params.astype(np.float32)
+        TrainedRanker(agreed.ranker, model, len(agreed.features)).save(self.path / RANKER)
+        return self.path / RANKER
 
     def set_participants(self, took_part: dict[int, Array]) -> None:
         lines = [{"round": t, "clients": ids.tolist()} for t, ids in took_part.items()]

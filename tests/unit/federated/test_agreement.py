@@ -39,9 +39,9 @@ def test_every_field_is_in_the_name_of_the_federation_and_in_its_differences(nam
     changes = {name: OTHERS[name]} | ({"fewest": 2} if name == "channel" else {})
     one, other = agreed(fewest=2) if name == "channel" else agreed(), agreed(**changes)
     assert one.id != other.id and len(one.id) == 16
-    (line,) = one.differences(other.text)
+    (line,) = one.differences(other.text, "here", "there")
     assert line.startswith(f"{name} ") and " here, " in line and line.endswith(" there")
-    assert one.differences(one.text) == []
+    assert one.differences(one.text, "here", "there") == []
     assert agreed().id == agreed().id
 
 
@@ -54,16 +54,16 @@ def test_the_features_alone_are_hashed_as_well():
     "other", ["", "[]", "null", "{", "[" * 10**5, '"' + "a" * 10**5, "1" * 10**5, "\x00", "NaN"]
 )
 def test_what_another_party_sends_need_not_be_an_agreement(other):
-    assert agreed().differences(other) == ["the other agreement cannot be read"]
+    assert agreed().differences(other, "here", "there") == ["the other agreement cannot be read"]
 
 
 def test_differences_are_printable_and_short():
     nested = "[" * 500 + "]" * 500
     other = f'{{"\\u001b[31m": "\\u0007", "asked": {nested}, "rounds": "{"x" * 10**5}"}}'
-    found = agreed().differences(other)
+    found = agreed().differences(other, "here", "there")
     assert all(len(line) < 600 and line.isprintable() and line.isascii() for line in found)
     many = json.dumps({str(i): i for i in range(1000)})
-    assert len(agreed().differences(many)) < 1020
+    assert len(agreed().differences(many, "here", "there")) < 1020
 
 
 @pytest.mark.parametrize(

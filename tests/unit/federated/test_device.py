@@ -280,7 +280,10 @@ def test_a_hello_compares_agreements():
     assert answered(device, hello).kind == Kind.WELCOME
     other = agreed(rounds=9)
     answer = answered(device, ask_of(other, Kind.HELLO, payload=other.text.encode()))
-    assert read_refusal(answer.payload) == ("agreement", "rounds 4 here, 9 there")
+    assert read_refusal(answer.payload) == (
+        "agreement",
+        "rounds is 4 in the node's file, 9 in the server's: write the same in both files",
+    )
     assert refused(device, ask_of(other, Kind.HELLO, payload=b"\xff" * 99)) == "agreement"
     assert refused(device, ask_of(agreement, Kind.HELLO, clients=(0, 9))) == "clients"
 

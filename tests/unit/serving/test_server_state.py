@@ -20,7 +20,9 @@ def test_a_folder_belongs_to_one_federation(tmp_path):
     state = ServerState(tmp_path / "state")
     state.open(agreed())
     state.open(agreed())
-    with pytest.raises(Mistake, match="another federation: rounds 8 here, 9 there"):
+    with pytest.raises(
+        Mistake, match="another federation: rounds is 8 in the settings, 9 in the folder"
+    ):
         state.open(agreed(rounds=8))
     assert state.path.stat().st_mode & 0o077 == 0
 

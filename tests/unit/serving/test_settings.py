@@ -26,10 +26,10 @@ def test_defaults_are_those_of_an_experiment(tmp_path):
 
 def test_server_and_node_agree_where_they_say_the_same(tmp_path):
     ours, theirs = read(tmp_path, SERVER)[0], read(tmp_path, NODE, read_node)[0]
-    assert ours.id == theirs.id and ours.differences(theirs.text) == []
+    assert ours.id == theirs.id and ours.differences(theirs.text, "here", "there") == []
     other = read(tmp_path, NODE.replace("asked = 3", "asked = 2"), read_node)[0]
     assert ours.id != other.id
-    assert ours.differences(other.text) == ["asked 3 here, 2 there"]
+    assert ours.differences(other.text, "here", "there") == ["asked is 3 here, 2 there"]
 
 
 def test_a_secure_sum_sets_the_fewest(tmp_path):
