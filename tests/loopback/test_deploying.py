@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
+from foltr import load_ranker
 from foltr.serving.local_deployment import free_port
 
 pytestmark = pytest.mark.loopback
@@ -41,7 +42,7 @@ def test_the_page_works_as_written(tmp_path):
     letor(folders["on the node"] / "data")
     own = {"server.toml": folders["on the server"], "node.toml": folders["on the node"]}
     here = {"server.example.org": "localhost", "0.0.0.0:8443": f"127.0.0.1:{port}"}
-    here |= {":8443": f":{port}", "rounds = 100": "rounds = 3"}
+    here |= {":8443": f":{port}", "rounds = 100": "rounds = 4", "rounds = 80": "rounds = 3"}
     commands, started = [], []
     for language, title, code in BLOCK.findall(PAGE.read_text()):
         for word, instead in here.items():
@@ -73,6 +74,8 @@ def test_the_page_works_as_written(tmp_path):
         told = (folders["on the server"] / "log.txt").read_text()
         assert started[0].poll() == 0 and "all 3 rounds are done" in told, told
         assert "4 of 4 clients answered" in told
+        saved = load_ranker(folders["on the server"] / "server-state" / "ranker.json")
+        assert saved.features == 46 and saved.params.any()
     finally:
         for process in started:
             process.terminate()

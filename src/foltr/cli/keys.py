@@ -68,7 +68,7 @@ def keys_server(
     _tell_certificate(certificate)
     print(f"next: send {folder / CA} to every node. It is public; keep all other files here.")
     print(f"      {folder / CA_KEY} is needed only to renew the certificate: keep it offline")
-    print(f"      add each node by its card: foltr keys add CARD --roster {out / 'roster.toml'}")
+    print("      add each node by its card: foltr keys add CARD --roster roster.toml")
 
 
 @app.command("renew")

@@ -22,9 +22,9 @@ LAST = 4  # the id of node-2
 class Here:
     """A server and three nodes of two clients; `kinds` are the asks that node-2 gets."""
 
-    def __init__(self, folder, rounds):
-        data = "Synthetic(queries=20)"
-        e = Experiment(data=data, learner="PDGD(sessions=2)", clients=6, rounds=rounds, seed=3)
+    def __init__(self, folder, rounds, **more):
+        given = {"data": "Synthetic(queries=20)", "learner": "PDGD(sessions=2)", "seed": 3}
+        e = Experiment(**given, clients=6, rounds=rounds, **more)
         loaded = e.data.load("train")
         parts = population_of(e, loaded), e.ranker.init(loaded.width, stream(3, "init"))
         self.engine = InProcess(nodes=3)(e, *parts, Threads(1), 3)
@@ -123,3 +123,16 @@ def test_the_wish_of_a_node_is_kept_if_the_operator_was_first(tmp_path):
     assert about["pending"] == ["node-2"] and about["wished"] == ["node-2"]
     ask_to_forget(here.rounds, "nobody", by_node=True)
     assert here.state.forgotten == about
+
+
+def test_a_node_that_was_added_meanwhile_is_forgotten_like_others(tmp_path):
+    here = Here(tmp_path, 12, history=2)
+    here.rounds.table = ServerTable("roster.toml", "state", seed=3, training_rounds=4)
+    state = here.run()
+    seat, _ = make_node(tmp_path / "keys-3", "node-3", 2)
+    add_node(tmp_path / "roster.toml", seat)
+    here.state.set_forgotten({"nodes": [], "pending": ["node-3"], "since": 0})
+    assert here.rounds.run(state).params.any()
+    told = " ".join(here.told)
+    assert "does not fit" not in told and "2 stored rounds are repeated" in told
+    assert here.out == ["node-3"]
