@@ -73,7 +73,6 @@ def serve(
             filled=live.filled,
             stopping=stopping.is_set,
         )
-
         run = [session.run.run_id]
 
         def ready() -> None:
@@ -82,25 +81,25 @@ def serve(
                 run[0] = session.run.run_id
                 wait_for_nodes(live, table.wait, stopping, noted)
 
-        engine.ready = ready
+        def erase_messages() -> None:
+            """End the run, which deletes its messages. Nodes stay connected."""
+            session.start_anew()
+            run[0] = session.run.run_id
+            if not link.erase_deleted():
+                log = f"{link.doors.database}-wal"
+                noted(f"{log} is in use, and may hold old messages until the server stops")
+
+        rounds = Rounds(
+            agreed, table, state, engine, live, tell, live.name_of, live.shut_out,
+            erase_messages, board,
+        )  # fmt: skip
 
         def looked() -> None:
             out = engine.refused.keys() - engine.greeted
             reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
             board.nodes = live.states(reasons)
 
-        def erase_messages() -> None:
-            """The run ends with all its messages, and a new one begins."""
-            session.start_anew()
-            if not link.erase_deleted():
-                noted(f"the SuperLink's database is busy: {link.doors.database}-wal may hold old"
-                      " messages until the server ends")  # fmt: skip
-
-        rounds = Rounds(
-            agreed, table, state, engine, live, tell, live.name_of, live.shut_out,
-            erase_messages, board,
-        )  # fmt: skip
-        live.looked = looked
+        engine.ready, live.looked = ready, looked
         for name in forget:
             live().seat(name)  # raises for an unknown name
             ask_to_forget(rounds, name, by_node=False)
