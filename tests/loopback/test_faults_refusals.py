@@ -121,6 +121,7 @@ def test_a_node_that_does_not_fit(tmp_path):
             here.start(name)
         refused(here, "wide", "documents have 136 features")
         here.wait_logged("differs", "refused (agreement)", 60)
+        here.wait_logged("server", "agreement", 20)
         for log in (here.log("differs"), here.log("server")):
             line = next(line for line in log.splitlines() if "agreement" in line)
             for field in ("learner", "rounds", "asked"):

@@ -1,7 +1,6 @@
 """The server's connection to the SuperLink: a Flower Grid that uses the private door."""
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -18,11 +17,11 @@ from foltr.federated.credentials import public_pem
 from foltr.federated.flower_internals import control_pb2, httpx, message_pb2, runtime_pb2
 from foltr.federated.messages import TYPE, LinkDown, NewSession, packed
 from foltr.federated.roster import Peer
+from foltr.federated.superlink import is_full
 
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60 seconds
 LATE = 1.0  # seconds after it expires until an unanswered ask is deleted
-LITTLE = 1_000_000  # bytes; with less free disk space, the SuperLink cannot work
 LOST = (401, 403)  # HTTP statuses that mean that the run has ended
 
 
@@ -310,7 +309,7 @@ class Session(Grid):
     def _why_it_fails(self, status: int) -> str:
         """A message about a SuperLink that runs but responds with an error."""
         folder = self._file.parent
-        if shutil.disk_usage(folder).free < LITTLE:
+        if is_full(folder):
             return f"No space left on the disk of {folder}: free some space; trying again"
         return f"the SuperLink responded with HTTP status {status}: trying again; see its log"
 

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sqlite3
@@ -27,6 +28,7 @@ from foltr.errors import Mistake, require
 from foltr.federated import quiet
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LITTLE = 1_000_000  # bytes of free space that a SuperLink needs
 PATIENCE = 60.0  # seconds in which a SuperLink must start
 CONNECTIONS = 4_096  # most connections at the public door; a node uses two
 OWN_FILES = 200  # file descriptors that the SuperLink needs for other purposes
@@ -153,6 +155,8 @@ class SuperLink:
                 break
             time.sleep(0.02)
         self.stop()
+        if is_full(self.folder):
+            raise Mistake(f"No space left on the disk of {self.folder}: free some space")
         raise Mistake(f"the SuperLink did not start: see its log, {self.log}")
 
     @classmethod
@@ -195,6 +199,11 @@ class SuperLink:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has too little space for a SuperLink."""
+    return shutil.disk_usage(folder).free < LITTLE
 
 
 def secret(file: Path) -> str:
