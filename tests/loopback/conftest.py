@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 
+def pytest_collection_modifyitems(items):
+    """The many quick tests last: no worker waits at the end for one that takes long."""
+    items.sort(key=lambda item: "loopback/test_in_process" in item.nodeid)
+
+
 @pytest.fixture
 def modules(monkeypatch):
     paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -21,7 +21,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_deployment_gives_the_bits_of_a_simulation(tmp_path, name):
     e = Experiment(clients=12, rounds=5, **CASES[name])
-    with Deployment(tmp_path, e) as here:
+    with Deployment(tmp_path, e, nodes=2) as here:
         here.start_all().wait_done()
         assert all(about["answered"] == 12 for about in here.rounds()), here.everything()
         assert np.array_equal(here.model(), e.run().params), here.everything()

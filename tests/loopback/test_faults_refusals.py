@@ -74,7 +74,7 @@ def test_strangers_are_told_why_and_the_others_go_on(tmp_path):
         same(here, e.run().params)
 
 
-@pytest.mark.loopback
+@pytest.mark.faults
 def test_mistakes_of_the_server_s_operator(tmp_path):
     """Each ends with code 2 and a message; the server that runs does not notice."""
     e = experiment(rounds=4)
@@ -179,7 +179,7 @@ def test_a_key_in_use_ends_the_second_process(tmp_path):
         same(here, e.run().params)
 
 
-@pytest.mark.loopback
+@pytest.mark.faults
 def test_a_node_is_revoked_and_another_one_added_while_the_server_runs(tmp_path):
     e = experiment(rounds=8)
     with deployed(tmp_path, e) as here:
