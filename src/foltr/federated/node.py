@@ -22,6 +22,7 @@ from foltr.federated.keys import read_node_key
 from foltr.federated.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
 
 WAIT = 20.0  # seconds for which the SuperLink holds a request until there is an ask
+BEAT_AGAIN = 1.0  # seconds until a heartbeat that did not arrive is repeated
 HEARTBEAT = 15.0  # seconds; a node that is silent for twice as long counts as disconnected
 PATIENCE = 2.5 * HEARTBEAT  # seconds for which a node that was killed still counts as connected
 LONGEST_PAUSE = 30.0  # seconds between two attempts to connect
@@ -194,14 +195,15 @@ class Node:
     def _beat(self, stop: threading.Event, ended: threading.Event) -> None:
         """Send heartbeats, also while the node computes an answer. When the node stops, finish
         that answer first; then disconnect, which ends the request that waits for asks."""
-        pause = 0.7 * self.heartbeat
+        usual = pause = 0.7 * self.heartbeat
         while not stop.wait(pause) or (self._at_work and not ended.wait(pause)):
             if ended.is_set():
                 return
             try:
                 self._send_heartbeat(self._heart)
+                pause = usual
             except (httpx.HTTPError, *NONSENSE):
-                pass  # `serve` notices the same failure, and handles it
+                pause = BEAT_AGAIN  # two that are lost, and the node counts as away
         self._leave()
 
     def _send_heartbeat(self, link: Any) -> None:
