@@ -9,7 +9,8 @@ import pytest
 
 def pytest_collection_modifyitems(items):
     """The many quick tests last: no worker waits at the end for one that takes long."""
-    items.sort(key=lambda item: "loopback/test_in_process" in item.nodeid)
+    quick = "loopback/test_in_process", "loopback/test_tampered"
+    items.sort(key=lambda item: any(name in item.nodeid for name in quick))
 
 
 @pytest.fixture

@@ -36,11 +36,6 @@ def parse_roster(content: bytes | str, name: str = "roster") -> Roster:
         raise Mistake(f"{name}: {mistake}") from None
 
 
-def write_roster(path: Path, roster: Roster) -> None:
-    """Write a roster, replacing the file as a whole."""
-    _write(path, roster, text_of(roster))
-
-
 def add_node(path: Path, seat: Seat) -> Roster:
     """Add a node at the end of a roster file, which is made if it does not exist. Comments in the
     file are kept. Returns the new roster."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
+from foltr.federated.agreement import Agreement
 from foltr.federated.exchange import Interrupted
 from foltr.federated.keys import ServerFiles, check_server
 from foltr.federated.roster_file import read_roster
@@ -61,45 +62,7 @@ def serve(
         if own:
             stack.enter_context(supervised(link, live, noted))
 
-        engine = Flower(
-            session,
-            agreed,
-            live.reachable,
-            deadline=table.deadline,
-            patience=table.deadline,
-            pull=session.pull_messages,
-            largest=table.max_norm,
-            known=live.known,
-            filled=live.filled,
-            stopping=stopping.is_set,
-        )
-        run = [session.run.run_id]
-
-        def ready() -> None:
-            """After a lost session, wait for the nodes to reconnect, as at the start."""
-            if session.run.run_id != run[0]:
-                run[0] = session.run.run_id
-                wait_for_nodes(live, table.wait, stopping, noted)
-
-        def erase_messages() -> None:
-            """End the run, which deletes its messages. Nodes stay connected."""
-            session.start_anew()
-            run[0] = session.run.run_id
-            if not link.erase_deleted():
-                log = f"{link.doors.database}-wal"
-                noted(f"{log} is in use, and may hold old messages until the server stops")
-
-        rounds = Rounds(
-            agreed, table, state, engine, live, tell, live.name_of, live.shut_out,
-            erase_messages, board,
-        )  # fmt: skip
-
-        def looked() -> None:
-            out = engine.refused.keys() - engine.greeted
-            reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
-            board.nodes = live.states(reasons)
-
-        engine.ready, live.looked = ready, looked
+        rounds = rounds_on(link, session, live, agreed, table, state, board, stopping, tell)
         for name in forget:
             live().seat(name)  # raises for an unknown name
             ask_to_forget(rounds, name, by_node=False)
@@ -114,6 +77,61 @@ def serve(
             tell(f"all {done.t:,} rounds are done: the model is {rounds.save_ranker()}")
         except Interrupted:
             tell(f"stopped: the same command continues. The model so far: {rounds.save_ranker()}")
+
+
+def rounds_on(
+    link: SuperLink,
+    session: Session,
+    live: LiveRoster,
+    agreed: Agreement,
+    table: ServerTable,
+    state: ServerState,
+    board: Board,
+    stopping: threading.Event,
+    tell: Callable[[str], None],
+) -> Rounds:
+    """The rounds of a server whose SuperLink runs."""
+    noted = board.telling(tell)
+    engine = Flower(
+        session,
+        agreed,
+        live.reachable,
+        deadline=table.deadline,
+        patience=table.deadline,
+        pull=session.pull_messages,
+        largest=table.max_norm,
+        known=live.known,
+        filled=live.filled,
+        stopping=stopping.is_set,
+    )
+    run = [session.run.run_id]
+
+    def ready() -> None:
+        """After a lost session, wait for the nodes to reconnect, as at the start."""
+        if session.run.run_id != run[0]:
+            run[0] = session.run.run_id
+            wait_for_nodes(live, table.wait, stopping, noted)
+
+    def erase_messages() -> None:
+        """End the run, which deletes its messages. Nodes stay connected."""
+        session.start_anew()
+        run[0] = session.run.run_id
+        if not link.erase_deleted():
+            log = f"{link.doors.database}-wal"
+            noted(f"{log} is in use, and may hold old messages until the server stops")
+
+    rounds = Rounds(
+        agreed, table, state, engine, live, tell, live.name_of, live.shut_out,
+        erase_messages, board,
+    )  # fmt: skip
+
+    def looked() -> None:
+        out = engine.refused.keys() - engine.greeted
+        reasons = {node: rounds.reasons.get(node, "no reason") for node in out}
+        board.nodes = live.states(reasons)
+
+    engine.ready, live.looked = ready, looked
+    return rounds
 
 
 def run_superlink(

@@ -21,7 +21,6 @@ from foltr.federated.roster_file import (
     read_card,
     read_roster,
     revoke_node,
-    write_roster,
 )
 
 
@@ -239,7 +238,7 @@ def test_arbitrary_tables_are_nodes_or_mistakes(table):
 
 def test_the_file(tmp_path):
     file = tmp_path / "roster.toml"
-    write_roster(file, THREE)
+    file.write_text(text_of(THREE))
     assert read_roster(file) == THREE
     assert revoke_node(file, "node-2") == read_roster(file) == THREE.revoked("node-2")
     with pytest.raises(Mistake, match=f"{file}: node-2 is revoked already"):

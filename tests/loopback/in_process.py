@@ -1,0 +1,75 @@
+"""Federations in this process, and nodes in them that answer something else."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.experiment import Experiment
+from foltr.federated.frames import Frame
+from foltr.runs.in_process import InProcess
+from foltr.seeds import stream
+
+DATA = "Synthetic(queries=40)"
+SHARES = "GammaShares(epsilon=5.0, sensitivity=2.0)"
+
+
+def experiment(**changes):
+    usual = {"data": DATA, "clients": 10, "rounds": 4, "learner": "PDGD(sessions=3)", "seed": 5}
+    return Experiment(**{**usual, **changes})
+
+
+def equal(one, other):
+    np.testing.assert_array_equal(one.params, other.params)
+    for name in ("ndcg@10", "mrr@10"):
+        np.testing.assert_array_equal(one.curve(name), other.curve(name))
+
+
+def start_of(e):
+    width = e.data.load("train").width
+    return e.ranker.init(width, stream(e.seed, "init")).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Tampered:
+    """A federation in which `change` (engine) has replaced something."""
+
+    change: object
+    nodes: int = 4
+    noise: str = "address"
+    checkpoint_seconds: float | None = 0.0
+    name = "in-process"
+
+    def __call__(self, *parts):
+        engine = InProcess(nodes=self.nodes, noise=self.noise)(*parts)
+        self.change(engine)
+        return engine
+
+
+def run_with(e, change, nodes=4):
+    """The result, and the counts of what was left out."""
+    engines = []
+
+    def changed(engine):
+        engine.greeted = set(engine.reachable())  # before it is disturbed
+        change(engine)
+        engines.append(engine)
+
+    return e.run(engine=Tampered(changed, nodes)), engines[0].failures
+
+
+def answering(node, how):
+    """Change what a node answers: `how` (ask, answer) -> bytes; both are frames."""
+
+    def change(engine):
+        honest = engine.grid.nodes[node]
+
+        def answer(text):
+            return how(Frame.from_bytes(text), Frame.from_bytes(honest(text)))
+
+        engine.grid.nodes[node] = answer
+
+    return change
+
+
+def fails(ask, answer):
+    raise RuntimeError("a node that never answers")
