@@ -1,6 +1,8 @@
-"""The trained ranker by itself: save it, load it, rank new documents, and let another tool measure
-it."""
+"""The trained ranker by itself: save it, load it, rank new documents, write it as a Python file
+without dependencies, and let another tool measure it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,10 @@ ranker = foltr.load_ranker(out / "ranker.json")
 test = experiment.data.load("test")
 best = foltr.rank(ranker, test.features[: test.offsets[1]], k=3)
 print(f"best documents of the first query: {best}, judged {test.labels[0, best]}")
+
+# `foltr export` has more formats: onnx, opensearch, elasticsearch, sklearn
+code = foltr.export(ranker, "python", out / "ranker.py", overwrite=True)
+print(subprocess.run([sys.executable, code], capture_output=True, text=True).stdout, end="")
 
 with open(out / "run.txt", "w") as run, open(out / "qrels.txt", "w") as judged:  # in TREC form
     run.writelines(line + "\n" for line in ranker.trec_run(test))

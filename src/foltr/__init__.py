@@ -11,8 +11,10 @@ __version__ = "0.2.0"
 _HOMES = {
     "Experiment": "foltr.experiment",
     "compare": "foltr.comparison",
+    "export": "foltr.exports.export",
     "Result": "foltr.runs.result",
     "TrainedRanker": "foltr.runs.trained",
+    "load_estimator": "foltr.exports.export",
     "load_ranker": "foltr.runs.trained",
     "load_runs": "foltr.results",
     "qrels": "foltr.runs.trained",

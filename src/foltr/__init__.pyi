@@ -86,6 +86,8 @@ from foltr.components.users.cascade import Cascade as Cascade
 from foltr.components.users.position_based import PositionBased as PositionBased
 from foltr.errors import Mistake as Mistake
 from foltr.experiment import Experiment as Experiment
+from foltr.exports.export import export as export
+from foltr.exports.export import load_estimator as load_estimator
 from foltr.results import load_runs as load_runs
 from foltr.runs.result import Result as Result
 from foltr.runs.trained import TrainedRanker as TrainedRanker

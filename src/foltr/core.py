@@ -151,7 +151,8 @@ class ClickModel(Protocol):
 
 
 class Ranker(Protocol):
-    """Scores, and their gradient as a pullback. Parameters are one flat float32 vector."""
+    """Scores, and their gradient as a pullback. Parameters are one flat float32 vector. A ranker
+    that is to be exported also has `layers` (`scoring.layers.Layered`)."""
 
     def init(self, features: int, rng: Stream) -> Array: ...  # (d,)
     def scores(self, params: Array, docs: Array) -> Array: ...  # (m, f) -> (m,)

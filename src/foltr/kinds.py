@@ -46,7 +46,8 @@ class LearnerDefaults:
         except Exception as error:  # noqa: BLE001  # made for messages of this learner only
             raise Mistake(f"not a message of {name}: {error}") from None
         fits = decoded.shape == (1, len(params)) and decoded.dtype.kind == "f"
-        require(fits, f"not a message of {name}: {payload.dtype} of shape {payload.shape}")
+        if not fits:
+            raise Mistake(f"not a message of {name}: {payload.dtype} of shape {payload.shape}")
         require(bool(np.isfinite(decoded).all()), f"a message of {name} that is not finite")
 
     def restricted(

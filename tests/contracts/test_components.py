@@ -13,6 +13,7 @@ from foltr.components.sources.synthetic import Synthetic
 from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.events import Setting
+from foltr.scoring.layers import Layered, forward, layers_of
 from foltr.seeds import stream
 from foltr.spec import (
     FAMILIES,
@@ -189,6 +190,19 @@ def test_a_ranker_scores_row_by_row(thing):
     np.testing.assert_array_equal(
         thing.pullback(params, docs, np.zeros(6, np.float32)), np.zeros(len(params))
     )
+
+
+@each(rankers)
+def test_the_layers_of_a_ranker_give_its_scores(thing):
+    """A ranker need not have layers. If it has, exports are made of them."""
+    docs = stream(1, "docs").uniforms(6 * 4).reshape(6, 4).astype(np.float32)
+    params = thing.init(4, stream(1, "init"))
+    params = params + stream(1, "more").normals(len(params)).astype(np.float32)
+    if not isinstance(thing, Layered):
+        assert not type(thing).__module__.startswith("foltr.")
+        return
+    scores = forward(layers_of(thing, params, 4), docs)
+    np.testing.assert_allclose(thing.scores(params, docs), scores, rtol=1e-5)
 
 
 @each(click_models)

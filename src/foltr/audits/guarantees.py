@@ -312,7 +312,7 @@ def _remembered(
 def narrowed(data: Dataset, features: int) -> Dataset:
     """The same documents with only their first features."""
     storage = np.where(np.arange(data.storage.shape[1]) < features, data.storage, np.float32(0.0))
-    return replace(data, storage=storage, width=features)
+    return replace(data, storage=storage, width=features, names=None)
 
 
 def two_histories(e: Experiment, data: Dataset) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from foltr.data import cache, stamps
 from foltr.data.letor import Reading, read, shape_of
 from foltr.errors import Mistake
+from foltr.scoring.normalisation import PerQuery
 from foltr.world.dataset import Dataset, padded
 
 
@@ -33,6 +34,7 @@ def load(path: Path, reading: Reading, normalize: bool) -> Dataset:
         query_ids=found.arrays["query_ids"],
         content=found.content,
         document_ids=found.arrays.get("document_ids"),
+        normalisation=PerQuery() if normalize else None,
     )
 
 

@@ -20,6 +20,7 @@ from foltr.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
 from foltr.runs.identity import revisions
 from foltr.runs.metrics import Metrics
 from foltr.runs.result import Progress, Result, known
+from foltr.runs.trained import about_features
 from foltr.runs.user_files import sources_behind
 from foltr.simulation.evaluation import Evaluator
 from foltr.system.environment import environment
@@ -66,6 +67,10 @@ class Context:
             "identity": self.identity,
             "results": RESULTS,
             "data": {"train": self.train.content, "test": self.test.content},
+            "features": {
+                "number": self.train.width,
+                **about_features(self.train.names, self.train.normalisation),
+            },
             "files": sources_behind(self.experiment),
             "revisions": revisions(self.experiment),
             **environment(),
@@ -114,5 +119,6 @@ class Context:
     def finished(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> Result:
         if self.folder is not None:
             self.folder.finish(params, metrics, final)
-        path = self.folder.path if self.folder else None
-        return Result(self.experiment, params, metrics, final, path, self.train.width)
+        path, data = self.folder.path if self.folder else None, self.train
+        about = data.names, data.normalisation
+        return Result(self.experiment, params, metrics, final, path, data.width, False, *about)

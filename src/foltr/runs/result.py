@@ -14,6 +14,7 @@ from foltr.errors import require
 from foltr.experiment import Experiment
 from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
+from foltr.scoring.normalisation import Normalisation
 
 # what unlearning takes: key of `unlearning` in result.json -> name
 COSTS = {
@@ -46,6 +47,8 @@ class Result:
     folder: Path | None  # where it is kept, if `run` was given `out`
     features: int  # of a document
     found: bool = False  # in the folder of an earlier run, finished, and not made again
+    names: tuple[str, ...] | None = None  # of the features, if the data source has names
+    normalisation: Normalisation | None = None  # of the features, by the data source
 
     def __repr__(self) -> str:
         shown = ", ".join(
@@ -62,15 +65,24 @@ class Result:
     @property
     def trained(self) -> TrainedRanker:
         """The ranker: to rank new documents with, to save, to export."""
-        baseline = self.experiment.baseline
-        if baseline is not None:
-            other = (
-                f"{type(baseline).__name__} is no ranker of foltr: its params are the bytes of its"
-                " own model"
-            )
-            require(self.params.dtype != np.uint8, other)
-            return TrainedRanker(Linear(), self.params.astype(np.float32), self.features)
-        return TrainedRanker(self.experiment.ranker, self.params.astype(np.float32), self.features)
+        about = self.features, self.names, self.normalisation
+        return trained_by(self.experiment, self.params, *about)
+
+
+def trained_by(
+    e: Experiment,
+    params: Array,
+    features: int,
+    names: tuple[str, ...] | None,
+    normalisation: Normalisation | None,
+) -> TrainedRanker:
+    """The ranker of an experiment with its final parameters. Raises a Mistake for a baseline whose
+    model is no ranker of foltr."""
+    own = "is no ranker of foltr: its params are the bytes of its own model"
+    foreign = e.baseline is not None and params.dtype == np.uint8
+    require(not foreign, f"{type(e.baseline).__name__} {own}")
+    ranker = e.ranker if e.baseline is None else Linear()
+    return TrainedRanker(ranker, params.astype(np.float32), features, names, normalisation)
 
 
 def known(value: float) -> float | None:

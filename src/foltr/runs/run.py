@@ -104,7 +104,8 @@ class Run:
         e, width = self.experiment, self.context.train.width
         if "privacy" in final:  # recomputed: an earlier ledger may have stated more than holds
             final["privacy"] = ledger_of(e, width).plain()
-        return Result(e, params, metrics, final, self.folder.path, width, found=True)
+        about = self.context.train.names, self.context.train.normalisation
+        return Result(e, params, metrics, final, self.folder.path, width, True, *about)
 
     def _made(self, claim: Claim | None) -> Result:
         with self.context.threads.running():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.core import Array
+from foltr.scoring.normalisation import Normalisation
 
 # numbers; rows padded to whole vector registers make compiled dot products a third faster
 ALIGN = 8
@@ -29,6 +30,9 @@ class Dataset:
     document_ids: Array | None = None  # (N,) bytes
     users: Array | None = None  # (q,) the user of each query
     timestamps: Array | None = None  # (q,) the time of each query
+    names: tuple[str, ...] | None = None  # (f) of the features; results do not depend on them
+    # how the source normalised raw features; None if it gives them as they are in its files
+    normalisation: Normalisation | None = None
 
     @property
     def features(self) -> Array:

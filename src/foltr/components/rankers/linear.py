@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
+from foltr.scoring.layers import Layer
 from foltr.seeds import Stream
 from foltr.spec import ranker
 
@@ -28,3 +29,6 @@ class Linear:
 
     def pullback(self, params: Array, docs: Array, dscores: Array) -> Array:
         return dscores @ docs
+
+    def layers(self, params: Array) -> tuple[Layer, ...]:
+        return (Layer(params[None], np.zeros(1, np.float32)),)

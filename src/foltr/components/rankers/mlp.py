@@ -9,6 +9,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
+from foltr.scoring.layers import Layer
 from foltr.seeds import Stream
 from foltr.spec import ranker
 
@@ -75,3 +76,7 @@ class MLP:
         a = self._activate(docs @ w.T + b)  # (m, hidden)
         back = dscores[:, None] * self._slope(a) * v  # (m, hidden)
         return np.concatenate([(back.T @ docs).ravel(), back.sum(axis=0), dscores @ a])
+
+    def layers(self, params: Array) -> tuple[Layer, ...]:
+        w, b, v = self._split(params)
+        return Layer(w, b, self.activation), Layer(v[None], np.zeros(1, np.float32))

@@ -56,12 +56,16 @@ class Marked:
         key = {"marked": [self.users, self.share, self.seed], "of": data.content, "split": split}
         found = cache.kept(key, partial(self._write, data, split))
         storage, users = found.arrays["storage"], found.arrays["users"]
+        marks = tuple(f"mark {user}" for user in range(self.users))
+        normalised = data.normalisation and data.normalisation.widened(self.users)
         return replace(
             data,
             storage=storage,
             width=data.width + self.users,
             users=users,
             content=found.content,
+            names=None if data.names is None else (*data.names, *marks),
+            normalisation=normalised,
         )
 
     def _write(self, data: Dataset, split: str, folder: Path) -> dict[str, Any]:

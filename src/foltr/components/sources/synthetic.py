@@ -208,5 +208,5 @@ def _small(labels: Array, lengths: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(shape: DataShape, arrays: dict[str, Array], content: str) -> Dataset:
+def _dataset(shape: DataShape, arrays: dict[str, Any], content: str) -> Dataset:
     return Dataset(width=shape.features, grades=len(shape.shares), content=content, **arrays)
