@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from foltr.errors import Mistake, require
@@ -32,6 +35,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]  # by the ASGI standard
+SOON = 10.0  # seconds in which a page must start
 
 
 def listening_socket(host: str, port: int, way_out: str = OTHER_PORT) -> socket.socket:
@@ -131,4 +135,27 @@ def run_until_stopped(server: Any, opened: socket.socket) -> None:
     except KeyboardInterrupt:
         pass  # uvicorn has shut down, and raises what stopped it
     finally:
+        opened.close()
+
+
+@contextmanager
+def served(
+    application: Application, host: str, port: int, way_out: str = OTHER_PORT
+) -> Iterator[str]:
+    """A context in which a thread serves an application; yields its address. `port` 0 is any free
+    port."""
+    server, opened = web_server(application), listening_socket(host, port, way_out)
+    run = {"sockets": [opened]}
+    thread = threading.Thread(target=server.run, kwargs=run, name="foltr-page", daemon=True)
+    thread.start()
+    until = time.monotonic() + SOON
+    try:
+        while not server.started and thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not server.started:
+            raise Mistake(f"the page did not start at {address(opened)}: {way_out}")
+        yield address(opened)
+    finally:
+        server.should_exit = True
+        thread.join(5.0)
         opened.close()

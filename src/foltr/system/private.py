@@ -6,8 +6,10 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from foltr.errors import Mistake
 from foltr.system.files import regular, writing
@@ -46,6 +48,30 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Replace a private file atomically."""
+    with replacing_private(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing_private(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which replaces `path` at the end: all of it, or nothing. It has mode
+    0600 from its first byte."""
+    with writing(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
 
 
 def _is_empty(folder: Path) -> bool:

@@ -1,0 +1,35 @@
+"""What a process uses: processor time, memory, files. On Linux, of any process of this user."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process uses. None: not known on this system."""
+
+    cpu_seconds: float | None = None  # user and system time
+    resident_bytes: int | None = None  # memory that is not swapped out
+    started: float | None = None  # seconds since 1970
+    open_files: int | None = None
+
+
+def usage(pid: int | None = None) -> Usage:
+    """What a process uses now; None is this process."""
+    proc = Path("/proc") / ("self" if pid is None else str(pid))
+    try:  # the name of a process may contain spaces and parentheses
+        words = (proc / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+        cpu, began, pages = int(words[11]) + int(words[12]), int(words[19]), int(words[21])
+    except (OSError, ValueError, IndexError, AttributeError):
+        return Usage(time.process_time() if pid is None else None)
+    files = None
+    with suppress(OSError):
+        files = len(os.listdir(proc / "fd"))
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return Usage(cpu / ticks, pages * page, booted + began / ticks, files)

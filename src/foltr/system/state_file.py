@@ -1,0 +1,90 @@
+"""A SQLite file that keeps the state of a process: transactions, named values, and one error."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from foltr.errors import Mistake
+
+NAMED = "create table if not exists about (name text primary key, value blob not null);"
+
+
+class Unusable(Mistake):
+    """The state cannot be read or written: the disk is full, the folder is not writable, or
+    another process has changed the file."""
+
+
+class StateFile:
+    """A SQLite file of mode 0600, in which deleted values are overwritten. With `path` None it is
+    kept in memory.
+
+    what: what the file is, for error messages
+    tables, pragmas: statements that make its tables, and more settings of SQLite"""
+
+    def __init__(
+        self, path: Path | None, what: str, tables: str, pragmas: tuple[str, ...] = ()
+    ) -> None:
+        self.path, self._what = path, what
+        with self._told():
+            if path is not None:  # other users of this machine must not read it
+                path.touch(mode=0o600)
+            where = ":memory:" if path is None else str(path)
+            self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
+            for pragma in (*pragmas, "secure_delete = on"):
+                self._db.execute(f"pragma {pragma}")
+            self._db.executescript(NAMED + tables)
+
+    def about(self, name: str) -> bytes | None:
+        """A named value; None if it is not set."""
+        with self._told():
+            row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def set_about(self, name: str, value: bytes) -> None:
+        with self._told():
+            self._db.execute("insert or replace into about values (?, ?)", (name, value))
+
+    def pin(self, name: str, value: bytes) -> bool:
+        """Set a named value, unless it is set already. Returns whether it has this value."""
+        known = self.about(name)
+        if known is None:
+            self.set_about(name, value)
+        return known in (None, value)
+
+    @property
+    def changes(self) -> int:
+        """A number that changes when another process changes the file."""
+        with self._told():
+            return int(self._db.execute("pragma data_version").fetchone()[0])
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _begun(self) -> None:
+        """Called at the beginning of a transaction; may refuse it."""
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._told():
+            self._db.execute("begin immediate")
+            try:
+                self._begun()
+                yield
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise Unusable(
+                f"{self._what} {self.path} cannot be used ({error}): free some space, or check the"
+                " folder's permissions"
+            ) from None
