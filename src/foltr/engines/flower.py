@@ -19,6 +19,7 @@ from foltr.federated.frames import (
     Model,
     read_parts,
     read_updates,
+    write_ids,
     write_parts,
 )
 from foltr.federated.messages import NewSession
@@ -44,6 +45,7 @@ class Flower(Nodes):
     known: Callable[[Array], Mapping[int, bytes]] | None = None
     # (clients that are asked, n) -> clients that the terms of a signed sum name: these and others
     filled: Callable[[Array, int], Array] = lambda clients, n: clients
+    pinned: bool = False  # whether `known` has the keys of devices behind gateways
     model: Model | None = None  # how clients learn in rounds of unlearning; None: as agreed
     sent: tuple[bytes, int] = (b"", 0)  # digest of the last model, and the round of its first ask
     # the devices keep their memory themselves
@@ -79,13 +81,18 @@ class Flower(Nodes):
             arrived = self._stacked(ask, clients, seats)
         return Answers(asked, arrived, None)
 
-    def _frame(self, kind: Kind, ask: Ask, ids: tuple[int, ...], payload: bytes) -> Frame:
+    def _frame(
+        self, node: int, kind: Kind, ask: Ask, ids: tuple[int, ...], payload: bytes
+    ) -> Frame:
         agreed = self.agreement
         if self.sent[0] != (name := model_digest(ask.params)):
             self.sent = name, ask.t
+            late = ask.t - (agreed.separation or 0)
+            self.models = {t: kept for t, kept in self.models.items() if t >= late}
+            self.models[ask.t] = name
         of_model = self.sent[1], name
         about = agreed.id, ask.t, *of_model, agreed.feature_hash, secrets.token_bytes(16), ask.n
-        return Frame(kind, *about, ids, payload)
+        return Frame(kind, *about, ids, payload, self.version(node))
 
     def _model(self, ask: Ask) -> bytes:
         how = (0, -1) if self.model is None else (self.model.sessions, self.model.stored)
@@ -94,7 +101,9 @@ class Flower(Nodes):
     def _stacked(self, ask: Ask, clients: Array, seats: Mapping[int, tuple[int, ...]]) -> Cohort:
         """The messages of all clients that answered, in the order of `clients`."""
         payload, rows = self._model(ask), dict[int, tuple[Array, float]]()
-        asks = {node: self._frame(Kind.LEARN, ask, ids, payload) for node, ids in seats.items()}
+        asks = {
+            node: self._frame(node, Kind.LEARN, ask, ids, payload) for node, ids in seats.items()
+        }
         for node, answer in self.exchange(asks).items():
             try:
                 updates, weights = read_updates(answer.payload, len(answer.clients))
@@ -132,16 +141,27 @@ class Flower(Nodes):
         too few."""
         from foltr.federated.sum_server import SumRound  # needs cryptography
 
-        everybody = np.sort(self.filled(clients, ask.n) if protocol.consistency else clients)
+        everybody, signed = np.sort(clients), protocol.consistency
+        if signed:  # one client without a key would void the sum of all
+            able = set(() if self.known is None else self.known(clients))
+            there = {node: tuple(id for id in ids if id in able) for node, ids in seats.items()}
+            seats = {node: ids for node, ids in there.items() if ids}
+            everybody = np.sort(self.filled(clients[np.isin(clients, list(able))], ask.n))
         known = {} if self.known is None else self.known(everybody)
+        if not self.pinned and not signed:  # a gateway cannot sign for its devices
+            own = {id for node, ids in seats.items() if self.rolls(node) for id in ids}
+            known = {id: key for id, key in known.items() if id not in own}
         terms = protocol.terms(ask, self.agreement.fewest)
         try:
             named, now = terms.to_bytes(), SumRound(terms, everybody, known, self._fail)
         except Mistake as error:
             self._fail(0, "withheld", str(error))
             return Cohort.empty(len(ask.params))
-        opening = write_parts([everybody.astype("<u4").tobytes(), named, self._model(ask)])
-        asks = {node: self._frame(Kind.OPEN, ask, ids, opening) for node, ids in seats.items()}
+        asks = {}
+        for node, ids in seats.items():
+            listed = write_ids(everybody, self.version(node))
+            opening = write_parts([listed, named, self._model(ask)])
+            asks[node] = self._frame(node, Kind.OPEN, ask, ids, opening)
         try:
             while asks:
                 for node, answer in self.exchange(asks).items():
@@ -158,7 +178,7 @@ class Flower(Nodes):
                     if left:
                         assert step is not None
                         parts = [bytes([step]), named, *(post[id] for id in left)]
-                        asks[node] = self._frame(Kind.SUM, ask, left, write_parts(parts))
+                        asks[node] = self._frame(node, Kind.SUM, ask, left, write_parts(parts))
             update, weight = protocol.mean(now.total())
         except (Withheld, Mistake) as error:
             self._fail(0, "withheld", str(error))

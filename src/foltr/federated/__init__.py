@@ -30,8 +30,10 @@ def quiet(home: Path) -> None:
 quiet(Path(os.environ.get("FLWR_HOME") or cache_folder("flower")))
 
 
-def required() -> None:
-    """Raise a Mistake if a package of the extra `deploy` is not installed."""
-    missing = [name for name in ("flwr", "cryptography", "uvicorn") if find_spec(name) is None]
+def required(*more: str) -> None:
+    """Raise a Mistake if a package of the extra `deploy` is not installed; `more` are packages
+    that only some commands need."""
+    needed = "flwr", "cryptography", "uvicorn", *more
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise Mistake(f"a federation between machines needs {', '.join(missing)}: {INSTALL}")

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from foltr.core import Channel, Learner, Privatizer, Ranker
-from foltr.errors import require, shown
+from foltr.errors import Mistake, require, shown
 from foltr.events import Setting
 from foltr.federated.frames import names_hash, printable
 from foltr.federation import on_devices
@@ -42,6 +42,9 @@ class Agreement:
             privacy budget
         history: every how many rounds a device stores the norm of what it sent, for unlearning;
             None for never
+        separation: a client takes part at most once in this many rounds, and its update may be
+            made on a model that is at most this many rounds old; None: it may take part in every
+            round, with the current model
         noise: where devices draw their noise. 'system': from the operating system. 'address':
             the noise of a simulation, for tests; it gives no privacy"""
 
@@ -56,6 +59,7 @@ class Agreement:
     channel: Channel | None = None
     history: int | None = None
     noise: Literal["system", "address"] = "system"
+    separation: int | None = None
 
     def __post_init__(self) -> None:
         many = f"features must be 1 .. {MOST_FEATURES} names, got {len(self.features)}"
@@ -70,6 +74,8 @@ class Agreement:
         require(
             self.history is None or self.history >= 1, f"history must be >= 1, got {self.history}"
         )
+        apart = f"separation must be in 1 .. 2^31 - 1, got {self.separation}"
+        require(self.separation is None or 1 <= self.separation < 2**31, apart)
         if self.channel is not None:
             least, name = self.channel.fewest(self.asked), type(self.channel).__name__
             low = f"{name} releases no sum of fewer than {least} of {self.asked} messages"
@@ -130,6 +136,19 @@ class Agreement:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         there = {name: _plain(value) for name, value in values.items() if value is not None}
         return json.dumps(there, sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Agreement:
+        """The agreement with this `text`. Components are found by their names; nothing is run."""
+        try:
+            content = json.loads(text)
+            made = cls(**{**content, "features": tuple(content["features"])})
+        except Mistake as error:
+            raise Mistake(f"this foltr cannot take part in the agreement: {error}") from None
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise Mistake("this is not the text of an agreement") from None
+        require(made.text == text, "the agreement is not in its canonical form")
+        return made
 
     def differences(self, other: str, own_name: str, other_name: str) -> list[str]:
         """The fields in which this agreement differs from another one, given as its `text`: a line

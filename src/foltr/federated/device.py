@@ -23,13 +23,17 @@ from foltr.federated.frames import (
     Malformed,
     Model,
     Refusal,
+    Welcome,
+    read_ids,
     read_parts,
     refusal,
+    write_ids,
     write_parts,
     write_updates,
 )
-from foltr.federated.records import Record, Records, Unusable
+from foltr.federated.records import Record, Records
 from foltr.secure_sum.terms import model_digest
+from foltr.system.state_file import Unusable
 
 if TYPE_CHECKING:
     from foltr.federated.sum_device import SumDevice  # needs cryptography
@@ -66,17 +70,13 @@ class Device:
     sums: SumDevice | None = None  # secure sums, if the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # writes a line to the node's own log
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
-    # by searches per client: the engine, and a client's memory before its first round
-    _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)
+    _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)  # engine, memory
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         if self.clients is not None and self.offset is None:
             self.offset = 0
-        numbers, self.leaving = (
-            self.records.about("clients"),
-            self.records.about(FORGET) is not None,
-        )
+        numbers = self.records.about("clients")
         if self.clients is None and numbers is not None:
             start, stop = map(int, numbers.split())
             kept = f"the node's records have {stop - start} clients, its settings {self.count}"
@@ -150,7 +150,8 @@ class Device:
         last, among = self._committed()
         if last > ask.round:
             raise Refusal("round", f"round {ask.round} is over: {last} was answered")
-        if last == ask.round and among != sha256(asked).digest():
+        named = write_ids(read_ids(asked, ask.version), 1)
+        if last == ask.round and among != sha256(named).digest():
             raise Refusal("released", f"updates of round {last} are in a sum of other clients")
         known = self.records.of(ask.clients)
         over = {id for id, record in known.items() if record.released == ask.round}
@@ -188,7 +189,12 @@ class Device:
         if ask.clients != tuple(self.clients or ()):
             raise Refusal("clients", f"this node has {self._whose()}: client numbers never change")
         self._check_staying()
-        return Kind.WELCOME, ask.clients, b""
+        answered = self.records.rounds_answered()
+        return Kind.WELCOME, ask.clients, Welcome(answered=answered).to_bytes()
+
+    @property
+    def leaving(self) -> bool:  # another process may have asked (`DeviceFolder.forget`)
+        return self.records.about(FORGET) is not None
 
     def _check_staying(self) -> None:
         if self.leaving:
@@ -197,7 +203,6 @@ class Device:
     def forget_me(self) -> None:
         """From now on, refuse every ask with the request to be forgotten."""
         self.records.set_about(FORGET, b"asked")
-        self.leaving = True
 
     def _left(self, ask: Frame) -> tuple[Kind, tuple[int, ...], bytes]:
         """Delete the records of this node, because the server has unlearned it."""
@@ -268,6 +273,7 @@ class Device:
             raise Refusal("model", "the model is not the one that the ask names")
         self._check_how(ask, model)
         known, name = self.records.of(ask.clients), self._name_of(ask, model)
+        apart = self.agreement.separation
         reasons, again, due = dict[str, str](), dict[int, Record](), list[int]()
         for client in ask.clients:
             record = known.get(client)
@@ -275,6 +281,9 @@ class Device:
                 again[client] = record
             elif record is not None and record.round > ask.round:
                 reasons["round"] = f"round {ask.round} is over: {record.round} was answered"
+            elif record is not None and ask.round < record.round + (apart or 0):
+                often = f"client {client} answered in round {record.round}"
+                reasons["separation"] = f"{often}, and takes part once in {apart} rounds"
             elif record is not None and record.spent >= self.agreement.rounds:
                 all_spent = f"client {client} has answered in all {record.spent} rounds agreed"
                 reasons["budget"] = all_spent

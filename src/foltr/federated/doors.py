@@ -46,6 +46,7 @@ class Bell:
         self._rings: dict[int, int] = {}
         self._waiting: dict[int, set[asyncio.Future[None]]] = {}
         self._hung_up: set[int] = set()
+        self._stopped = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
@@ -74,7 +75,8 @@ class Bell:
         return bool(self._waiting.get(node))
 
     def wake_all(self) -> None:
-        """Wake all requests, because the SuperLink stops."""
+        """Wake all requests, because the SuperLink stops. Later ones do not wait."""
+        self._stopped = True
         for node in list(self._waiting):
             self._ring(node)
 
@@ -88,7 +90,7 @@ class Bell:
         """Wait until the bell has rung since the count `heard`, or until the timeout. False if the
         client disconnected."""
         self._hung_up.discard(node)
-        if self.rings(node) != heard:
+        if self.rings(node) != heard or self._stopped:
             return True
         rung = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(node, set()).add(rung)

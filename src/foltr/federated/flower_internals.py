@@ -73,6 +73,7 @@ __all__ = [
     "from_proto",
     "heartbeat_pb2",
     "httpx",
+    "hurry",
     "message_pb2",
     "node_pb2",
     "nothing_to_run",
@@ -123,6 +124,11 @@ def client(
         trust_env=host not in ("127.0.0.1", "localhost", "::1"),  # proxies
     )
     return made
+
+
+def hurry(client: ProtobufClient, seconds: float) -> None:
+    """Let the next requests of a client take at most so many seconds."""
+    client._client.timeout = httpx.Timeout(seconds)
 
 
 def error_code(error: httpx.HTTPStatusError) -> tuple[int | None, str]:

@@ -6,7 +6,13 @@
 
 Integers are little-endian. Each frame has exactly one encoding; the parser refuses all others. An
 answer repeats the header of its ask, except for the kind and the clients. So the server knows
-which ask an answer belongs to: every ask to every node has a new nonce.
+which ask an answer belongs to: every ask to every node has a new nonce. An answer that was made on
+an earlier model names that one.
+
+The server sends a HELLO in version 1. Every foltr understands HELLO and its answers in this
+version. The WELCOME says which versions the node speaks; from then on both use the newest version
+that both understand. An answer has the version of its ask. Version 2 has the kinds ROLL and
+PRESENT, and shorter lists of clients.
 
 This module does not depend on the transport."""
 
@@ -23,18 +29,21 @@ import numpy as np
 
 from foltr.core import Array
 
-MAGIC, VERSION = b"fF", 1
+MAGIC, VERSION = b"fF", 2
 OLDEST = 1  # oldest version that this foltr understands
+FIRST = 1  # the version of HELLO
+FIRST_OF_DEVICES = 2  # the version that introduced gateways
 HEADER = struct.Struct("<2sBB16sII32s32s16sIIQ")
 LARGEST = 1 << 28  # bytes of a frame
 MOST_CLIENTS = 10**6  # in one frame
+ALL_CLIENTS = 10**7  # most clients of a federation
 NO_MODEL = bytes(32)
 TEXT = 2_000  # characters of a refusal's text
 # Why an ask is refused. Other codes are counted as 'refused', so that a node cannot fill the
 # server's memory with new ones.
 CODES = frozenset(
     "agreement budget channel clients disk failed features forget hello how kind malformed model n"
-    " norms released round size sum terms".split()
+    " norms released round separation size sum terms".split()
 )
 
 
@@ -61,15 +70,22 @@ class Kind(IntEnum):
     SUM = 6  # messages of the sum's server -> SUMMED, those of its clients
     SUMMED = 7
     REFUSED = 8  # the answer to any ask that is refused: a code and a text
-    FORGOTTEN = 9  # notice that the node's clients are unlearned -> WELCOME
+    FORGOTTEN = 9  # notice that the named clients are unlearned -> WELCOME
+    ROLL = 10  # which clients can be reached? -> PRESENT, those; and those that want to leave
+    PRESENT = 11
 
 
+KINDS = frozenset(Kind)
+SINCE = {Kind.ROLL: 2, Kind.PRESENT: 2}  # the version that introduced a kind, if it is not 1
+GREETING = (Kind.HELLO, Kind.WELCOME, Kind.REFUSED)  # their form never changes
+ANY_CLIENTS = (Kind.HELLO, Kind.WELCOME, Kind.FORGOTTEN, Kind.ROLL, Kind.PRESENT)  # not of a round
 ANSWERS = {
     Kind.HELLO: Kind.WELCOME,
     Kind.LEARN: Kind.LEARNED,
     Kind.OPEN: Kind.SUMMED,
     Kind.SUM: Kind.SUMMED,
     Kind.FORGOTTEN: Kind.WELCOME,
+    Kind.ROLL: Kind.PRESENT,
 }
 
 
@@ -87,24 +103,33 @@ class Frame:
     n: int  # number of clients asked in this round, over all nodes
     clients: tuple[int, ...]  # the clients that this frame asks, or that answer in it
     payload: bytes = b""
+    version: int = VERSION
 
     def answer(self, kind: Kind, clients: tuple[int, ...], payload: bytes) -> Frame:
         return replace(self, kind=kind, clients=clients, payload=payload)
 
-    def answers(self, ask: Frame) -> bool:
-        """Whether this is an answer to `ask`: its kind fits or is a refusal, its header is that of
-        the ask, and its clients were asked."""
+    def answers(self, ask: Frame, behind: int = 0) -> bool:
+        """Whether this is an answer to `ask`: its header fits, and its clients were asked."""
+        asked = ask.kind == Kind.ROLL or set(self.clients) <= set(ask.clients)
+        return asked and self.fits(ask, behind)
+
+    def fits(self, ask: Frame, behind: int = 0) -> bool:
+        """Whether the header fits `ask`, whatever the clients: the kind is that of its answers or
+        a refusal, and all else is as in the ask. The answer may name an earlier model, if that is
+        at most `behind` rounds old."""
         if self.kind not in (ANSWERS.get(ask.kind), Kind.REFUSED):
             return False
-        return self.answer(ask.kind, ask.clients, ask.payload) == ask and set(self.clients) <= set(
-            ask.clients
-        )
+        own = self.federation, self.round, self.features, self.nonce, self.n, self.version
+        if own != (ask.federation, ask.round, ask.features, ask.nonce, ask.n, ask.version):
+            return False
+        earlier = ask.round - behind <= self.model_round < ask.model_round
+        return earlier or (self.model_round, self.model) == (ask.model_round, ask.model)
 
     def to_bytes(self) -> bytes:
         ids = np.array(self.clients, "<u4").tobytes()
         fields = self.federation, self.round, self.model_round, self.model, self.features
         counts = self.n, len(self.clients), len(self.payload)
-        header = HEADER.pack(MAGIC, VERSION, self.kind, *fields, self.nonce, *counts)
+        header = HEADER.pack(MAGIC, self.version, self.kind, *fields, self.nonce, *counts)
         return header + ids + self.payload
 
     @classmethod
@@ -117,9 +142,9 @@ class Frame:
         magic, version, kind, *fields, n, count, length = HEADER.unpack_from(text)
         if magic != MAGIC:
             raise Malformed(f"a frame begins with {MAGIC!r}, got {magic!r}")
-        if not OLDEST <= version <= VERSION:
+        if not OLDEST <= version <= VERSION and not (version == FIRST and kind in GREETING):
             raise Malformed(version_text(version))
-        if kind not in set(Kind):
+        if kind not in KINDS or version < SINCE.get(Kind(kind), FIRST):
             raise Malformed(f"a frame of an unknown kind, {kind}")
         if count > MOST_CLIENTS or len(text) != HEADER.size + 4 * count + length:
             there = f"the frame has {len(text)} bytes"
@@ -127,11 +152,12 @@ class Frame:
         ids = np.frombuffer(text, "<u4", count, HEADER.size)
         if not (ids[:-1] < ids[1:]).all():
             raise Malformed("the clients of a frame must be in ascending order, each once")
-        if count > n and kind not in (Kind.HELLO, Kind.WELCOME, Kind.FORGOTTEN):
+        if count > n and kind not in ANY_CLIENTS:
             raise Malformed(f"{count} clients in a round of {n}")
         federation, round, model_round, model, features, nonce = fields
         names = federation, round, model_round, model, features, nonce
-        return cls(Kind(kind), *names, n, tuple(ids.tolist()), text[HEADER.size + 4 * count :])
+        payload = text[HEADER.size + 4 * count :]
+        return cls(Kind(kind), *names, n, tuple(ids.tolist()), payload, version)
 
 
 def version_text(version: int) -> str:
@@ -170,6 +196,97 @@ def printable(text: str, most: int) -> str:
     """Text from another machine, made safe for a terminal and a web page: at most `most`
     characters, ASCII only."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:most])
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """The payload of WELCOME.
+
+    version, oldest: newest and oldest version that the node speaks
+    roll: whether its clients come and go, so that it must be asked which of them can be reached
+    answered: number of rounds up to the last one in which a client of the node has answered, which
+        a server needs that was restored from a backup; None if the node does not say
+    devices: of a gateway, the newest version that all of its devices speak; None if they speak the
+        node's"""
+
+    version: int = VERSION
+    roll: bool = False
+    answered: int | None = None
+    oldest: int = OLDEST
+    devices: int | None = None
+
+    def to_bytes(self) -> bytes:
+        content = {"version": self.version, "roll": self.roll, "answered": self.answered}
+        content |= {"oldest": self.oldest if self.oldest > FIRST else None}
+        content |= {"devices": self.devices}
+        return json.dumps({k: value for k, value in content.items() if value is not None}).encode()
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Welcome:
+        """Parse it. Version 1 has no payload. Keys that a later version adds are ignored."""
+        if not payload:
+            return cls(FIRST, oldest=FIRST)
+        try:
+            content = json.loads(payload) if len(payload) <= TEXT else None
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise Malformed("a welcome must be a JSON object")
+        version, roll = content.get("version", FIRST), content.get("roll", False)
+        answered, oldest = content.get("answered"), content.get("oldest", FIRST)
+        whole = type(version) is int and type(oldest) is int and FIRST <= oldest <= version
+        if not whole or type(roll) is not bool:
+            raise Malformed("a welcome must have a version, and whether to call the roll")
+        if not (answered is None or (type(answered) is int and 0 <= answered < 2**32)):
+            raise Malformed("a welcome must tell a number of rounds")
+        devices = content.get("devices")
+        if not (devices is None or (type(devices) is int and FIRST <= devices <= version)):
+            raise Malformed("a welcome must tell the version of its devices")
+        return cls(version, roll, answered, oldest, devices)
+
+    def check(self) -> None:
+        """Raise Malformed if this foltr and the node have no version in common."""
+        if self.version < OLDEST:
+            raise Malformed(version_text(self.version))
+        if self.oldest > VERSION:
+            raise Malformed(version_text(self.oldest))
+
+
+def write_ids(ids: Array, version: int) -> bytes:
+    """A set of client ids, in ascending order. In version 1 it is a list of four bytes each. Later
+    versions write a list, or the first id and a bit for each possible id, whichever is shorter."""
+    numbers = np.asarray(ids, "<u4")
+    if version < 2:
+        return numbers.tobytes()
+    if not _shorter_as_bits(numbers):
+        return b"l" + numbers.tobytes()
+    bits = np.zeros(int(numbers[-1]) - int(numbers[0]) + 1, bool)
+    bits[numbers - numbers[0]] = True
+    return b"b" + numbers[:1].tobytes() + np.packbits(bits, bitorder="little").tobytes()
+
+
+def _shorter_as_bits(ids: Array) -> bool:
+    return len(ids) > 0 and (int(ids[-1]) - int(ids[0])) // 8 + 5 < 4 * len(ids)
+
+
+def read_ids(text: bytes, version: int) -> Array:
+    """Parse what `write_ids` wrote: ids (n,) int64, ascending."""
+    kind, body = (b"l", text) if version < 2 else (text[:1], text[1:])
+    if kind == b"b" and 4 < len(body) <= 4 + ALL_CLIENTS // 8:
+        first = int.from_bytes(body[:4], "little")
+        bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=4), bitorder="little")
+        ids = first + np.flatnonzero(bits)
+    elif kind == b"l" and len(body) % 4 == 0:
+        ids = np.frombuffer(body, "<u4").astype(np.int64)
+    else:
+        raise Malformed(f"{len(text)} bytes are no list of clients")
+    if not (ids[:-1] < ids[1:]).all() or (len(ids) and ids[-1] >= 2**32):
+        raise Malformed("the clients of a list must be in ascending order, each once")
+    # a list is not written as bits to compare it: they could need many times its memory
+    short = not _shorter_as_bits(ids) if kind == b"l" else write_ids(ids, version) == text
+    if version > 1 and not short:
+        raise Malformed("a list of clients is not in its shortest form")
+    return ids.astype(np.int64)
 
 
 MODEL = struct.Struct("<Iq")

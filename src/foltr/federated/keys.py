@@ -12,22 +12,22 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 
 from foltr.errors import Mistake, require, shown
+from foltr.federated.authority import CA_DAYS, authority_certificate, server_certificate
 from foltr.federated.roster import SIGNS, Seat, canonical
 from foltr.federated.roster_file import card_text
 from foltr.system.files import write_whole
-from foltr.system.private import make_folder, private_content
+from foltr.system.private import make_folder, private_content, replace_private
 
 try:
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -45,10 +45,8 @@ except ImportError as error:
 
 CA, CA_KEY, SERVER, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.key"
 NODE_KEY, SIGN_KEY = "node.key", "sign.key"
-AUTHORITY = "foltr federation CA"
-CA_DAYS, SERVER_DAYS = 3650, 365
+SERVER_DAYS = 365
 SOON = 30  # a certificate that expires in fewer days gets a warning
-SKEW = timedelta(hours=1)  # how far a node's clock may be behind the server's
 ALWAYS = ("localhost", "127.0.0.1")
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 MADE = "`foltr keys server` makes the server's keys"
@@ -84,21 +82,25 @@ def make_server(
     now, names = now or datetime.now(UTC), checked_hosts(hosts)
     require(1 <= days <= CA_DAYS, f"days = {days}: expected 1 to {CA_DAYS}")
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca = _authority(ca_key, now)
-    certificate = _signed(key.public_key(), names, ca, ca_key, now, days)
+    ca = authority_certificate(ca_key, now)
+    certificate = server_certificate(key.public_key(), names, ca, ca_key, now, days)
     make_folder(
         folder,
-        private={CA_KEY: _pem(ca_key), SERVER_KEY: _pem(key)},
-        public={CA: _public_pem(ca), SERVER: _public_pem(certificate)},
+        private={CA_KEY: key_pem(ca_key), SERVER_KEY: key_pem(key)},
+        public={CA: certificate_pem(ca), SERVER: certificate_pem(certificate)},
     )
     return certificate
 
 
 def renew_server(
-    folder: Path, days: int = SERVER_DAYS, hosts: Iterable[str] = (), now: datetime | None = None
+    folder: Path,
+    days: int = SERVER_DAYS,
+    hosts: Iterable[str] = (),
+    now: datetime | None = None,
+    new_key: bool = False,
 ) -> x509.Certificate:
-    """Replace the server's certificate by a new one, with the same authority and key. Without
-    `hosts`, it is valid for the same hosts."""
+    """Replace the server's certificate by a new one of the same authority, with the same key or a
+    new one. Without `hosts`, it is valid for the same hosts."""
     files, now = ServerFiles(folder), now or datetime.now(UTC)
     ca, ca_key = read_certificate(files.ca), read_key(files.ca_key)
     check_pair(files.ca, files.ca_key)
@@ -110,16 +112,22 @@ def renew_server(
         f"days = {days}: expected 1 to {left}, because the authority ends on"
         f" {ca.not_valid_after_utc:%Y-%m-%d}",
     )
-    certificate = _signed(read_key(files.key).public_key(), names, ca, ca_key, now, days)
-    write_whole(files.certificate, _public_pem(certificate))
+    key = ec.generate_private_key(ec.SECP256R1()) if new_key else read_key(files.key)
+    certificate = server_certificate(key.public_key(), names, ca, ca_key, now, days)
+    if new_key:  # a running server uses the earlier pair until both files fit
+        replace_private(files.key, key_pem(key))
+    write_whole(files.certificate, certificate_pem(certificate))
     return certificate
 
 
-def make_node(folder: Path, name: str, clients: int = 1) -> tuple[Seat, Path]:
+def make_node(
+    folder: Path, name: str, clients: int = 1, gateway: bool = False
+) -> tuple[Seat, Path]:
     """Make the keys and the card of a node in a new folder. Returns the node and the path of the
     card, which the server's operator needs."""
     key, signs = ec.generate_private_key(ec.SECP384R1()), Ed25519PrivateKey.generate()
-    seat = Seat(name, clients, public_line(key), signs.public_key().public_bytes_raw())
+    public = public_line(key), signs.public_key().public_bytes_raw()
+    seat = Seat(name, clients, *public, gateway=gateway)
     card = f"{name}.node.toml"
     make_folder(
         folder,
@@ -130,78 +138,6 @@ def make_node(folder: Path, name: str, clients: int = 1) -> tuple[Seat, Path]:
         public={card: card_text(seat).encode()},
     )
     return seat, folder / card
-
-
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name, end = _name(AUTHORITY), now + timedelta(days=CA_DAYS)
-    return (
-        _builder(name, name, key.public_key(), key, now, end)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .sign(key, SHA256())
-    )
-
-
-def _signed(
-    public: ec.EllipticCurvePublicKey,
-    hosts: tuple[str, ...],
-    ca: x509.Certificate,
-    ca_key: ec.EllipticCurvePrivateKey,
-    now: datetime,
-    days: int,
-) -> x509.Certificate:
-    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-    subject, end = _name("foltr server"), now + timedelta(days=days)
-    return (
-        _builder(subject, ca.subject, public, ca_key, now, end)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
-        )
-        .add_extension(names, critical=False)
-        .sign(ca_key, SHA256())
-    )
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    public: ec.EllipticCurvePublicKey,
-    signer: ec.EllipticCurvePrivateKey,
-    now: datetime,
-    end: datetime,
-) -> x509.CertificateBuilder:
-    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-        .not_valid_after(end)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(issued_by, critical=False)
-    )
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
-
-
-def _usage(signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def checked_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
@@ -230,25 +166,24 @@ def checked_host(host: str) -> str:
     return str(address)
 
 
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _public_pem(certificate: x509.Certificate) -> bytes:
+def certificate_pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 
 def read_certificate(path: Path) -> x509.Certificate:
     """Read the first certificate of a file."""
+    return read_certificates(path)[0]
+
+
+def read_certificates(path: Path) -> list[x509.Certificate]:
+    """Read all certificates of a file. While a federation moves to another authority, `ca.pem`
+    has two."""
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificates(path.read_bytes())
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror or error}: {MADE}") from None
     except ValueError:
@@ -334,8 +269,11 @@ def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def check_dates(path: Path, now: datetime | None = None, way_out: str = "") -> list[str]:
-    """Refuse a certificate that has expired or is not yet valid; a warning if it expires soon."""
-    certificate, now = read_certificate(path), now or datetime.now(UTC)
+    """Refuse a certificate that has expired or is not yet valid; a warning if it expires soon. Of
+    several, the one that is valid for longest counts."""
+    found, now = read_certificates(path), now or datetime.now(UTC)
+    valid = [each for each in found if each.not_valid_before_utc <= now]
+    certificate = max(valid or found, key=lambda each: each.not_valid_after_utc)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     require(
         now >= start,
@@ -376,13 +314,20 @@ def check_pair(certificate: Path, key: Path) -> None:
 
 
 def check_issued(certificate: Path, ca: Path) -> None:
-    """Refuse a certificate that another authority has signed."""
+    """Refuse a certificate that no authority in the file `ca` has signed."""
+    issued, authorities = read_certificate(certificate), read_certificates(ca)
+    require(
+        any(issued_by(issued, authority) for authority in authorities),
+        f"{certificate} was not signed by {ca}: use the two files that were made together",
+    )
+
+
+def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
-        read_certificate(certificate).verify_directly_issued_by(read_certificate(ca))
+        certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
-        raise Mistake(
-            f"{certificate} was not signed by {ca}: use the two files that were made together"
-        ) from None
+        return False
+    return True
 
 
 def check_server(folder: Path, host: str | None = None, now: datetime | None = None) -> list[str]:

@@ -1,6 +1,7 @@
 """A node's connection: it waits for asks at the public door of a SuperLink and answers them until
 it is stopped. It never runs code that it receives."""
 
+import ssl
 import threading
 import time
 from base64 import b64encode
@@ -20,6 +21,8 @@ from foltr.federated.flower_internals import fleet_pb2, heartbeat_pb2, httpx, no
 from foltr.federated.homes import AGAIN, HEADER
 from foltr.federated.keys import read_node_key
 from foltr.federated.messages import FAILED, REFUSED, NoAnswer, packed, unpacked
+from foltr.system.log import Event, Level
+from foltr.system.reloaded import Reloaded
 
 WAIT = 20.0  # seconds for which the SuperLink holds a request until there is an ask
 BEAT_AGAIN = 1.0  # seconds until a heartbeat that did not arrive is repeated
@@ -28,7 +31,15 @@ PATIENCE = 2.5 * HEARTBEAT  # seconds for which a node that was killed still cou
 LONGEST_PAUSE = 30.0  # seconds between two attempts to connect
 # headers of Flower's node authentication
 PUBLIC_KEY, TIMESTAMP, SIGNATURE = "flwr-public-key", "flwr-timestamp", "flwr-signature"
+STRANGER = (
+    "the server does not know this node's key: it was revoked, or its card was never added (`foltr"
+    " keys add`, on the server); trying again"
+)
 NONSENSE = (ValueError, flower.DecodeError)  # not a SuperLink's response, such as a proxy's page
+
+
+class Abandoned(Exception):
+    """An ask that this process does not answer, because it stops: its next one gets it again."""
 
 
 class Fatal(Exception):
@@ -60,10 +71,14 @@ class Node:
     largest: int = 64_000_000
     heartbeat: float = HEARTBEAT
     home: str = ""
+    stranger: str = STRANGER  # told if the server does not know the key
     tell: Callable[[str], None] = lambda text: None
     clock: Callable[[], datetime] = utc
     node_id: int | None = field(default=None, init=False)
     answered: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)  # for the current ask
+    unknown: bool = field(default=False, init=False)  # whether the server does not know the key
+    heard: float = field(default=0.0, init=False)  # when the server last accepted a request
 
     def __post_init__(self) -> None:
         self._host, self._port = split(self.address)
@@ -72,12 +87,27 @@ class Node:
         self._key = read_node_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
         self._rings, self._told, self._anew, self._at_work = 0, "", True, False
-        scheme, tls = ("http", None) if self.insecure else ("https", trusting(self.roots))
-        url = f"{scheme}://{self.address}"
+        files = () if self.insecure or self.roots is None else (self.roots,)
+        self._trusted = Reloaded(files, self._read_roots, self.tell)
+        self._open()
+
+    def _read_roots(self) -> ssl.SSLContext | None:
+        return None if self.insecure else trusting(self.roots)
+
+    def _open(self) -> None:
+        """Make the two clients, with the certificate authorities that are trusted now."""
+        tls = self._trusted.value
+        url = f"{'http' if tls is None else 'https'}://{self.address}"
         signs = flower.Headers("SuperNode", self._headers, self._seen)
         self._link = flower.client(flower.FleetHttpClient, url, signs, tls)
-        calm = flower.Headers("SuperNode", self._signed)
+        calm = flower.Headers("SuperNode", self._signed, self._hear)
         self._heart = flower.client(flower.FleetHttpClient, url, calm, tls)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server has accepted a request lately: heartbeats are such requests."""
+        lately = time.monotonic() - self.heard < 2.0 * self.heartbeat
+        return self.node_id is not None and lately
 
     def serve(self, stop: threading.Event) -> None:
         """Answer asks until `stop` is set. Raises `Mistake` if the first connection fails for a
@@ -89,12 +119,15 @@ class Node:
         try:
             while not stop.is_set():
                 try:
+                    if self._trusted.refresh():
+                        self.tell(f"{self.roots} has changed: connecting by what it trusts now")
+                        self._open()
                     if self.node_id is None:
                         self._join(stop)
                         ever, missed = True, False
                     if missed:  # the SuperLink may count this node as disconnected
                         self._send_heartbeat(self._link)
-                        self._say(f"connected to {self.address} again")
+                        self._say(f"connected to {self.address} again", "connected")
                         missed = False
                     self._one_ask(stop)
                     pause = 0.2
@@ -102,13 +135,13 @@ class Node:
                 except Fatal as error:
                     if not ever:
                         raise Mistake(str(error)) from error
-                    self._say(str(error))
+                    self._warn(str(error))
                 except httpx.HTTPStatusError as error:
                     self._refused(error)
                 except httpx.TransportError as error:
-                    self._say(f"no connection to {self.address} ({error}): trying again")
+                    self._warn(f"no connection to {self.address} ({error}): trying again")
                 except NONSENSE as error:
-                    self._say(
+                    self._warn(
                         f"{self.address} does not respond like a SuperLink ({error}): trying again"
                     )
                 missed = self._anew = True
@@ -139,10 +172,8 @@ class Node:
             except httpx.HTTPStatusError as error:
                 status, (_, text) = error.response.status_code, flower.error_code(error)
                 if status == 403 and "unregistered" in text:
-                    self._say(
-                        "the server does not know this node's key: it was revoked, or its card was"
-                        " never added (`foltr keys add`, on the server); trying again"
-                    )
+                    self.unknown = True
+                    self._warn(self.stranger)
                     stop.wait(pause)
                     pause = min(2.0 * pause, LONGEST_PAUSE)
                     continue
@@ -167,7 +198,8 @@ class Node:
                 )
                 stop.wait(2.0)
                 continue
-            self._say(f"connected to {self.address} as node {self.node_id}")
+            self.unknown = False
+            self._say(f"connected to {self.address} as node {self.node_id}", "connected")
             return
 
     def _register(self) -> None:
@@ -220,9 +252,9 @@ class Node:
         if status == 401:
             self.node_id = None
             lost = "the server no longer knows this connection: connecting again"
-            self._say(self._clock(error) or lost)
+            self._warn(self._clock(error) or lost)
         else:
-            self._say(f"the server responded with HTTP status {status}: trying again")
+            self._warn(f"the server responded with HTTP status {status}: trying again")
 
     def _clock(self, error: httpx.HTTPStatusError) -> str | None:
         return reasons.of_clock(error.response.headers.get("date"), self.clock())
@@ -237,10 +269,13 @@ class Node:
                 return f"{self.address} speaks TLS: leave --insecure out, and set ca in [node]"
         return None
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, kind: str = "note", level: Level = "info") -> None:
         if text != self._told:
             self._told = text
-            self.tell(text)
+            self.tell(Event(text, kind, level))
+
+    def _warn(self, text: str) -> None:
+        self._say(text, "disconnected", "warning")
 
     # --- asks ---
 
@@ -254,6 +289,8 @@ class Node:
         self._at_work = True
         try:
             self._answer(stop, node, flower.from_proto(pulled.messages_list[0]))
+        except Abandoned:
+            self.node_id = None  # without notice: the SuperLink delivers the ask again
         finally:
             self._at_work = False
 
@@ -274,7 +311,10 @@ class Node:
         try:
             if len(frame) > self.largest:
                 raise NoAnswer(f"the ask has {len(frame)} bytes, the limit is {self.largest}")
+            self.seconds = ask.metadata.ttl
             return Message(packed(self.answer(frame)), reply_to=ask)
+        except Abandoned:
+            raise
         except NoAnswer as refusal:
             error = Error(refusal.code, refusal.reason)
         except Exception as problem:  # noqa: BLE001
@@ -335,7 +375,12 @@ class Node:
             return self._signed(path)
         return self._signed(path) | waits | ({AGAIN: "1"} if self._anew else {})
 
+    def _hear(self, response: Any) -> None:
+        if response.status_code < 300:
+            self.heard = time.monotonic()
+
     def _seen(self, response: Any) -> None:
+        self._hear(response)
         if doors.RINGS in response.headers:
             self._rings = int(response.headers[doors.RINGS])
 

@@ -6,9 +6,7 @@ the node has all of a round or nothing of it."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +14,9 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import Mistake
+from foltr.system.state_file import StateFile, Unusable
 
 TABLES = """
-create table if not exists about (name text primary key, value blob not null);
 create table if not exists client (
     id integer primary key, round integer not null, ask blob not null, before blob not null,
     after blob not null, payload blob not null, weight real not null, spent integer not null,
@@ -28,11 +26,6 @@ create table if not exists norm (
     primary key (round, client)) without rowid;
 """
 COLUMNS = "id, round, ask, before, after, payload, weight, spent, released"
-
-
-class Unusable(Mistake):
-    """The records cannot be read or written: the disk is full, the folder is not writable, or
-    another process has changed the file."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class Record:
     released: int  # last round whose released secure sum includes its update; -1 for none
 
 
-class Records:
+class Records(StateFile):
     """The records of a node's clients. With `path` None they are kept in memory, for
     simulations."""
 
@@ -63,19 +56,9 @@ class Records:
     ) -> None:
         """`federation` is the agreement's id, `text` its text; `differs` compares it with another
         text, for an error message."""
-        self.path = path
-        with self._told():
-            where = ":memory:" if path is None else str(path)
-            if path is not None:  # other users of this machine must not read what clients learned
-                path.touch(mode=0o600)
-            self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
-            self._db.execute("pragma secure_delete = on")  # old values are overwritten
-            self._db.executescript(TABLES)
-        self._seen = self._version()
-        known = self.about("federation")
-        if known is None:
-            self.set_about("federation", federation)
-        elif known != federation:
+        super().__init__(path, "the node's records", TABLES)
+        self._seen = self.changes
+        if not self.pin("federation", federation):
             raise Mistake(
                 f"{path} belongs to another federation{self._differences(differs)}: restore the"
                 " settings, or use another state folder. There, clients start with a whole budget,"
@@ -90,24 +73,9 @@ class Records:
             return ""
         return f" ({'; '.join(differs(kept.decode('utf-8', 'replace')))})"
 
-    def about(self, name: str) -> bytes | None:
-        """A named value about the node; None if it is not set."""
-        with self._told():
-            found = self._db.execute("select value from about where name = ?", (name,)).fetchone()
-        return None if found is None else bytes(found[0])
-
-    def _version(self) -> int:
-        """A number that changes if another connection changes the file."""
-        with self._told():
-            return int(self._db.execute("pragma data_version").fetchone()[0])
-
-    def set_about(self, name: str, value: bytes) -> None:
-        with self._told():
-            self._db.execute("insert or replace into about values (?, ?)", (name, value))
-
     def of(self, clients: Iterable[int]) -> dict[int, Record]:
         """The records of these clients. Clients that have never answered have none."""
-        found, self._seen = {}, self._version()
+        found, self._seen = {}, self.changes
         with self._told():
             for client in clients:
                 row = self._db.execute(
@@ -145,44 +113,42 @@ class Records:
             ).fetchone()
         return None if found is None else float(found[0])
 
+    def last_round(self) -> int | None:
+        """The last round in which a client answered; None if none did."""
+        with self._told():
+            found = self._db.execute("select max(round) from client").fetchone()
+        return None if found[0] is None else int(found[0])
+
+    def rounds_answered(self) -> int:
+        """The number of rounds up to the last one in which a client answered."""
+        last = self.last_round()
+        return 0 if last is None else last + 1
+
+    def renumber(self, client: int) -> None:
+        """Give the only client of these records another number. What it has answered and spent
+        stays."""
+        self._seen = self.changes
+        with self._transaction():
+            rows = self._db.execute("select id from client union select client from norm")
+            if len(found := rows.fetchall()) > 1:
+                raise Mistake(f"{self.path} has the records of {len(found)} clients, expected one")
+            self._db.execute("update client set id = ?", (client,))
+            self._db.execute("update norm set client = ?", (client,))
+
     def forget(self) -> None:
         """Delete all records of clients, and return the disk space."""
-        self._seen = self._version()  # changes by another process do not matter here
+        self._seen = self.changes  # changes by another process do not matter here
         with self._transaction():
             self._db.execute("delete from client")
             self._db.execute("delete from norm")
         with self._told():
             self._db.execute("vacuum")
 
-    def close(self) -> None:
-        self._db.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._told():
-            self._db.execute("begin immediate")
-            try:
-                if self._version() != self._seen:  # a client could answer twice in a round
-                    raise Unusable(
-                        f"{self.path} was changed by another process: run only one node in a"
-                        " state folder"
-                    )
-                yield
-                self._db.execute("commit")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("rollback")
-                raise
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
+    def _begun(self) -> None:
+        if self.changes != self._seen:  # a client could answer twice in a round
             raise Unusable(
-                f"the node's records {self.path} cannot be used ({error}): free some space, or"
-                " check the folder's permissions"
-            ) from None
+                f"{self.path} was changed by another process: run only one node in a state folder"
+            )
 
 
 def _row(record: Record) -> tuple[object, ...]:

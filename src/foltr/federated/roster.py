@@ -1,12 +1,5 @@
 """The roster of a federation: the list of its nodes, their public keys, and the number of clients
-that each holds.
-
-    [[node]]
-    name = "clinic-a"
-    clients = 40                           # number of clients (devices) of this node
-    key = "ecdsa-sha2-nistp384 AAAA..."    # public key by which Flower authenticates the node
-    signs = "..."                          # public key for secure sums: 32 bytes in base64
-    revoked = true                         # optional: the node may no longer connect
+that each holds. `roster_text` has it as TOML.
 
 Clients are numbered in the order of the file. A client's number never changes, because nodes are
 only added at the end, and revoked nodes stay in the file."""
@@ -16,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -44,10 +37,6 @@ BEGINS = b"".join(len(part).to_bytes(4, "big") + part for part in (KIND, b"nistp
 BEGINS += POINT.to_bytes(4, "big")
 
 
-KINDS = {"name": str, "clients": int, "key": str, "signs": str, "revoked": bool}
-EXPECTED = {str: "text in quotes", int: "a whole number", bool: "true or false"}
-
-
 @dataclass(frozen=True)
 class Seat:
     """A seat: the entry of one node in the roster."""
@@ -57,6 +46,11 @@ class Seat:
     key: bytes  # OpenSSH public key, "ecdsa-sha2-nistp384 AAAA...", without a comment
     signs: bytes  # public Ed25519 key
     revoked: bool = False
+    forgotten: bool = False  # the server has unlearned the node
+    next_key: bytes | None = None  # with `next_signs`: the keys that replace `key` and `signs`
+    next_signs: bytes | None = None
+    replaced: tuple[bytes, ...] = ()  # earlier keys
+    gateway: bool = False  # its clients are devices, which sign for themselves in secure sums
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -69,18 +63,54 @@ class Seat:
             self.key == canonical(self.key.decode(errors="replace")),
             f"the key of {self.name} must be as canonical() gives it",
         )
+        for signs in (self.signs, self.next_signs):
+            require(
+                signs is None or len(signs) == SIGNS,
+                f"the public key `signs` of {self.name} has {len(signs or b'')} bytes, expected"
+                f" {SIGNS}: copy it from the node's card",
+            )
         require(
-            len(self.signs) == SIGNS,
-            f"the public key `signs` of {self.name} has {len(self.signs)} bytes, expected {SIGNS}:"
-            " copy it from the node's card",
+            (self.next_key is None) == (self.next_signs is None),
+            f"{self.name}: next_key and next_signs belong together: `foltr keys replace` adds"
+            " both",
         )
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The keys with which the node may connect: two while one replaces the other."""
+        return (self.key,) if self.next_key is None else (self.key, self.next_key)
 
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the node's key, as `ssh-keygen -l` prints it. It is short enough to
         compare by telephone."""
-        digest = sha256(b64decode(self.key.split()[1])).digest()
-        return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
+        return fingerprint(self.key)
+
+    def follows(self, before: Seat) -> bool:
+        """Whether this can be the same node as `before`, later: it has the same name and clients,
+        and the same keys or such that replaced them."""
+        same = (self.name, self.clients) == (before.name, before.clients)
+        kept = (self.key, self.signs) == (before.key, before.signs)
+        return same and (kept or before.key in self.replaced)
+
+    def with_next_keys(self, key: bytes, signs: bytes) -> Seat:
+        """This node with next keys, which replace its keys when it has connected with them."""
+        return replace(self, next_key=key, next_signs=signs)
+
+    def with_replaced_keys(self) -> Seat:
+        """This node after the replacement: its next keys are its keys."""
+        if self.next_key is None or self.next_signs is None:
+            raise Mistake(f"{self.name} has no new key: nothing is left to do")
+        earlier, key, signs = (*self.replaced, self.key), self.next_key, self.next_signs
+        return replace(
+            self, key=key, signs=signs, next_key=None, next_signs=None, replaced=earlier
+        )
+
+
+def fingerprint(key: bytes) -> str:
+    """The fingerprint of a public key in OpenSSH's format."""
+    digest = sha256(b64decode(key.split()[1])).digest()
+    return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
 
 
 class Peer(NamedTuple):
@@ -124,7 +154,7 @@ class Roster:
 
     @cached_property
     def _by_key(self) -> dict[bytes, Seat]:
-        return {seat.key: seat for seat in self.seats}
+        return {key: seat for seat in self.seats for key in seat.keys}
 
     def seat(self, name: str) -> Seat:
         """The node with this name."""
@@ -183,22 +213,37 @@ class Roster:
         return self.seats[bisect_right(self._firsts, client) - 1]
 
     def signers(self, clients: Iterable[int]) -> dict[int, bytes]:
-        """The public keys by which clients sign in secure sums, without those of revoked nodes."""
+        """The public keys by which clients sign in secure sums, without those of revoked nodes. A
+        node whose keys are being replaced has two, one after the other."""
         seats = {int(id): self.node_of(int(id)) for id in clients}
-        return {id: seat.signs for id, seat in seats.items() if not seat.revoked}
+        return {
+            id: seat.signs + (seat.next_signs or b"")
+            for id, seat in seats.items()
+            if not seat.revoked
+        }
 
     def with_node(self, seat: Seat) -> Roster:
         """This roster with one more node, at the end."""
         return Roster((*self.seats, seat))
 
-    def revoked(self, name: str) -> Roster:
+    def with_seat(self, changed: Seat) -> Roster:
+        """This roster with another entry for the node of the same name."""
+        before = self.seat(changed.name)
+        return Roster(tuple(changed if seat is before else seat for seat in self.seats))
+
+    def revoked(self, name: str, forgotten: bool = False) -> Roster:
         """This roster with one node marked as revoked. The clients' numbers stay the same."""
         gone = self.seat(name)
-        if gone.revoked:
+        if gone.revoked and gone.forgotten >= forgotten:
             raise Mistake(f"{name} is revoked already: nothing is left to do")
-        return Roster(
-            tuple(replace(seat, revoked=True) if seat is gone else seat for seat in self.seats)
-        )
+        mark = gone.forgotten or forgotten
+        return self.with_seat(replace(gone, revoked=True, forgotten=mark))
+
+    def follows(self, before: Roster) -> bool:
+        """Whether this can be the roster `before`, later. Nodes are only added at the end, so that
+        no client changes its number."""
+        pairs = zip(self.seats, before.seats, strict=False)
+        return len(self.seats) >= len(before.seats) and all(a.follows(b) for a, b in pairs)
 
 
 def check_name(name: str) -> None:
@@ -219,13 +264,29 @@ def _check_unlike(seats: Iterable[Seat]) -> None:
             " name, because its clients keep their numbers)",
         )
         names.add(seat.name)
-        for key, use in ((seat.key, "key"), (seat.signs, "signs")):
+        for key, use in _keys_of(seat):
             other = keys.setdefault(key, seat.name)
             require(
                 other == seat.name,
                 f"{other} and {seat.name} have the same public key ({use}): every node needs keys"
                 " of its own, which `foltr keys node NAME` makes",
             )
+        own = [key for key, _ in _keys_of(seat)]
+        require(
+            len(own) == len(set(own)),
+            f"{seat.name} has the same public key twice: `foltr keys rotate` makes new keys",
+        )
+
+
+def _keys_of(seat: Seat) -> Iterator[tuple[bytes, str]]:
+    """All public keys of a node, and the word before each in the roster."""
+    yield seat.key, "key"
+    yield seat.signs, "signs"
+    if seat.next_key is not None and seat.next_signs is not None:
+        yield seat.next_key, "next_key"
+        yield seat.next_signs, "next_signs"
+    for key in seat.replaced:
+        yield key, "replaced"
 
 
 def canonical(text: str) -> bytes:
@@ -253,46 +314,3 @@ def _on_curve(point: bytes) -> bool:
         return False
     x, y = int.from_bytes(point[1:49], "big"), int.from_bytes(point[49:], "big")
     return max(x, y) < P and (y * y - (x * x * x - 3 * x + B)) % P == 0
-
-
-def seat_of_table(table: object, card: bool = False) -> Seat:
-    """The node in a TOML table of a roster or a card. A card has no key `revoked`."""
-    if not isinstance(table, dict):
-        raise Mistake(f"a node must be a table, got {shown(table)}")
-    kinds = {word: kind for word, kind in KINDS.items() if not (card and word == "revoked")}
-    for word in table:
-        require(word in kinds, f"unknown key {shown(word)}: {did_you_mean(word, kinds)}")
-    for word, kind in kinds.items():
-        require(word in table or word == "revoked", f"{word} is missing: copy it from the card")
-        value = table.get(word, False)  # True is an int
-        require(
-            isinstance(value, kind) and isinstance(value, bool) == (kind is bool),
-            f"{word} = {shown(value)}: expected {EXPECTED[kind]}",
-        )
-    try:
-        signs = b64decode(table["signs"], validate=True)
-    except ValueError:
-        signs = b""
-    require(
-        len(signs) == SIGNS,
-        f"signs is damaged: expected {SIGNS} bytes in base64, as `foltr keys node NAME` made them",
-    )
-    key = canonical(table["key"])
-    return Seat(table["name"], table["clients"], key, signs, table.get("revoked", False))
-
-
-def table_text(seat: Seat) -> str:
-    """The TOML lines of a node."""
-    lines = [
-        f'name = "{seat.name}"',
-        f"clients = {seat.clients}",
-        f'key = "{seat.key.decode()}"',
-        f'signs = "{b64encode(seat.signs).decode()}"',
-        *(["revoked = true"] if seat.revoked else []),
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def text_of(roster: Roster) -> str:
-    """A roster as TOML text."""
-    return "\n".join(f"[[node]]\n{table_text(seat)}" for seat in roster.seats)

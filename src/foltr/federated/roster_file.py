@@ -8,13 +8,21 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean, require, shortened, shown
-from foltr.federated.roster import Roster, Seat, seat_of_table, table_text, text_of
+from foltr.federated.roster import Roster, Seat
+from foltr.federated.roster_text import (
+    OPTIONAL,
+    optional_lines,
+    seat_of_table,
+    table_text,
+    text_of,
+)
 from foltr.system.files import check_extent, regular, write_whole, writing
 
 LARGEST = 1_000_000  # bytes of a roster: some 3,000 nodes
@@ -51,28 +59,62 @@ def add_node(path: Path, seat: Seat) -> Roster:
         return roster
 
 
-def revoke_node(path: Path, name: str) -> Roster:
-    """Mark a node of a roster file as revoked. Returns the new roster."""
+def revoke_node(path: Path, name: str, forgotten: bool = False) -> Roster:
+    """Mark a node of a roster file as revoked and, with `forgotten`, as unlearned. Returns the new
+    roster."""
+    return change_node(path, name, lambda roster: roster.revoked(name, forgotten))
+
+
+def change_node(path: Path, name: str, changed: Callable[[Roster], Roster]) -> Roster:
+    """Replace the entry of one node in a roster file. `changed` makes the new roster from the
+    current one. Comments outside of the entry's keys are kept. Returns the new roster."""
     read_roster(path)  # fails before a lock is made if there is no file
     with _alone(path):
         text = _decoded(_content(path, LARGEST), str(path))
         before = parse_roster(text, str(path))
         try:
-            roster = before.revoked(name)
+            roster = changed(before)
         except Mistake as mistake:
             raise Mistake(f"{path}: {mistake}") from None
         headers = list(HEADER.finditer(text))
         place = [seat.name for seat in before.seats].index(name)
         if len(headers) == len(before.seats):
-            end = headers[place].end()
-            text = f"{text[:end]}revoked = true\n{text[end:]}"
+            start, seats = headers[place].end(), (before.seat(name), roster.seat(name))
+            end = headers[place + 1].start() if place + 1 < len(headers) else len(text)
+            text = text[:start] + _changed(text[start:end], *seats) + text[end:]
         _write(path, roster, text)
         return roster
 
 
+def _changed(text: str, before: Seat, seat: Seat) -> str:
+    """The lines of an entry `before`, with the keys and marks of `seat`."""
+    words, lines = list(OPTIONAL), list(optional_lines(seat))
+    if seat.key != before.key:
+        words += ["key", "signs"]
+        lines += [f'key = "{seat.key.decode()}"', f'signs = "{b64encode(seat.signs).decode()}"']
+    gone = re.compile(rf"[ \t]*({'|'.join(words)})[ \t]*=")
+    kept = [line for line in text.splitlines(keepends=True) if not gone.match(line)]
+    return "".join([*(f"{line}\n" for line in lines), *kept])
+
+
 def read_card(path: Path) -> Seat:
     """Read a node's card."""
-    table = _table(_content(path, CARD), str(path))
+    table = card_table(path)
+    if "replaces" in table:
+        raise Mistake(
+            f"{path} is a card that replaces a node's keys: foltr keys replace {path} --roster"
+            " FILE"
+        )
+    return seat_of_card(table, path)
+
+
+def card_table(path: Path) -> dict[str, Any]:
+    """The TOML table in the file of a card."""
+    return _table(_content(path, CARD), str(path))
+
+
+def seat_of_card(table: dict[str, Any], path: Path) -> Seat:
+    """The node of a card's table."""
     try:
         return seat_of_table(table, card=True)
     except Mistake as mistake:

@@ -21,6 +21,7 @@ from foltr.federated.superlink import is_full
 
 Answer = TypeVar("Answer")
 HEARTBEAT = 15.0  # seconds; the SuperLink ends a run that is silent for 60 seconds
+FAREWELL = 3.0  # seconds in which the SuperLink must respond when the session is closed
 LATE = 1.0  # seconds after it expires until an unanswered ask is deleted
 LOST = (401, 403)  # HTTP statuses that mean that the run has ended
 
@@ -33,6 +34,7 @@ class Session(Grid):
     folder: where the run's id is stored. If the process is killed, the next session ends its run.
     patience: seconds for which requests are repeated while the SuperLink does not respond.
     tell: prints a line for the user.
+    stopping: whether the process is to stop; requests are then not repeated any more.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class Session(Grid):
         *,
         patience: float = 60.0,
         tell: Callable[[str], None] = lambda text: None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.patience, self._tell = patience, tell
+        self.patience, self._tell, self._stopping = patience, tell, stopping
+        self.failing: float | None = None  # since when the SuperLink has not responded
         self._file = Path(folder) / "session.json"
         self._secret, self._token, self._wait, self._rings = secret, "", 0.0, 0
         self._asked: dict[str, float] = {}  # unanswered messages: id -> when it is deleted
@@ -192,6 +196,7 @@ class Session(Grid):
         """End the run."""
         if not self._ended.is_set():
             self._ended.set()
+            flower.hurry(self._control, FAREWELL)
             self._stop_run(self._run_id)
             self._file.unlink(missing_ok=True)
             for part in (self._control, self._runtime, self._heart):
@@ -285,7 +290,9 @@ class Session(Grid):
         until, pause = time.monotonic() + self.patience, 0.1
         while True:
             try:
-                return call()
+                result = call()
+                self.failing = None
+                return result
             except httpx.TransportError as error:
                 failed: Exception = error
             except httpx.HTTPStatusError as error:
@@ -295,13 +302,17 @@ class Session(Grid):
                         " SuperLink that is running (`superlink` in [server])"
                     ) from error
                 if error.response.status_code < 500:
+                    self.failing = None
                     raise
                 failed = error
                 if pause == 0.1:  # once
                     self._tell(self._why_it_fails(error.response.status_code))
-            if time.monotonic() + pause > until or self._ended.is_set():
+            self.failing = self.failing or time.monotonic()
+            over = self._ended.is_set() or self._stopping()
+            if over or time.monotonic() + pause > until:
+                waited = time.monotonic() - self.failing
                 raise LinkDown(
-                    f"the SuperLink did not answer for {self.patience:g} s ({failed}): see its log"
+                    f"the SuperLink did not answer for {waited:.0f} s ({failed}): see its log"
                 ) from failed
             time.sleep(pause)
             pause = min(2 * pause, 2.0)

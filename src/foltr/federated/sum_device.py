@@ -14,8 +14,8 @@ import numpy as np
 
 from foltr.core import Array, Ask, Withheld
 from foltr.errors import Mistake
-from foltr.federated.frames import Frame, Malformed, Refusal, read_parts
-from foltr.federated.open_sum import OpenSum
+from foltr.federated.frames import Frame, Malformed, Refusal, read_ids, read_parts, write_ids
+from foltr.federated.open_sum import Known, OpenSum
 from foltr.federated.records import Record
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.messages import Kind as Step
@@ -36,12 +36,12 @@ class SumDevice:
     protocol: SumProtocol
     fewest: int  # smallest number of clients in a sum that is released
     key: bytes | None = None
-    known: Callable[[Array], Mapping[int, bytes]] | None = None
+    known: Known | None = None
     begun: OpenSum | None = None
 
     def check(self, ask: Frame, params: Array, asked: bytes, terms: bytes) -> None:
         """Refuse terms that protect less than the agreement, before any client learns."""
-        everybody = _ids(asked)
+        everybody = read_ids(asked, ask.version)
         if len(everybody) > ask.n or not np.isin(ask.clients, everybody).all():
             raise Malformed(f"{len(everybody)} clients are named in a round of {ask.n}")
         try:
@@ -53,9 +53,7 @@ class SumDevice:
         if self.protocol.consistency:
             known = {} if self.known is None else self.known(everybody)
             if self.key is None or len(known) < ask.n:
-                missing = (
-                    f"{ask.n - len(known)} of {ask.n} clients have no valid key in its roster"
-                )
+                missing = f"{ask.n - len(known)} of {ask.n} clients have no valid key here"
                 raise Refusal("terms", f"this node cannot check signatures: {missing}")
 
     def open(
@@ -64,7 +62,7 @@ class SumDevice:
         """Begin a sum. Returns the KEYS message of each client that has learned. `tell` writes to
         the node's own log."""
         asked, named, _ = read_parts(ask.payload, 3)
-        now, mine, everybody = self.begun, set(learned), _ids(asked)
+        now, mine, everybody = self.begun, set(learned), read_ids(asked, ask.version)
         if now is not None and now.terms == named:  # asked again
             if now.everybody.tolist() != everybody.tolist() or not mine & now.clients.keys():
                 raise Refusal("sum", "these terms belong to a sum of other clients")
@@ -96,7 +94,8 @@ class SumDevice:
         release: Callable[[list[int], int], None],
     ) -> dict[int, bytes]:
         """The clients' answers to one step. Calls `commit` with the round and the ids of all
-        clients before masked updates are sent, and `release` before anything is revealed."""
+        clients (`write_ids` of version 1) before masked updates are sent, and `release` before
+        anything is revealed."""
         which, terms, *messages = read_parts(ask.payload, 2 + len(ask.clients))
         now = self.begun
         if now is None or now.terms != terms or now.round != ask.round:
@@ -105,7 +104,7 @@ class SumDevice:
             raise Malformed(f"{which[:8]!r} is no step of a secure sum")
         step = Step(which[0])
         if step == Step.MASKED:
-            commit(ask.round, now.everybody.astype("<u4").tobytes())
+            commit(ask.round, write_ids(now.everybody, 1))
         if step == Step.UNMASK:  # every client that sent masked words can be unmasked by others
             release([id for id in now.clients if (id, Step.MASKED) in now.answers], ask.round)
         found = {}
@@ -136,13 +135,3 @@ class SumDevice:
                 answer = client.unmask(message)
         now.answers[id, step] = name, answer
         return answer
-
-
-def _ids(text: bytes) -> Array:
-    """Parse client ids, in ascending order."""
-    if len(text) % 4:
-        raise Malformed(f"a list of clients has {len(text)} bytes, not a multiple of 4")
-    ids = np.frombuffer(text, "<u4").astype(np.int64)
-    if not (ids[:-1] < ids[1:]).all():
-        raise Malformed("the clients of a sum must be in ascending order, each once")
-    return ids

@@ -3,6 +3,7 @@ checks that a node sends messages only for its own clients."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from foltr.core import Array
@@ -40,7 +41,11 @@ class SumRound:
                     raise Refused("the message names another client as its sender")
                 self._server.take(message)
             except Refused as error:
-                self._fail(node, "sum", f"client {id}: {error}")
+                self._fail(node, "sum", f"client {id}: {self._with_ids(str(error))}")
+
+    def _with_ids(self, text: str) -> str:
+        """A text of the sum's server, which numbers clients by their seats, with their ids."""
+        return re.sub(r"\bclient (\d+)", lambda found: f"client {self.ids[int(found[1])]}", text)
 
     def close(self) -> tuple[Step | None, dict[int, bytes]]:
         """End a step. Returns the next step, and the message for each remaining client. Raises

@@ -26,6 +26,7 @@ from typing import Any
 
 from foltr.errors import Mistake, require
 from foltr.federated import quiet
+from foltr.federated.renewal import follow_certificate, server_context
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LITTLE = 1_000_000  # bytes of free space that a SuperLink needs
@@ -75,23 +76,8 @@ class Doors:
             )
 
     def tls(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         assert self.certificate is not None and self.key is not None
-        for name in (self.certificate, self.key):
-            try:
-                Path(name).read_bytes()
-            except OSError as error:
-                raise Mistake(
-                    f"cannot read {name}: {error.strerror}; it is needed for TLS"
-                ) from error
-        try:
-            context.load_cert_chain(self.certificate, self.key, password=lambda: "")
-        except (ssl.SSLError, ValueError) as error:
-            raise Mistake(
-                f"{self.certificate} and {self.key} are no certificate and its key ({error}):"
-                " `foltr keys server` makes them"
-            ) from error
-        return context
+        return server_context(self.certificate, self.key)
 
 
 @dataclass
@@ -288,6 +274,10 @@ async def serve(doors: Doors) -> None:
             server.should_exit = True
         bell.wake_all()
 
+    servers[0].config.load()
+    context, current = servers[0].config.ssl, None
+    if context is not None and doors.certificate is not None and doors.key is not None:
+        current = follow_certificate(context, doors.certificate, doors.key, logging.warning)
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, leave)
@@ -306,6 +296,8 @@ async def serve(doors: Doors) -> None:
         while not all(task.done() for task in tasks):
             if doors.parent is not None and os.getppid() != doors.parent:
                 leave()
+            if current is not None and current.refresh():
+                logging.warning("new connections get the certificate that was changed")
             await asyncio.wait(tasks, timeout=0.5)
     logging.warning(
         "ended after %d public, %d private requests", public.requests, private.requests

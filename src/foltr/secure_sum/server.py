@@ -25,6 +25,7 @@ from foltr.secure_sum.keys import (
     survivors_text,
 )
 from foltr.secure_sum.messages import (
+    HEADER,
     SERVER,
     Kind,
     Refused,
@@ -40,6 +41,12 @@ from foltr.secure_sum.terms import Terms
 COMMITMENT, DIGEST = 32, 16  # bytes of the commitment to a seed, of the hash of a share
 # bytes of a client's shares: first part, then per neighbour
 OWN, ENTRY = (COMMITMENT + 2 * DIGEST, 2 * DIGEST + SEALED)
+
+
+def longest(terms: Terms) -> int:
+    """Most bytes of a message of a client, in any step."""
+    shares, revealed = OWN + ENTRY * terms.degree, SHARE * (1 + terms.degree)
+    return HEADER.size + max(CARD, shares, 8 * terms.words, SIGNATURE, revealed)
 
 
 class SumServer:

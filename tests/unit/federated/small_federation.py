@@ -13,7 +13,16 @@ from foltr.components.rankers.linear import Linear
 from foltr.core import Answers, Cohort
 from foltr.federated.agreement import Agreement
 from foltr.federated.device import Device
-from foltr.federated.frames import Frame, Kind, Model, read_refusal, read_updates, write_parts
+from foltr.federated.frames import (
+    VERSION,
+    Frame,
+    Kind,
+    Model,
+    read_refusal,
+    read_updates,
+    write_ids,
+    write_parts,
+)
 from foltr.federated.records import Records
 from foltr.guards import privatized
 from foltr.secure_sum.terms import model_digest
@@ -114,5 +123,8 @@ def refused(device, ask):
 
 def opening(everybody, terms, params=PARAMS, how=(0, -1)):
     """The payload of OPEN."""
-    ids = np.array(everybody, "<u4").tobytes()
+    numbers = np.array(everybody)
+    ids = b"l" + numbers.astype("<u4").tobytes()  # not in order
+    if (numbers[:-1] < numbers[1:]).all():
+        ids = write_ids(numbers, VERSION)
     return write_parts([ids, terms.to_bytes(), Model(params, *how).to_bytes()])

@@ -27,6 +27,7 @@ OTHERS = {
     "channel": SecureSum(),
     "history": 2,
     "noise": "address",
+    "separation": 3,
 }
 
 
@@ -104,3 +105,27 @@ def test_where_noise_needs_equal_weights_there_is_one():
     equal.check_weight(2.0)
     with pytest.raises(Mistake, match="must be 2, got 1"):
         equal.check_weight(1)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_agreement_can_be_read_from_its_text(name):
+    changes = {name: OTHERS[name]} | ({"fewest": 2} if name == "channel" else {})
+    one = agreed(**changes)
+    assert Agreement.from_text(one.text) == one and Agreement.from_text(one.text).id == one.id
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "not the text of an agreement"),
+        ("[]", "not the text of an agreement"),
+        ('{"features": 3}', "not the text of an agreement"),
+        (agreed().text.replace("Linear()", "Unheard()"), "cannot take part"),
+        (agreed().text.replace('"asked": 3', '"asked": "3"'), "cannot take part|canonical"),
+        (agreed().text + " ", "canonical"),
+        (agreed().text.replace('"rounds": 4', '"rounds": 4, "new": 1'), "not the text|cannot"),
+    ],
+)
+def test_another_text_is_refused(text, told):
+    with pytest.raises(Mistake, match=told):
+        Agreement.from_text(text)

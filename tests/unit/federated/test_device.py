@@ -219,7 +219,8 @@ def test_no_error_of_the_node_reaches_the_server(error):
     for name in ("engine_for", "records"):
         broken = replace(device, _engines={})
         if name == "records":
-            broken.records = type("Broken", (), {"of": raising, "keep": raising})()
+            calls = dict.fromkeys(("about", "of", "keep"), raising)
+            broken.records = type("Broken", (), calls)()
         else:
             broken.engine_for = raising
         answer = broken.answer(ask_of(agreement).to_bytes())

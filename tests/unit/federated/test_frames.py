@@ -101,7 +101,8 @@ def header(**changes):
     [
         (header(magic=b"fS"), "begins with"),
         (header(version=0), "the other foltr is older"),
-        (header(version=2), "update it"),
+        (header(version=3), "update it"),
+        (header(version=1, kind=Kind.ROLL), "unknown kind, 10"),
         (header(kind=0), "unknown kind, 0"),
         (header(kind=99), "unknown kind, 99"),
         (header(count=1), "1 clients and 0 bytes announced"),

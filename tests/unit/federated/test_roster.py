@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from foltr.errors import Mistake
 from foltr.federated import roster_file
-from foltr.federated.roster import ALL, BEGINS, KIND, MOST, B, P, Roster, Seat, canonical, text_of
+from foltr.federated.roster import ALL, BEGINS, KIND, MOST, B, P, Roster, Seat, canonical
 from foltr.federated.roster_file import (
     add_node,
     card_text,
@@ -22,6 +22,7 @@ from foltr.federated.roster_file import (
     read_roster,
     revoke_node,
 )
+from foltr.federated.roster_text import text_of
 
 
 def key_at(number: int) -> bytes:
@@ -176,7 +177,9 @@ def test_the_reader_is_strict(text, told):
 
 seats = st.lists(
     st.tuples(
-        st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True), st.integers(1, 10**5), st.booleans()
+        st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True),
+        st.integers(1, 10**5),
+        st.fixed_dictionaries({"revoked": st.booleans(), "gateway": st.booleans()}),
     ),
     min_size=1,
     max_size=len(KEYS),
@@ -189,8 +192,8 @@ def rosters(draw):
     keys = draw(st.permutations(KEYS))
     return Roster(
         tuple(
-            Seat(name, clients, key, bytes([i]) + draw(st.binary(min_size=31, max_size=31)), gone)
-            for i, ((name, clients, gone), key) in enumerate(zip(draw(seats), keys, strict=False))
+            Seat(name, clients, key, bytes([i]) + draw(st.binary(min_size=31, max_size=31)), **of)
+            for i, ((name, clients, of), key) in enumerate(zip(draw(seats), keys, strict=False))
         )
     )
 
@@ -227,7 +230,7 @@ values = st.recursive(
 )
 @settings(max_examples=200, deadline=None)
 def test_arbitrary_tables_are_nodes_or_mistakes(table):
-    from foltr.federated.roster import seat_of_table
+    from foltr.federated.roster_text import seat_of_table
 
     for given_table in (table, {"name": "a", "clients": 1, "key": KEYS[0].decode(), **table}):
         try:

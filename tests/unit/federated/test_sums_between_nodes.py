@@ -468,3 +468,9 @@ def test_without_all_keys_a_signed_sum_costs_no_budget():
     ask = ask_of(sums.agreement, Kind.OPEN, OF_NODES[0], payload=payload)
     assert refused(sums.nodes[0], ask) == "terms"
     assert sums.nodes[0].records.of(OF_NODES[0]) == {}
+
+
+def test_a_text_about_a_seat_names_the_client():
+    terms, ids = AGREED.protocol.terms(Ask(PARAMS, 0, 9), AGREED.fewest), 10 * np.arange(9)
+    found = SumRound(terms, ids, {}, lambda *_: None)
+    assert found._with_ids("client 2: the keys of client 7") == "client 20: the keys of client 70"

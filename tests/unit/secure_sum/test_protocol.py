@@ -18,6 +18,7 @@ from parties import (
 from foltr.core import Withheld
 from foltr.secure_sum.in_process import secure_sum
 from foltr.secure_sum.messages import Kind
+from foltr.secure_sum.server import SumServer, longest
 from foltr.secure_sum.terms import Terms
 
 NEVER = Kind.UNMASK + 1
@@ -140,3 +141,18 @@ def test_terms_travel_as_bytes_and_name_the_session():
     again = Terms.from_bytes(terms.to_bytes())
     assert again == terms and again.session == terms.session
     assert Terms.of(200, 4, 134, MODEL, round=9).session != terms.session
+
+
+@pytest.mark.parametrize("words", [1, 40, 4000])
+@pytest.mark.parametrize("how", ["complete", "signed", "ring"])
+def test_no_message_of_a_client_is_longer_than_the_longest(monkeypatch, how, words):
+    """And one of them is as long."""
+    terms = small_terms(5, words=words, consistency=how == "signed")
+    if how == "ring":
+        terms = ring_terms(9, 5, 4, 4, words=words)
+    sizes, take = [], SumServer.take
+    monkeypatch.setattr(
+        SumServer, "take", lambda self, text: (sizes.append(len(text)), take(self, text))[1]
+    )
+    secure_sum(terms, some_words(terms), MODEL, least=None)
+    assert max(sizes) == longest(terms)

@@ -1,0 +1,133 @@
+"""The file of pinned keys: the public keys of devices behind gateways. It has a line for each
+device, with its client number and its public Ed25519 key in base64:
+
+    17 tW7v...=
+
+`foltr gateway FILE --keys` prints these lines. Who has this file takes part in signed sums only
+with these devices, and with the nodes of its roster that are no gateways. A server cannot invent
+such clients, because it does not have their private keys."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import Mistake, require, shown
+from foltr.federated.open_sum import Known
+from foltr.federated.roster import ALL, SIGNS, Roster
+from foltr.federated.roster_file import read_roster
+from foltr.system.files import text_of
+from foltr.system.log import Event, Tell
+from foltr.system.reloaded import Reloaded
+
+
+def read_device_keys(path: Path) -> dict[int, bytes]:
+    """Read a file of pinned keys: client number -> public key."""
+    try:
+        lines = text_of(path).splitlines()
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise Mistake(
+            f"{path} is no text in UTF-8: `foltr gateway FILE --keys` makes it"
+        ) from None
+    found: dict[int, bytes] = {}
+    owners: dict[bytes, int] = {}
+    for number, line in enumerate(lines, 1):
+        where, words = f"{path}, line {number}", line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        numbered = re.fullmatch(r"[0-9]{1,8}", words[0]) and int(words[0]) < ALL
+        form = f"{where} is {shown(line[:60])}: expected a client number and a key in base64"
+        require(len(words) == 2 and bool(numbered), form)
+        try:
+            key = b64decode(words[1], validate=True)
+        except ValueError:
+            key = b""
+        require(len(key) == SIGNS, form)
+        client = int(words[0])
+        require(client not in found, f"{where}: client {client} has two keys: remove one")
+        other = owners.setdefault(key, client)
+        require(other == client, f"{where}: clients {other} and {client} have the same key")
+        found[client] = key
+    return found
+
+
+def device_keys_text(keys: Mapping[int, bytes]) -> str:
+    """The lines of a file of device keys."""
+    return "".join(f"{client} {b64encode(key).decode()}\n" for client, key in sorted(keys.items()))
+
+
+@dataclass
+class Signers:
+    """Who signs for which client in a secure sum: a node for all of its clients, a device behind a
+    gateway for itself. A device without a pinned key has none. A node is a gateway if the roster
+    says so, or if one of its clients has a pinned key."""
+
+    roster: Callable[[], Roster]
+    pinned: Mapping[int, bytes]
+    _gateways: tuple[Roster | None, frozenset[str]] = (None, frozenset())  # of this roster
+
+    def __call__(self, clients: Array) -> dict[int, bytes]:
+        roster = self.roster()
+        seats = {int(id): roster.node_of(int(id)) for id in clients}
+        gateways = self._gateways_of(roster)
+        nodes = [id for id, seat in seats.items() if seat.name not in gateways]
+        devices = [id for id, seat in seats.items() if id in self.pinned and not seat.revoked]
+        return roster.signers(nodes) | {id: self.pinned[id] for id in devices}
+
+    def _gateways_of(self, roster: Roster) -> frozenset[str]:
+        """The names of the gateways. Raises a Mistake for pinned clients that the roster does not
+        have."""
+        if self._gateways[0] is not roster:
+            named = {seat.name for seat in roster.seats if seat.gateway}
+            named |= {roster.node_of(client).name for client in self.pinned}
+            self._gateways = roster, frozenset(named)
+        return self._gateways[1]
+
+    def check(self) -> None:
+        """Raise a Mistake for pinned clients that the roster does not have."""
+        self._gateways_of(self.roster())
+
+    def filled(self, clients: Array, n: int) -> Array:
+        """These clients, and others that can sign, up to n."""
+        able = np.array(sorted(self(self.roster().clients)), np.int64)
+        others = np.setdiff1d(able, clients)
+        return np.append(clients, others[: max(0, n - len(clients))])
+
+
+def keys_in(roster: Path | None, device_keys: Path | None, tell: Tell) -> Known:
+    """The public keys of a node's or device's own copies of the roster and of the file of pinned
+    keys. They are read again when they change. While the file of pinned keys does not exist, no
+    client has a key: nobody takes part in a sum with clients that it cannot check."""
+    found = False
+
+    def read() -> Known:
+        nonlocal found
+        if device_keys is not None and not device_keys.exists():
+            if found:
+                raise Mistake(f"{device_keys} is gone")
+            tell(Event(f"{device_keys} does not exist yet: no signed sums", "keys", "warning"))
+            return lambda clients: {}
+        found = True
+        pinned = {} if device_keys is None else read_device_keys(device_keys)
+        if roster is None:
+            return lambda clients: {id: pinned[id] for id in map(int, clients) if id in pinned}
+        nodes = read_roster(roster)
+        signers = Signers(lambda: nodes, pinned)
+        signers.check()
+        return signers
+
+    current = Reloaded([file for file in (roster, device_keys) if file is not None], read, tell)
+
+    def keys_of(clients: Array) -> Mapping[int, bytes]:
+        current.refresh()
+        return current.value(clients)
+
+    return keys_of
