@@ -1,0 +1,116 @@
+"""The HTTPS server of a gateway: uvicorn, with limits on connections."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from foltr.errors import Mistake
+from foltr.gateway.connection_limits import ConnectionLimits
+from foltr.gateway.gateway import Gateway
+
+HANDSHAKE = 8.0  # seconds for a TLS handshake
+KEEP_ALIVE = 120.0  # seconds for which a device's connection may be idle
+LOOK = 1.0  # seconds between two looks at the state file, which commands may change
+FINISH = 5.0  # seconds for which a step may go on when the gateway stops
+STOP = 0.1  # seconds between two looks whether to stop
+BACKLOG = 4_096
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that limits the time of TLS handshakes and leaves signals alone."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def connection(_loop: asyncio.AbstractEventLoop | None = None) -> Any:
+            made: Any = config.http_protocol_class
+            state = {"server_state": self.server_state, "app_state": self.lifespan.state}
+            return made(config=config, **state, _loop=_loop)
+
+        limit = None if config.ssl is None else HANDSHAKE
+        self.servers = [
+            await loop.create_server(
+                connection, sock=sock, ssl=config.ssl, backlog=BACKLOG, ssl_handshake_timeout=limit
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True
+
+
+async def serve_https(
+    app: Callable[..., Awaitable[None]],
+    gateway: Gateway,
+    connections: ConnectionLimits,
+    listener: socket.socket,
+    tls: tuple[ssl.SSLContext, Callable[[], object]] | None,
+    stopping: Callable[[], bool],
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve devices until `stopping()`. `ready` is called when connections are accepted. `tls` is
+    the TLS context, and a function that is called every second to load a new certificate."""
+    config = uvicorn.Config(
+        app,
+        http=connections.protocol(),  # type: ignore[arg-type]
+        lifespan="off",
+        log_config=None,
+        log_level="error",  # strangers could fill the disk with lines about bad requests
+        access_log=False,
+        timeout_keep_alive=int(KEEP_ALIVE),
+        timeout_graceful_shutdown=2,
+        server_header=False,
+        proxy_headers=False,  # devices connect directly
+        ws="none",
+    )
+    config.load()
+    config.ssl = None if tls is None else tls[0]
+    server = _Server(config)
+    gateway.start()
+    connections.left = gateway.presence.disconnected
+    tasks = [asyncio.ensure_future(each) for each in (connections.watch(), _reread(gateway, tls))]
+    run = asyncio.ensure_future(server.serve([listener]))
+    try:
+        while not server.started and not run.done():
+            await asyncio.sleep(0.01)
+        ready()
+        while not stopping() and not any(task.done() for task in (run, *tasks)):
+            await asyncio.sleep(STOP)
+        for task in tasks:
+            if task.done():
+                task.result()  # raises: it ends only by an error
+    finally:
+        await gateway.finish(FINISH)
+        server.should_exit = True
+        await run
+        for task in tasks:
+            task.cancel()
+
+
+async def _reread(
+    gateway: Gateway, tls: tuple[ssl.SSLContext, Callable[[], object]] | None
+) -> None:
+    """Read again what commands such as `foltr gateway --revoke` have changed, and new
+    certificates."""
+    seen = None  # they may have changed since the gateway was made
+    while True:
+        await asyncio.sleep(LOOK)
+        if tls is not None:
+            tls[1]()
+        try:
+            now = await gateway.devices.on_disk(lambda: gateway.enrolment.changes)
+            if now != seen:
+                await gateway.devices.reread()
+                seen = now
+        except Mistake as error:
+            gateway.tell(str(error))

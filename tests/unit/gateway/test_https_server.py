@@ -1,0 +1,100 @@
+"""The HTTP server of a gateway, on a socket of this machine."""
+
+import asyncio
+import os
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+
+from small_gateway import AGREED, Here, Running
+from small_gateway import until as until_here
+
+from foltr.gateway import https_server
+from foltr.gateway.connection_limits import ConnectionLimits
+from foltr.gateway.enrolment import Enrolment, Standing
+from foltr.system.state_file import Unusable
+
+
+async def until(ready):
+    for _ in range(2000):
+        if ready():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
+
+
+def test_commands_change_the_state_of_a_running_gateway(tmp_path, monkeypatch):
+    """Also between the start of the process and that of the door; also after a failure."""
+    monkeypatch.setattr(https_server, "LOOK", 0.01)
+
+    async def scene():
+        here = await Here(tmp_path).start()
+        await here.devices(3)
+        other = Enrolment(here.enrolment.path, AGREED.id)
+        other.revoke(10)
+        task = asyncio.ensure_future(https_server._reread(here.gateway, None))
+        await until(lambda: here.gateway.devices[10].standing == Standing.REVOKED)
+        other.revoke(11)
+        await until(lambda: here.gateway.devices[11].standing == Standing.REVOKED)
+        reread, failed = here.gateway.devices.reread, []
+
+        async def broken():
+            failed.append(1)
+            raise Unusable("the disk is full")
+
+        here.gateway.devices.reread = broken
+        other.revoke(12)
+        await until(lambda: failed)
+        here.gateway.devices.reread = reread
+        await until(lambda: here.gateway.devices[12].standing == Standing.REVOKED)
+        assert "the disk is full" in here.told
+        task.cancel()
+
+    asyncio.run(scene())
+
+
+def spoken(port, text):
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall(text)
+        connection.shutdown(socket.SHUT_WR)
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+        return found
+
+
+def test_strangers_cannot_fill_the_log(tmp_path, caplog):
+    with Running(Here(tmp_path)) as gateway:
+        for text in (
+            b"garbage\r\n\r\n",
+            b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+            b"GET /v1/about HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n",
+            b"PUT /v1/answers/0/1 HTTP/1.1\r\ncontent-length: 500\r\n\r\nhalf",
+            os.urandom(200),
+        ):
+            spoken(gateway.port, text)
+    assert not caplog.records and not gateway.here.told
+
+
+def test_a_door_that_stops_releases_its_requests_and_can_be_opened_again(tmp_path):
+    with Running(Here(tmp_path)) as gateway:
+        assert b'"ready": true' in spoken(gateway.port, ABOUT)
+    with Running(Here(tmp_path), greeted=False) as gateway:
+        assert b'"ready": true' in spoken(gateway.port, ABOUT), "the numbers are in the state"
+
+
+ABOUT = b"GET /v1/about HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+
+
+def test_a_flood_of_silent_strangers_leaves_room_for_others(tmp_path):
+    connections = ConnectionLimits(strangers=20)
+    with Running(Here(tmp_path), connections) as gateway, ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 20))
+        until_here(lambda: connections.closed["strangers"] >= 80)
+        assert b" 200 " in spoken(gateway.port, ABOUT)
+        assert connections.open <= 21
