@@ -11,14 +11,21 @@ import typer
 
 from foltr.cli import data, keys
 from foltr.cli.audit import audit
+from foltr.cli.backup import backup
+from foltr.cli.check import check
 from foltr.cli.clean import clean
 from foltr.cli.components import list_components, show
 from foltr.cli.demo import demo
+from foltr.cli.export import export
+from foltr.cli.gateway import gateway
 from foltr.cli.node import node
+from foltr.cli.plan import plan
 from foltr.cli.privacy import privacy
 from foltr.cli.report import report, watch
+from foltr.cli.restore import restore
 from foltr.cli.run import run
 from foltr.cli.serve import serve
+from foltr.cli.simulate_devices import simulate_devices
 from foltr.cli.status import status
 from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages
@@ -32,12 +39,6 @@ app = typer.Typer(
 )
 
 
-def paragraphs(command: Callable[..., None]) -> str:
-    """The command's docstring without its line breaks, so that help fits any terminal."""
-    parts = (command.__doc__ or "").split("\n\n")
-    return "\n\n".join(" ".join(part.split()) for part in parts)
-
-
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
@@ -48,14 +49,21 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
     "watch": watch,
     "clean": clean,
+    "export": export,
     "audit": audit,
     "unlearn": unlearn,
     "privacy": privacy,
     "serve": serve,
     "node": node,
+    "gateway": gateway,
+    "simulate-devices": simulate_devices,
+    "check": check,
+    "backup": backup,
+    "restore": restore,
+    "plan": plan,
 }
 for name, command in COMMANDS.items():
-    app.command(name, help=paragraphs(command))(with_error_messages(command))
+    app.command(name)(with_error_messages(command))
 app.add_typer(data.app, name="data")
 app.add_typer(keys.app, name="keys")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli.tools import Insecure, Use, tell
+from foltr.cli.tools import Insecure, LogForm, Use, logged
 
 
 def node(
@@ -21,6 +21,7 @@ def node(
             " model (unlearning), then this node deletes its records and stops.",
         ),
     ] = False,
+    log: LogForm = "text",
     use: Use = None,
 ) -> None:
     """Run a node of a federation. Its clients learn from their own data and send only updates.
@@ -35,4 +36,5 @@ def node(
     required()
     from foltr.serving.node import run_node
 
-    run_node(file, Code(tuple(use or ())), insecure, forget_me, tell)
+    with logged(log, "node") as tell:
+        run_node(file, Code(tuple(use or ())), insecure, forget_me, tell)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli.tools import Insecure, Use, tell
+from foltr.cli.tools import Insecure, LogForm, Use, logged
 
 
 def serve(
@@ -29,6 +29,14 @@ def serve(
             " key. NODE is its name in the roster. Can be given more than once.",
         ),
     ] = None,
+    continue_after: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROUND",
+            help="For a state that `foltr restore` made: continue after this round, the last one"
+            " that a node has answered. The server asks the nodes, and says which it is.",
+        ),
+    ] = None,
     superlink_only: Annotated[
         bool,
         typer.Option(
@@ -37,6 +45,7 @@ def serve(
             " settings name the same `superlink` folder then uses it.",
         ),
     ] = False,
+    log: LogForm = "text",
     use: Use = None,
 ) -> None:
     """Run the server of a federation. Nodes connect to it; it combines their updates into a model.
@@ -52,7 +61,9 @@ def serve(
     from foltr.serving.serve import run_superlink
     from foltr.serving.serve import serve as run
 
-    if superlink_only:
-        run_superlink(file, Code(tuple(use or ())), insecure, tell)
-        return
-    run(file, Code(tuple(use or ())), insecure, rollback, tuple(forget or ()), tell)
+    with logged(log, "superlink" if superlink_only else "server") as tell:
+        if superlink_only:
+            run_superlink(file, Code(tuple(use or ())), insecure, tell)
+            return
+        given = rollback, tuple(forget or ())
+        run(file, Code(tuple(use or ())), insecure, *given, tell, continue_after)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foltr.errors import Mistake, explained
+from foltr.errors import Mistake, explained, require
 
 if TYPE_CHECKING:
     from foltr.runs.user_files import Code
@@ -50,20 +50,45 @@ Insecure = Annotated[
         help="Use no TLS and no node authentication. For tests with all processes on one machine.",
     ),
 ]
+LogForm = Annotated[
+    str,
+    typer.Option(
+        "--log",
+        metavar="FORMAT",
+        envvar="FOLTR_LOG",
+        help="Format of the log: text, or json (one JSON object per line, for programs).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as one line of JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
 
 
 def tell(text: str) -> None:
-    """A line of a process that runs for long, with the time."""
-    from datetime import datetime
+    """Print a line of a log, with the time."""
+    from foltr.system.log import writer
 
-    print(f"{datetime.now():%H:%M:%S} {text}", flush=True)
+    writer("text", "")(text)
+
+
+@contextmanager
+def logged(form: str, process: str) -> Iterator[Callable[[str], None]]:
+    """The log of a process: yields a function that writes a line. With `json`, an error that ends
+    the process is also written as a line of JSON, to standard error."""
+    from foltr.system.log import FORMS, Event, writer
+
+    require(form in FORMS, f"--log {form!r}: choose text or json")
+    try:
+        yield writer(form, process)
+    except (Mistake, FloatingPointError, MemoryError, OSError) as error:
+        if form == "text" or isinstance(error, BrokenPipeError):
+            raise
+        writer(form, process, sys.stderr)(Event(explained(error), "ended", "error"))
+        raise typer.Exit(2) from None
 
 
 def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
-    """An error that the user can correct is one message and exit code 2; an interruption prints
-    how to continue."""
+    """Make a command of a function. An error that the user can correct is one message and exit
+    code 2. An interruption prints how to continue. The help text is the function's docstring."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> None:
@@ -87,7 +112,14 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
             print(f"foltr: {message}", file=sys.stderr)
             raise typer.Exit(1) from None
 
+    call.__doc__ = paragraphs(command)
     return call
+
+
+def paragraphs(command: Callable[..., None]) -> str:
+    """The command's docstring without its line breaks, so that help fits any terminal."""
+    parts = (command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in parts)
 
 
 def typed_value(text: str) -> Any:

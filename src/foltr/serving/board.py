@@ -10,6 +10,8 @@ from datetime import datetime
 from time import time
 from typing import Any
 
+from foltr.serving.exposition import Histogram
+
 LAST = 1_000  # rounds that are kept
 KINDS = 40  # kinds of failures that are counted by name, so that nodes cannot add without limit
 OTHER = "other"
@@ -33,6 +35,9 @@ class Board:
     notes: list[str] = field(default_factory=list)  # the last ones
     began: float = field(default_factory=time)  # when the server started
     changed: float = field(default_factory=time)  # when the last round ended
+    asking: float | None = None  # when the round was asked that goes on (monotonic)
+    fewest: int = 1  # answers that change the model
+    lasted: Histogram = field(default_factory=Histogram)  # seconds of rounds
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_round(self, about: dict[str, Any]) -> None:
@@ -46,7 +51,12 @@ class Board:
             self.totals["sent"] += sent
             self.totals["got"] += got
             self.totals["not_adopted"] += bool(about.get("refused"))
-            self.changed = time()
+            self.totals["rounds"] += 1
+            self.totals["few"] += about["answered"] < self.fewest
+            self.totals["asked"] += about["asked"]
+            self.totals["answered"] += about["answered"]
+            self.changed, self.asking = time(), None
+        self.lasted.observe(float(about["seconds"]))
 
     def note(self, text: str) -> None:
         """Add a note, with the current time."""

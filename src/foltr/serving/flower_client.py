@@ -23,7 +23,7 @@ from foltr.federated.frames import Frame, Kind
 from foltr.federated.keys import SIGN_KEY, read_sign_key
 from foltr.federated.messages import FAILED, packed, unpacked
 from foltr.runs.user_files import Code
-from foltr.serving.node_clients import device_with, learning, records_in, signers
+from foltr.serving.node_clients import device_with, keys_known, learning, records_in
 from foltr.serving.only_one import only_one
 from foltr.serving.seating import proof
 from foltr.serving.settings import NodeTable, beside, read_node, settings_file
@@ -83,7 +83,7 @@ def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, byt
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with only_one(state, "node", BUSY), closing(records_in(state, agreed)) as records:
         key = sign_key(file, table)
-        known = None if table.roster is None else signers(beside(file, table.roster))
+        known = keys_known(agreed, table, file, tell)
 
         def engine_for(sessions: int) -> Engine:
             return learning(agreed, table, file, records)(sessions)
@@ -92,8 +92,7 @@ def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, byt
         if Frame.from_bytes(text).kind == Kind.HELLO:
             learning(agreed, table, file, records)  # reports a mistake in the data at once
         resume(device, kept)
-        answered = device.answer(text)
-        return answered, handed_on(device)
+        return device.answer(text), handed_on(device)
 
 
 def resume(device: Device, kept: bytes | None) -> None:

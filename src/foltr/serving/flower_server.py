@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from flwr.app import Context
@@ -15,6 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake
 from foltr.runs.user_files import Code
+from foltr.serving.continuing import ask_last_rounds, check_mark, resume
 from foltr.serving.live_roster import LiveRoster, wait_for_nodes
 from foltr.serving.only_one import only_one
 from foltr.serving.seating import Seated
@@ -22,6 +24,7 @@ from foltr.serving.server import Rounds
 from foltr.serving.settings import beside, read_server, settings_file
 from foltr.serving.state import ServerState
 
+NONE = -1  # value of `continue-after` that means nothing
 BUSY = 30.0  # seconds to wait until a previous server has stopped
 
 server_app = ServerApp()
@@ -36,6 +39,9 @@ def main(grid: Grid, context: Context) -> None:
     roster = beside(file, table.roster)
     live = LiveRoster(roster, Seated(grid, lambda: live(), table.deadline), tell)
     live()  # reports mistakes in the roster before any node is asked
+    given = int(context.run_config.get("continue-after", NONE))
+    after = None if given == NONE else given
+    mark = check_mark(state, after, agreed.rounds)
     state.open(agreed)
     state.check_roster(live())
 
@@ -56,6 +62,10 @@ def main(grid: Grid, context: Context) -> None:
         wait_for_nodes(live, table.wait, threading.Event(), tell)
         if not live.reachable(fresh=True):
             raise Mistake(nobody(list(grid.get_nodes())))
+        if mark is not None:
+            said = partial(ask_last_rounds, engine, live)
+            command = "flwr run --run-config continue-after="
+            start = resume(state, start, mark, after, agreed.rounds, said, command, tell)
         done = rounds.run(start)
         tell(f"all {done.t:,} rounds are done: the model is {rounds.save_ranker()}")
 

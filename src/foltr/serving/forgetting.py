@@ -1,5 +1,5 @@
-"""Unlearning between machines: a node leaves, and the server removes its contribution from the
-model.
+"""Unlearning between machines: a node, or a device behind a gateway, leaves. The server removes
+its contribution from the model.
 
 If devices stored norms and the noise allows it, the server uses FedEraser. For each stored round,
 the remaining clients of that round learn again, with few searches, and rescale their updates to
@@ -11,7 +11,7 @@ When unlearning begins, the server deletes all earlier models, checkpoints and m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
@@ -42,6 +42,7 @@ class Rounds(Protocol):
     server: GuardedServer
     seed: int
     came_back: set[str]
+    clients_back: set[int]
 
     @property
     def experiment(self) -> Experiment: ...
@@ -57,18 +58,26 @@ class Rounds(Protocol):
     ) -> State: ...
 
     def leave(self, name: str) -> None: ...
+    def leave_clients(self, clients: Iterable[int]) -> list[int]: ...
     def note(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to unlearn some nodes."""
+    """How to unlearn some nodes, and some clients of gateways."""
 
     nodes: tuple[str, ...]  # names
     first: int  # first round of unlearning
     stored: tuple[int, ...]  # stored rounds that are repeated
     sessions: int  # searches of each client in these rounds
     erased: bool = False  # whether the earlier models are deleted
+    clients: tuple[int, ...] = ()  # clients of gateways
+
+    @property
+    def whom(self) -> str:
+        many = len(self.clients)
+        devices = [f"{many:,} device{'s' if many > 1 else ''}"] if many else []
+        return ", ".join([*self.nodes, *devices])
 
 
 def ask_to_forget(rounds: Rounds, name: str, by_node: bool) -> None:
@@ -88,14 +97,38 @@ def ask_to_forget(rounds: Rounds, name: str, by_node: bool) -> None:
         rounds.note(f"{name} asks to be forgotten" if by_node else f"{name} will be forgotten")
 
 
+def clients_ask_to_forget(rounds: Rounds, clients: Array) -> None:
+    """Record that clients of a gateway want to be unlearned, or were so before this server was
+    restored from a backup. The server does this before the next round. A gateway that could not be
+    told of clients that were unlearned already is told now."""
+    about = rounds.state.forgotten
+    pending, done = about.get("pending_clients", []), set(about.get("clients", ()))
+    asking = set(clients.tolist())
+    rounds.clients_back |= asking & set(about.get("untold_clients", ()))
+    if new := sorted(asking - done - set(pending)):
+        rounds.note(f"devices behind gateways that ask to be forgotten: {len(new):,}")
+        contributed = rounds.state.contributors()
+        idle = [] if contributed is None else sorted(set(new) - set(contributed.tolist()))
+        if idle:  # nothing of them is in the model: they are told, and nothing is unlearned
+            rounds.note(f"of these, have never contributed: {len(idle):,}")
+            rounds.clients_back |= set(idle)
+        lists = {
+            "pending_clients": [*pending, *(id for id in new if id not in idle)],
+            "clients": [*about.get("clients", ()), *idle],
+            "untold_clients": [*about.get("untold_clients", ()), *idle],
+        }
+        rounds.state.set_forgotten({**about, **lists})
+
+
 def next_plan(rounds: Rounds, t: int) -> Plan | None:
-    """The plan to carry out now, if a node is to be unlearned. A new plan begins with round t, and
-    is saved."""
+    """The plan to carry out now, if someone is to be unlearned. A new plan begins with round t,
+    and is saved."""
     about = rounds.state.forgotten
     if plan := about.get("plan"):
-        nodes, stored = tuple(plan["nodes"]), tuple(plan["stored"])
-        return Plan(nodes, plan["first"], stored, plan["sessions"], plan["erased"])
-    return _plan(rounds, t, tuple(about["pending"])) if about["pending"] else None
+        lists = {name: tuple(plan.get(name, ())) for name in ("nodes", "stored", "clients")}
+        return Plan(**{**plan, **lists})
+    nodes, clients = tuple(about["pending"]), tuple(about.get("pending_clients", ()))
+    return _plan(rounds, t, nodes, clients) if nodes or clients else None
 
 
 def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
@@ -103,7 +136,7 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     nodes."""
     if not plan.erased:
         state = _erased(rounds, state, plan)
-    left = clients_of(rounds, plan.nodes)
+    left = np.union1d(clients_of(rounds, plan.nodes), np.array(plan.clients, np.int64))
     took_part = rounds.state.participants()
     unguarded = replace(rounds.server, tolerance=math.inf)  # unlearning may lower the quality
     try:
@@ -122,15 +155,17 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
     return state
 
 
-def _plan(rounds: Rounds, first: int, nodes: tuple[str, ...]) -> Plan:
-    """Plan how to unlearn these nodes. The plan is saved before anything is deleted."""
-    stored, sessions = _stored_rounds(rounds, first, clients_of(rounds, nodes)), 0
+def _plan(rounds: Rounds, first: int, nodes: tuple[str, ...], clients: tuple[int, ...]) -> Plan:
+    """Plan how to unlearn these nodes and clients. The plan is saved before anything is
+    deleted."""
+    left = np.union1d(clients_of(rounds, nodes), np.array(clients, np.int64))
+    stored, sessions = _stored_rounds(rounds, first, left), 0
     if stored:
         sessions = min(FedEraser().sessions, rounds.agreement.learner.sessions)
-    plan = Plan(nodes, first, stored, sessions)
+    plan = Plan(nodes, first, stored, sessions, clients=clients)
     rounds.state.set_forgotten({**rounds.state.forgotten, "since": first, "plan": asdict(plan)})
     how = f"{len(stored)} stored rounds are repeated" if stored else "the model starts again"
-    rounds.note(f"forgetting {', '.join(nodes)}: {how} without them")
+    rounds.note(f"forgetting {plan.whom}: {how} without them")
     return plan
 
 
@@ -144,11 +179,13 @@ def _erased(rounds: Rounds, state: State, plan: Plan) -> State:
     rounds.state.erase_models()
     rounds.state.save(anew)
     rounds.erase_messages()
+    done = {**rounds.state.forgotten, "plan": asdict(replace(plan, erased=True))}
     if not plan.stored:
         rounds.state.set_participants({})
+        rounds.state.set_contributors(np.empty(0, np.int64))
+        done["restarted"] = plan.first
     rounds.server.seen.pop("best", None)
-    done = asdict(replace(plan, erased=True))
-    rounds.state.set_forgotten({**rounds.state.forgotten, "plan": done})
+    rounds.state.set_forgotten(done)
     return anew
 
 
@@ -156,6 +193,9 @@ def _stored_rounds(rounds: Rounds, t: int, left: Array) -> tuple[int, ...]:
     """The stored rounds that FedEraser repeats: those with enough remaining clients, as many as
     the budget of rounds allows. None if FedEraser cannot be used in this federation."""
     e, agreed = rounds.experiment, rounds.agreement
+    if (agreed.separation or 1) > 1:
+        rounds.note(f"FedEraser cannot be used here: separation = {agreed.separation}")
+        return ()
     try:
         replace(
             e, unlearning=FedEraser(min(3, e.learner.sessions)), leaving=(tuple(left.tolist()),)
@@ -185,17 +225,32 @@ def _remaining(rounds: Rounds, took_part: Array, left: Array) -> Array:
 def _finished(rounds: Rounds, state: State, plan: Plan, left: Array) -> None:
     kept = {t: np.setdiff1d(who, left) for t, who in rounds.state.participants().items()}
     rounds.state.set_participants(kept)
+    if (contributed := rounds.state.contributors()) is not None:
+        rounds.state.set_contributors(np.setdiff1d(contributed, left))
     for name in plan.nodes:
         rounds.leave(name)
+    untold = rounds.leave_clients(plan.clients)
     known = rounds.state.forgotten
     known.pop("plan", None)
     pending = [name for name in known["pending"] if name not in plan.nodes]
     done = {"nodes": [*known["nodes"], *plan.nodes], "pending": pending, "since": state.t}
+    if plan.clients:
+        waiting = [id for id in known["pending_clients"] if id not in plan.clients]
+        gone = [*known.get("clients", ()), *plan.clients]
+        untold = [*known.get("untold_clients", ()), *untold]
+        done |= {"clients": gone, "pending_clients": waiting, "untold_clients": untold}
     rounds.state.erase_models()  # those made during unlearning
     rounds.erase_messages()
     rounds.state.keep_model(state.t, state.params, rounds.table.keep_models)
     rounds.state.set_forgotten({**known, **done})
-    rounds.note(f"{', '.join(plan.nodes)} forgotten after round {state.t}")
+    rounds.note(f"{plan.whom} forgotten after round {state.t}")
+
+
+def all_forgotten(rounds: Rounds) -> Array:
+    """The numbers of all clients that were unlearned, or wait for it behind a gateway."""
+    about = rounds.state.forgotten
+    single = [*about.get("clients", ()), *about.get("pending_clients", ())]
+    return np.union1d(clients_of(rounds, tuple(about["nodes"])), np.array(single, np.int64))
 
 
 def clients_of(rounds: Rounds, nodes: tuple[str, ...]) -> Array:

@@ -34,8 +34,10 @@ def experiment_of(
 
 
 def spent(e: Experiment, agreed: Agreement, t: int) -> Ledger:
-    """The ledger after t rounds, for a client that answered in all of them."""
-    facts = max(1, t), agreed.fewest, agreed.sessions, agreed.noise == "address"
+    """The ledger after t rounds, for a client that answered in all of them, or as often as
+    `separation` allows."""
+    often = -(-t // (agreed.separation or 1))
+    facts = max(1, often), agreed.fewest, agreed.sessions, agreed.noise == "address"
     return ledger_of(e, len(agreed.features), DELTA, deployed=Deployed(*facts))
 
 
@@ -49,4 +51,5 @@ def epsilon_of(ledger: Ledger) -> dict[str, str]:
 
 def whole_budget(agreed: Agreement) -> list[str]:
     """The ledger of a client that answers in all agreed rounds: the most that it can spend."""
-    return spent(experiment_of(agreed, agreed.asked), agreed, agreed.rounds).lines()
+    rounds = agreed.rounds * (agreed.separation or 1)
+    return spent(experiment_of(agreed, agreed.asked), agreed, rounds).lines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,8 @@ from foltr.errors import Mistake, require
 from foltr.federated.keys import roster_key
 from foltr.federated.messages import LinkDown, NewSession
 from foltr.federated.roster import Roster
-from foltr.federated.roster_file import read_roster, revoke_node
+from foltr.federated.roster_file import change_node, read_roster, revoke_node
+from foltr.system.log import Event
 
 LOOK = 2.0  # seconds for which the list of connected nodes is used before it is fetched again
 
@@ -44,6 +45,7 @@ class LiveRoster:
     _roster: Roster | None = None
     _nodes: dict[int, range] = field(default_factory=dict)
     _looked: float = 0.0
+    _told: str = ""
 
     def __call__(self) -> Roster:
         """The current roster. A changed file with a mistake is reported, and the previous roster
@@ -57,47 +59,79 @@ class LiveRoster:
         except (OSError, Mistake) as error:
             if self._roster is None:
                 raise Mistake(f"{error}") from None
-            self.tell(f"the roster file has a mistake, the previous roster stays in use: {error}")
+            told = f"the roster file has a mistake, the previous roster stays in use: {error}"
+            self._say(Event(told, "roster", "warning"))
         assert self._roster is not None
         return self._roster
 
     def _take(self, roster: Roster) -> None:
-        before = () if self._roster is None else self._roster.seats
-        kept = [replace(seat, revoked=False) for seat in roster.seats[: len(before)]]
-        same = kept == [replace(seat, revoked=False) for seat in before]
+        before = self._roster
         require(
-            same,
+            before is None or roster.follows(before),
             f"{self.path}: a node was removed or changed: restore its entry. New nodes are added"
-            " at the end; revoke a node instead of removing it",
+            " at the end; revoke a node instead of removing it; `foltr keys replace` replaces its"
+            " key",
         )
-        out = self.session.unregister(seat.key for seat in roster.seats if seat.revoked)
+        valid = {key for seat in roster.active for key in seat.keys}
+        seats = (*roster.seats, *(() if before is None else before.seats))
+        known = [key for seat in seats for key in (*seat.keys, *seat.replaced)]
+        out = self.session.unregister(key for key in dict.fromkeys(known) if key not in valid)
         for seat in roster.seats:
-            if not seat.revoked:
-                self.session.register(seat.key)
-            elif seat.key in out:
-                self.tell(f"{seat.name} is excluded: its key is revoked")
+            for key in () if seat.revoked else seat.keys:
+                self.session.register(key)
+            if seat.revoked and set(seat.keys) & set(out):
+                told = f"{seat.name} is excluded: its key is revoked"
+                self.tell(Event(told, "roster", "warning", node=seat.name))
+            if set(seat.replaced) & set(out):
+                told = f"{seat.name}: the old key is not valid any more"
+                self.tell(Event(told, "roster", node=seat.name))
         self._roster, self._looked = roster, 0.0
 
     def reachable(self, fresh: bool = False) -> Mapping[int, range]:
         """The ids of the connected nodes, and their clients. With `fresh`, the list is fetched
-        now."""
+        now. A node that has connected with its new key is asked there, and loses the old key. No
+        ask is unanswered at that moment: this is called between rounds."""
         roster = self()
         if fresh or time.monotonic() - self._looked > LOOK:
-            found = {}
             try:
                 peers = self._there()
             except (LinkDown, NewSession):
                 return {}  # no node can be reached now
+            found, renewed = dict[int, range](), dict[str, int]()
             for peer in peers:
                 try:
-                    clients = roster.clients_of(roster_key(peer.public_key))
+                    key = roster_key(peer.public_key)
                 except Mistake:
                     continue  # not a key that a roster can hold
-                if len(clients):
+                clients, seat = roster.clients_of(key), roster.seat_of(key)
+                if seat is not None and len(clients):
                     found[peer.node_id] = clients
+                    if key == seat.next_key:
+                        renewed[seat.name] = peer.node_id
+            for name, node in renewed.items():
+                own = found[node]
+                found = {id: of for id, of in found.items() if id == node or of != own}
+                self._settle(name)
             self._nodes, self._looked = found, time.monotonic()
             self.looked()
         return self._nodes
+
+    def _settle(self, name: str) -> None:
+        """Drop the old key of a node that has connected with its new one."""
+        try:
+            change_node(
+                self.path, name, lambda now: now.with_seat(now.seat(name).with_replaced_keys())
+            )
+        except Mistake as error:  # a disk that is full or read-only
+            told = f"{name}: the old key stays valid for now: {error}"
+            self._say(Event(told, "roster", "warning", node=name))
+            return
+        self()
+
+    def _say(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            self.tell(text)
 
     def _there(self) -> Iterable[Any]:
         try:
@@ -106,9 +140,11 @@ class LiveRoster:
             return self.session.get_nodes()
 
     def shut_out(self, name: str) -> None:
-        """Exclude a node: revoke its key, also in the roster file."""
-        if not self().seat(name).revoked:
-            revoke_node(self.path, name)
+        """Exclude a node that was unlearned: revoke its key, also in the roster file. The mark in
+        the file outlives the server's state, if that is restored from an older backup."""
+        seat = self().seat(name)
+        if not (seat.revoked and seat.forgotten):
+            revoke_node(self.path, name, forgotten=True)
         self()
 
     def register_again(self) -> None:

@@ -9,16 +9,20 @@ from pathlib import Path
 
 from foltr.errors import require
 from foltr.federated.device import FORGOTTEN, Device
-from foltr.federated.keys import NODE_KEY, SIGN_KEY, check_dates, read_sign_key
+from foltr.federated.keys import SIGN_KEY, check_dates, read_sign_key
 from foltr.federated.node import Node
 from foltr.federated.records import Records
 from foltr.federated.superlink import LOOPBACK
+from foltr.gateway.enrolment import Enrolment
 from foltr.runs.interruptions import on_signals
 from foltr.runs.user_files import Code
+from foltr.serving.alive import Heartbeat
+from foltr.serving.connections import Answering, Connections
 from foltr.serving.guarantee import whole_budget
-from foltr.serving.node_clients import device_of, signers
+from foltr.serving.node_clients import device_of, keys_known
 from foltr.serving.only_one import only_one
 from foltr.serving.settings import address_of, beside, read_node
+from foltr.system.log import Event
 
 FAREWELL = 2.0  # seconds until the node stops, in which its last answer is sent
 
@@ -47,35 +51,41 @@ def run_node(
     elif ca is not None:
         for warning in check_dates(ca, way_out="ask the server's operator for the new ca.pem"):
             tell(warning)
-    signs = read_sign_key(keys / SIGN_KEY)
     state, stop = beside(file, table.state), threading.Event()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with only_one(state, "node"), on_signals(lambda signum, frame: stop.set()):
-        known = None if table.roster is None else signers(beside(file, table.roster))
-        device = device_of(agreed, table, file, tell, signs, known)
+        known = keys_known(agreed, table, file, tell)
+        device = device_of(agreed, table, file, tell, read_sign_key(keys / SIGN_KEY), known)
         device.forgotten = lambda: threading.Timer(FAREWELL, stop.set).start()
         if forget:
             device.forget_me()
             tell("asking to be forgotten: this node stops when the server has unlearned it")
-        node = Node(
-            table.server,
-            changed(device),
-            keys / NODE_KEY,
-            None if insecure else ca,
-            insecure,
-            tell=tell,
-            home=home_of(device.records),
-        )
-        tell(f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}")
+        told = f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}"
+        tell(Event(told, "started", federation=agreed.id.hex(), clients=table.clients))
         tell(f"a client that answers in all {agreed.rounds:,} agreed rounds spends at most:")
         for line in whole_budget(agreed):
             tell(line)
-        node.serve(stop)
+        home, answering = home_of(device.records), Answering(device, changed(device))
+
+        def connect(key: Path, sign_key: bytes) -> Node:
+            trusted = None if insecure else ca
+            by = answering.by(sign_key)
+            return Node(table.server, by, key, trusted, insecure, tell=tell, home=home)
+
+        def looked(node: Node) -> None:
+            beat(node.connected, server=table.server, round=answering.last_round)
+
+        beat = Heartbeat(state)
+        try:
+            Connections(keys, connect, tell).serve(stop, looked)
+        finally:
+            beat.delete()
         left = device.records.about(FORGOTTEN) is not None
-        tell("forgotten: this node has left" if left else "stopped: the same command continues")
+        told = "forgotten: this node has left" if left else "stopped: the same command continues"
+        tell(Event(told, "stopped"))
 
 
-def home_of(records: Records) -> str:
+def home_of(records: Records | Enrolment) -> str:
     """The token by which the SuperLink recognises this state folder (`federated/homes.py`)."""
     kept = records.about("home")
     if kept is None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from foltr.core import Array, Engine
+from foltr.core import Engine
 from foltr.errors import require
 from foltr.federated.agreement import Agreement
 from foltr.federated.device import Device
+from foltr.federated.device_keys import keys_in
+from foltr.federated.open_sum import Known
 from foltr.federated.records import Records
-from foltr.federated.roster_file import read_roster
 from foltr.runs.execution import from_system
 from foltr.runs.unlearn import with_sessions
 from foltr.seeds import stream
@@ -32,10 +33,10 @@ def device_of(
     file: Path,
     tell: Callable[[str], None],
     sign_key: bytes | None = None,
-    known: Callable[[Array], Mapping[int, bytes]] | None = None,
+    known: Known | None = None,
 ) -> Device:
     """The clients of a node, by its settings `file`. The data is loaded now. `sign_key` is the
-    node's private key for secure sums; `known` returns the public keys of all nodes."""
+    node's private key for secure sums; `known` returns the public keys of other clients."""
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     records = records_in(state, agreed)
@@ -74,7 +75,7 @@ def device_with(
     engine_for: Callable[[int], Engine],
     tell: Callable[[str], None],
     sign_key: bytes | None,
-    known: Callable[[Array], Mapping[int, bytes]] | None,
+    known: Known | None,
 ) -> Device:
     """A device whose clients learn in the engines of `engine_for`."""
     offset = None if table.population is None else 0
@@ -154,7 +155,14 @@ def engines(agreed: Agreement, p: Population, seed: int) -> Callable[[int], Engi
     return engine_for
 
 
-def signers(roster_file: Path) -> Callable[[Array], Mapping[int, bytes]]:
-    """A function from clients to the public keys that sign for them, by this node's own copy of
-    the roster."""
-    return read_roster(roster_file).signers
+def keys_known(
+    agreed: Agreement, table: NodeTable, file: Path, tell: Callable[[str], None]
+) -> Known | None:
+    """The public keys that sign for clients in a signed sum; None if there are none."""
+    signs = agreed.protocol is not None and agreed.protocol.consistency
+    unsigned = f"{file}: [node] needs roster, a copy of the roster: the channel says so"
+    require(not signs or table.roster is not None, unsigned)
+    if table.roster is None:
+        return None
+    pinned = None if table.device_keys is None else beside(file, table.device_keys)
+    return keys_in(beside(file, table.roster), pinned, tell)

@@ -25,7 +25,6 @@ def only_one(folder: Path, what: str, wait: float = 0.0) -> Iterator[None]:
             stack.enter_context(Claim(folder).held(wait > 0.0, over))
         except Busy:
             raise Mistake(
-                f"another server or node uses {folder}: stop it, or give this {what} another state"
-                " folder"
+                f"another process uses {folder}: stop it, or give this {what} another state folder"
             ) from None
         yield

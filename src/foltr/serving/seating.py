@@ -46,7 +46,8 @@ def seat_by(answer: bytes, challenge: bytes, node: int, roster: Roster) -> Seat 
     (known,) = node_keys({0: public}).values()
     if not signed_by(known, signature, _text(challenge, node)):
         return None
-    return next((seat for seat in roster.seats if seat.signs == public), None)
+    held = (seat for seat in roster.seats if public in (seat.signs, seat.next_signs))
+    return next(held, None)
 
 
 def _text(challenge: bytes, node: int) -> bytes:

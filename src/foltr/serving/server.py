@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,28 @@ from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
-from foltr.federated.messages import NewSession
 from foltr.federated.roster import Roster
 from foltr.federation import Delivery, Server, State, federate
 from foltr.seeds import SystemStream, stream
 from foltr.serving.board import Board
-from foltr.serving.forgetting import ask_to_forget, clients_of, next_plan, unlearned
+from foltr.serving.forgetting import (
+    all_forgotten,
+    ask_to_forget,
+    clients_ask_to_forget,
+    next_plan,
+    unlearned,
+)
 from foltr.serving.guarantee import epsilon_of, experiment_of, spent
 from foltr.serving.guarded import GuardedServer
 from foltr.serving.settings import ServerTable
 from foltr.serving.state import ServerState
 from foltr.simulation.evaluation import Evaluator
+from foltr.system.log import Event
 from foltr.system.threads import Threads
 
 MEASURE = "ndcg@10"
+LOOK = 30.0  # seconds after which a server that pauses looks who wants to be forgotten
+NOBODY = np.empty(0, np.int64)
 
 
 @dataclass
@@ -54,17 +62,26 @@ class Rounds:
     reasons: dict[int, str] = field(default_factory=dict)  # node -> its last failure
     # nodes that were unlearned while disconnected, and have connected again
     came_back: set[str] = field(default_factory=set)
+    clients_back: set[int] = field(default_factory=set)  # the same for clients of gateways
     _experiment: Experiment | None = None
     _before: Counter[str] = field(default_factory=Counter)
     _marks: tuple[int, int, float] = (0, 0, 0.0)
+    _began: float = -math.inf  # when the last round began, by the monotonic clock
 
     def __post_init__(self, shown: Board | None) -> None:
         agreed = self.agreement
         self.engine.tell, self.seed = self.failed, self.state.seed(self.table.seed)
         self.engine.waiting = self._waiting
+        self.engine.leaving = lambda node, clients: clients_ask_to_forget(self, clients)
         few = f"asked = {agreed.asked} clients in a round, but the roster has only {self.clients}"
         enough = self.clients >= agreed.asked
         require(enough, f"{few}: add nodes (`foltr keys add`), or lower asked")
+        need = agreed.asked * (agreed.separation or 1)
+        apart = (
+            f"asked = {agreed.asked} and separation = {agreed.separation} need {need:,} clients"
+        )
+        more = f"but the roster has only {self.clients:,}: lower one of them, or add nodes"
+        require(self.clients >= need, f"{apart}, {more}")
         above = f"training_rounds = {self.table.training_rounds} is more than the agreed rounds"
         fits = (self.table.training_rounds or 0) <= agreed.rounds
         require(fits, f"{above}, {agreed.rounds}: lower it, or leave it out")
@@ -144,13 +161,28 @@ class Rounds:
         return self.state.save_ranker(self.agreement, now.params)
 
     def choose(self, t: int) -> Array:
-        """The clients to ask in round t: those of connected nodes, or a random part of them;
-        nobody who was forgotten. Waits until enough are connected."""
-        left = clients_of(self, tuple(self.state.forgotten["nodes"]))
-        there, asked = np.setdiff1d(self.engine.there(), left), self.agreement.asked
-        if len(there) <= asked:
-            return there
-        return there[stream(self.seed, "participation", t).sample(len(there), asked)]
+        """The clients to ask in round t: those that can be reached, or a random part of them;
+        nobody who was forgotten, was asked in the last `separation` - 1 rounds, or cannot sign.
+        Waits until enough can be reached. A server that was stopped in round t may ask the same
+        clients again: they repeat their answers."""
+        apart = (self.agreement.separation or 1) - 1
+        recent = self.state.asked_between(t - apart, t) if apart else NOBODY
+        out = np.union1d(recent, self._without_key())
+        there = self.engine.there(lambda: np.union1d(all_forgotten(self), out))
+        if len(there) > self.agreement.asked:
+            draws = stream(self.seed, "participation", t)
+            there = there[draws.sample(len(there), self.agreement.asked)]
+        if apart:
+            self.state.add_asked(t, there, t - apart)
+        return there
+
+    def _without_key(self) -> Array:
+        """The clients that cannot take part in signed sums: devices whose key is not pinned."""
+        protocol, known = self.agreement.protocol, self.engine.known
+        if protocol is None or not protocol.consistency or known is None:
+            return NOBODY
+        everybody = self.roster().clients
+        return np.setdiff1d(everybody, sorted(known(everybody)))
 
     def run(self, state: State) -> State:
         """Run the remaining rounds, and unlearn nodes that ask for it."""
@@ -159,26 +191,45 @@ class Rounds:
         self._show(state.t)
         if self.until == self.agreement.rounds and self.agreement.history is not None:
             self.note("no budget is left for unlearning: set training_rounds below rounds")
-        if next_plan(self, state.t + 1) is None:
-            with suppress(NewSession):
-                self.engine.agreeing()  # a node answers the HELLO with its request to be forgotten
         stopped = True  # clients may have answered the next round already, to a stopped server
         while True:
+            if next_plan(self, state.t + stopped) is None:
+                self.engine.call_roll()  # who wants to be forgotten says so, also at the end
             back, self.came_back = self.came_back, set()
             for name in sorted(back):
                 self.leave(name)
+            if self.clients_back:
+                again, self.clients_back = self.clients_back, set()
+                told = again - set(self.leave_clients(sorted(again)))
+                about = self.state.forgotten
+                untold = [id for id in about["untold_clients"] if id not in told]
+                self.state.set_forgotten({**about, "untold_clients": untold})
             if plan := next_plan(self, state.t + stopped):
                 state = unlearned(self, state, plan)
             elif state.t < self.until:
+                if self._early():
+                    continue
                 state = self.rounds(self.server, state, state.t + 1, self.choose)
             else:
                 return state
             stopped = False
 
+    def _early(self) -> bool:
+        """Wait for some time if the next round is not due yet (`interval`). Meanwhile, the server
+        looks now and then who wants to be forgotten."""
+        left = self._began + self.table.interval - time.monotonic()
+        if left <= 0.0:
+            self._began = time.monotonic()
+            return False
+        self.engine.wait(min(LOOK, left))
+        return True
+
     @property
     def until(self) -> int:
-        """The number of rounds of training. The rest of the budget is for unlearning."""
-        return training_rounds(self.agreement, self.table)
+        """The round after which training ends. The rest of the budget is for unlearning: if the
+        model had to start again, training has all its rounds again, as far as the budget goes."""
+        since = int(self.state.forgotten.get("restarted", 0))
+        return min(self.agreement.rounds, since + training_rounds(self.agreement, self.table))
 
     def rounds(
         self, server: Server, state: State, until: int, choose: Callable[[int], Array]
@@ -190,7 +241,10 @@ class Rounds:
 
     def _waiting(self, clients: int) -> None:
         need = f"a round needs {self.agreement.fewest:,}"
-        self.note(f"{clients:,} clients are connected, {need}: waiting for nodes")
+        told = f"{clients:,} clients are connected, {need}: waiting for nodes"
+        if len(without := self._without_key()):
+            told += f" ({len(without):,} clients have no key in device_keys or the roster)"
+        self.note(Event(told, "waiting", clients=clients))
 
     def note(self, text: str) -> None:
         """Print a line, and add it to the notes of the status page."""
@@ -200,8 +254,10 @@ class Rounds:
         """Report an answer that was left out. The engine calls this."""
         name = self.name_of(int(node))
         self.reasons[int(node)] = text
-        self.note(f"{name}: {kind}: {text}")
-        if kind == "forget":
+        self.note(Event(f"{name}: {kind}: {text}", "failure", "warning", node=name, failure=kind))
+        welcome = self.engine.welcomes.get(int(node))
+        single = welcome is not None and welcome.roll  # its devices are forgotten one by one
+        if kind == "forget" and not single:
             ask_to_forget(self, name, by_node=True)
 
     def leave(self, name: str) -> None:
@@ -221,6 +277,18 @@ class Rounds:
         if not told:
             self.note(f"{name} is excluded; it was not told that it is forgotten")
         self.shut_out(name)
+
+    def leave_clients(self, clients: Iterable[int]) -> list[int]:
+        """Tell gateways which of their clients were unlearned. Returns those that could not be
+        told: a gateway names them again, and is told then."""
+        untold = set(clients)
+        for node, own in self.engine.reachable().items() if untold else ():
+            here = sorted(untold & set(own))
+            if here and self.engine.farewell(node, here):
+                untold -= set(here)
+        if untold:
+            self.note(f"{len(untold):,} forgotten devices are told when their gateway reconnects")
+        return sorted(untold)
 
     def _record(self, state: State, sent: Cohort, observed: Observed | None) -> None:
         t = state.t - 1
@@ -244,6 +312,7 @@ class Rounds:
         every = self.agreement.history
         if every is not None and t % every == 0 and self.engine.model is None:
             self.state.add_participants(t, self.engine.took_part)
+        self.state.add_contributors(self.engine.took_part)
         self.state.keep_model(state.t, state.params, self.table.keep_models)
         self.state.save(state)
         self.state.add_round(about)
@@ -257,15 +326,16 @@ class Rounds:
 
 
 def board_of(agreed: Agreement, table: ServerTable) -> Board:
-    return Board(agreed.id.hex()[:12], training_rounds(agreed, table), agreed.asked)
+    rounds, fewest = training_rounds(agreed, table), agreed.fewest
+    return Board(agreed.id.hex()[:12], rounds, agreed.asked, fewest=fewest)
 
 
 def training_rounds(agreed: Agreement, table: ServerTable) -> int:
     return min(agreed.rounds, table.training_rounds or agreed.rounds)
 
 
-def line_of(about: Mapping[str, Any], agreed: Agreement) -> str:
-    """A line of text about a round."""
+def line_of(about: Mapping[str, Any], agreed: Agreement) -> Event:
+    """A line of the log about a round."""
     text = f"round {about['round'] + 1:,} of {agreed.rounds:,}: {about['answered']:,} of"
     text += f" {about['asked']:,} clients answered, {about['seconds']:.1f} s"
     if about["answered"] < agreed.fewest:
@@ -277,7 +347,9 @@ def line_of(about: Mapping[str, Any], agreed: Agreement) -> str:
     if about["failures"]:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(about["failures"].items()))
         text += f" (failures: {kinds})"
-    return text
+    few = about["answered"] < agreed.fewest
+    fields = {**about, "round": about["round"] + 1, "rounds": agreed.rounds}
+    return Event(text, "round", "warning" if few else "info", **fields)
 
 
 def rolled_back(state: ServerState, server: GuardedServer, t: int) -> State:

@@ -1,6 +1,7 @@
-"""The settings files of `foltr serve FILE` and `foltr node FILE`.
+"""The settings files of `foltr serve FILE`, `foltr node FILE` and `foltr gateway FILE`.
 
-Both begin with the agreement, which is the same for all. A table [server] or [node] follows."""
+All begin with the agreement, which is the same for all. A table [server], [node] or [gateway]
+follows."""
 
 from __future__ import annotations
 
@@ -63,7 +64,10 @@ class ServerTable:
         keep_models: number of models that are kept, for --rollback
         superlink: folder of a SuperLink that runs separately (`--superlink-only`); None: the
             server starts a SuperLink, and restarts it if it ends
-        status: HOST:PORT of the status page; "none" for no page"""
+        status: HOST:PORT of the status page; "none" for no page
+        device_keys: file with the public keys of devices behind gateways (`foltr gateway FILE
+            --keys`), which SecureSum(consistency=True) needs for them
+        interval: least seconds from the beginning of a round to the next one"""
 
     roster: str
     state: str
@@ -83,9 +87,13 @@ class ServerTable:
     keep_models: int = 100
     superlink: str | None = None
     status: str | None = "127.0.0.1:8444"
+    device_keys: str | None = None
+    interval: float = 0.0
 
     def __post_init__(self) -> None:
         address_of(self.listen)
+        pause = f"interval must be in 0 .. 10^7 seconds, got {self.interval}"
+        require(0.0 <= self.interval <= 1e7, pause)
         if self.status not in (None, "none"):
             address_of(self.status)
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline}")
@@ -129,7 +137,9 @@ class NodeTable:
         population: for demonstrations in which all nodes have the same data: the number of clients
             of the whole federation; None: the data belongs to this node only
         roster: copy of the roster, with the public keys of all nodes, which
-            SecureSum(consistency=True) needs"""
+            SecureSum(consistency=True) needs
+        device_keys: file with the public keys of all devices behind gateways, for the same; the
+            file may appear later"""
 
     server: str
     state: str
@@ -143,12 +153,119 @@ class NodeTable:
     seed: int | None = None
     population: int | None = None
     roster: str | None = None
+    device_keys: str | None = None
 
     def __post_init__(self) -> None:
         address_of(self.server)
         require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
         seeded = f"seed must be in 0 .. 2^63 - 1, got {self.seed}"
         require(self.seed is None or 0 <= self.seed < 2**63, seeded)
+        alone = "device_keys needs roster, a copy of the server's roster"
+        require(self.device_keys is None or self.roster is not None, alone)
+
+
+@checked
+@dataclass(frozen=True)
+class GatewayTable:
+    """The table [gateway].
+
+    Fields
+        server: HOST:PORT of the server
+        ca: certificate of the federation's authority, which signed the server's certificate
+        keys: folder of the gateway's private keys as a node (`foltr keys node`)
+        state: folder of the gateway's state
+        clients: number of places for devices, as on the gateway's card
+        listen: HOST:PORT to which devices connect
+        certificate, certificate_key: PEM files for TLS at `listen`
+        open_enrolment: whether devices enrol without an invitation: then one stranger can be all
+            devices
+        hold: seconds for which a device's request for an ask is held
+        held: most requests that are held at a time; other devices ask again every `poll` seconds
+        poll: seconds between two requests of a device that is not held
+        grace: seconds for which a device that has disconnected still counts as reachable
+        rate: requests per second and address that show no token (to enrol, for example)
+        max_bytes: largest answer of a device in bytes
+        max_connections: most connections at a time
+        per_address: most connections at a time from one address; None for no limit
+        status: HOST:PORT of /healthz and /metrics; "none" for no such page"""
+
+    server: str
+    state: str
+    clients: int
+    ca: str | None = None
+    keys: str | None = None
+    listen: str = "127.0.0.1:8445"
+    certificate: str | None = None
+    certificate_key: str | None = None
+    open_enrolment: bool = False
+    hold: float = 25.0
+    held: int = 4_096
+    poll: float = 30.0
+    grace: float = 3.0
+    rate: float = 20.0
+    max_bytes: int = 4_000_000
+    max_connections: int = 16_000
+    per_address: int | None = None
+    status: str | None = "127.0.0.1:8446"
+
+    def __post_init__(self) -> None:
+        address_of(self.server)
+        address_of(self.listen)
+        if self.status not in (None, "none"):
+            address_of(self.status)
+        require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
+        require(0.0 < self.hold <= 60.0, f"hold must be in (0, 60] seconds, got {self.hold}")
+        require(self.held >= 0, f"held must be >= 0, got {self.held}")
+        require(self.poll >= 1.0, f"poll must be >= 1 second, got {self.poll}")
+        require(self.grace >= 0.0, f"grace must be >= 0 seconds, got {self.grace}")
+        require(self.max_bytes >= 1_000, f"max_bytes must be >= 1,000, got {self.max_bytes}")
+        require(self.rate > 0.0, f"rate must be > 0 requests per second, got {self.rate}")
+        many = f"max_connections must be >= 1, got {self.max_connections}"
+        require(self.max_connections >= 1, many)
+        some = f"per_address must be >= 1, got {self.per_address}"
+        require(self.per_address is None or self.per_address >= 1, some)
+
+    @property
+    def status_address(self) -> tuple[str, int] | None:
+        """Host and port of the status page; None for no page."""
+        return None if self.status in (None, "none") else address_of(self.status)
+
+
+@checked
+@dataclass(frozen=True)
+class DevicesTable:
+    """The table [devices], for simulated devices behind a gateway.
+
+    Fields
+        gateway: https://HOST:PORT of the gateway
+        devices: number of devices
+        population: number of clients of the whole federation
+        ca: certificate of the authority that signed the gateway's certificate
+        invitations: file with an invitation per line; None for open enrolment
+        data, users, partition, seed: as in [node], for the whole federation
+        wait: seconds for which a device wants its requests to be held
+        device_keys: file with the public keys of all devices, for SecureSum(consistency=True). The
+            file may appear after the devices have enrolled
+        roster: copy of the roster, for such sums in which nodes take part, too"""
+
+    gateway: str
+    devices: int
+    population: int
+    data: Source
+    ca: str | None = None
+    invitations: str | None = None
+    users: ClickModel = Cascade()
+    partition: Partition = IID()
+    seed: int = 0
+    wait: int = 25
+    device_keys: str | None = None
+    roster: str | None = None
+
+    def __post_init__(self) -> None:
+        alone = "roster needs device_keys, the file of pinned keys"
+        require(self.roster is None or self.device_keys is not None, alone)
+        many = f"devices must be in 1 .. population, got {self.devices}"
+        require(1 <= self.devices <= self.population, many)
 
 
 def read_server(path: Path, code: Code) -> tuple[Agreement, ServerTable]:
@@ -162,6 +279,20 @@ def read_node(path: Path, code: Code) -> tuple[Agreement, NodeTable]:
     """Read the settings of a node."""
     content = _read(path, code, "node")
     table = _table(NodeTable, content.pop("node"), path, "node")
+    return _agreement(content, path), table
+
+
+def read_gateway(path: Path, code: Code) -> tuple[Agreement, GatewayTable]:
+    """Read the settings of a gateway."""
+    content = _read(path, code, "gateway")
+    table = _table(GatewayTable, content.pop("gateway"), path, "gateway")
+    return _agreement(content, path), table
+
+
+def read_devices(path: Path, code: Code) -> tuple[Agreement, DevicesTable]:
+    """Read the settings of simulated devices."""
+    content = _read(path, code, "devices")
+    table = _table(DevicesTable, content.pop("devices"), path, "devices")
     return _agreement(content, path), table
 
 
@@ -183,7 +314,7 @@ def settings_file(config: Mapping[str, Any], of: Literal["server", "node"]) -> P
     return path
 
 
-def _read(path: Path, code: Code, name: Literal["server", "node"]) -> dict[str, Any]:
+def _read(path: Path, code: Code, name: str) -> dict[str, Any]:
     try:
         raw = content_of(path)
         long = f"{path} has {len(raw):,} bytes, and a settings file at most {MOST_BYTES:,}"
@@ -196,9 +327,9 @@ def _read(path: Path, code: Code, name: Literal["server", "node"]) -> dict[str, 
         raise
     except (ValueError, RecursionError) as error:
         raise Mistake(f"{path} is not TOML: {error}") from None
-    other = "node" if name == "server" else "server"
-    if other in content and name not in content:
-        raise Mistake(f"{path} is the file of a {other}: `foltr {_command(other)} {path}`")
+    for other in ("server", "node", "gateway"):
+        if other in content and name not in content:
+            raise Mistake(f"{path} is the file of a {other}: `foltr {_command(other)} {path}`")
     require(name in content, f"{path} has no table [{name}]: add it after the agreement")
     known = {*AGREED, name, "use"}
     for key in content:

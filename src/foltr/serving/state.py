@@ -5,6 +5,8 @@ ranker.json      the model when the server last stopped, for `foltr.load_ranker`
 checkpoint.npz   the server's state after the last round
 models/          the models of the last rounds, by round
 rounds.jsonl     a line per round: clients asked and answered, failures, bytes, seconds
+asked.jsonl      for `separation`: the clients that were asked in the last rounds
+contributed.ids  the clients whose updates may be in the model
 took_part.jsonl  for unlearning: the clients that answered in the rounds that devices stored
 forgotten.json   the nodes that were unlearned, the first round that can be restored, and the
                  round from which the guard compares models
@@ -28,18 +30,21 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import Mistake, require
-from foltr.federated.agreement import Agreement
+from foltr.federated.agreement import Agreement, numbered
+from foltr.federated.frames import read_ids, write_ids
 from foltr.federated.roster import Roster
 from foltr.federation import State
 from foltr.runs.folder import UNREADABLE, Folder, why
 from foltr.runs.metrics import Metrics
 from foltr.runs.trained import TrainedRanker
-from foltr.system.files import regular, text_of, write_whole, writing
+from foltr.system.files import content_of, regular, text_of, write_whole, writing
 
+CONTRIBUTED, IDS = "contributed.ids", 2  # the second: version of the list (`write_ids`)
 SEED, ROSTER, RANKER = "seed.txt", "roster.json", "ranker.json"
-AGREEMENT, ROUNDS, TOOK_PART, FORGOTTEN = (
+AGREEMENT, ROUNDS, ASKED, TOOK_PART, FORGOTTEN = (
     "agreement.json",
     "rounds.jsonl",
+    "asked.jsonl",
     "took_part.jsonl",
     "forgotten.json",
 )
@@ -69,12 +74,16 @@ class ServerState:
 
     def check_roster(self, roster: Roster) -> None:
         """Refuse a roster from which a node was removed or in which one was changed, because the
-        numbers of clients would change. New nodes are stored."""
+        numbers of clients would change. New nodes are stored, and keys that replaced others."""
         file = self.path / ROSTER
         seats = [[seat.name, seat.clients, seat.key.decode()] for seat in roster.seats]
         known = json.loads(text_of(file)) if file.exists() else []
         same = "a node was removed or changed: restore its entry, and revoke it instead"
-        require(seats[: len(known)] == known, f"the roster does not fit {self.path}: {same}")
+        fits = len(seats) >= len(known) and all(
+            now[:2] == before[:2] and before[2].encode() in (seat.key, *seat.replaced)
+            for now, before, seat in zip(seats, known, roster.seats, strict=False)
+        )
+        require(fits, f"the roster does not fit {self.path}: {same}")
         if seats != known:
             write_whole(file, json.dumps(seats) + "\n")
 
@@ -130,6 +139,33 @@ class ServerState:
     def rounds(self) -> list[dict[str, Any]]:
         return list(self._lines(ROUNDS))
 
+    def add_asked(self, t: int, clients: Array, oldest: int) -> None:
+        """Store which clients are asked in round t. Rounds before `oldest` are deleted."""
+        lines = [line for line in self._lines(ASKED) if line["round"] >= oldest]
+        lines.append({"round": t, "clients": clients.tolist()})
+        write_whole(self.path / ASKED, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def asked_between(self, oldest: int, t: int) -> Array:
+        """The clients that were asked in the rounds oldest .. t - 1, in ascending order."""
+        found = [line["clients"] for line in self._lines(ASKED) if oldest <= line["round"] < t]
+        return np.unique(np.array([id for ids in found for id in ids], np.int64))
+
+    def contributors(self) -> Array | None:
+        """The clients whose updates may be in the model, in ascending order; None if the state is
+        of a foltr that did not store them."""
+        file = self.path / CONTRIBUTED
+        if not file.exists():
+            return None if self.rounds() else np.empty(0, np.int64)
+        return read_ids(content_of(file), IDS)
+
+    def set_contributors(self, clients: Array) -> None:
+        write_whole(self.path / CONTRIBUTED, write_ids(clients, IDS))
+
+    def add_contributors(self, clients: Array) -> None:
+        known = self.contributors()
+        if known is not None and not np.isin(clients, known).all():
+            self.set_contributors(np.union1d(known, clients))
+
     def add_participants(self, t: int, clients: Array) -> None:
         self._append(TOOK_PART, {"round": t, "clients": clients.tolist()})
 
@@ -160,9 +196,11 @@ class ServerState:
                 file.unlink(missing_ok=True)
 
     def save_ranker(self, agreed: Agreement, params: Array) -> Path:
-        """Save the model as a file that `foltr.load_ranker` reads. Returns its path."""
-        model = params.astype(np.float32)
-        TrainedRanker(agreed.ranker, model, len(agreed.features)).save(self.path / RANKER)
+        """Save the model as a file that `foltr.load_ranker` reads, with the names of the features
+        if they are more than numbers. Returns its path."""
+        model, width = params.astype(np.float32), len(agreed.features)
+        names = None if agreed.features == numbered(width) else agreed.features
+        TrainedRanker(agreed.ranker, model, width, names).save(self.path / RANKER)
         return self.path / RANKER
 
     def set_participants(self, took_part: dict[int, Array]) -> None:

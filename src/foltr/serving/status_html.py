@@ -23,7 +23,7 @@ MEANINGS = {
     "withheld": "too few clients finished a secure sum",
     "huge": "a secure sum was too large: a client sent a huge number",
     "sum": "a client's part of a secure sum was refused",
-    "hello": "the node was restarted, and gets another HELLO",
+    "hello": "the node was restarted, or its devices speak another version: it gets a HELLO",
     "agreement": "the node's agreement differs from the server's",
     "clients": "the node has other clients than the roster says",
     "channel": "the node's agreement has another channel",

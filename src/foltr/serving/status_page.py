@@ -2,7 +2,8 @@
 
     GET /          the page
     GET /data.json the data of the board; with ?sections also the page's sections, for its script
-    GET /healthz   200 while the server's process runs
+    GET /healthz   200 while the server is healthy, else 503 (`monitoring`)
+    GET /metrics   its metrics, for Prometheus
 
 A thread of the server's process serves it, and only reads the board. `foltr.web` decides which
 requests are accepted."""
@@ -10,11 +11,7 @@ requests are accepted."""
 from __future__ import annotations
 
 import ipaddress
-import json
-import math
 import re
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
@@ -24,42 +21,34 @@ from foltr import web
 from foltr.errors import Mistake
 from foltr.report.page.inlined import asset, policy
 from foltr.serving.board import Board
+from foltr.serving.monitoring import Health, Monitor
+from foltr.serving.server_metrics import families
 from foltr.serving.status_html import line, sections
+from foltr.system.strict_json import strict_json
 
 STYLES, SCRIPTS = ("uplot.css", "page.css"), ("uplot.js", "base.js")  # of the report
 OWN = "foltr.serving"
 OTHER_PORT = 'choose another by status = "HOST:PORT" in [server], or "none" for no page'
-SOON = 10.0  # seconds in which the page's server must start
 
 
 @contextmanager
-def status_page(board: Board, host: str = web.HOST, port: int = 0) -> Iterator[str]:
+def status_page(
+    board: Board, host: str = web.HOST, port: int = 0, monitor: Monitor | None = None
+) -> Iterator[str]:
     """A context in which the page of a board is served; yields its address. `port` 0 is any free
     port."""
-    server = web.web_server(application(board, host))
-    opened = web.listening_socket(host, port, OTHER_PORT)
-    run = {"sockets": [opened]}
-    thread = threading.Thread(target=server.run, kwargs=run, name="foltr-status", daemon=True)
-    thread.start()
-    until = time.monotonic() + SOON
-    try:
-        while not server.started and thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.01)
-        if not server.started:
-            raise Mistake(f"the status page did not start at {web.address(opened)}: {OTHER_PORT}")
-        yield web.address(opened)
-    finally:
-        server.should_exit = True
-        thread.join(5.0)
-        opened.close()
+    with web.served(application(board, host, monitor), host, port, OTHER_PORT) as address:
+        yield address
 
 
-def application(board: Board, host: str = web.HOST) -> web.Application:
+def application(
+    board: Board, host: str = web.HOST, monitor: Monitor | None = None
+) -> web.Application:
     """The web application of a board."""
     try:
         from starlette.applications import Starlette
         from starlette.requests import Request
-        from starlette.responses import HTMLResponse, PlainTextResponse, Response
+        from starlette.responses import HTMLResponse, Response
         from starlette.routing import Route
     except ImportError:
         raise Mistake(web.NO_SERVER) from None
@@ -70,12 +59,10 @@ def application(board: Board, host: str = web.HOST) -> web.Application:
     def data(request: Request) -> Response:
         seen = board.seen()
         content = live_content(seen) if "sections" in request.query_params else seen
-        return Response(as_json(content), media_type="application/json")
+        return Response(strict_json(content), media_type="application/json")
 
-    def healthy(request: Request) -> Response:
-        return PlainTextResponse("ok\n")
-
-    routes = [Route("/", whole), Route("/data.json", data), Route("/healthz", healthy)]
+    shown = monitor or Monitor(Health(), lambda: families(board))
+    routes = [Route("/", whole), Route("/data.json", data), *shown.routes()]
     return web.OnlyThisMachine(Starlette(routes=routes), host)
 
 
@@ -107,19 +94,6 @@ def live_content(seen: dict[str, Any]) -> dict[str, Any]:
     """The data with which the page's script updates the page."""
     state, text = line(seen)
     return {"seen": seen, "sections": sections(seen), "state": state, "line": text}
-
-
-def as_json(content: Any) -> str:
-    """JSON text. Infinities and NaN, which JSON does not have, become null."""
-    return json.dumps(_finite(content), allow_nan=False, separators=(",", ":"))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def is_open_to_others(host: str) -> bool:

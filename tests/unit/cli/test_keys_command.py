@@ -60,7 +60,7 @@ def test_a_federation_from_the_start(here):
     assert rows["clinic-b"] == ["2", prints[1].split()[1]]
     assert "taking part: nodes 1, clients 2" in listed
     renewed = done("renew", "--days", "30")
-    assert "search.example.org" in renewed and "restart the server" in renewed
+    assert "search.example.org" in renewed and "a running server uses it" in renewed
     printed = "".join([told, *added, listed, renewed])
     assert not [line for line in lines_of_private_files(here) if line in printed]
     assert len(lines_of_private_files(here)) > 10
@@ -98,3 +98,64 @@ def test_a_long_name_leaves_the_fingerprint_whole(here):
     done("add", f"{name}/{name}.node.toml", "--roster", "r.toml")
     (line,) = [line for line in told.splitlines() if line.startswith("fingerprint")]
     assert line.split()[1] in done("list", "--roster", "r.toml")
+
+
+def test_new_keys_for_a_node(here):
+    roster = ["--roster", "roster.toml"]
+    for name in ("a", "b"):
+        done("node", name, "--clients", "3")
+        done("add", f"{name}/{name}.node.toml", *roster)
+    made = done("rotate", "a")
+    card = "a/next/a.replace.toml"
+    assert f"send {card} to the operator" in made
+    (new,) = [line for line in made.splitlines() if line.startswith("fingerprint")]
+    told = done("replace", card, *roster)
+    assert new in told and "valid until the node has connected with the new one" in told
+    assert f"{new.split()[1]} new key" in " ".join(done("list", *roster).split())
+    assert "has new keys already" in refused("rotate", "a")
+    assert "has this new key already" in refused("replace", card, *roster)
+    assert "the old key is not valid any more" in done("replace", card, *roster, "--drop-old")
+    assert "new key" not in done("list", *roster)
+    assert "is no card that replaces keys" in refused("replace", "b/b.node.toml", *roster)
+    assert "there is no file x.toml" in refused("replace", "x.toml", *roster)
+    assert "no card" in refused("rotate", "nothing")
+    done("node", "b", "--clients", "3", "--out", "fresh")
+    lost = done("replace", "fresh/b/b.node.toml", *roster, "--lost-key")
+    assert "ask the node's operator for the fingerprint" in lost and "not valid any more" in lost
+    printed = made + told + lost
+    assert not [line for line in lines_of_private_files(here) if line in printed]
+
+
+def test_a_gateway_stays_one_when_its_keys_are_replaced(here):
+    roster = ["--roster", "roster.toml"]
+    done("node", "a", "--clients", "3", "--gateway")
+    done("add", "a/a.node.toml", *roster)
+    assert "gateway = true" in (here / "roster.toml").read_text()
+    done("rotate", "a")
+    assert "gateway = true" in (here / "a/next/a.replace.toml").read_text()
+    done("replace", "a/next/a.replace.toml", *roster, "--drop-old")
+    assert "gateway = true" in (here / "roster.toml").read_text()
+    done("node", "a", "--clients", "3", "--out", "fresh")  # without --gateway
+    done("replace", "fresh/a/a.node.toml", *roster, "--lost-key")
+    assert "gateway = true" in (here / "roster.toml").read_text()
+    done("node", "b")
+    assert "gateway" not in (here / "b/b.node.toml").read_text()
+
+
+def test_a_new_authority(here):
+    done("server", "--host", "a.org")
+    first = (here / "federation/server/ca.pem").read_text()
+    assert "choose one step" in refused("authority")
+    assert "choose one step" in refused("authority", "--begin", "--finish")
+    assert "--begin" in refused("authority", "--switch")
+    told = done("authority", "--begin")
+    assert "send federation/server/ca.pem to every node" in told
+    assert (here / "federation/server/ca.pem").read_text().startswith(first)
+    assert "a.org, localhost, 127.0.0.1, until" in done("authority", "--switch", "--days", "30")
+    assert "send federation/server/ca.pem to every node" in done("authority", "--finish")
+    assert first not in (here / "federation/server/ca.pem").read_text()
+    assert "nothing is left to do" in refused("authority", "--finish")
+    assert "cannot read elsewhere/server/ca.pem" in refused(
+        "authority", "--begin", "--out", "elsewhere"
+    )
+    assert "renewed" in done("renew", "--new-key")

@@ -42,3 +42,12 @@ def test_nobody_is_counted_as_colluding_in_a_deployment_and_it_says_so():
 def test_without_a_mechanism_there_is_no_guarantee():
     text = " ".join(" ".join(whole_budget(agreement())).split())
     assert re.search("There is no privacy guarantee", text)
+
+
+def test_a_client_that_takes_part_once_in_ten_rounds_spends_a_tenth_of_the_rounds():
+    apart, plain = agreement(**PRIVATE, separation=10), agreement(**PRIVATE)
+    e = experiment_of(plain, 400)
+    for rounds, answers in ((1, 1), (10, 1), (11, 2), (50, 5)):
+        often = epsilon_of(spent(e, plain, answers))
+        assert epsilon_of(spent(e, apart, rounds)) == often
+    assert whole_budget(apart) == whole_budget(plain)  # `rounds` are those of one client

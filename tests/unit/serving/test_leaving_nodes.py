@@ -7,10 +7,11 @@ pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy
 from foltr.experiment import Experiment
 from foltr.federated.frames import Frame, Kind, refusal
 from foltr.federated.keys import make_node
-from foltr.federated.roster_file import add_node, read_roster
+from foltr.federated.roster_file import add_node, read_roster, revoke_node
 from foltr.runs.in_process import InProcess
 from foltr.runs.setup import population_of
 from foltr.seeds import stream
+from foltr.serving.serve import forget_again
 from foltr.serving.server import Rounds
 from foltr.serving.settings import ServerTable
 from foltr.serving.state import ServerState
@@ -63,7 +64,7 @@ class Here:
 
 
 def leaving(here):
-    here.honest.__self__.leaving = True
+    here.honest.__self__.forget_me()
     return here
 
 
@@ -136,3 +137,22 @@ def test_a_node_that_was_added_meanwhile_is_forgotten_like_others(tmp_path):
     told = " ".join(here.told)
     assert "does not fit" not in told and "2 stored rounds are repeated" in told
     assert here.out == ["node-3"]
+
+
+def test_a_state_from_before_a_forgetting_forgets_again(tmp_path):
+    """The state was restored from an older backup; the roster says that the node was
+    forgotten."""
+    here = Here(tmp_path, rounds=6, history=2)
+    revoke_node(tmp_path / "roster.toml", "node-2", forgotten=True)
+    revoke_node(tmp_path / "roster.toml", "node-1")
+    forget_again(here.rounds)
+    forget_again(here.rounds)
+    assert here.state.forgotten["pending"] == ["node-2"]  # not one that was only revoked
+    here.there.pop(LAST)
+    start = here.rounds.start()
+    here.rounds.run(start)
+    assert here.state.forgotten["nodes"] == ["node-2"] and not here.state.forgotten["pending"]
+    told = "\n".join(here.told)
+    assert "node-2 was forgotten before, and this state has not forgotten it" in told
+    forget_again(here.rounds)
+    assert not here.state.forgotten["pending"]

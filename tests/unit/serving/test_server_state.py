@@ -1,5 +1,7 @@
 """The state of a federation's server on disk."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,9 @@ from foltr.components.rankers.linear import Linear
 from foltr.errors import Mistake
 from foltr.federated.agreement import Agreement, numbered
 from foltr.federation import State
+from foltr.runs.saved import trained_in
+from foltr.runs.trained import load_ranker
+from foltr.runs.user_files import Code
 from foltr.serving.state import ServerState
 
 
@@ -67,3 +72,41 @@ def test_who_took_part_is_known_without_those_who_left(tmp_path):
     state.add_participants(10, np.array([2, 3]))
     state.set_participants({t: who[who != 2] for t, who in state.participants().items()})
     assert {t: who.tolist() for t, who in state.participants().items()} == {0: [1, 5], 10: [3]}
+
+
+def test_a_key_that_was_replaced_fits_and_nothing_else_does(tmp_path):
+    pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
+    from foltr.federated.keys import make_node
+    from foltr.federated.roster import Roster
+
+    made = [make_node(tmp_path / name, name, 2)[0] for name in ("a", "b", "c")]
+    before = Roster((made[0], made[1]))
+    new = made[0].with_next_keys(made[2].key, made[2].signs)
+    state = ServerState(tmp_path / "state")
+    state.open(agreed())
+    state.check_roster(before)
+    with pytest.raises(Mistake, match="a node was removed or changed"):
+        state.check_roster(Roster((replace(new.with_replaced_keys(), replaced=()), made[1])))
+    state.check_roster(before.with_seat(new))
+    state.check_roster(
+        before.with_seat(new.with_replaced_keys())
+    )  # also if it was stopped meanwhile
+    state.check_roster(before.with_seat(new.with_replaced_keys()))
+    with pytest.raises(Mistake, match="does not fit"):
+        state.check_roster(before)  # the old key does not come back
+    for other in (
+        Roster((made[1], new.with_replaced_keys())),
+        Roster((new.with_replaced_keys(),)),
+        Roster((replace(new.with_replaced_keys(), clients=3), made[1])),
+    ):
+        with pytest.raises(Mistake, match="a node was removed or changed"):
+            state.check_roster(other)
+
+
+def test_the_saved_ranker_has_the_agreed_names(tmp_path):
+    state, model = ServerState(tmp_path), np.array([0.5, 1.0, 2.0])
+    trained = load_ranker(state.save_ranker(agreed(), model))
+    assert trained.names is None and trained.params.tolist() == model.tolist()
+    names = ("bm25", "age", "")
+    assert load_ranker(state.save_ranker(agreed(features=names), model)).names == names
+    assert trained_in(tmp_path, Code(trusted=False)).names == names

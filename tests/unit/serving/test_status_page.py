@@ -62,7 +62,7 @@ class Tags(HTMLParser):
 def test_what_is_answered(client):
     board = board_of()
     asked = client(board)
-    assert asked.get("/healthz").text == "ok\n"
+    assert asked.get("/healthz").json() == {"status": "ok", "problems": {}}
     assert asked.get("/nothing").status_code == 404
     found = asked.get("/data.json").json()
     fixed = {name: value for name, value in board.seen().items() if "ing" not in name}

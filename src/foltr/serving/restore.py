@@ -1,0 +1,171 @@
+"""`foltr restore`: restore the state of a server from a backup, into an empty folder.
+
+Everything is checked before anything is written. The restored state is marked with the file
+`restored.json`, because nodes may have answered rounds since the backup was made, and they answer
+no round twice. The server continues only when it is known after which round
+(`serving/continuing.py`).
+
+A node that was forgotten after the backup was made is marked in the roster, which is not part of
+the state folder. `foltr serve` forgets such a node again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake, require
+from foltr.federated.agreement import Agreement
+from foltr.federated.roster import Roster
+from foltr.federated.roster_file import parse_roster, read_roster
+from foltr.runs.folder import UNREADABLE
+from foltr.runs.lock import FILE as LOCK
+from foltr.runs.user_files import Code
+from foltr.serving.backup_file import (
+    AGREEMENT,
+    FORGOTTEN,
+    ROSTER_COPY,
+    Manifest,
+    now_text,
+    read_backup,
+)
+from foltr.serving.only_one import only_one
+from foltr.serving.settings import beside, read_server
+from foltr.system.files import text_of, write_whole, writing
+from foltr.system.log import Tell
+
+MARK = "restored.json"
+
+
+def restore(backup: Path, file: Path, code: Code, tell: Tell = print) -> Manifest:
+    """Restore the state of the server of a settings file. Returns what the backup says about
+    itself."""
+    agreed, table = read_server(file, code)
+    about, files = read_backup(backup)
+    check_federation(backup, about, files, agreed)
+    path, state = beside(file, table.roster), beside(file, table.state)
+    copy = parse_roster(files[ROSTER_COPY], f"the roster in {backup}")
+    roster = read_roster(path) if path.exists() else copy
+    require(
+        roster.follows(copy),
+        f"{path} does not fit the roster in {backup}: a node was removed or changed. Restore its"
+        " entry; or move the file away, and the roster of the backup is used",
+    )
+    with writing(state):
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        state.chmod(0o700)
+    with only_one(state, "restored server"):
+        clear_unfinished(state)
+        others = [found.name for found in state.iterdir() if found.name != LOCK]
+        full = f"{state} is not empty: move its files away, or set another state in {file}"
+        require(not others, full)
+        _write(state, backup, about, {n: c for n, c in files.items() if n != ROSTER_COPY})
+    if not path.exists():
+        write_whole(path, files[ROSTER_COPY])
+        tell(
+            f"{path} did not exist: it is the roster of the backup now. Nodes that were added,"
+            " revoked or forgotten since then, and keys that were replaced, are not in it: see"
+            f" `foltr keys list --roster {path}`"
+        )
+    for line in warnings(roster, copy, files):
+        tell(line)
+    return about
+
+
+def check_federation(
+    backup: Path, about: Manifest, files: dict[str, bytes], agreed: Agreement
+) -> None:
+    """Refuse a backup of another federation."""
+    text = files[AGREEMENT].decode("utf-8", "replace")
+    found = agreed.differences(text, "in the settings", "in the backup")
+    if found or about.federation != agreed.id.hex():
+        differ = "; ".join(found) or "its manifest names another one"
+        raise Mistake(f"{backup} is of another federation: {differ}")
+
+
+def warnings(roster: Roster, copy: Roster, files: dict[str, bytes]) -> Iterable[str]:
+    """What has happened to nodes since the backup was made."""
+    try:
+        about = json.loads(files.get(FORGOTTEN, b"{}"))
+        known = {*about.get("nodes", ()), *about.get("pending", ())}
+    except UNREADABLE as error:
+        raise Mistake(f"{FORGOTTEN} in the backup cannot be read: {error}") from None
+    before = {seat.name: seat for seat in copy.seats}
+    for seat in roster.seats:
+        if seat.forgotten and seat.name not in known:
+            yield (
+                f"{seat.name} was forgotten after this backup was made: `foltr serve` forgets it"
+                " again, before the next round"
+            )
+        elif seat.revoked and not (seat.name in before and before[seat.name].revoked):
+            if seat.name not in known:
+                yield (
+                    f"{seat.name} was revoked after this backup was made. If it was forgotten,"
+                    f" too: foltr serve FILE --forget {seat.name}"
+                )
+
+
+def _write(state: Path, backup: Path, about: Manifest, files: dict[str, bytes]) -> None:
+    mark: dict[str, Any] = {
+        "backup": str(backup.resolve()),
+        "round": about.round,
+        "made": about.made,
+        "restored": now_text(),
+        "complete": False,
+    }
+    try:
+        replace_mark(state, mark)
+        with writing(state):
+            (state / "models").mkdir(mode=0o700)
+        for name, content in files.items():
+            write_whole(state / name, content)
+        replace_mark(state, {**mark, "complete": True})
+    except BaseException:
+        _remove(state)
+        raise
+
+
+def clear_unfinished(state: Path) -> None:
+    """Remove what an interrupted restore has left."""
+    if is_unfinished(read_mark(state)):
+        _remove(state)
+
+
+def _remove(state: Path) -> None:
+    """Delete what a restore has written; its mark last."""
+    found = [path for path in state.iterdir() if path.name not in (LOCK, MARK)]
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    (state / MARK).unlink(missing_ok=True)
+
+
+def read_mark(state: Path) -> dict[str, Any] | None:
+    """The mark of a restored state; None if there is none."""
+    file = state / MARK
+    if not file.exists():
+        return None
+    try:
+        mark = json.loads(text_of(file))
+        return {**mark, "round": int(mark["round"])}
+    except UNREADABLE as error:
+        raise Mistake(f"{file} cannot be read ({error}): restore the backup again") from None
+
+
+def is_unfinished(mark: dict[str, Any] | None) -> bool:
+    return mark is not None and mark.get("complete") is not True
+
+
+def replace_mark(state: Path, mark: Mapping[str, Any]) -> None:
+    """Replace the mark of a restored state."""
+    write_whole(state / MARK, json.dumps(mark) + "\n")
+
+
+def remove_mark(state: Path) -> None:
+    """Remove the mark: the server continues."""
+    with writing(state / MARK):
+        (state / MARK).unlink(missing_ok=True)
