@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from foltr.cli.serve import tell
+from foltr.cli.tools import tell
 from foltr.federated import flower_internals as flower
 from foltr.federated.session import Session
 from foltr.runs.user_files import Code

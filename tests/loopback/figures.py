@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from federation import Federation
+from link_federation import Federation
 
 TICK = 1000 / os.sysconf("SC_CLK_TCK")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import foltr.serving.node as node_process
-from foltr.cli.serve import tell
+from foltr.cli.tools import tell
 from foltr.errors import Mistake
 from foltr.federated.flower_internals import httpx
 from foltr.federated.frames import MODEL, Frame, Kind, read_updates, write_updates

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from federation import certificates
+from link_federation import certificates
 
 from foltr.federated.keys import make_node
 from foltr.federated.roster_file import add_node

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
 from faulty import OWN, at_gate, deployed, experiment, missed, open_gate, same, start, without
-from federation import certificates
+from link_federation import certificates
 
 from foltr.federated.keys import make_node, make_server
 
@@ -94,7 +94,7 @@ def test_mistakes_of_the_server_s_operator(tmp_path):
         names = ("second", "other", "port", "keys")
         for name in names:
             here.start_module(name, "foltr", "serve")
-        refused(here, "second", "another server or node uses state: stop it")
+        refused(here, "second", "another process uses state: stop it")
         refused(here, "other", "is the state of another federation", "rounds")
         refused(here, "port", f"cannot listen on 127.0.0.1:{here.port}", "choose another port")
         refused(here, "keys", "twice.toml", "node-9", "node-0")

@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
 from cryptography.hazmat.primitives import serialization
-from federation import HERE, Federation, certificates, echo, node_key
+from link_federation import HERE, Federation, certificates, echo, node_key
 
 from foltr.errors import Mistake
 from foltr.federated.messages import FAILED, REFUSED

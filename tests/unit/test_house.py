@@ -35,15 +35,16 @@ LAYERS = (
         "guards",
         "web",
         "kernels",
+        "scoring",
     },
     {"kinds", "data", "privacy", "secure_sum"},
     {"components"},
     {"federation", "simulation", "engines", "federated"},
-    {"compatibility", "experiment"},
+    {"compatibility", "experiment", "gateway"},
     {"runs"},
-    {"sweeps", "audits"},
+    {"sweeps", "audits", "exports"},
     {"results", "report"},
-    {"comparison", "serving"},
+    {"comparison", "serving", "planning"},
     {"cli"},
     {"__main__"},
 )
@@ -314,3 +315,11 @@ def test_the_unit_tests_mirror_the_source():
     unit = Path(__file__).parent
     folders = {file.parent.relative_to(unit) for file in unit.rglob("*.py")}
     assert [str(folder) for folder in folders if not (SOURCE / folder).is_dir()] == []
+
+
+def test_files_that_are_imported_by_their_bare_names_have_different_names():
+    """Tests and benchmarks find their helpers on one path: of two files with one name, all would
+    get the one that was imported first."""
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    names = [file.name for file in files if file.name not in ("conftest.py", "__init__.py")]
+    assert sorted(names) == sorted(set(names))
