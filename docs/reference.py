@@ -33,6 +33,10 @@ GIVEN = (
     "foltr.system.table.Tidy",
     "foltr.runs.result.Progress",
     "foltr.world.dataset.Dataset",
+    "foltr.scoring.normalisation.PerQuery",
+    "foltr.scoring.normalisation.PerFeature",
+    "foltr.scoring.layers.Layer",
+    "foltr.scoring.layers.Layered",
 )
 PAGES = {"source": "dataset", "click_model": "user"}  # of docs/howto, where the name differs
 
