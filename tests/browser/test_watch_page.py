@@ -106,6 +106,31 @@ def test_a_folder_without_a_sweep(watched, tmp_path):
         assert not tab.locator("#live-bar").is_visible()
 
 
+def test_a_run_that_finishes_while_the_page_fetches_is_shown(watched, tmp_path):
+    """The answer to the page's first request is held back until the page knows of a newer one."""
+    put(run_of(100, "perfect", 1), tmp_path)
+    held = []
+
+    def hold_the_first(route):
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    with serving(tmp_path, planned=0) as (address, _):
+        tab = watched().tab
+        tab.route("**/content", hold_the_first)
+        tab.goto(address)
+        tab.wait_for_selector("text=No sweep is planned here; 1 run so far")
+        while not held:
+            tab.wait_for_timeout(20)
+        route, old = held[0]
+        put(run_of(100, "perfect", 2), tmp_path)
+        tab.wait_for_function("old => latest.version !== old", arg=old.json()["version"])
+        route.fulfill(response=old)
+        tab.wait_for_selector("text=No sweep is planned here; 2 runs so far", timeout=10_000)
+
+
 def test_an_update_keeps_what_the_reader_does(watched, tmp_path):
     for clients in (100, 10):
         for kind in ("perfect", "informational"):

@@ -15,15 +15,20 @@ function startLive() {
   events.addEventListener("error", () => showLive("gone", "The server does not answer. This page keeps its content and tries again."));
 }
 
+/** Fetch the content, and again if an event has told of a newer version meanwhile. */
 async function refetch() {
   if (fetching) return;
   fetching = true;
   try {
-    const answer = await fetch("content", { cache: "no-store" });
-    if (!answer.ok) return;
-    const content = await answer.json();
-    version = content.version;
-    renew(content);
+    let expected;
+    do {
+      expected = latest.version;
+      const answer = await fetch("content", { cache: "no-store" });
+      if (!answer.ok) return;
+      const content = await answer.json();
+      version = content.version;
+      renew(content);
+    } while (latest.version !== expected && latest.version !== version);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // the server does not answer: the stream of events reports that
   } finally {
