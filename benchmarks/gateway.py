@@ -17,7 +17,7 @@
     python benchmarks/gateway.py fit FILE           # constants for `foltr plan`, from such a file
     python benchmarks/gateway.py page               # the picture and tables of docs/scale.md
 
-(`fit` needs parts and slopes; `page` uses what `fit` stored.)
+(`fit` needs parts, crowd and slopes; `page` uses what `fit` stored.)
 
 A `foltr serve`, a `foltr gateway` and a process with all devices run at the same time. Everything
 is as in a deployment (TLS, keys, signatures, state on disk), except that devices do not learn:

@@ -132,7 +132,7 @@ class Federation:
         fewest = round(self.enough * asked) if e.channel is None else e.channel.fewest(asked)
         agreed = {"asked": asked, "fewest": fewest, "noise": "system"}
         held = self.devices if self.held is None else self.held
-        door = {"held": held, "grace": 0.5, "max_connections": 2 * self.devices + 100}
+        door = {"max_held": held, "grace": 0.5, "max_connections": 2 * self.devices + 100}
         door |= self.gateway
         server = {"deadline": 60.0, "wait": 300.0, "keep_models": 10, "max_bytes": LARGEST}
         server |= self.server

@@ -3,8 +3,9 @@
     python device.py https://localhost:8445 ca.pem device-folder INVITATION
 
 The gateway is started by `foltr gateway`; `foltr gateway FILE --invite 1` makes the invitation.
-Here the documents are made up and the clicks simulated. A real device replaces `engine_for` by an
-engine over its own documents and clicks, such as `foltr.serving.logged.Logged`."""
+Here the documents are made up and the clicks simulated. A real device replaces `engine_for` by a
+function that returns an engine over its own documents and clicks, such as
+`foltr.serving.logged.Logged`."""
 
 import signal
 import sys

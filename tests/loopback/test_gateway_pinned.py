@@ -18,8 +18,8 @@ def listed(here, i):
 
 
 def pinned_federation(tmp_path, gateways):
-    """Twelve clients of two nodes, of which the first ones are gateways. The server is stopped
-    when all devices have enrolled."""
+    """Twelve clients of two nodes, of which the first ones are gateways. All devices have
+    enrolled; nobody has a key of a device yet."""
     e = experiment(clients=12, rounds=3, channel="SecureSum(consistency=True)")
     here = deployed(tmp_path, e, 2, device_keys="devices.keys")
     for name in ("node-1", "devices-0", "devices-1"):
@@ -32,7 +32,6 @@ def pinned_federation(tmp_path, gateways):
             here.start(name)
     for i in range(gateways):
         here.wait_enrolled(i, 6)
-    here.kill("server", 15)
     return here, e
 
 
@@ -41,8 +40,7 @@ def test_devices_and_a_node_sum_with_pinned_keys(tmp_path, gateways):
     here, e = pinned_federation(tmp_path, gateways)
     with here:
         lines = "".join(listed(here, i) for i in range(gateways))
-        (here.folder / "devices.keys").write_text(lines)
-        here.start("server")
+        (here.folder / "devices.keys").write_text(lines)  # read again by everybody
         here.wait_done()
         assert here.answered() == [12] * 3, here.everything()
         same(here, e.run().params)
@@ -52,6 +50,7 @@ def test_nobody_sums_with_a_device_whose_key_is_not_pinned(tmp_path):
     """The server would: it has another file than the devices."""
     here, _ = pinned_federation(tmp_path, 1)
     with here:
+        here.kill("server", 15)
         lines = listed(here, 0).splitlines()
         (here.folder / "all.keys").write_text("\n".join(lines) + "\n")
         (here.folder / "devices.keys").write_text("\n".join(lines[:-1]) + "\n")

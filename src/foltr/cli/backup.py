@@ -18,8 +18,8 @@ def backup(
     """Back up the state of a federation's server, even while it runs.
 
     The backup is one file with the models, the checkpoint, the log of rounds and the roster. Only
-    its owner can read it. It contains no keys: keep a copy of the folder of keys, too. `foltr
-    restore` restores it.
+    its owner can read it. It contains no private keys: keep a copy of the folder of keys, too.
+    `foltr restore` restores it.
 
     A backup contains what every node contributed before it was made. Delete it if a node is
     forgotten later."""

@@ -65,10 +65,11 @@ def export(
 ) -> None:
     """Write the ranker of a run as a model for other programs.
 
-    The model takes raw features, normalises them as in training, and gives the scores that foltr
-    gives. If the features are normalised per query, the model needs all documents of a query at
-    once. opensearch and elasticsearch score each document by itself: such rankers, and neural
-    ones, cannot be exported to them.
+    If the ranker stores how its features were normalised, the model takes raw features and
+    normalises them in the same way. Otherwise it takes features that are normalised already. It
+    gives the scores that foltr gives. If the features are normalised per query, the model needs
+    all documents of a query at once. opensearch and elasticsearch score each document by itself:
+    such rankers, and neural ones, cannot be exported to them.
 
     If the run has component files of your own (`use` in its config), give them by --use, too."""
     from foltr.exports.export import exported

@@ -29,6 +29,14 @@ def gateway(
     days: Annotated[
         float, typer.Option(help="With --invite: days for which the invitations are valid.")
     ] = 7.0,
+    withdraw: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INVITATION",
+            help="Make an invitation invalid, or all of them (`--withdraw all`), and exit. Devices"
+            " that have enrolled stay enrolled.",
+        ),
+    ] = None,
     revoke: Annotated[
         int | None,
         typer.Option(
@@ -62,8 +70,8 @@ def gateway(
     from foltr.federated import required
     from foltr.runs.user_files import Code
 
-    chosen = [invite is not None, revoke is not None, devices, keys]
-    require(sum(chosen) <= 1, "give one of --invite, --revoke, --devices and --keys")
+    chosen = [invite is not None, withdraw is not None, revoke is not None, devices, keys]
+    require(sum(chosen) <= 1, "give one of --invite, --withdraw, --revoke, --devices and --keys")
     required("httptools")
     from foltr.serving import gateway_commands as commands
 
@@ -71,9 +79,14 @@ def gateway(
     if invite is not None:
         for token in commands.make_invitations(file, code, invite, each, days):
             print(token)
+    elif withdraw is not None:
+        places = commands.withdraw_invitation(file, code, withdraw)
+        print(
+            f"withdrawn: invitations for {places:,} more {'device' if places == 1 else 'devices'}"
+        )
     elif revoke is not None:
-        commands.revoke_device(file, code, revoke)
-        print(f"revoked client {revoke}")
+        again = commands.revoke_device(file, code, revoke)
+        print(f"revoked client {revoke}" + (f"; {again}" if again else ""))
     elif keys:
         print(commands.device_keys(file, code), end="")
     elif devices:

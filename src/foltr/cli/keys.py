@@ -53,23 +53,27 @@ def keys_server(
     host: Annotated[
         list[str],
         typer.Option(
-            help="Host name or IP address by which nodes reach the server. Can be given more than"
-            " once. localhost and 127.0.0.1 are always included."
+            help="Host name or IP address by which nodes, or the devices of a gateway, reach this"
+            " machine. Can be given more than once. localhost and 127.0.0.1 are always included."
         ),
     ],
     out: Federation = Path("federation"),
     days: Days = 365,
 ) -> None:
-    """Make the server's TLS certificate, and the certificate authority that signs it."""
+    """Make a TLS certificate for a server or a gateway, and the certificate authority that signs
+    it."""
     from foltr.federated.keys import CA, CA_KEY, make_server
 
     folder = out / "server"
     certificate = make_server(folder, host, days)
     print(f"made {folder}")
     _tell_certificate(certificate)
-    print(f"next: send {folder / CA} to every node. It is public; keep all other files here.")
+    print(
+        f"next: send {folder / CA} to every node, or to every device of a gateway. It is public;"
+    )
+    print("      keep all other files here.")
     print(f"      {folder / CA_KEY} is needed only to renew the certificate: keep it offline")
-    print("      add each node by its card: foltr keys add CARD --roster roster.toml")
+    print("      at a server, add each node by its card: foltr keys add CARD --roster roster.toml")
 
 
 @app.command("renew")

@@ -50,7 +50,7 @@ def plan(
         float, typer.Option(help="Share of a core that a gateway may use, at the peak.")
     ] = 0.5,
     connections: Annotated[
-        int, typer.Option(help="Connections of a gateway (its max_connections and held).")
+        int, typer.Option(help="Connections of a gateway (its max_connections and max_held).")
     ] = 16_000,
     gateways: Annotated[
         int | None, typer.Option(help="Number of gateways; default: as many as needed.")
@@ -106,7 +106,7 @@ def plan(
         print(json.dumps([text.as_json(each, memory_gb, prices) for each in plans]))
     else:
         print(_about(plans[0].load, rounds_per_day, ranker, learner, channel))
-        print("\n".join(text.lines(plans, memory_gb, prices, known)))
+        print("\n".join(text.lines(plans, memory_gb, prices, known, asked is not None)))
 
 
 def _about(load: Workload, rounds: float, ranker: str, learner: str, channel: str | None) -> str:

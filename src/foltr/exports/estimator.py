@@ -40,9 +40,12 @@ class RankerEstimator(BaseEstimator):
         queries = np.asarray(groups)
         each = f"groups must have one query for each of {len(docs)} rows, got {queries.shape}"
         require(queries.shape == (len(docs),), each)
-        found = np.empty(len(docs))
-        for query in np.unique(queries):
-            rows = np.flatnonzero(queries == query)
+        found, rows_of = np.empty(len(docs)), dict[Any, list[int]]()
+        for row, query in enumerate(queries.tolist()):
+            known = query is not None and query == query
+            require(known, f"groups must have a query for each row, got {query} for row {row}")
+            rows_of.setdefault(query, []).append(row)
+        for rows in rows_of.values():
             found[rows] = model.scores(docs[rows])
         return found
 

@@ -54,9 +54,11 @@ def export(
         features and does not store that
     overwrite: replace an existing file whose content differs
 
-    Exported models take raw features, and normalise them as in training. Their scores differ from
-    those of the ranker by at most 1e-6 of the largest absolute score of the query, on the rankers
-    and documents of the tests. Raises a Mistake if the format cannot represent the ranker."""
+    If the ranker stores how its features were normalised, the model takes raw features and
+    normalises them in the same way. Otherwise it takes features that are normalised already. Its
+    scores differ from those of the ranker by at most 1e-6 of the largest absolute score of the
+    query, on the rankers and documents of the tests. Raises a Mistake if the format cannot
+    represent the ranker."""
     return exported(ranker, to, out, names, name, normalize, overwrite).out
 
 
@@ -108,7 +110,8 @@ def _completed(
 def _write(out: Path, content: bytes, overwrite: bool) -> bool:
     """Write the file, unless it exists with the same content. A file with other content is
     replaced only with `overwrite`. Returns whether it was written."""
-    if out.is_file():
+    if out.exists():
+        require(out.is_file(), f"{out} is no regular file: choose another --out")
         try:
             same = out.read_bytes() == content
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -39,7 +40,8 @@ def _plugin(model: Model, out: Path) -> bytes:
 
 def _python(model: Model, out: Path) -> bytes:
     plain = out.stem.isascii() and out.stem.isidentifier() and not iskeyword(out.stem)
-    require(plain, f"{out.name!r} could not be imported: name the file as in ranker.py")
+    own = out.suffix == ".py" and out.stem not in sys.stdlib_module_names  # it imports some
+    require(plain and own, f"{out.name!r} could not be imported: name the file as in ranker.py")
     return python_file(model, out.stem)
 
 

@@ -33,4 +33,4 @@ def json_file(model: Model) -> bytes:
         "layers": plain_layers(model.layers),
         "params": params,
     }
-    return (json.dumps(content) + "\n").encode()
+    return (json.dumps(content, allow_nan=False) + "\n").encode()

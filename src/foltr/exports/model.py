@@ -10,6 +10,7 @@ import numpy as np
 
 from foltr import __version__
 from foltr.core import Array
+from foltr.errors import require
 from foltr.federated.agreement import numbered
 from foltr.federated.frames import names_hash
 from foltr.runs.trained import TrainedRanker
@@ -23,6 +24,10 @@ class Model:
 
     trained: TrainedRanker
     name: str
+
+    def __post_init__(self) -> None:
+        finite = bool(np.isfinite(self.trained.params).all())
+        require(finite, "the ranker has parameters that are infinite or NaN: train it again")
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -65,10 +70,7 @@ class Model:
 
     def scores(self, docs: Array) -> Array:
         """The scores (m,) of documents of one query with raw features (m, f), in float64."""
-        docs = self.trained.checked(docs)
-        if self.normalisation is not None:
-            docs = self.normalisation(docs)
-        return forward(self.layers, docs)
+        return forward(self.layers, self.trained.normalised(docs))
 
 
 def example(features: int) -> Array:

@@ -91,7 +91,7 @@ class Device:
             try:
                 kind, clients, payload = self._answered(ask)
             except Refusal as refused:
-                what = "taking part" if ask.kind == Kind.HELLO else f"round {ask.round}"
+                what = "taking part" if ask.kind == Kind.HELLO else f"round {ask.round + 1}"
                 self.tell(f"{what} refused ({refused.code}): {refused}")
                 kind, clients, payload = Kind.REFUSED, (), refusal(refused.code, str(refused))
             except Unusable as error:
@@ -99,7 +99,7 @@ class Device:
                 why = refusal("disk", "the node cannot read or write its records")
                 kind, clients, payload = Kind.REFUSED, (), why
             except Exception as error:  # noqa: BLE001  # its text may contain a client's data
-                self.tell(f"round {ask.round} failed: {type(error).__name__}: {error}")
+                self.tell(f"round {ask.round + 1} failed: {type(error).__name__}: {error}")
                 why = refusal("failed", "the node's own code failed: see the node's log")
                 kind, clients, payload = Kind.REFUSED, (), why
         return ask.answer(kind, clients, payload).to_bytes()
@@ -149,18 +149,16 @@ class Device:
         sums.check(ask, sent.params, asked, terms)
         last, among = self._committed()
         if last > ask.round:
-            raise Refusal("round", f"round {ask.round} is over: {last} was answered")
+            raise Refusal("round", f"round {ask.round + 1} is over: {last + 1} was answered")
         named = write_ids(read_ids(asked, ask.version), 1)
         if last == ask.round and among != sha256(named).digest():
-            raise Refusal("released", f"updates of round {last} are in a sum of other clients")
+            raise Refusal("released", f"updates of round {last + 1} are in a sum of other clients")
         known = self.records.of(ask.clients)
         over = {id for id, record in known.items() if record.released == ask.round}
         free = tuple(id for id in ask.clients if id not in over)
         if not free:
-            told = (
-                f"a sum of round {ask.round} was released already: a second one would reveal more"
-            )
-            raise Refusal("released", told)
+            told = f"a sum of round {ask.round + 1} was released already"
+            raise Refusal("released", f"{told}: a second one would reveal more")
         learned = self.learned(replace(ask, clients=free), sent)
         return sums.open(ask, sent.params, learned, self.tell)
 
@@ -280,15 +278,17 @@ class Device:
             if record is not None and record.round == ask.round and record.ask == name:
                 again[client] = record
             elif record is not None and record.round > ask.round:
-                reasons["round"] = f"round {ask.round} is over: {record.round} was answered"
+                reasons["round"] = (
+                    f"round {ask.round + 1} is over: {record.round + 1} was answered"
+                )
             elif record is not None and ask.round < record.round + (apart or 0):
-                often = f"client {client} answered in round {record.round}"
+                often = f"client {client} answered in round {record.round + 1}"
                 reasons["separation"] = f"{often}, and takes part once in {apart} rounds"
             elif record is not None and record.spent >= self.agreement.rounds:
                 all_spent = f"client {client} has answered in all {record.spent} rounds agreed"
                 reasons["budget"] = all_spent
             elif model.stored >= 0 and self.records.norm(model.stored, client) is None:
-                reasons["norms"] = f"client {client} stored no norm in round {model.stored}"
+                reasons["norms"] = f"client {client} stored no norm in round {model.stored + 1}"
             else:
                 due.append(client)
         made = self._learn(ask, model, due, known) if due else {}
@@ -327,7 +327,7 @@ class Device:
                 self.agreement.check_weight(weight, model.sessions)
                 sent = in_words(self._rescaled(client, update, model.stored))
             except Mistake as error:
-                self.tell(f"client {client}, round {ask.round}: {error}")
+                self.tell(f"client {client}, round {ask.round + 1}: {error}")
                 continue
             parts = before[client], kept, sent, weight
             made[client] = Record(client, ask.round, name, *parts, spent + 1, released)
@@ -351,7 +351,7 @@ class Device:
             ids = (got.clients + self.first).tolist()  # some may have nothing to send
             return list(zip(ids, got.updates, got.weights.tolist(), strict=True))
         except Exception as error:  # noqa: BLE001  # a client's code may raise anything
-            self.tell(f"round {ask.t}: {type(error).__name__}: {error}")
+            self.tell(f"round {ask.t + 1}: {type(error).__name__}: {error}")
         found = []
         for client in due:
             engine.memory[client - self.first] = before[client]
@@ -361,7 +361,7 @@ class Device:
                     found.append((client, got.updates[0], float(got.weights[0])))
             except Exception as error:  # noqa: BLE001
                 engine.memory[client - self.first] = before[client]
-                self.tell(f"client {client}, round {ask.t}: {type(error).__name__}: {error}")
+                self.tell(f"client {client}, round {ask.t + 1}: {type(error).__name__}: {error}")
         return found
 
     def _rescaled(self, client: int, update: Array, stored: int) -> Array:

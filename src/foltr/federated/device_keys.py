@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +29,9 @@ from foltr.system.log import Event, Tell
 from foltr.system.reloaded import Reloaded
 
 
-def read_device_keys(path: Path) -> dict[int, bytes]:
-    """Read a file of pinned keys: client number -> public key."""
+def read_device_keys(path: Path, tell: Tell) -> dict[int, bytes]:
+    """Read a file of pinned keys: client number -> public key. Clients with the same key are left
+    out: somebody has enrolled it twice, and could else make the file useless for all."""
     try:
         lines = text_of(path).splitlines()
     except OSError as error:
@@ -38,7 +41,6 @@ def read_device_keys(path: Path) -> dict[int, bytes]:
             f"{path} is no text in UTF-8: `foltr gateway FILE --keys` makes it"
         ) from None
     found: dict[int, bytes] = {}
-    owners: dict[bytes, int] = {}
     for number, line in enumerate(lines, 1):
         where, words = f"{path}, line {number}", line.split()
         if not words or words[0].startswith("#"):
@@ -53,10 +55,13 @@ def read_device_keys(path: Path) -> dict[int, bytes]:
         require(len(key) == SIGNS, form)
         client = int(words[0])
         require(client not in found, f"{where}: client {client} has two keys: remove one")
-        other = owners.setdefault(key, client)
-        require(other == client, f"{where}: clients {other} and {client} have the same key")
         found[client] = key
-    return found
+    many = Counter(found.values())
+    if twice := [client for client, key in found.items() if many[key] > 1]:
+        named = ", ".join(map(str, twice[:10])) + (" ..." if len(twice) > 10 else "")
+        told = f"{path}: the clients {named} share a key: they are left out"
+        tell(Event(told, "keys", "warning"))
+    return {client: key for client, key in found.items() if many[key] == 1}
 
 
 def device_keys_text(keys: Mapping[int, bytes]) -> str:
@@ -71,35 +76,57 @@ class Signers:
     says so, or if one of its clients has a pinned key."""
 
     roster: Callable[[], Roster]
-    pinned: Mapping[int, bytes]
-    _gateways: tuple[Roster | None, frozenset[str]] = (None, frozenset())  # of this roster
+    pinned: Callable[[], Mapping[int, bytes]]
+    _gateways: tuple[Any, Any, frozenset[str]] = (None, None, frozenset())  # of these two
 
     def __call__(self, clients: Array) -> dict[int, bytes]:
-        roster = self.roster()
+        roster, pinned = self.roster(), self.pinned()
         seats = {int(id): roster.node_of(int(id)) for id in clients}
-        gateways = self._gateways_of(roster)
+        gateways = self._gateways_of(roster, pinned)
         nodes = [id for id, seat in seats.items() if seat.name not in gateways]
-        devices = [id for id, seat in seats.items() if id in self.pinned and not seat.revoked]
-        return roster.signers(nodes) | {id: self.pinned[id] for id in devices}
+        devices = [id for id, seat in seats.items() if id in pinned and not seat.revoked]
+        return roster.signers(nodes) | {id: pinned[id] for id in devices}
 
-    def _gateways_of(self, roster: Roster) -> frozenset[str]:
-        """The names of the gateways. Raises a Mistake for pinned clients that the roster does not
-        have."""
-        if self._gateways[0] is not roster:
+    def _gateways_of(self, roster: Roster, pinned: Mapping[int, bytes]) -> frozenset[str]:
+        if self._gateways[0] is not roster or self._gateways[1] is not pinned:
             named = {seat.name for seat in roster.seats if seat.gateway}
-            named |= {roster.node_of(client).name for client in self.pinned}
-            self._gateways = roster, frozenset(named)
-        return self._gateways[1]
-
-    def check(self) -> None:
-        """Raise a Mistake for pinned clients that the roster does not have."""
-        self._gateways_of(self.roster())
+            named |= {roster.node_of(client).name for client in pinned}
+            self._gateways = roster, pinned, frozenset(named)
+        return self._gateways[2]
 
     def filled(self, clients: Array, n: int) -> Array:
         """These clients, and others that can sign, up to n."""
         able = np.array(sorted(self(self.roster().clients)), np.int64)
         others = np.setdiff1d(able, clients)
         return np.append(clients, others[: max(0, n - len(clients))])
+
+
+def server_signers(
+    roster: Callable[[], Roster], roster_file: Path, device_keys: Path, tell: Tell
+) -> Signers:
+    """The signers of a server. The file of pinned keys is read again when it or the roster's file
+    changes. A changed file with a mistake is reported, and the keys before stay in use."""
+
+    def read() -> Mapping[int, bytes]:
+        return _checked(read_device_keys(device_keys, tell), roster())
+
+    current = Reloaded([roster_file, device_keys], read, tell)
+
+    def pinned() -> Mapping[int, bytes]:
+        before = current.value
+        if current.refresh() and current.value != before:
+            told = f"{device_keys} has changed: it has the keys of {len(current.value):,} devices"
+            tell(Event(told, "keys"))
+        return current.value
+
+    return Signers(roster, pinned)
+
+
+def _checked(pinned: Mapping[int, bytes], roster: Roster) -> Mapping[int, bytes]:
+    """These keys. Raises a Mistake for clients that the roster does not have."""
+    for client in pinned:
+        roster.node_of(client)
+    return pinned
 
 
 def keys_in(roster: Path | None, device_keys: Path | None, tell: Tell) -> Known:
@@ -116,13 +143,14 @@ def keys_in(roster: Path | None, device_keys: Path | None, tell: Tell) -> Known:
             tell(Event(f"{device_keys} does not exist yet: no signed sums", "keys", "warning"))
             return lambda clients: {}
         found = True
-        pinned = {} if device_keys is None else read_device_keys(device_keys)
+        pinned: Mapping[int, bytes] = {}
+        if device_keys is not None:
+            pinned = read_device_keys(device_keys, tell)
         if roster is None:
             return lambda clients: {id: pinned[id] for id in map(int, clients) if id in pinned}
         nodes = read_roster(roster)
-        signers = Signers(lambda: nodes, pinned)
-        signers.check()
-        return signers
+        pinned = _checked(pinned, nodes)
+        return Signers(lambda: nodes, lambda: pinned)
 
     current = Reloaded([file for file in (roster, device_keys) if file is not None], read, tell)
 

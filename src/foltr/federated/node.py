@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ class Node:
     clock: Callable[[], datetime] = utc
     node_id: int | None = field(default=None, init=False)
     answered: int = field(default=0, init=False)
-    seconds: float = field(default=0.0, init=False)  # for the current ask
+    seconds: float = field(default=0.0, init=False)  # for the current ask, since it was made
+    age: float = field(default=0.0, init=False)  # of the current ask when it arrived, in seconds
     unknown: bool = field(default=False, init=False)  # whether the server does not know the key
     heard: float = field(default=0.0, init=False)  # when the server last accepted a request
 
@@ -87,6 +89,7 @@ class Node:
         self._key = read_node_key(self.key) if self.key is not None else new_key()
         self._public = public_bytes(self._key.public_key())
         self._rings, self._told, self._anew, self._at_work = 0, "", True, False
+        self._date = 0.0  # of the server's last response
         files = () if self.insecure or self.roots is None else (self.roots,)
         self._trusted = Reloaded(files, self._read_roots, self.tell)
         self._open()
@@ -312,6 +315,7 @@ class Node:
             if len(frame) > self.largest:
                 raise NoAnswer(f"the ask has {len(frame)} bytes, the limit is {self.largest}")
             self.seconds = ask.metadata.ttl
+            self.age = min(max(0.0, self._date - ask.metadata.created_at), self.seconds)
             return Message(packed(self.answer(frame)), reply_to=ask)
         except Abandoned:
             raise
@@ -381,6 +385,10 @@ class Node:
 
     def _seen(self, response: Any) -> None:
         self._hear(response)
+        try:  # by the clock that dates asks, too
+            self._date = parsedate_to_datetime(response.headers["date"]).timestamp()
+        except (KeyError, ValueError):
+            self._date = 0.0
         if doors.RINGS in response.headers:
             self._rings = int(response.headers[doors.RINGS])
 

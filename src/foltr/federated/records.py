@@ -25,6 +25,7 @@ create table if not exists norm (
     round integer not null, client integer not null, norm real not null,
     primary key (round, client)) without rowid;
 """
+EARLIER = "earlier"  # name of the numbers that a device had before
 COLUMNS = "id, round, ask, before, after, payload, weight, spent, released"
 
 
@@ -132,8 +133,16 @@ class Records(StateFile):
             rows = self._db.execute("select id from client union select client from norm")
             if len(found := rows.fetchall()) > 1:
                 raise Mistake(f"{self.path} has the records of {len(found)} clients, expected one")
+            before = [id for (id,) in found if id != client]
+            named = " ".join(map(str, dict.fromkeys([*self.earlier, *before])))
+            self.set_about(EARLIER, named.encode())
             self._db.execute("update client set id = ?", (client,))
             self._db.execute("update norm set client = ?", (client,))
+
+    @property
+    def earlier(self) -> list[int]:
+        """The numbers that the only client of these records had before, and answered under."""
+        return [int(word) for word in (self.about(EARLIER) or b"").split()]
 
     def forget(self) -> None:
         """Delete all records of clients, and return the disk space."""

@@ -74,7 +74,7 @@ class SumDevice:
             try:
                 words = self.protocol.words(record.payload, record.weight, ask.n)
             except Mistake as error:  # its text contains a number of the update
-                tell(f"client {id}, round {ask.round}: {error}")
+                tell(f"client {id}, round {ask.round + 1}: {error}")
                 continue
             try:  # `check` has been stricter than `least`
                 client = SumClient(terms, seats[id], params, self.key, by_seat, least=None)

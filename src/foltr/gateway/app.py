@@ -21,7 +21,7 @@ from typing import Any
 
 from foltr.federated.doors import Receive, Scope, Send, body_of, number
 from foltr.federated.frames import FIRST_OF_DEVICES, HEADER, VERSION, Malformed
-from foltr.gateway.connection_limits import SCOPE, ConnectionLimits
+from foltr.gateway.connection_limits import SCOPE, Connection, ConnectionLimits
 from foltr.gateway.devices import Forbidden
 from foltr.gateway.enrolment import Enrolled, Refused, Standing
 from foltr.gateway.gateway import Conflict, Gateway, Late
@@ -134,17 +134,18 @@ class App:
         if "transfer-encoding" in headers:  # trailers would have no limit
             raise Problem(411, "a request needs a Content-Length, not Transfer-Encoding")
         if path == ASK and method == "GET":
-            return await self._ask(self._device(scope, headers), headers)
+            return await self._ask(self._device(scope, headers), headers, scope.get(SCOPE))
         if path.startswith(ANSWERS) and method == "PUT":
             client, (t, nonce) = self._device(scope, headers), _answered(path)
             if (number(headers.get("content-length")) or 0) > self.largest:
                 raise self._too_large(self.largest)
-            self.gateway.check_due(client, nonce)  # before its body is received
+            most = self.gateway.check_due(client, nonce)  # before its body is received
+            most = min(self.largest, SIGNATURE + most)
             if self._sending[client] >= SENDING:
                 raise Problem(429, "this device is sending other answers")
             self._sending[client] += 1
             try:
-                body = await self._body(headers, receive, self.largest)
+                body = await self._body(headers, receive, most)
             finally:
                 self._sending[client] -= 1
                 if not self._sending[client]:
@@ -193,7 +194,7 @@ class App:
             raise Problem(403, "this device has left")
         connection = scope.get(SCOPE)
         if connection is not None and connection.device not in (None, client):
-            raise Problem(403, "this is the connection of another device")
+            raise Problem(421, "this is the connection of another device: open a new one")
         if connection is not None and self.connections.identify(connection, client):
             self.gateway.presence.connected(client)
         self.gateway.presence.heard(client)
@@ -235,7 +236,8 @@ class App:
     def _about(self) -> Response:
         agreed, numbers = self.gateway.agreement, self.gateway.numbers
         sums = agreed.channel is not None
-        sees = "sums only: the gateway cannot read updates" if sums else "every update"
+        masked = "masked updates, and a sum if all of its clients are devices of this gateway"
+        sees = masked if sums else "every update"
         return _json(
             200,
             {
@@ -298,7 +300,9 @@ class App:
             known = f"{OLDEST_OF_DEVICES} .. {VERSION}"
             raise Problem(426, f"{older} (the gateway understands {known})")
 
-    async def _ask(self, client: int, headers: Mapping[str, bytes]) -> Response:
+    async def _ask(
+        self, client: int, headers: Mapping[str, bytes], connection: Connection | None
+    ) -> Response:
         gateway, polling = self.gateway, self.gateway.polling
         self._note_version(client, headers)
         answered = _nonce(headers.get("if-none-match", b"").strip(b'"'))
@@ -312,6 +316,8 @@ class App:
             return 204, [(b"retry-after", b"%d" % again)], b""
         nonce, frame = found
         gateway.presence.expect(client, 0.0)
+        if connection is not None:  # while it computes, it sends nothing
+            connection.stay_open(gateway.seconds_left)
         return 200, [BINARY, (b"etag", b'"%s"' % nonce.hex().encode())], frame
 
     async def _answer(self, client: int, t: int, nonce: bytes, body: bytes) -> Response:
@@ -374,7 +380,7 @@ def _json(status: int, content: Mapping[str, Any]) -> Response:
 
 def _problem(status: int, text: str, more: Mapping[str, Any] | None = None) -> Response:
     found = _json(status, {"error": text, **(more or {})})
-    if status in (411, 413, 429):
+    if status in (411, 413, 421, 429):
         found[1].append((b"connection", b"close"))
     if status in (429, 503):
         found[1].append((b"retry-after", b"5"))

@@ -22,6 +22,7 @@ from foltr.gateway.client import (
     Response,
     Unavailable,
     content_of,
+    refuses_notice,
     retry_after,
 )
 
@@ -148,6 +149,8 @@ class AsyncGatewayClient:
         else:
             _check(sent, 204)
             self.answered += 1
+        if refuses_notice(made, response.body):
+            return LATER
         self._etag = response.headers.get("etag", "")
         return 0.0
 
@@ -168,6 +171,6 @@ def _check(response: Response, *expected: int) -> None:
     if response.status in expected:
         return
     text = str(content_of(response).get("error", f"HTTP status {response.status}"))
-    if response.status == 429 or response.status >= 500:
+    if response.status in (421, 429) or response.status >= 500:
         raise Unavailable(text, retry_after(response))
     raise Excluded(text)

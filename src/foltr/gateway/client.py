@@ -44,6 +44,7 @@ LARGEST = 64_000_000  # bytes of an ask that a device accepts
 LATER = 60.0  # seconds until a device looks again for an ask that it understands
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0  # seconds between two attempts
 T = TypeVar("T", int, str)
+KIND = 2  # field of a frame's header
 TEXT = 500  # characters of the gateway's error texts
 
 
@@ -252,7 +253,7 @@ class GatewayClient:
         if response.status in expected:
             return content
         text = printable(str(content.get("error", f"HTTP status {response.status}")), TEXT)
-        if response.status == 429 or response.status >= 500:
+        if response.status in (421, 429) or response.status >= 500:
             raise Unavailable(text, retry_after(response))
         if response.status in (401, 403, 426):
             raise Excluded(text)
@@ -292,6 +293,8 @@ class GatewayClient:
             self._say(f"the answer was refused: {why}")
         elif sent.status != 204:
             self._good(sent, 204)
+        if refuses_notice(made, response.body):  # its disk may be full: it wants to hear it again
+            return answered, LATER
         return response.headers.get("etag", ""), 0.0
 
     def _answer(self, answer: Callable[[bytes], bytes], response: Response) -> bytes:
@@ -308,7 +311,7 @@ class GatewayClient:
         except (ValueError, Malformed):
             raise Unavailable("the gateway's ask is no frame") from None
         large = f"an ask of {response.headers['foltr-size']} bytes"
-        why = f"{large}, and this device accepts {self.largest} (max_bytes)"
+        why = f"{large}: this device accepts at most {self.largest} (GatewayClient.largest)"
         self.tell(why)
         return ask.answer(Kind.REFUSED, (), refusal("size", why)).to_bytes()
 
@@ -324,6 +327,12 @@ class GatewayClient:
         if text != self._said:
             self._said = text
             self.tell(text)
+
+
+def refuses_notice(made: bytes, ask: bytes) -> bool:
+    """Whether an answer refuses the server's notice that the device is forgotten."""
+    notice = len(ask) >= HEADER.size and HEADER.unpack_from(ask)[KIND] == Kind.FORGOTTEN
+    return notice and Frame.from_bytes(made).kind == Kind.REFUSED
 
 
 def parts_of(url: str) -> tuple[str, int, bool]:

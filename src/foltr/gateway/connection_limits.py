@@ -1,5 +1,7 @@
 """Limits on the connections of a gateway, against slow, silent and unknown clients.
 
+- At most `strangers` connections are in their TLS handshake at a time: the oldest one makes room
+  for the next.
 - A connection that has not shown a device's token within `stranger_seconds` is closed.
 - At most `strangers` such connections exist at a time: the oldest one makes room for the next. An
   honest device shows its token at once, so it is rarely the oldest.
@@ -10,14 +12,18 @@
 from __future__ import annotations
 
 import asyncio
-import gc
+import math
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from foltr.system.process import release_memory
 
 HEADERS = 16 * 1024  # bytes
 CHECK = 1.0  # seconds between two searches for slow connections
@@ -30,7 +36,8 @@ class ConnectionLimits:
     """The connections of a gateway, and their limits.
 
     most: connections at a time
-    strangers: connections at a time that have not shown a token
+    strangers: connections at a time that have not shown a token; and of those before, in their
+        TLS handshake
     per_address: connections at a time from one address; None for no limit
     per_device: connections at a time that have shown the token of one device
     left: called with the client of a device's connection that has ended"""
@@ -49,12 +56,49 @@ class ConnectionLimits:
     _unread: dict[Connection, float] = field(default_factory=dict)  # response -> since when
     _of: dict[int, list[Connection]] = field(default_factory=dict)  # device -> oldest first
     _all: set[Connection] = field(default_factory=set)
+    _handshakes: dict[socket.socket, str] = field(default_factory=dict)  # -> address, oldest first
     _from: Counter[str] = field(default_factory=Counter)
     _ended: int = 0  # connections, since memory was last freed
 
     @property
     def open(self) -> int:
         return len(self._all)
+
+    @property
+    def handshakes(self) -> int:
+        """The number of connections whose TLS handshake has not finished."""
+        return len(self._handshakes)
+
+    def begin_handshake(self, arrived: socket.socket, address: str) -> bool:
+        """Note a connection that was accepted. Returns whether it may go on."""
+        if self.per_address is not None and self._from[address] >= self.per_address:
+            self.closed["address"] += 1
+            return False
+        self._from[address] += 1
+        self._handshakes[arrived] = address
+        if len(self._handshakes) > self.strangers:
+            self.cut_oldest_handshake()
+        return True
+
+    def end_handshake(self, arrived: socket.socket | None) -> None:
+        """Note that a handshake has succeeded or failed. Safe to repeat."""
+        address = self._handshakes.pop(arrived, None) if arrived is not None else None
+        if address is not None:
+            self._uncount(address)
+
+    def cut_oldest_handshake(self) -> None:
+        """End the connection that has been in its TLS handshake for longest, if there is one."""
+        oldest = next(iter(self._handshakes), None)
+        if oldest is not None:
+            self.closed["handshake"] += 1
+            self.end_handshake(oldest)
+            with suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # the event loop finds its end, and closes it
+
+    def _uncount(self, address: str) -> None:
+        self._from[address] -= 1
+        if not self._from[address]:
+            del self._from[address]
 
     def add(self, connection: Connection) -> None:
         address = connection.address
@@ -75,9 +119,7 @@ class ConnectionLimits:
         self._ended += 1
         if connection in self._all:
             self._all.discard(connection)
-            self._from[connection.address] -= 1
-            if not self._from[connection.address]:
-                del self._from[connection.address]
+            self._uncount(connection.address)
         if (client := connection.device) is not None:
             connection.device = None
             others = self._of.get(client, [])
@@ -137,7 +179,7 @@ class ConnectionLimits:
                 self.close(connection, why)
         if self._ended > max(ENDED, len(self._all) // 2):
             self._ended = 0
-            gc.collect()
+            release_memory()
 
     async def watch(self) -> None:
         while True:
@@ -160,6 +202,7 @@ class Connection(HttpToolsProtocol):
     """A connection that is watched by a `ConnectionLimits`."""
 
     limits: ConnectionLimits
+    arrived: socket.socket | None = None  # as it was accepted
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -178,12 +221,18 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.limits.end_handshake(self.arrived)
         self.limits.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.limits.remove(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # after an error, too: a timer would keep this alive
+
+    def stay_open(self, seconds: float) -> None:
+        """Close this connection only after so many idle seconds, if that is longer than usual,
+        until its next request."""
+        self.timeout_keep_alive = max(self.config.timeout_keep_alive, math.ceil(seconds))
 
     def data_received(self, data: bytes) -> None:
         if self._head >= 0:
@@ -196,6 +245,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope[SCOPE] = self  # type: ignore[literal-required]
+        self.timeout_keep_alive = self.config.timeout_keep_alive
         self.limits.begin(self)
 
     def on_headers_complete(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
-from foltr.federated.device import FORGET
+from foltr.federated.device import FORGET, FORGOTTEN
 from foltr.federated.records import Records
 from foltr.gateway.client import Excluded, GatewayClient, Requests, Unavailable
 from foltr.gateway.signing import Ed25519PrivateKey
@@ -63,7 +63,9 @@ class DeviceFolder:
             other = f"this device is client {known['client']} at {known['gateway']}"
             same = known["gateway"] == gateway.url
             require(
-                same, f"{other}: a device has one number; leave there first, or use another folder"
+                same,
+                f"{other}: a device has one number. To change its gateway, leave that one and"
+                f" delete {self.folder / JOINED}; or use another folder",
             )
             differ = "; ".join(agreed.differences(known["agreement"], "now", "when it joined"))
             require(not differ, f"{other}, under another agreement: {differ}")
@@ -71,6 +73,7 @@ class DeviceFolder:
             if (self.folder / NEW_KEY).exists():  # the gateway may have it already
                 with suppress(Unavailable):
                     self.renew_key(gateway)
+            self._forget_again(gateway, agreed)
             return gateway.requests.client
         try:
             client, text = gateway.enrol(invitation)
@@ -99,11 +102,32 @@ class DeviceFolder:
     def forget(self, gateway: GatewayClient, agreed: Agreement) -> None:
         """Ask to be unlearned. From now on the device refuses every ask. Answer asks (`serve`) as
         before until the device is told that it is forgotten: its `Device` then deletes the
-        records. Safe to repeat."""
+        records. Safe to repeat; `join` repeats it, too, until the gateway has it.
+
+        What the device contributed under an earlier number, at another gateway, stays in the
+        model: the server's operator can forget that gateway."""
         records = self.records(agreed)
         records.set_about(FORGET, b"asked")
+        earlier = records.earlier
         records.close()
+        if earlier:
+            numbers = ", ".join(map(str, earlier))
+            gateway.tell(
+                f"this device was client {numbers} at another gateway: what it contributed there"
+                " stays in the model, unless the server's operator forgets that gateway"
+            )
         gateway.forget()
+
+    def _forget_again(self, gateway: GatewayClient, agreed: Agreement) -> None:
+        """Ask again to be unlearned, if the device has asked and has not been told that it is."""
+        if not (self.folder / RECORDS).exists():
+            return
+        records = self.records(agreed)
+        asked = records.about(FORGET) is not None and records.about(FORGOTTEN) is None
+        records.close()
+        if asked:
+            with suppress(Unavailable, Excluded):
+                gateway.forget()
 
     def renew_key(self, gateway: GatewayClient) -> None:
         """Replace the device's key. The new key is on disk before the gateway is told; if the

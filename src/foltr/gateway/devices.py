@@ -62,7 +62,7 @@ class Devices(Mapping[int, Enrolled]):
         if device is None:
             raise Forbidden("this device is not enrolled here")
         if device.standing in (Standing.REVOKED, Standing.GONE):
-            raise Forbidden(f"this device is {device.standing}")
+            raise Forbidden(f"this device {device.standing.said}")
         return device
 
     def key_of(self, client: int) -> Ed25519PublicKey:

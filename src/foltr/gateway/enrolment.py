@@ -7,7 +7,6 @@ change the file while the gateway runs; `changes` tells when to read it again.""
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from foltr.errors import Mistake, require
-from foltr.system.state_file import StateFile
+from foltr.system.state_file import StateFile, Unusable
 
 TABLES = """
 create table if not exists invitation (
@@ -30,6 +29,7 @@ create table if not exists answer (
     primary key (nonce, client)) without rowid;
 """
 BUSY = 10_000  # milliseconds to wait for another process's transaction
+SHORT, LONG = 50, 1_000  # the same, to empty the log of changes
 DAY = 86_400.0
 ROUNDS = "rounds"  # name of the number of rounds
 STEP = "step"  # name of the nonce of the last ask, and of the time when it first arrived
@@ -56,6 +56,21 @@ class Standing(StrEnum):
     LEFT = "left"  # it takes part no more; its contributions stay in the model
     REVOKED = "revoked"
 
+    @property
+    def said(self) -> str:
+        """For a sentence about a device."""
+        return SAID[self]
+
+
+SAID = {
+    Standing.ACTIVE: "is active",
+    Standing.TO_FORGET: "has asked to be forgotten",
+    Standing.FORGOTTEN: "is forgotten",
+    Standing.GONE: "is forgotten",
+    Standing.LEFT: "has left",
+    Standing.REVOKED: "is revoked",
+}
+
 
 @dataclass(frozen=True)
 class Enrolled:
@@ -65,6 +80,11 @@ class Enrolled:
     key: bytes  # public Ed25519 key
     standing: Standing
     notice: bytes | None = None  # for a forgotten device: the server's notice, a frame
+
+
+def _hash(token: str) -> bytes:
+    """What is stored of an invitation."""
+    return sha256(token.encode()).digest()
 
 
 DEVICE = "select client, key, state, notice from device"
@@ -104,7 +124,7 @@ class Enrolment(StateFile):
         require(uses >= 1, f"an invitation must be for at least one device, got {uses}")
         require(0 < days <= 3650, f"days must be in (0, 3650], got {days:g}")
         token = secrets.token_urlsafe(24)
-        row = sha256(token.encode()).digest(), uses, 0, now + days * DAY
+        row = _hash(token), uses, 0, now + days * DAY
         with self._told():
             self._db.execute("insert into invitation values (?, ?, ?, ?)", row)
         return token
@@ -119,6 +139,23 @@ class Enrolment(StateFile):
             ).fetchone()
         return int(row[0]), int(row[1])
 
+    def withdraw(self, token: str | None, now: float) -> int:
+        """Make an invitation invalid, or all of them (`token` None). Devices that have enrolled
+        with it stay. Returns for how many more devices it was valid."""
+        valid, which = "used < uses and until > ?", () if token is None else (_hash(token),)
+        one = "" if token is None else " and hash = ?"
+        with self._transaction():
+            counted = "select count(*), coalesce(sum(uses - used), 0) from invitation"
+            row = self._db.execute(f"{counted} where {valid}{one}", (now, *which))
+            found, places = row.fetchone()
+            if not found:
+                raise Mistake(
+                    "there is no such invitation that is still valid: nothing to withdraw"
+                )
+            change = f"update invitation set until = -1 where {valid}{one}"
+            self._db.execute(change, (now, *which))
+        return int(places)
+
     # --- devices ---
 
     def enrol(self, invitation: str | None, key: bytes, numbers: range, now: float) -> int:
@@ -129,9 +166,9 @@ class Enrolment(StateFile):
             row = self._db.execute("select client, state from device where key = ?", (key,))
             if known := row.fetchone():
                 if known[1] != Standing.ACTIVE:
-                    raise Refused(403, f"this key is {known[1]}")
+                    raise Refused(403, f"the device with this key {Standing(known[1]).said}")
                 return int(known[0])
-            name = OPEN if invitation is None else sha256(invitation.encode()).digest()
+            name = OPEN if invitation is None else _hash(invitation)
             if invitation is not None:
                 self._use(name, now)
             row = self._db.execute("select max(client) from device")
@@ -153,7 +190,8 @@ class Enrolment(StateFile):
             raise Refused(403, "this invitation is unknown: ask the operator for one")
         uses, used, until = found
         if now > until:
-            raise Refused(403, "this invitation has expired: ask the operator for a new one")
+            ended = "this invitation has expired or was withdrawn"
+            raise Refused(403, f"{ended}: ask the operator for a new one")
         if used >= uses:
             raise Refused(403, "this invitation has been used: ask the operator for a new one")
         self._db.execute("update invitation set used = used + 1 where hash = ?", (name,))
@@ -180,9 +218,19 @@ class Enrolment(StateFile):
                 found[client] = _enrolled(row)
         return found
 
+    def places_left(self, client: int, now: float) -> int:
+        """How many more devices can enrol with the invitation of this device."""
+        with self._told():
+            row = self._db.execute(
+                "select uses - used from device join invitation on hash = invitation"
+                " where client = ? and until > ?",
+                (client, now),
+            ).fetchone()
+        return 0 if row is None else int(row[0])
+
     def revoke(self, client: int) -> None:
-        """Exclude a device, permanently. One that wants to be forgotten is asked no more, and its
-        wish stays."""
+        """Exclude a device and its key, permanently. Raises a Mistake if it is not active: then it
+        is not asked any more."""
         with self._transaction():
             row = self._db.execute("select state from device where client = ?", (client,))
             if (known := row.fetchone()) is None:
@@ -190,7 +238,8 @@ class Enrolment(StateFile):
                     f"no device has the client number {client}: --keys lists active devices"
                 )
             if known[0] != Standing.ACTIVE:
-                raise Mistake(f"client {client} is {known[0]} already: nothing is left to do")
+                said = Standing(known[0]).said
+                raise Mistake(f"client {client} {said} already, and is not asked any more")
             given = Standing.REVOKED, client
             self._db.execute("update device set state = ? where client = ?", given)
 
@@ -221,8 +270,8 @@ class Enrolment(StateFile):
                 self.set_about(STEP, known)
             self._db.execute("delete from answer where nonce != ?", (nonce,))
             rows = self._db.execute("select client, frame from answer").fetchall()
-        with suppress(sqlite3.Error):  # nothing is left of earlier answers, in no file
-            self._db.execute("pragma wal_checkpoint(truncate)")
+        with suppress(Unusable):  # nothing is left of earlier answers, in no file
+            self.truncate_log(SHORT)
         return {client: bytes(frame) for client, frame in rows}, _TIME.unpack(known[16:])[0]
 
     def models(self) -> dict[int, bytes]:
@@ -238,9 +287,9 @@ class Enrolment(StateFile):
         with self._transaction():
             self._db.executemany("insert or ignore into answer values (?, ?, ?)", answers)
 
-    def erase(self, clients: Iterable[int]) -> None:
-        """Delete the stored answers of these clients, from the disk, too."""
+    def erase(self, clients: Iterable[int]) -> bool:
+        """Delete the stored answers of these clients. Returns whether nothing is left of them on
+        disk. While another process reads the file, something is, until the next ask."""
         with self._transaction():
             self._db.executemany("delete from answer where client = ?", [(c,) for c in clients])
-        with self._told():  # the log of changes has earlier contents
-            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+        return self.truncate_log(LONG)

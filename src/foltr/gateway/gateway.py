@@ -33,11 +33,12 @@ from foltr.gateway.devices import FORGET, Devices, Forbidden
 from foltr.gateway.enrolment import Enrolled, Enrolment, Standing
 from foltr.gateway.presence import Polling, Presence
 from foltr.gateway.signing import answer_text, verified
-from foltr.gateway.steps import STEPS, Step
+from foltr.gateway.steps import REFUSAL, STEPS, Step
 from foltr.system.log import Event
 from foltr.system.state_file import Unusable
 
 LOOK = 0.1  # seconds between two looks at who is missing
+AGAIN = 1.0  # seconds after which an ask that arrives was interrupted by a restart
 # in the state file
 NUMBERS = "numbers"  # the first and the last client number + 1
 SPOKEN = "devices' version"  # of the protocol, as told to the server
@@ -79,6 +80,7 @@ class Gateway:
     _done: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
     _over: bool = False  # whether the step accepts no more answers
+    _until: float = 0.0  # when the step ends, at the latest (time of the event loop)
     _told: int | None = None  # version of the devices in the last WELCOME of this process
     stopping: bool = False
 
@@ -129,6 +131,12 @@ class Gateway:
         version = min(VERSION, self.presence.newest(device.client))
         return Frame.from_bytes(device.notice[:2] + bytes([version]) + device.notice[3:])
 
+    @property
+    def seconds_left(self) -> float:
+        """Until when the step that is under way takes answers; 0 if there is none."""
+        assert self._loop is not None
+        return 0.0 if self.step is None else max(0.0, self._until - self._loop.time())
+
     async def next_ask(
         self, client: int, answered: bytes, seconds: float
     ) -> tuple[bytes, bytes] | None:
@@ -150,13 +158,16 @@ class Gateway:
 
     # --- answers of devices ---
 
-    def check_due(self, client: int, nonce: bytes) -> None:
-        """Raise Late if no answer of this device to this ask is expected."""
+    def check_due(self, client: int, nonce: bytes) -> int:
+        """The most bytes of this device's answer to this ask. Raises Late if none is expected."""
         step = self.step
-        due = step is not None and nonce == step.nonce and client in step.clients
-        known = nonce == self._last[0] and client in self._last[1]
-        if not (due or known or self.devices.known(client).standing == Standing.FORGOTTEN):
-            raise Late("this ask is over")
+        if step is not None and nonce == step.nonce and client in step.clients:
+            return step.most
+        if nonce == self._last[0] and client in self._last[1]:
+            return max(len(self._last[1][client]), REFUSAL)
+        if self.devices.known(client).standing == Standing.FORGOTTEN:
+            return REFUSAL
+        raise Late("this ask is over")
 
     async def take_answer(self, client: int, nonce: bytes, signature: bytes, text: bytes) -> None:
         """Take a device's answer. It is on disk when this returns. The same answer again changes
@@ -217,16 +228,17 @@ class Gateway:
 
     # --- asks of the server ---
 
-    def answer(self, text: bytes, seconds: float) -> bytes:
-        """The answer to an ask of the server, within so many seconds. Called by the node's
-        thread."""
+    def answer(self, text: bytes, seconds: float, age: float = 0.0) -> bytes:
+        """The answer to an ask of the server that is `age` seconds old, when it is so many seconds
+        old at the latest. Called by the node's thread."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self.reply(text, seconds), self._loop).result()
+        reply = self.reply(text, seconds, age)
+        return asyncio.run_coroutine_threadsafe(reply, self._loop).result()
 
-    async def reply(self, text: bytes, seconds: float) -> bytes:
+    async def reply(self, text: bytes, seconds: float, age: float = 0.0) -> bytes:
         ask = Frame.from_bytes(text)
         try:
-            return (await self._reply(ask, seconds)).to_bytes()
+            return (await self._reply(ask, seconds, age)).to_bytes()
         except Refusal as refused:
             code, why = refused.code, str(refused)
         except Malformed as error:
@@ -237,7 +249,7 @@ class Gateway:
         self.tell(f"round {ask.round + 1}, {ask.kind.name} refused ({code}): {why}")
         return ask.answer(Kind.REFUSED, (), refusal(code, why)).to_bytes()
 
-    async def _reply(self, ask: Frame, seconds: float) -> Frame:
+    async def _reply(self, ask: Frame, seconds: float, age: float) -> Frame:
         agreed = self.agreement
         if ask.kind == Kind.HELLO:
             return await self._welcome(ask)
@@ -262,7 +274,7 @@ class Gateway:
             return await self._farewell(ask)
         if ask.kind not in STEPS:
             raise Refusal("kind", f"{ask.kind.name} is not an ask")
-        return await self._run(Step(ask, agreed, dict(self._models)), seconds)
+        return await self._run(Step(ask, agreed, dict(self._models)), seconds, age)
 
     async def _welcome(self, ask: Frame) -> Frame:
         if ask.federation != self.agreement.id:
@@ -298,14 +310,16 @@ class Gateway:
         for kept in (self.answers, self._texts, self._last[1]):
             for client in asked:
                 kept.pop(client, None)
-        await self.devices.on_disk(self.enrolment.erase, asked)
+        if not await self.devices.on_disk(self.enrolment.erase, asked):
+            used = f"{self.enrolment.path} is being read by another process"
+            self.tell(f"{used}: its log may have forgotten answers until a later ask")
         told = [c for c in asked if self.devices[c].standing == Standing.TO_FORGET]
         notices = {c: replace(ask, clients=(c,)).to_bytes() for c in told}
         await self.devices.set_standing(notices, Standing.FORGOTTEN, (Standing.TO_FORGET,))
         self.presence.wake(told)
         return ask.answer(Kind.WELCOME, ask.clients, b"")
 
-    async def _run(self, step: Step, seconds: float) -> Frame:
+    async def _run(self, step: Step, seconds: float, age: float) -> Frame:
         """One step: ask all devices, and join their answers."""
         loop, ask = asyncio.get_running_loop(), step.ask
         self._remember_model(ask)
@@ -320,7 +334,9 @@ class Gateway:
                     self._texts[client] = text
         self.step = step
         self.presence.wake(step.clients)
-        until = loop.time() + seconds - max(0.0, time.time() - began)
+        known = max(0.0, time.time() - began)  # since it first arrived here
+        self._until = until = loop.time() + seconds - max(age, known)
+        continued = known > AGAIN
         while (missing := step.clients - self.answers.keys()) and loop.time() < until:
             try:
                 await asyncio.wait_for(self._done.wait(), min(LOOK, until - loop.time()))
@@ -328,7 +344,8 @@ class Gateway:
                 pass
             if self.stopping:
                 raise Stopping
-            if not any(self.devices.active(c) and self.presence.awaited(c) for c in missing):
+            awaited = self.presence.awaited
+            if not any(self.devices.active(c) and awaited(c, continued) for c in missing):
                 break
         self._over = True  # answers that arrive from now on are late
         await self.writer.drained()
@@ -336,13 +353,13 @@ class Gateway:
         missing = step.clients - self.answers.keys()
         self.presence.missed(filter(self.presence.understands, missing))
         self.presence.answered(self.answers)
-        self.counts["steps"] += 1
+        self.counts["asks"] += 1
         self.counts["missing"] += len(missing)
         many, took = len(self.answers), loop.time() - until + seconds
         told = f"round {ask.round + 1}, {ask.kind.name}: {many:,} of {len(step.clients):,} devices"
         about = {"round": ask.round + 1, "answered": many, "asked": len(step.clients)}
         line = f"{told} answered, {took:.1f} s"
-        self.tell(Event(line, "step", "info", **about, seconds=round(took, 3)))
+        self.tell(Event(line, "ask", "info", **about, seconds=round(took, 3)))
         revoked = self.devices.revoked  # perhaps after they had answered
         return step.joined({c: each for c, each in self.answers.items() if not revoked(c)})
 

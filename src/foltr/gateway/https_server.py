@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,11 +21,19 @@ KEEP_ALIVE = 120.0  # seconds for which a device's connection may be idle
 LOOK = 1.0  # seconds between two looks at the state file, which commands may change
 FINISH = 5.0  # seconds for which a step may go on when the gateway stops
 STOP = 0.1  # seconds between two looks whether to stop
+PAUSE = 0.01  # seconds after a connection for which there were too few files
 BACKLOG = 4_096
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that limits the time of TLS handshakes and leaves signals alone."""
+    """A uvicorn server that limits the number and the time of TLS handshakes, and leaves signals
+    alone."""
+
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits) -> None:
+        super().__init__(config)
+        self.limits, self.servers = limits, []
+        self.accepting: list[asyncio.Task[None]] = []
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -32,21 +41,54 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        config, loop = self.config, asyncio.get_running_loop()
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+            self.accepting.append(asyncio.ensure_future(self._accept(listener)))
+        self.started = True
 
-        def connection(_loop: asyncio.AbstractEventLoop | None = None) -> Any:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in (*self.accepting, *self._handshakes):
+            task.cancel()
+        await super().shutdown(sockets)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                arrived, address = await loop.sock_accept(listener)
+            except OSError as error:  # else the client is gone again
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self.limits.cut_oldest_handshake()
+                    await asyncio.sleep(PAUSE)
+                continue
+            if self.limits.begin_handshake(arrived, str(address[0])):
+                task = asyncio.ensure_future(self._shake_hands(arrived))
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
+            else:
+                arrived.close()
+
+    async def _shake_hands(self, arrived: socket.socket) -> None:
+        """The TLS handshake, after which the connection is served by its protocol."""
+        config = self.config
+
+        def connection() -> Any:
             made: Any = config.http_protocol_class
             state = {"server_state": self.server_state, "app_state": self.lifespan.state}
-            return made(config=config, **state, _loop=_loop)
+            found = made(config=config, **state)
+            found.arrived = arrived
+            return found
 
         limit = None if config.ssl is None else HANDSHAKE
-        self.servers = [
-            await loop.create_server(
-                connection, sock=sock, ssl=config.ssl, backlog=BACKLOG, ssl_handshake_timeout=limit
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                connection, arrived, ssl=config.ssl, ssl_handshake_timeout=limit
             )
-            for sock in sockets or ()
-        ]
-        self.started = True
+        except OSError:
+            pass  # no TLS, too slow, or the client is gone
+        finally:
+            self.limits.end_handshake(arrived)
 
 
 async def serve_https(
@@ -75,7 +117,7 @@ async def serve_https(
     )
     config.load()
     config.ssl = None if tls is None else tls[0]
-    server = _Server(config)
+    server = _Server(config, connections)
     gateway.start()
     connections.left = gateway.presence.disconnected
     tasks = [asyncio.ensure_future(each) for each in (connections.watch(), _reread(gateway, tls))]
@@ -84,6 +126,7 @@ async def serve_https(
         while not server.started and not run.done():
             await asyncio.sleep(0.01)
         ready()
+        tasks += server.accepting
         while not stopping() and not any(task.done() for task in (run, *tasks)):
             await asyncio.sleep(STOP)
         for task in tasks:

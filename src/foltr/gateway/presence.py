@@ -12,6 +12,7 @@ from foltr.federated.frames import FIRST_OF_DEVICES, OLDEST, VERSION
 
 OLDEST_OF_DEVICES = max(OLDEST, FIRST_OF_DEVICES)  # version that is understood
 LONGEST = 3600.0  # seconds for which a device that never answers is not asked
+DOUBLED = 20  # how often that time is doubled, at most
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class Presence:
         for client in clients:
             times = self._missed[client]
             self._missed[client] += 1
-            pause = min(self.polling.poll * 2.0 ** (times - 1), LONGEST) if times else 0.0
+            longer = 2.0 ** min(times - 1, DOUBLED)
+            pause = min(self.polling.poll * longer, LONGEST) if times else 0.0
             self._silent[client] = self._loop.time() + pause
 
     def answered(self, clients: Iterable[int]) -> None:
@@ -137,11 +139,13 @@ class Presence:
             return True
         return self._until.get(client, 0.0) > self._loop.time()
 
-    def awaited(self, client: int) -> bool:
+    def awaited(self, client: int, continued: bool = False) -> bool:
         """Whether a step waits for this device: it can be reached, or the gateway has just
-        started and has not heard of it yet."""
+        started and has not heard of it yet. If the step was begun before (`continued`), such a
+        device may be computing its answer, for as long as the step lasts."""
         assert self._loop is not None
-        new = client not in self._until and self._loop.time() < self._began + self.polling.back
+        recent = continued or self._loop.time() < self._began + self.polling.back
+        new = client not in self._until and client not in self._open and recent
         there = self._there(client) or (new and client not in self._silent)
         return there and self.understands(client)
 

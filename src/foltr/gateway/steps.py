@@ -13,7 +13,9 @@ from functools import cached_property
 from foltr.errors import Mistake
 from foltr.federated.agreement import Agreement
 from foltr.federated.frames import (
+    HEADER,
     LARGEST,
+    TEXT,
     Frame,
     Kind,
     Malformed,
@@ -29,7 +31,9 @@ from foltr.secure_sum.server import longest
 from foltr.secure_sum.terms import Terms
 
 STEPS = (Kind.LEARN, Kind.OPEN, Kind.SUM)
+MORE = 4  # numbers of a message for each parameter, at most
 ROW = 5  # bytes before the weights in the payload of LEARNED
+REFUSAL = HEADER.size + 8 * TEXT  # most bytes of a frame that refuses
 # Codes that say something about a whole node. A device cannot say it for its gateway: the server
 # would forget the gateway, or greet it again.
 OF_NODES = frozenset(("agreement", "clients", "forget", "hello"))
@@ -91,6 +95,14 @@ class Step:
             return longest(Terms.from_bytes(terms))
         except Mistake as error:
             raise Malformed(str(error)) from None
+
+    @cached_property
+    def most(self) -> int:
+        """The most bytes of a device's answer."""
+        if self.ask.kind != Kind.LEARN:
+            return max(REFUSAL, HEADER.size + 8 + self._longest)
+        words = MORE * self.agreement.parameters  # a learner of a user's own may send more
+        return max(REFUSAL, HEADER.size + 4 + ROW + 8 + 4 * words)
 
     @cached_property
     def _shared(self) -> tuple[bytes, bytes]:

@@ -5,4 +5,5 @@
 - `measured`: the figures of `benchmarks/gateway.py`, stored in `measured.json`
 - `fit`: constants from these figures, by least squares
 - `model`: CPU, bytes, memory, gateways and money of a federation
-- `limits`: what breaks first, and what to do"""
+- `limits`: what breaks first, and what to do
+- `text`: what `foltr plan` prints"""

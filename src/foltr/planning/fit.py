@@ -14,12 +14,13 @@ import numpy as np
 from foltr.core import Array
 from foltr.federated.frames import HEADER
 from foltr.planning.measured import Constants, Point
-from foltr.planning.model import Plan, Workload
+from foltr.planning.model import DAY, Plan, Workload
 from foltr.planning.traffic import Traffic
 from foltr.secure_sum.terms import LEAST as LEAST_SHARE
 
 LEAST = 1e-4  # seconds: less cannot be measured
 SEARCHES = (4, 40)  # of the devices that were measured
+WIDTH = 46  # features of the crowd that was measured
 
 
 def traffic_of(point: Point) -> Traffic:
@@ -129,9 +130,10 @@ def constants_of(found: Mapping[str, Any]) -> dict[str, Any]:
     take("superlink", keys, fitted(list(map(superlink_row, points)), cpu["superlink"]))
     sent = [p.cpu["devices"] - p.thinking for p in points]
     take("device", "request byte", fitted(list(map(device_row, points)), sent))
-    single = "idle request", "new connection", "enrol"
-    take("gateway", "idle connection enrol", [parts[key] for key in single])
+    take("gateway", "idle enrol", [parts["idle request"], parts["enrol"]])
     names |= {"gateway_roll": roll["gateway"], "server_roll": roll["server"]}
+    names |= {"server_second": found["crowd"]["cpu share"]["server"]}
+    names["gateway_connection"] = _connection(found["crowd"], names)
     rows, seconds = [], []
     for name, costs in found["device"].items():
         (size,) = {p.parameters for p in plain if p.name == name}
@@ -143,6 +145,7 @@ def constants_of(found: Mapping[str, Any]) -> dict[str, Any]:
     take("device", "sum neighbour mask", fitted(list(map(sum_row, sums)), thought))
     names["latency"] = _latency(points)
     names |= _bytes(points, parts) | _memory(points, found)
+    names |= _crowded(found["crowd"], names)
     named = "machine", "date", "command", "load before", "parts", "device", "crowd", "memory"
     kept = {key: short(found[key]) for key in (*named, "dying") if key in found}
     constants = asdict(Constants(**{key: short(value) for key, value in names.items()}))
@@ -175,6 +178,44 @@ def _bytes(points: Sequence[Point], parts: Mapping[str, Any]) -> dict[str, float
         "idle_down": idle["down"],
         "idle_wire": idle["wire"],
         "connection_wire": new["wire"],
+    }
+
+
+def crowd_load(crowd: Mapping[str, Any]) -> Workload:
+    """The workload of the crowd that was measured: PDGD with a linear ranker."""
+    enrolled, connected = crowd["enrolled"], crowd["connected"]
+    rounds = len(crowd["rounds"]) * DAY / crowd["seconds"]
+    return Workload(
+        enrolled, rounds, connected, WIDTH, WIDTH, connected=connected / enrolled,
+        poll=crowd["poll"], deadline=1.5 * crowd["poll"],
+    )  # fmt: skip
+
+
+def _connection(crowd: Mapping[str, Any], names: Mapping[str, float]) -> float:
+    """CPU of the gateway for a request on a new connection: what the crowd needed besides answers
+    and requests on connections that are kept. A gateway that is mostly idle needs more for each
+    connection than one that is busy."""
+    load, seconds = crowd_load(crowd), crowd["seconds"]
+    kept = load.connected * load.devices
+    known = crowd["answers"] * names["gateway_answer"]
+    known += seconds * kept / load.hold * names["gateway_idle"]
+    known += len(crowd["rounds"]) * load.devices * names["gateway_roll"]
+    many = seconds * (load.devices - kept) / load.poll
+    return max(0.0, (seconds * crowd["cpu share"]["gateway"] - known) / many)
+
+
+def _crowded(crowd: Mapping[str, Any], names: Mapping[str, float]) -> dict[str, float]:
+    """Memory of the gateway for each enrolled device, most of which come and go, and the part of
+    its disk that does not depend on them."""
+    load = crowd_load(crowd)
+    frames = load.traffic.of_device()
+    shared = load.asked * names["gateway_connection_memory"]
+    shared += load.asked * frames.both * names["gateway_frame_memory"]
+    left = crowd["memory"]["gateway"] - names["gateway_base_memory"] - shared
+    stored = 1e-6 * (load.devices * names["device_disk"] + load.asked * frames.up)
+    return {
+        "device_memory": max(names["device_memory"], left / load.devices),
+        "gateway_base_disk": max(0.0, crowd["disk"]["gateway"] - stored),
     }
 
 

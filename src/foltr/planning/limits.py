@@ -47,23 +47,21 @@ def limits(plan: Plan, memory: float) -> list[Limit]:
     link = plan.superlink_work / (1 + load.steps)
     found = [
         Limit("devices of a federation", load.devices, ALL_CLIENTS,
-              "divide the devices among several federations, and average their models"),
+              "divide the devices among several federations; foltr does not average their models"),
         Limit("devices asked in a round", load.asked, ASKED,
               "ask fewer devices, in more rounds"),
         Limit("clients in a frame", each, MOST_CLIENTS, "more gateways", False),
         Limit("bytes of a frame between server and gateway", max(largest.down, largest.up),
               LARGEST, "more gateways, or fewer devices in a secure sum", False),
         Limit("gateways at one SuperLink", many, CONNECTIONS // PER_NODE,
-              "raise CONNECTIONS in superlink.py, or several federations"),
+              "several federations, or a change of foltr: CONNECTIONS in federated/superlink.py"),
         Limit("gateways in a roster", many, ROSTER // CARD,
-              "raise LARGEST in roster_file.py, or several federations"),
-        Limit("seconds of the SuperLink in a step", link, upstream,
+              "several federations, or a change of foltr: LARGEST in federated/roster_file.py"),
+        Limit("seconds of the SuperLink for an ask", link, upstream,
               "a longer deadline, fewer gateways or fewer devices in a round"),
-        Limit("seconds of a round", plan.round_seconds, between,
-              "fewer rounds a day, fewer devices in a round, or a shorter poll"),
-        Limit("core of the server", plan.server_round / between, load.busy,
+        Limit("core of the server", plan.cpu_day["server"] / DAY, load.busy,
               "fewer rounds a day, or several federations"),
-        Limit("core of the SuperLink", plan.superlink_round / between, load.busy,
+        Limit("core of the SuperLink", plan.cpu_day["SuperLink"] / DAY, load.busy,
               "database = false, larger gateways, or several federations"),
         Limit("memory of the server", 1e-3 * plan.server_memory, memory,
               "fewer devices in a round, or several federations"),
@@ -73,6 +71,20 @@ def limits(plan: Plan, memory: float) -> list[Limit]:
         Limit("bytes of an ask at a device", max(step.down for step in steps), DEVICE_ASK,
               "a smaller model, or fewer devices in a secure sum", False),
     ]  # fmt: skip
+    idle = between - plan.waiting  # seconds that a round has besides waiting for devices
+    if idle > 0.0:
+        found.append(
+            Limit("seconds of work in a round", plan.round_seconds - plan.waiting, idle,
+                  "fewer rounds a day, fewer devices in a round, or a shorter poll")
+        )  # fmt: skip
+    else:
+        found.append(
+            Limit("seconds until the last device has polled", plan.waiting, between,
+                  "fewer rounds a day, or a shorter poll", False)
+        )  # fmt: skip
+    for why, needed in plan.reasons.items() if plan.given is not None else ():
+        way_out = f"--gateways {plan.needed}"
+        found.append(Limit(f"gateways, because of {why}", needed, many, way_out, False))
     if load.connected < 1.0:
         found.append(
             Limit("seconds until a polling device has asked", load.poll, SHARE * load.deadline,
@@ -94,17 +106,25 @@ class Break:
     devices: int
 
 
-def first_break(plan: Plan, memory: float) -> Break | None:
-    """The limit that more devices exceed first, if all else grows with them; None if no limit is
-    exceeded by 10^12 devices."""
+def first_break(plan: Plan, memory: float, fixed: bool = False) -> Break | None:
+    """The limit that more devices exceed first. The number of devices in a round grows with them,
+    or is `fixed`. None if no limit is exceeded by 10^12 devices. Limits that two devices exceed
+    already do not depend on their number, and are left out."""
 
-    def at(devices: int) -> Limit:
+    def at(devices: int) -> list[Limit]:
         load = plan.load
-        asked = min(devices, max(2, round(load.asked / load.devices * devices)))
-        return limits(Plan(replace(load, devices=devices, asked=asked), plan.costs), memory)[0]
+        share = 1.0 if fixed else devices / load.devices
+        asked = min(devices, max(2, round(load.asked * share)))
+        load = replace(load, devices=devices, asked=asked)
+        return limits(replace(plan, load=load), memory)
 
-    found = _first(lambda devices: at(devices).used > 1.0)
-    return None if found is None else Break(at(found), found)
+    always = {limit.name for limit in at(2) if limit.used > 1.0}
+
+    def worst(devices: int) -> Limit:
+        return next(limit for limit in at(devices) if limit.name not in always)
+
+    found = _first(lambda devices: worst(devices).used > 1.0)
+    return None if found is None else Break(worst(found), found)
 
 
 def _first(exceeded: Callable[[int], bool]) -> int | None:

@@ -47,7 +47,7 @@ class Constants:
     gateway_answer: float  # an answer of a device, with the request for its ask
     gateway_byte: float  # a byte of the devices' frames
     gateway_idle: float  # a request that finds no ask
-    gateway_connection: float  # the same on a new TLS connection
+    gateway_connection: float  # the same on a new TLS connection, of one that is mostly idle
     gateway_enrol: float
     gateway_roll: float  # for each enrolled device, in a round
     server_step: float
@@ -55,7 +55,8 @@ class Constants:
     server_byte: float
     server_neighbour: float  # for each client and neighbour in a secure sum
     server_draw: float  # for each client and parameter, if messages are a seed and rewards
-    server_roll: float  # for each reachable device, in a round
+    server_roll: float  # for each enrolled device, in a round
+    server_second: float  # a second, whatever the server does
     superlink_step: float
     superlink_byte: float
     superlink_second: float  # a second in which the server waits for answers
@@ -83,6 +84,7 @@ class Constants:
     server_answer_memory: float
     server_byte_memory: float  # for each byte of the answers
     device_disk: float  # of the gateway, for each enrolled device
+    gateway_base_disk: float  # megabytes
 
 
 @dataclass(frozen=True)

@@ -182,8 +182,9 @@ class Plan:
 
     @property
     def window(self) -> float:
-        """Seconds in which the answers of a round arrive, over all steps."""
-        return SHARE * self.load.deadline * self.load.steps
+        """Seconds in which the answers of a round arrive, over all steps: at most until the next
+        round."""
+        return min(SHARE * self.load.deadline * self.load.steps, DAY / self.load.rounds)
 
     @cached_property
     def reasons(self) -> dict[str, int]:
@@ -234,9 +235,11 @@ class Plan:
 
     @property
     def gateway_disk(self) -> float:
-        """Megabytes on the disks of all gateways: devices, and the answers of a round."""
+        """Megabytes on the disks of all gateways: devices, the answers of a round, and SQLite's
+        log of changes."""
         frames = self.load.asked * max(step.up for step in self.load.traffic.steps())
-        return 1e-6 * (self.load.devices * self.costs.device_disk + frames)
+        logs = self.gateways * self.costs.gateway_base_disk
+        return 1e-6 * (self.load.devices * self.costs.device_disk + frames) + logs
 
     # --- the server ---
 
@@ -298,7 +301,7 @@ class Plan:
         load = self.load
         return {
             "gateways": load.rounds * self.gateway_round(self.gateways) + DAY * self.idle_cores,
-            "server": load.rounds * self.server_round,
+            "server": load.rounds * self.server_round + DAY * self.costs.server_second,
             "SuperLink": load.rounds * self.superlink_round,
             "devices": load.rounds * load.asked * self.device_cpu,
         }

@@ -21,8 +21,11 @@ class Prices(NamedTuple):
     gb_egress: float | None = None
 
 
-def lines(plans: Sequence[Plan], memory: float, prices: Prices, known: Measured) -> list[str]:
-    """The whole text. `memory`: gigabytes of a machine."""
+def lines(
+    plans: Sequence[Plan], memory: float, prices: Prices, known: Measured, fixed: bool = False
+) -> list[str]:
+    """The whole text. `memory`: gigabytes of a machine. `fixed`: whether the number of devices in
+    a round does not grow with the devices."""
     found = [_row(title, values) for title, values in _rows(plans, memory, prices)]
     for plan in plans:
         found += ["", *_judged(plan, memory)]
@@ -34,13 +37,14 @@ def lines(plans: Sequence[Plan], memory: float, prices: Prices, known: Measured)
             " find no ask: let devices without a connection request less often (poll, and a longer"
             " deadline).",
         ]
-    broken = first_break(plans[0], memory)
+    broken = first_break(plans[0], memory, fixed)
     if broken is not None:
         limit = broken.limit
         found += [
             "",
-            f"With more and more devices, the first limit is {_of(limit)}, at about"
-            f" {rounded(broken.devices)} devices: {limit.way_out}.",
+            f"As the number of devices grows, this limit is exceeded first, at about"
+            f" {rounded(broken.devices)} devices:",
+            f"  {_of(limit)}. Way out: {limit.way_out}",
         ]
     return [*found, "", *_origin(known)]
 
@@ -89,16 +93,14 @@ def _judged(plan: Plan, memory: float) -> list[str]:
     found, many = limits(plan, memory), f"{plan.load.devices:,} devices"
     over = [limit for limit in found if limit.used > 1.0]
     if over:
-        said = [f"  {_of(limit)}: {limit.way_out}" for limit in over]
-        return [f"{many}: too many for", *said]
-    if plan.given is not None and plan.given < plan.needed:
-        return [f"{many}: {plan.needed} gateways are needed ({plan.why}), not {plan.given}"]
+        said = [f"  {_of(limit)}. Way out: {limit.way_out}" for limit in over]
+        return [f"{many} exceed these limits:", *said]
     close = [f"  {_of(limit)}" for limit in found if limit.used > NEAR]
     return [f"{many}: no limit is exceeded" + (", but these are near" if close else ""), *close]
 
 
 def _of(limit: Limit) -> str:
-    return f"{limit.name} ({number(limit.need)} of {number(limit.have)})"
+    return f"{limit.name}: {number(limit.need)} needed, {number(limit.have)} possible"
 
 
 def _origin(known: Measured) -> list[str]:

@@ -50,11 +50,16 @@ class TrainedRanker:
 
         Features are as in training: what the data source gives. With `raw`, they are raw features
         of all documents of one query, and `normalisation` is applied to them first."""
+        docs = self.normalised(docs) if raw else self.checked(docs)
+        return self.ranker.scores(self.params, docs)  # (m,)
+
+    def normalised(self, docs: Array) -> Array:
+        """Raw documents of one query (m, features), normalised as in training."""
         docs = self.checked(docs)
-        if raw and self.normalisation is not None:
+        if self.normalisation is not None:
             docs = self.normalisation(docs)
             require(bool(np.isfinite(docs).all()), "normalised features are beyond float32")
-        return self.ranker.scores(self.params, docs)  # (m,)
+        return docs
 
     def checked(self, docs: Array) -> Array:
         """The documents as float32 (m, features). Raises a Mistake if they are anything else."""
@@ -161,7 +166,8 @@ def load_ranker(path: str | Path) -> TrainedRanker:
     """Load a ranker from a file that `TrainedRanker.save` or `foltr export --to json` wrote."""
     try:
         content = json.loads(Path(path).read_text())
-        params = np.array(content["params"], np.float32)
+        with np.errstate(over="ignore"):  # what is infinite then is refused below
+            params = np.array(content["params"], np.float64).astype(np.float32)
         version, spec, features = (
             content["foltr-ranker"],
             str(content["ranker"]),
@@ -169,7 +175,7 @@ def load_ranker(path: str | Path) -> TrainedRanker:
         )
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         raise Mistake(f"{path} is not a ranker that foltr saved") from None
     if version != FORMAT:
         raise Mistake(f"{path} has format {version}, this foltr reads {FORMAT}")

@@ -1,2 +1,2 @@
-"""The processes of a federation between machines (`foltr serve`, `foltr node`): their settings,
-their state on disk, and the status page."""
+"""The processes of a federation between machines (`foltr serve`, `foltr node`, `foltr gateway`):
+their settings, their state on disk, and the status page."""

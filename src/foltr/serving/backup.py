@@ -33,6 +33,7 @@ from foltr.serving.backup_file import (
     now_text,
     write_backup,
 )
+from foltr.serving.restore import is_unfinished, read_mark
 from foltr.serving.settings import beside, read_server
 from foltr.system.files import content_of, writing
 from foltr.system.log import Tell
@@ -50,6 +51,8 @@ def backup(file: Path, code: Code, out: Path, tell: Tell = print) -> Path:
     state, roster = beside(file, table.state), beside(file, table.roster)
     missing = f"{state} has no state of a server: check state in {file}"
     require((state / AGREEMENT).is_file() and (state / CHECKPOINT).is_file(), missing)
+    half = f"{state} was restored only in part: run `foltr restore` again"
+    require(not is_unfinished(read_mark(state)), half)
     inside = out.resolve().is_relative_to(state.resolve())
     require(not inside, f"{out} is in the state folder itself: choose a place outside of it")
     folder = out if out.suffix != ".tar" else out.parent

@@ -55,7 +55,7 @@ class Board:
             self.totals["few"] += about["answered"] < self.fewest
             self.totals["asked"] += about["asked"]
             self.totals["answered"] += about["answered"]
-            self.changed, self.asking = time(), None
+            self.changed, self.asking = float(about.get("ended", self.changed)), None
         self.lasted.observe(float(about["seconds"]))
 
     def note(self, text: str) -> None:

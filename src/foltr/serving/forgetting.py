@@ -147,7 +147,7 @@ def unlearned(rounds: Rounds, state: State, plan: Plan) -> State:
             before = state.withheld
             state = rounds.rounds(unguarded, state, t + 1, lambda t, who=remaining: who)  # type: ignore[misc]
             if state.withheld > before:
-                rounds.note(f"too few clients answered: stored round {stored} is left out")
+                rounds.note(f"too few clients answered: stored round {stored + 1} is left out")
     finally:
         rounds.engine.model = None
     rounds.server.seen.pop("best", None)  # the guard starts again

@@ -35,6 +35,7 @@ from foltr.serving.settings import GatewayTable, address_of, beside, read_gatewa
 from foltr.system.log import Event
 
 SHARE = 0.8  # share of the server's deadline in which devices must answer
+OWN_FILES = 1_200  # open files of a gateway beside its connections; most are TLS handshakes
 COLLECT = 20_000, 20, 10  # thresholds of Python's garbage collector (`gc.set_threshold`)
 
 
@@ -51,7 +52,7 @@ def run_gateway(
         stack.enter_context(only_one(state, "gateway"))
         stack.enter_context(on_signals(lambda signum, frame: stop.set()))
         enrolment = state_of(file, agreed, table)
-        polling = Polling(table.hold, table.held, table.poll, table.grace)
+        polling = Polling(table.hold, table.max_held, table.poll, table.grace)
         gateway = Gateway(agreed, enrolment, table.clients, polling, tell)
         connections = ConnectionLimits(
             most=connections_allowed(table.max_connections, tell), per_address=table.per_address
@@ -123,10 +124,7 @@ class Upstream:
         self._thread = threading.Thread(target=self._run, name="foltr-upstream", daemon=True)
 
         def connect(key: Path, sign_key: bytes) -> Node:
-            def seconds() -> float:
-                return node.seconds
-
-            by = answers_of(gateway, seconds, alone)
+            by = answers_of(gateway, lambda: (node.seconds, node.age), alone)
             node = Node(table.server, by, key, ca, insecure, tell=tell, home=home)
             return node
 
@@ -152,16 +150,18 @@ class Upstream:
 
 
 def answers_of(
-    gateway: Gateway, seconds: Callable[[], float], alone: threading.Lock
+    gateway: Gateway, times: Callable[[], tuple[float, float]], alone: threading.Lock
 ) -> Callable[[bytes], bytes]:
-    """The function with which the node answers the server. An ask that is under way when the
+    """The function with which the node answers the server. `times`: the seconds that an ask is
+    valid, and how old it is. An ask that is under way when the
     gateway stops is not answered: its answers are stored, and the next process continues it."""
 
     def answer(text: bytes) -> bytes:
         gc.collect(0)  # the last request to the server is a cycle of objects, with its whole body
         try:
             with alone:
-                return gateway.answer(text, SHARE * seconds())
+                seconds, age = times()
+                return gateway.answer(text, SHARE * seconds, age)
         except Stopping:
             raise Abandoned from None
         except (concurrent.futures.CancelledError, RuntimeError) as error:  # the loop has ended
@@ -207,7 +207,10 @@ def tell_settings(gateway: Gateway, table: GatewayTable, tell: Callable[[str], N
             ' "SecureSum()") hides it'
         )
     else:
-        tell("secure sum: this gateway cannot read a device's update")
+        tell(
+            "secure sum: this gateway cannot read a device's update, if it and the server follow"
+            " the protocol"
+        )
     if agreed.protocol is not None and not agreed.protocol.consistency:
         tell(
             "device keys are not pinned: a server that invents clients could learn the sum of a"
@@ -223,7 +226,7 @@ def connections_allowed(wanted: int, tell: Callable[[str], None]) -> int:
         import resource
     except ImportError:  # not on Windows
         return wanted
-    own, (soft, hard) = 200, resource.getrlimit(resource.RLIMIT_NOFILE)
+    own, (soft, hard) = OWN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)
     need = wanted + own
     if soft != resource.RLIM_INFINITY and soft < need:
         soft = need if hard == resource.RLIM_INFINITY else min(need, hard)

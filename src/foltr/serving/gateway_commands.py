@@ -1,5 +1,5 @@
 """Commands that read or change the state of a gateway, even while it runs: `foltr gateway FILE
---invite`, `--revoke`, `--devices` and `--keys`."""
+--invite`, `--withdraw`, `--revoke`, `--devices` and `--keys`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from foltr.runs.user_files import Code
 from foltr.serving.settings import GatewayTable, beside, read_gateway
 
 DATABASE = "gateway.db"
+EVERY = "all"  # invitations
 
 
 def state_of(file: Path, agreed: Agreement, table: GatewayTable) -> Enrolment:
@@ -34,10 +35,27 @@ def make_invitations(file: Path, code: Code, devices: int, each: int, days: floa
     return [enrolment.invite(size, days, now) for size in sizes]
 
 
-def revoke_device(file: Path, code: Code, client: int) -> None:
-    """Exclude the device with this client number."""
+def withdraw_invitation(file: Path, code: Code, token: str) -> int:
+    """Make an invitation invalid; "all" for all of them. Returns for how many more devices it was
+    valid."""
     agreed, table = read_gateway(file, code)
-    state_of(file, agreed, table).revoke(client)
+    named = None if token == EVERY else token
+    return state_of(file, agreed, table).withdraw(named, time.time())
+
+
+def revoke_device(file: Path, code: Code, client: int) -> str:
+    """Exclude the device with this client number. Returns how its owner could enrol again, or
+    ""."""
+    agreed, table = read_gateway(file, code)
+    enrolment = state_of(file, agreed, table)
+    enrolment.revoke(client)
+    places = enrolment.places_left(client, time.time())
+    again = "its owner can enrol again with another key"
+    if table.open_enrolment:
+        return f"{again}: enrolment is open"
+    if places:
+        return f"{again}: its invitation is valid for {places:,} more (--withdraw)"
+    return ""
 
 
 def device_keys(file: Path, code: Code) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foltr.errors import Mistake
 from foltr.federated.keys import read_certificate
 from foltr.federated.superlink import is_full
 from foltr.gateway.app import App
@@ -29,6 +31,7 @@ class GatewayHealth:
     connected: Callable[[], bool]  # whether the gateway is connected to its server
     state: Path
     pair: tuple[Path, Path] | None  # certificate and key; None without TLS
+    _last: datetime | None = None  # when the certificate expires that was read last
 
     def monitor(self) -> Monitor:
         """The content of /healthz and /metrics."""
@@ -36,7 +39,7 @@ class GatewayHealth:
         return Monitor(Health(checks, self.facts), self.families)
 
     def facts(self) -> dict[str, object]:
-        doing = "waiting for an ask" if self.gateway.step is None else "in a step"
+        doing = "waiting for an ask" if self.gateway.step is None else "waiting for answers"
         devices = len(self.gateway.devices)
         return {"doing": doing, "devices": devices, "connected_devices": self._open}
 
@@ -57,7 +60,12 @@ class GatewayHealth:
         return f"the certificate for devices expired on {until:%Y-%m-%d}: renew it"
 
     def _until(self) -> datetime | None:
-        return None if self.pair is None else read_certificate(self.pair[0]).not_valid_after_utc
+        """When the certificate expires; None without TLS. While its file cannot be read, the
+        gateway uses the one that it has read before."""
+        if self.pair is not None:
+            with suppress(OSError, Mistake):
+                self._last = read_certificate(self.pair[0]).not_valid_after_utc
+        return self._last
 
     def families(self) -> Iterator[Family]:
         """The metrics. Counters begin at 0 when the gateway is started."""
@@ -71,11 +79,12 @@ class GatewayHealth:
             ("connected_devices", "Devices with a connection.", self._open),
             ("held_requests", "Requests that wait for an ask.", gateway.presence.held),
             ("connections", "Open connections.", self.connections.open),
+            ("handshakes", "TLS handshakes under way.", self.connections.handshakes),
             ("server_connected", "1 while the server can be reached.", float(self.connected())),
         ):
             yield gauge(f"foltr_gateway_{name}", help, value)
         for name, help in (
-            ("steps", "Asks of the server that were divided among devices."),
+            ("asks", "Asks of the server that were divided among devices."),
             ("answers", "Answers of devices that were stored."),
             ("missing", "Devices that did not answer an ask."),
         ):

@@ -43,8 +43,8 @@ class Health:
         for name, check in list(self.checks.items()):
             try:
                 reason = check()
-            except OSError as error:
-                reason = f"cannot be checked: {error.strerror or error}"
+            except (OSError, Mistake) as error:
+                reason = f"cannot be checked: {getattr(error, 'strerror', None) or error}"
             if reason is not None:
                 found[name] = reason
         return found

@@ -53,17 +53,17 @@ def restore(backup: Path, file: Path, code: Code, tell: Tell = print) -> Manifes
         f"{path} does not fit the roster in {backup}: a node was removed or changed. Restore its"
         " entry; or move the file away, and the roster of the backup is used",
     )
+    check_empty(state, file)  # before anything is changed there
     with writing(state):
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.chmod(0o700)
+    missing = not path.exists()
     with only_one(state, "restored server"):
         clear_unfinished(state)
-        others = [found.name for found in state.iterdir() if found.name != LOCK]
-        full = f"{state} is not empty: move its files away, or set another state in {file}"
-        require(not others, full)
-        _write(state, backup, about, {n: c for n, c in files.items() if n != ROSTER_COPY})
-    if not path.exists():
-        write_whole(path, files[ROSTER_COPY])
+        check_empty(state, file)
+        kept = {state / name: content for name, content in files.items() if name != ROSTER_COPY}
+        _write(state, backup, about, kept | ({path: files[ROSTER_COPY]} if missing else {}))
+    if missing:
         tell(
             f"{path} did not exist: it is the roster of the backup now. Nodes that were added,"
             " revoked or forgotten since then, and keys that were replaced, are not in it: see"
@@ -72,6 +72,15 @@ def restore(backup: Path, file: Path, code: Code, tell: Tell = print) -> Manifes
     for line in warnings(roster, copy, files):
         tell(line)
     return about
+
+
+def check_empty(state: Path, file: Path) -> None:
+    """Refuse a state folder with files, except those of an interrupted restore."""
+    if state.exists() and not is_unfinished(read_mark(state)):
+        with writing(state):
+            others = [found.name for found in state.iterdir() if found.name != LOCK]
+        full = f"{state} is not empty: move its files away, or set another state in {file}"
+        require(not others, full)
 
 
 def check_federation(
@@ -107,7 +116,8 @@ def warnings(roster: Roster, copy: Roster, files: dict[str, bytes]) -> Iterable[
                 )
 
 
-def _write(state: Path, backup: Path, about: Manifest, files: dict[str, bytes]) -> None:
+def _write(state: Path, backup: Path, about: Manifest, files: dict[Path, bytes]) -> None:
+    """Write these files, or nothing in the state folder."""
     mark: dict[str, Any] = {
         "backup": str(backup.resolve()),
         "round": about.round,
@@ -119,8 +129,8 @@ def _write(state: Path, backup: Path, about: Manifest, files: dict[str, bytes]) 
         replace_mark(state, mark)
         with writing(state):
             (state / "models").mkdir(mode=0o700)
-        for name, content in files.items():
-            write_whole(state / name, content)
+        for file, content in files.items():
+            write_whole(file, content)
         replace_mark(state, {**mark, "complete": True})
     except BaseException:
         _remove(state)

@@ -12,7 +12,7 @@ from pathlib import Path
 from foltr.engines.flower import Flower
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
-from foltr.federated.device_keys import Signers, read_device_keys
+from foltr.federated.device_keys import server_signers
 from foltr.federated.exchange import Interrupted
 from foltr.federated.keys import ServerFiles
 from foltr.federated.messages import LinkDown
@@ -145,9 +145,9 @@ def rounds_on(
 ) -> Rounds:
     """The rounds of a server whose SuperLink runs. `device_keys`: the file of pinned keys."""
     noted = board.telling(tell)
-    signers = None if device_keys is None else Signers(live, read_device_keys(device_keys))
-    if signers is not None:
-        signers.check()
+    signers = None
+    if device_keys is not None:
+        signers = server_signers(live, live.path, device_keys, noted)
     engine = Flower(
         session,
         agreed,

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -256,8 +257,10 @@ class Rounds:
         self.reasons[int(node)] = text
         self.note(Event(f"{name}: {kind}: {text}", "failure", "warning", node=name, failure=kind))
         welcome = self.engine.welcomes.get(int(node))
-        single = welcome is not None and welcome.roll  # its devices are forgotten one by one
-        if kind == "forget" and not single:
+        rolls = welcome is not None and welcome.roll
+        seats = {seat.name: seat for seat in self.roster().seats}
+        single = rolls or (name in seats and seats[name].gateway)
+        if kind == "forget" and not single:  # the devices of a gateway are forgotten one by one
             ask_to_forget(self, name, by_node=True)
 
     def leave(self, name: str) -> None:
@@ -304,6 +307,7 @@ class Rounds:
             "failures": dict(failures),
             "bytes": [self.engine.sent_bytes - sent_bytes, self.engine.got_bytes - got_bytes],
             "seconds": round(self._marks[2] - began, 3),
+            "ended": round(datetime.now(UTC).timestamp(), 3),
         }
         seen = self.server.seen
         if "last" in seen:  # if too few clients answered, no model was measured

@@ -71,7 +71,7 @@ class ServerHealth:
         took = 0.0 if since is None else time.monotonic() - since
         if took <= self.longest:
             return None
-        return f"a round has taken {took:.0f} s, and its deadlines allow {self.longest:.0f} s"
+        return f"a round has taken {took:.0f} s: it counts as hanging after {self.longest:.0f} s"
 
     def expired(self) -> str | None:
         pair = None if self.certificate is None else self.certificate.value

@@ -22,7 +22,7 @@ def families(board: Board) -> Iterator[Family]:
         ("rounds", "Finished rounds.", totals["rounds"]),
         ("rounds_withheld", "Rounds with too few answers to change the model.", totals["few"]),
         ("models_not_adopted", "Models that were worse on held-out data.", totals["not_adopted"]),
-        ("clients_asked", "Clients that were asked, over all rounds.", totals["asked"]),
+        ("clients_asked", "`asked` of the agreement, over all rounds.", totals["asked"]),
         ("clients_answered", "Clients whose answers were used.", totals["answered"]),
     ):
         yield counter(f"foltr_{name}_total", help, value)
@@ -41,7 +41,7 @@ def families(board: Board) -> Iterator[Family]:
         help = "nDCG@10 of the last new model on held-out queries."
         yield gauge("foltr_heldout_ndcg", help, last["ndcg"])
         yield gauge("foltr_heldout_ndcg_best", "The best one so far.", last["best"])
-    help = "What a client that answered in all rounds has spent, rounded up."
+    help = "What a client that answered in all rounds that it may has spent, rounded up."
     spent = {who: epsilon(text) for who, text in seen["epsilon"].items()}
     yield by_label("foltr_epsilon_spent", "gauge", help, "adversary", spent)
 

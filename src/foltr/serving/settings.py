@@ -1,7 +1,7 @@
-"""The settings files of `foltr serve FILE`, `foltr node FILE` and `foltr gateway FILE`.
+"""The settings files of `foltr serve`, `foltr node`, `foltr gateway` and `foltr simulate-devices`.
 
-All begin with the agreement, which is the same for all. A table [server], [node] or [gateway]
-follows."""
+All begin with the agreement, which is the same for all. A table [server], [node], [gateway] or
+[devices] follows."""
 
 from __future__ import annotations
 
@@ -177,10 +177,11 @@ class GatewayTable:
         clients: number of places for devices, as on the gateway's card
         listen: HOST:PORT to which devices connect
         certificate, certificate_key: PEM files for TLS at `listen`
-        open_enrolment: whether devices enrol without an invitation: then one stranger can be all
-            devices
+        open_enrolment: whether devices enrol without an invitation: then one person can enrol any
+            number of devices
         hold: seconds for which a device's request for an ask is held
-        held: most requests that are held at a time; other devices ask again every `poll` seconds
+        max_held: most requests that are held at a time; other devices ask again every `poll`
+            seconds
         poll: seconds between two requests of a device that is not held
         grace: seconds for which a device that has disconnected still counts as reachable
         rate: requests per second and address that show no token (to enrol, for example)
@@ -199,7 +200,7 @@ class GatewayTable:
     certificate_key: str | None = None
     open_enrolment: bool = False
     hold: float = 25.0
-    held: int = 4_096
+    max_held: int = 4_096
     poll: float = 30.0
     grace: float = 3.0
     rate: float = 20.0
@@ -215,7 +216,7 @@ class GatewayTable:
             address_of(self.status)
         require(1 <= self.clients <= 10**6, f"clients must be in 1 .. 10^6, got {self.clients}")
         require(0.0 < self.hold <= 60.0, f"hold must be in (0, 60] seconds, got {self.hold}")
-        require(self.held >= 0, f"held must be >= 0, got {self.held}")
+        require(self.max_held >= 0, f"max_held must be >= 0, got {self.max_held}")
         require(self.poll >= 1.0, f"poll must be >= 1 second, got {self.poll}")
         require(self.grace >= 0.0, f"grace must be >= 0 seconds, got {self.grace}")
         require(self.max_bytes >= 1_000, f"max_bytes must be >= 1,000, got {self.max_bytes}")

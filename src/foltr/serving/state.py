@@ -35,6 +35,7 @@ from foltr.federated.frames import read_ids, write_ids
 from foltr.federated.roster import Roster
 from foltr.federation import State
 from foltr.runs.folder import UNREADABLE, Folder, why
+from foltr.runs.lock import FILE as LOCK
 from foltr.runs.metrics import Metrics
 from foltr.runs.trained import TrainedRanker
 from foltr.system.files import content_of, regular, text_of, write_whole, writing
@@ -59,18 +60,20 @@ class ServerState:
 
     def open(self, agreed: Agreement) -> None:
         """Make the folder, or check that it belongs to this federation."""
+        file = self.path / AGREEMENT
+        known = file.exists()
+        if known:
+            found = agreed.differences(text_of(file), "in the settings", "in the folder")
+            other = f"{self.path} is the state of another federation: {'; '.join(found)}"
+            require(not found, f"{other}. Use another state folder, or its original settings")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+            empty = known or all(each.name == LOCK for each in self.path.iterdir())
+            require(empty, f"state = {self.path} has files of others: name a folder of its own")
             self.path.chmod(0o700)  # also if it existed
             (self.path / "models").mkdir(exist_ok=True, mode=0o700)
-        file = self.path / AGREEMENT
-        if not file.exists():
+        if not known:
             write_whole(file, agreed.text + "\n")
-            return
-        found = agreed.differences(text_of(file), "in the settings", "in the folder")
-        if found:
-            other = f"{self.path} is the state of another federation: {'; '.join(found)}"
-            raise Mistake(f"{other}. Use another state folder, or its original settings")
 
     def check_roster(self, roster: Roster) -> None:
         """Refuse a roster from which a node was removed or in which one was changed, because the

@@ -60,6 +60,18 @@ class StateFile:
         with self._told():
             return int(self._db.execute("pragma data_version").fetchone()[0])
 
+    def truncate_log(self, milliseconds: int) -> bool:
+        """Empty SQLite's log of changes, which has earlier contents. Returns whether it is empty:
+        while another process reads the file, it cannot be. Waits for that at most so long."""
+        with self._told():
+            usual = self._db.execute("pragma busy_timeout").fetchone()[0]
+            self._db.execute(f"pragma busy_timeout = {milliseconds}")
+            try:
+                busy, _, _ = self._db.execute("pragma wal_checkpoint(truncate)").fetchone()
+            finally:
+                self._db.execute(f"pragma busy_timeout = {usual}")
+        return not busy
+
     def close(self) -> None:
         self._db.close()
 

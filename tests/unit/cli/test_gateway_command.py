@@ -7,7 +7,7 @@ from foltr.cli.app import app
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
-from foltr.gateway.enrolment import Enrolment
+from foltr.gateway.enrolment import Enrolment, Refused
 from foltr.runs.user_files import Code
 from foltr.serving.settings import read_gateway
 
@@ -65,6 +65,24 @@ def test_invitations_are_printed_and_work(here):
     assert [line.split()[0] for line in keys] == list("01234")
 
 
+def test_an_invitation_is_withdrawn(here):
+    one, other = done("--invite", "2").split()
+    (many,) = done("--invite", "5", "--each", "5").split()
+    opened = state(here)
+    assert opened.enrol(many, bytes(32), range(9), 0.0) == 0
+    assert done("--withdraw", one) == "withdrawn: invitations for 1 more device\n"
+    assert "no such invitation" in refused("--withdraw", one)
+    assert "no such invitation" in refused("--withdraw", "unknown")
+    with pytest.raises(Refused, match="withdrawn"):
+        opened.enrol(one, bytes([1]) * 32, range(9), 0.0)
+    assert opened.enrol(other, bytes([1]) * 32, range(9), 0.0) == 1
+    assert "4 more devices" in done("--withdraw", "all")
+    assert "0 open invitations, for 0 devices" in done("--devices")
+    with pytest.raises(Refused, match="withdrawn"):
+        opened.enrol(many, bytes([2]) * 32, range(9), 0.0)
+    assert [device.standing for device in opened.devices().values()] == ["active"] * 2
+
+
 def test_a_device_is_revoked(here):
     opened = state(here)
     for i in range(2):
@@ -73,6 +91,11 @@ def test_a_device_is_revoked(here):
     assert "revoked already" in refused("--revoke", "1")
     assert "no device has the client number 7" in refused("--revoke", "7")
     assert done("--keys").startswith("0 ") and len(done("--keys").splitlines()) == 1
+    (many,) = done("--invite", "3", "--each", "3").split()
+    assert opened.enrol(many, bytes([9]) * 32, range(9), 0.0) == 2
+    assert "valid for 2 more (--withdraw)" in done("--revoke", "2")
+    (here / "gateway.toml").write_text(f"{SETTINGS}open_enrolment = true\n")
+    assert "enrolment is open" in done("--revoke", "0")
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,36 @@ def test_prices_give_a_price():
 
 def test_too_many_devices_are_told_what_to_do():
     told = planned("--devices", "1e8")
-    assert "too many for" in told
+    assert "exceed these limits:" in told
     assert "divide the devices among several federations" in told
-    assert "the first limit is" in told
+    assert "is exceeded first, at about" in told
+
+
+def test_too_few_gateways_are_told_whatever_else_is_wrong():
+    told = planned("--devices", "1e8", "--gateways", "10")
+    assert "gateways, because of CPU: " in told and "10 possible. Way out: --gateways" in told
+    (one,) = json.loads(planned("--devices", "1e8", "--gateways", "10", "--json"))
+    assert "gateways, because of CPU" in one["exceeded"]
+
+
+def test_what_does_not_depend_on_the_number_of_devices_is_not_divided():
+    """A poll that is longer than a round: several federations would not help."""
+    told = planned("--devices", "1e4", "--poll", "7200", "--connected", "0.01")
+    rows = {line[:36].strip(): line[36:].split() for line in told.splitlines()}
+    assert rows["federations"] == ["1"]
+    assert "seconds until the last device has polled: 7,200 needed, 3,600 possible" in told
+    assert "at about 2 devices" not in told
+
+
+def test_devices_in_a_round_that_are_given_do_not_grow():
+    told = planned("--devices", "1e4,1e7", "--asked", "1000")
+    assert "devices asked in a round" not in told.partition("is exceeded first")[2]
+
+
+def test_gateways_can_do_their_work_until_the_next_round():
+    told = planned("--devices", "1e6", "--rounds-per-day", "2880", "--times-per-day", "1440")
+    rows = {line[:36].strip(): line[36:].split() for line in told.splitlines()}
+    assert float(rows["gateways, one core each"][0]) > float(rows["cores that they keep busy"][0])
 
 
 def test_json_has_the_same_numbers():

@@ -131,3 +131,19 @@ def test_without_scikit_learn(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     with pytest.raises(Mistake, match=r"scikit-learn: pip install 'foltr\[export\]'"):
         foltr.load_estimator(tmp_path / "ranker.json")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_row_without_a_query_is_refused(missing):
+    estimator = RankerEstimator(made(normalisation=PerQuery()))
+    docs = raw_documents(4)
+    with pytest.raises(Mistake, match=r"groups must have a query for each row, got .* for row 2"):
+        estimator.predict(docs, groups=np.array(["a", "a", missing, "b"], object))
+
+
+def test_queries_may_be_of_any_kind():
+    estimator = RankerEstimator(made(normalisation=PerQuery()))
+    docs = raw_documents(4)
+    expected = estimator.predict(docs, groups=[1, 1, 2, 2])
+    found = estimator.predict(docs, groups=np.array(["a", "a", 7, 7], object))
+    assert found.tolist() == expected.tolist()

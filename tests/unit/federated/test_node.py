@@ -3,13 +3,15 @@
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
 from foltr.errors import Mistake
-from foltr.federated.node import Node, split
+from foltr.federated.messages import packed
+from foltr.federated.node import Abandoned, Node, split
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:port", "host:70000"])
@@ -70,3 +72,20 @@ def test_an_answer_of_something_else_ends_no_node(page):
         node.serve(stop)  # raises nothing
         server.shutdown()
     assert not page or "does not respond like a SuperLink" in told[0]
+
+
+@pytest.mark.parametrize(("date", "age"), [("Tue, 14 Nov 2023 22:13:40 GMT", 20.0), ("?", 0.0)])
+def test_the_age_of_an_ask_is_by_the_server_s_clock(date, age):
+    """This machine's clock does not matter."""
+    asked = []
+
+    def answer(text):
+        asked.append((text, node.seconds, node.age))
+        raise Abandoned
+
+    node = Node("localhost:1", answer, insecure=True)
+    metadata = SimpleNamespace(created_at=1_700_000_000.0, ttl=60.0)
+    node._seen(SimpleNamespace(status_code=200, headers={"date": date}))
+    with pytest.raises(Abandoned):
+        node._reply(SimpleNamespace(content=packed(b"ask"), metadata=metadata))
+    assert asked == [(b"ask", 60.0, age)]

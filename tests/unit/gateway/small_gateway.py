@@ -315,7 +315,7 @@ def requested(scene, folder, greeted=True, **more):
 class Running:
     """The door of a gateway on a loopback socket, in a thread of its own (`with`)."""
 
-    def __init__(self, here, connections=None, tls=None, greeted=True):
+    def __init__(self, here, connections=None, tls=None, greeted=True, loop=None):
         self.here, self.tls, self.greeted = here, tls, greeted
         if connections is not None:
             here.app.connections = connections
@@ -323,7 +323,8 @@ class Running:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
-        self.thread = threading.Thread(target=lambda: asyncio.run(self.run()))
+        runner = asyncio.Runner(loop_factory=loop)
+        self.thread = threading.Thread(target=lambda: runner.run(self.run()))
 
     async def run(self):
         self.loop, here = asyncio.get_running_loop(), self.here

@@ -29,7 +29,9 @@ from foltr.gateway.signing import SKEW, TOKEN_SECONDS, Ed25519PrivateKey, Tokens
 # --- about ---
 
 
-@pytest.mark.parametrize(("agreement", "sees"), [(AGREED, "every update"), (SUMS, "sums only")])
+@pytest.mark.parametrize(
+    ("agreement", "sees"), [(AGREED, "every update"), (SUMS, "masked updates")]
+)
 def test_about_says_what_the_gateway_sees(tmp_path, agreement, sees):
     async def scene(here):
         told = content(await Call("GET", "/v1/about").to(here.app))
@@ -169,7 +171,8 @@ def test_a_connection_belongs_to_one_device(tmp_path):
         one, two = await here.devices(2)
         assert (await one.ask(connection=Connection())).status == 204
         response = await two.ask(connection=Connection())
-        assert response.status == 403 and "another device" in content(response)["error"]
+        assert response.status == 421 and "another device" in content(response)["error"]
+        assert response.headers["connection"] == "close", "the device opens another one"
 
     requested(scene, tmp_path)
 

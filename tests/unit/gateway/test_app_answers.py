@@ -410,3 +410,24 @@ def test_random_requests_never_raise(tmp_path):
     any_request()
     here.loop.close()
     assert not here.enrolment.devices()
+
+
+def test_no_more_is_received_than_an_answer_can_have(tmp_path):
+    """An answer of three numbers has some two hundred bytes; a refusal may have some more."""
+
+    async def scene(here):
+        (device,) = await here.devices(1)
+        step = await asking(here, ask_of(clients=(10,)))
+        part = here.gateway.step.ask_for(10)
+        most = 64 + here.gateway.step.most
+        path = device.requests.answer(learned(part)).path
+        headers = {"authorization": f"Foltr {device.requests.token}"}
+        for size, status in ((most + 1, 413), (most, 403)):
+            large = {**headers, "content-length": str(size)}
+            response = await Call("PUT", path, large, bytes(size)).to(here.app)
+            assert response.status == status, response
+        assert most < 20_000 < here.app.largest
+        assert (await device.put(learned(part))).status == 204
+        await step
+
+    requested(scene, tmp_path)

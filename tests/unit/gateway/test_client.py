@@ -13,7 +13,18 @@ pytest.importorskip("cryptography", reason="cryptography is missing: pip install
 pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
 pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install 'foltr[deploy]'")
 
-from small_gateway import AGREED, PARAMS, Here, Running, about_of, ask_of, learned, rows, until
+from small_gateway import (
+    AGREED,
+    PARAMS,
+    Here,
+    Running,
+    about_of,
+    ask_of,
+    learned,
+    refused,
+    rows,
+    until,
+)
 
 from foltr.errors import Mistake
 from foltr.federated.frames import Frame, Kind, Malformed, Model, read_refusal
@@ -190,7 +201,7 @@ def test_an_ask_that_is_too_large_is_refused_and_not_read(gateway):
         answer = gateway.asked(ask_of(clients=(10,), t=2))
     size = len(ask_of(clients=(10,)).to_bytes())
     code, text = read_refusal(answer.payload)
-    assert code == "size" and f"{size} bytes" in text and "accepts 150" in text
+    assert code == "size" and f"{size} bytes" in text and "accepts at most 150" in text
     assert gateway.here.gateway.counts["refused size"] == 3 and len(told) == 3
 
 
@@ -365,3 +376,32 @@ def test_a_device_learns_from_the_model_that_the_ask_names(gateway):
         ask = ask_of(clients=(10,), **given)
         gateway.asked(ask)
     assert seen == [replace(ask, clients=(10,))]
+
+
+def test_a_device_whose_disk_is_full_wants_the_notice_again(gateway, monkeypatch):
+    """It refuses that it is forgotten, because it cannot delete its records."""
+    monkeypatch.setattr(module, "LATER", 0.0)
+    device = joined(gateway)
+    device.forget()
+    assert gateway.asked(about_of(Kind.FORGOTTEN, (10,))).kind == Kind.WELCOME
+    assert device.once(refused) == ("", 0.0)
+    assert device.once(refused) == ("", 0.0), "it gets the notice again"
+    assert gateway.here.gateway.devices[10].standing == Standing.FORGOTTEN
+
+    def confirmed(notice):
+        told = Frame.from_bytes(notice)
+        return told.answer(Kind.WELCOME, told.clients, b"").to_bytes()
+
+    device.once(confirmed)
+    until(lambda: gateway.here.gateway.devices[10].standing == Standing.GONE)
+
+
+def test_the_connection_of_another_device_is_replaced(gateway, quick):
+    """A proxy may have sent two devices over one connection."""
+    one, other = joined(gateway), joined(gateway)
+    one.call(one.requests.ask(wait=0))
+    other._connection = one._connection
+    with pytest.raises(Unavailable, match="another device"):
+        other.once(learned)
+    assert other._connection is None
+    assert other.once(learned) == ("", 0.0)

@@ -63,6 +63,43 @@ def test_the_oldest_stranger_makes_room():
     assert not any(each.aborted for each in more) and connections.closed["strangers"] == 2
 
 
+class Socket:
+    """A connection that was accepted."""
+
+    def __init__(self, limits, address="192.0.2.1"):
+        self.cut = False
+        self.may = limits.begin_handshake(self, address)
+
+    def shutdown(self, how):
+        self.cut = True
+        raise OSError("the client is gone")
+
+
+def test_the_oldest_handshake_makes_room():
+    limits = ConnectionLimits(strangers=3)
+    found = [Socket(limits) for _ in range(3)]
+    limits.end_handshake(found[0])
+    more = [Socket(limits) for _ in range(3)]
+    assert not found[0].cut, "it has finished"
+    assert [each.cut for each in (*found[1:], *more)] == [True, True, False, False, False]
+    assert limits.closed == {"handshake": 2} and limits.handshakes == 3
+    for each in (*found, *more):
+        limits.end_handshake(each)
+    assert limits.handshakes == 0 and not limits._from
+    limits.cut_oldest_handshake()  # there is none
+    assert limits.closed == {"handshake": 2}
+
+
+def test_handshakes_count_for_the_limit_of_an_address():
+    limits = ConnectionLimits(per_address=2)
+    one, two, three = (Socket(limits) for _ in range(3))
+    assert one.may and two.may and not three.may and limits.closed == {"address": 1}
+    assert Socket(limits, "192.0.2.2").may
+    limits.end_handshake(one)
+    assert not entered(limits, 1)[0].aborted, "it takes the place of its handshake"
+    assert not Socket(limits).may
+
+
 def test_each_of_many_that_come_at_once_closes_another_one():
     """Before the first one that was closed has ended."""
     connections = ConnectionLimits(strangers=3, per_device=2)
@@ -183,7 +220,7 @@ def test_memory_of_connections_that_have_ended_is_freed(monkeypatch):
     """Connections are cycles of objects. Those that have ended are collected when they are many,
     and at least half as many as those that are left."""
     collected = []
-    monkeypatch.setattr(module.gc, "collect", lambda: collected.append(connections.open))
+    monkeypatch.setattr(module, "release_memory", lambda: collected.append(connections.open))
     monkeypatch.setattr(module, "ENDED", 10)
     connections = ConnectionLimits()
     for connection in entered(connections, 11)[:10]:

@@ -218,3 +218,36 @@ def test_a_device_with_another_number_keeps_its_budget(tmp_path):
 def test_requests_of_a_device_that_has_not_joined_have_no_number(tmp_path):
     made = DeviceFolder(tmp_path).requests(AGREED)
     assert isinstance(made, Requests) and made.client is None
+
+
+def test_joining_again_repeats_the_wish_to_be_forgotten(tmp_path):
+    """It was interrupted before the gateway had it."""
+    home = DeviceFolder(tmp_path)
+    home.join(gateway_of(home, enrolled()), AGREED, None)
+    with pytest.raises(Unavailable):
+        home.forget(gateway_of(home, Unavailable("offline")), AGREED)
+    for answer in (Unavailable("offline"), (403, {"error": "revoked"}), (202, {"standing": "x"})):
+        gateway = gateway_of(home, answer)
+        home.join(gateway, AGREED, None)
+        assert [request.path for request in gateway.got] == ["/v1/forget"]
+    device = device_of(home)
+    assert answered(device, Kind.FORGOTTEN) == Kind.WELCOME
+    device.records.close()
+    home.join(gateway_of(home), AGREED, None)  # asks nothing
+
+
+def test_a_device_that_had_another_number_is_told_what_stays_in_the_model(tmp_path):
+    home = DeviceFolder(tmp_path)
+    for t, client in enumerate((4, 7, 9)):
+        home.join(gateway_of(home, enrolled(client)), AGREED, None)
+        device = device_of(home, client)
+        if client != 7:  # under this number it contributes nothing
+            assert answered(device, t=t, client=client) == Kind.LEARNED
+        device.records.close()
+        (tmp_path / "joined.json").unlink()
+    home.join(gateway_of(home, enrolled(9)), AGREED, None)
+    told = []
+    gateway = gateway_of(home, (202, {"standing": "to be forgotten"}))
+    gateway.tell = told.append
+    home.forget(gateway, AGREED)
+    assert "client 4, 7 at another gateway" in told[0] and len(told) == 1

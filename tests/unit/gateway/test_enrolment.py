@@ -108,8 +108,8 @@ def test_numbers_are_given_in_order_and_never_again(state):
     ):
         state.set_standing({client: None}, standing, tuple(Standing))
     assert enrol(state, 4, token) == 13
-    for i, standing in ((1, "gone"), (2, "revoked"), (3, "to be forgotten")):
-        with pytest.raises(Refused, match=f"this key is {standing}"):
+    for i, said in ((1, "is forgotten"), (2, "is revoked"), (3, "has asked to be forgotten")):
+        with pytest.raises(Refused, match=f"the device with this key {said}"):
             enrol(state, i, token)
     assert enrol(opened(state), 5, token) == 14
 
@@ -141,7 +141,7 @@ def test_a_key_is_replaced_and_belongs_to_one_device(state):
 def test_the_wish_to_be_forgotten_is_not_lost_by_a_revocation(state):
     enrol(state, 1, state.invite(1, 7.0, NOW))
     state.set_standing({10: None}, Standing.TO_FORGET, tuple(Standing))
-    with pytest.raises(Mistake, match="client 10 is to be forgotten already"):
+    with pytest.raises(Mistake, match="client 10 has asked to be forgotten already"):
         state.revoke(10)
     assert state.devices()[10].standing == Standing.TO_FORGET
 
@@ -406,3 +406,30 @@ def test_another_process_that_holds_the_file_is_waited_for(state, monkeypatch):
         state.invite(1, 7.0, NOW)
     other.execute("rollback")
     state.invite(1, 7.0, NOW)
+
+
+def test_while_the_file_is_read_something_of_a_forgotten_answer_is_left_and_that_is_told(state):
+    """Nobody waits long for the reader. The next ask deletes the rest."""
+    state.begin(b"n" * 16, 0, NOW, {})
+    state.keep([(b"n" * 16, 10, b"secret update")])
+    log = state.path.with_name(state.path.name + "-wal")
+    other = sqlite3.connect(state.path, isolation_level=None)
+    other.execute("begin")
+    other.execute("select * from answer").fetchall()
+    assert state.erase([10]) is False and b"secret update" in log.read_bytes()
+    state.begin(b"m" * 16, 1, NOW, {})
+    other.execute("commit")
+    state.begin(b"o" * 16, 2, NOW, {})
+    for file in (state.path, log):
+        assert b"secret update" not in file.read_bytes()
+    assert state.erase([10]) is True
+    other.close()
+
+
+def test_the_places_that_are_left_of_a_device_s_invitation(state):
+    one, many = state.invite(1, 7.0, NOW), state.invite(3, 7.0, NOW)
+    assert [enrol(state, 1, one), enrol(state, 2, many), enrol(state, 3, None)] == [10, 11, 12]
+    assert [state.places_left(client, NOW) for client in (10, 11, 12, 13)] == [0, 2, 0, 0]
+    assert state.places_left(11, NOW + 8 * DAY) == 0
+    state.withdraw(many, NOW)
+    assert state.places_left(11, NOW) == 0

@@ -148,7 +148,7 @@ def test_a_step_joins_the_answers_of_all_devices(tmp_path):
             await answer(here, device, update=(i, 0.0, 0.0), weight=1.0 + i % 2)
         expected = {12: ([0, 0, 0], 1.0), 11: ([1, 0, 0], 2.0), 10: ([2, 0, 0], 1.0)}
         assert rows(await step) == expected
-        assert here.gateway.counts["steps"] == 1 and here.gateway.counts["answers"] == 3
+        assert here.gateway.counts["asks"] == 1 and here.gateway.counts["answers"] == 3
         assert here.gateway.counts["missing"] == 0 and here.gateway.step is None
 
     played(scene, tmp_path)

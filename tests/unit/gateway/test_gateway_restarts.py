@@ -25,6 +25,7 @@ from small_gateway import (
     rows,
 )
 
+from foltr.federated.frames import Frame
 from foltr.gateway import gateway as module
 from foltr.gateway.enrolment import Enrolment
 from foltr.gateway.gateway import LOOK, Stopping
@@ -203,5 +204,21 @@ def test_a_gateway_that_stops_lets_a_step_end(tmp_path):
         assert rows(await step).keys() == {10}
         await stop
         assert here.gateway.stopping
+
+    played(scene, tmp_path)
+
+
+def test_an_ask_that_arrives_late_has_less_time(tmp_path):
+    """The server's deadline counts from when it made the ask."""
+
+    async def scene(here, devices):
+        ask = ask_of()
+        reply = asyncio.ensure_future(here.gateway.reply(ask.to_bytes(), 60.0, 59.5))
+        while here.gateway.step is None:
+            await asyncio.sleep(0)
+        assert here.gateway.seconds_left <= 0.5
+        await answer(here, devices[0])
+        joined = Frame.from_bytes(await asyncio.wait_for(reply, 20.0))
+        assert rows(joined).keys() == {10} and here.gateway.seconds_left == 0.0
 
     played(scene, tmp_path)

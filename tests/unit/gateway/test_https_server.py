@@ -3,6 +3,8 @@
 import asyncio
 import os
 import socket
+import ssl
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -10,12 +12,17 @@ import pytest
 pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
 pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
 
-from small_gateway import AGREED, Here, Running
+from small_gateway import AGREED, Here, Running, ask_of, learned, rows
 from small_gateway import until as until_here
 
+from foltr.federated.keys import ServerFiles, make_server
+from foltr.federated.renewal import server_context
 from foltr.gateway import https_server
+from foltr.gateway.client import GatewayClient, Requests
 from foltr.gateway.connection_limits import ConnectionLimits
 from foltr.gateway.enrolment import Enrolment, Standing
+from foltr.gateway.presence import Polling
+from foltr.gateway.signing import Ed25519PrivateKey
 from foltr.system.state_file import Unusable
 
 
@@ -90,6 +97,33 @@ def test_a_door_that_stops_releases_its_requests_and_can_be_opened_again(tmp_pat
 ABOUT = b"GET /v1/about HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_flood_without_tls_handshakes_leaves_room_for_others(tmp_path, loop):
+    """With the event loops of Python and of the gateway."""
+    factory = pytest.importorskip(loop).new_event_loop
+    make_server(tmp_path / "tls", ["localhost"])
+    files = ServerFiles(tmp_path / "tls")
+    tls = server_context(files.certificate, files.key)
+    trust = ssl.create_default_context(cafile=str(files.ca))
+    limits = ConnectionLimits(strangers=20)
+    with Running(Here(tmp_path), limits, tls, loop=factory) as gateway, ExitStack() as stack:
+        crowd = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 20))
+            for _ in range(100)
+        ]
+        until_here(lambda: limits.closed["handshake"] >= 80)
+        raw = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 20))
+        with trust.wrap_socket(raw, server_hostname="localhost") as device:
+            device.sendall(ABOUT)
+            assert b" 200 " in device.recv(65536)
+        assert limits.handshakes <= 20
+        for each in crowd[:80]:
+            assert each.recv(1) == b"", "the gateway has closed the oldest"
+        for each in crowd:
+            each.close()
+        until_here(lambda: limits.handshakes == 0 == limits.open and not limits._from)
+
+
 def test_a_flood_of_silent_strangers_leaves_room_for_others(tmp_path):
     connections = ConnectionLimits(strangers=20)
     with Running(Here(tmp_path), connections) as gateway, ExitStack() as stack:
@@ -98,3 +132,27 @@ def test_a_flood_of_silent_strangers_leaves_room_for_others(tmp_path):
         until_here(lambda: connections.closed["strangers"] >= 80)
         assert b" 200 " in spoken(gateway.port, ABOUT)
         assert connections.open <= 21
+
+
+def test_a_device_that_computes_for_long_keeps_its_connection(tmp_path, monkeypatch):
+    """Longer than idle connections are kept. Afterwards it is closed as usual."""
+    monkeypatch.setattr(https_server, "KEEP_ALIVE", 1.0)
+    here = Here(tmp_path, polling=Polling(hold=5.0, held=9, poll=60.0, grace=0.2, back=0.0))
+    here.now = time.time()
+    with Running(here) as gateway:
+        device = GatewayClient(gateway.url, Requests(Ed25519PrivateKey.generate(), AGREED.id))
+        device.enrol(gateway.invitation())
+        used = []
+
+        def slowly(part):
+            used.append(device._connection)
+            time.sleep(2.5)
+            return learned(part)
+
+        device.call(device.requests.ask(wait=0))
+        step = gateway.asking(ask_of(clients=(10,)))
+        device.once(slowly)
+        assert rows(step.result(20)).keys() == {10}
+        assert used == [device._connection], "it was not opened again"
+        until_here(lambda: here.app.connections.open == 0)
+        device.close()

@@ -163,3 +163,27 @@ def test_who_disconnects_while_it_waits_is_no_longer_reachable():
         assert there.held == 0 and not there.reachable(1)
 
     asyncio.run(scene())
+
+
+def test_a_device_that_never_answers_is_asked_about_once_an_hour(there):
+    """However long that goes on: a power of two has no end."""
+    for _ in range(3000):
+        there.missed([7])
+    there.connected(7)
+    there._loop.now += 3599.0
+    there.heard(7)
+    assert not there.reachable(7)
+    there._loop.now += 2.0
+    there.heard(7)
+    assert there.reachable(7)
+
+
+def test_a_step_that_is_continued_waits_for_devices_that_were_not_heard_yet(there):
+    """They may be computing their answers since before the restart."""
+    there._began = there._loop.now
+    there._loop.now += 21.0
+    assert not there.awaited(7) and there.awaited(7, continued=True)
+    there.connected(7)
+    there.disconnected(7)
+    there._loop.now += 4.0
+    assert not there.awaited(7, continued=True), "it was heard, and is gone"

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foltr.planning.fit import constants_of, fitted, predicted, rolls_of, short, traffic_of
+from foltr.planning.fit import (
+    constants_of,
+    crowd_load,
+    fitted,
+    predicted,
+    rolls_of,
+    short,
+    traffic_of,
+)
 from foltr.planning.measured import FILE, Constants, Point, measured
-from foltr.planning.model import Workload
+from foltr.planning.model import DAY, Plan, Workload
 
 THREE = ("gateway", "server", "superlink")
 # largest relative error of the stored model at a stored point
@@ -91,6 +99,20 @@ def test_the_stored_constants_reproduce_the_stored_figures(point):
         assert found[name] == pytest.approx(point.cpu[name], rel=TOLERANCE[name]), name
     if not huge:
         assert found["seconds"] == pytest.approx(point.seconds, rel=TOLERANCE["seconds"])
+
+
+def test_the_stored_constants_reproduce_the_crowd():
+    """Devices that are mostly idle: what a large federation is."""
+    crowd = json.loads(FILE.read_text())["crowd"]
+    plan = Plan(crowd_load(crowd), measured().constants, given=1)
+    processes = {"gateway": "gateways", "server": "server", "superlink": "SuperLink"}
+    for process, name in processes.items():
+        share = plan.cpu_day[name] / DAY
+        assert share == pytest.approx(crowd["cpu share"][process], rel=TOLERANCE[process]), name
+    assert plan.gateway_memory == pytest.approx(crowd["memory"]["gateway"], rel=0.2)
+    assert plan.gateway_disk == pytest.approx(crowd["disk"]["gateway"], rel=0.2)
+    requests = plan.requests + plan.polls
+    assert requests == pytest.approx(crowd["requests per second"], rel=0.05)
 
 
 def test_the_figures_are_of_the_sizes_that_the_page_names():

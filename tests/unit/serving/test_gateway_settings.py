@@ -41,7 +41,7 @@ def test_a_gateway_and_its_devices_agree_where_they_say_the_same(tmp_path):
         ('status = "x"', "is no address"),
         ("hold = 0.0", r"hold must be in \(0, 60\]"),
         ("hold = 61.0", r"hold must be in \(0, 60\]"),
-        ("held = -1", "held must be >= 0"),
+        ("max_held = -1", "max_held must be >= 0"),
         ("poll = 0.5", "poll must be >= 1"),
         ("poll = inf", "not a finite number"),
         ("grace = -1.0", "grace must be >= 0"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foltr.errors import Mistake
 from foltr.privacy.text import epsilon_text
 from foltr.serving.board import Board
 from foltr.serving.exposition import exposition, gauge
@@ -156,3 +157,21 @@ def test_notes_may_be_events():
     made, told = board(), []
     made.telling(told.append)(Event("it happened", "note", n=1))
     assert made.notes[-1].endswith(" it happened") and told[0].fields == {"n": 1}
+
+
+def test_a_certificate_that_cannot_be_read_is_a_problem_and_no_error(tmp_path):
+    def fails():
+        raise Mistake("bad.pem is no certificate")
+
+    health = Health({"certificate": fails})
+    assert health.problems() == {"certificate": "cannot be checked: bad.pem is no certificate"}
+    assert health.answer()[0] == 503
+
+
+def test_the_time_of_the_last_round_outlives_a_restart():
+    made = board()
+    about = {**made.history[-1], "round": 2}
+    made.add_round({**about, "ended": 1_700_000_000.0})
+    assert made.changed == 1_700_000_000.0
+    made.add_round({**about, "round": 3})  # from a log without times
+    assert made.changed == 1_700_000_000.0

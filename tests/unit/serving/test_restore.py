@@ -129,6 +129,37 @@ def test_a_restore_that_fails_leaves_an_empty_folder(server, monkeypatch, failin
     put_back(server)
 
 
+def test_a_roster_that_cannot_be_written_restores_nothing(server):
+    file, state, _ = server
+    lost(server)
+    (file.parent / "roster.toml").unlink()
+    file.write_text(file.read_text().replace("roster.toml", "rosters/roster.toml"))
+    with pytest.raises(Mistake, match=r"cannot write .*rosters"):
+        put_back(server)
+    assert list(state.path.iterdir()) == []
+    (file.parent / "rosters").mkdir()
+    put_back(server)
+    state.check_roster(read_roster(file.parent / "rosters" / "roster.toml"))
+
+
+def test_the_folder_of_somebody_else_keeps_its_mode(server):
+    lost(server)
+    server[1].path.mkdir(mode=0o755)
+    (server[1].path / "photo.png").write_bytes(b"")
+    with pytest.raises(Mistake, match="is not empty"):
+        put_back(server)
+    assert stat.S_IMODE(server[1].path.stat().st_mode) == 0o755
+    assert [each.name for each in server[1].path.iterdir()] == ["photo.png"]
+
+
+def test_half_a_restored_state_is_not_backed_up(server, tmp_path):
+    file, state, _ = server
+    restores.replace_mark(state.path, {"round": 5, "complete": False})
+    with pytest.raises(Mistake, match="only in part"):
+        backup(file, Code(), tmp_path / "c.tar")
+    assert not (tmp_path / "c.tar").exists()
+
+
 def test_a_restore_that_was_killed_is_repeated(server, monkeypatch):
     _, state, _ = server
     lost(server)

@@ -1,5 +1,6 @@
 """The state of a federation's server on disk."""
 
+import stat
 from dataclasses import replace
 
 import numpy as np
@@ -110,3 +111,13 @@ def test_the_saved_ranker_has_the_agreed_names(tmp_path):
     names = ("bm25", "age", "")
     assert load_ranker(state.save_ranker(agreed(features=names), model)).names == names
     assert trained_in(tmp_path, Code(trusted=False)).names == names
+
+
+def test_a_folder_with_files_of_others_is_no_state(tmp_path):
+    """Its mode would be changed, and a server's files would lie among them."""
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o755)
+    (folder / "photo.png").write_bytes(b"")
+    with pytest.raises(Mistake, match="has files of others: name a folder of its own"):
+        ServerState(folder).open(agreed())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
