@@ -100,7 +100,7 @@ class Step:
     def most(self) -> int:
         """The most bytes of a device's answer."""
         if self.ask.kind != Kind.LEARN:
-            return max(REFUSAL, HEADER.size + 8 + self._longest)
+            return max(REFUSAL, HEADER.size + 12 + self._longest)
         words = MORE * self.agreement.parameters  # a learner of a user's own may send more
         return max(REFUSAL, HEADER.size + 4 + ROW + 8 + 4 * words)
 

@@ -28,6 +28,7 @@ from small_gateway import (
 from foltr.components.learners.es import ES
 from foltr.components.learners.pdgd import PDGD
 from foltr.federated.frames import (
+    HEADER,
     Frame,
     Kind,
     Malformed,
@@ -40,6 +41,7 @@ from foltr.federated.frames import (
 from foltr.gateway import steps
 from foltr.gateway.steps import Step
 from foltr.secure_sum.server import longest
+from foltr.secure_sum.terms import model_digest
 
 FLOATS = st.floats(-1e6, 1e6, width=32)
 IDS = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=8, unique=True).map(sorted)
@@ -298,3 +300,21 @@ def test_the_weights_of_a_round_of_unlearning_are_smaller():
 def test_an_ask_that_cannot_be_divided_is_malformed(ask):
     with pytest.raises(Malformed):
         step_of(ask, SUMS)
+
+
+def test_the_largest_answers_fit_into_what_is_received():
+    for step in (Step(open_of(), SUMS, {}), Step(sum_of({10: b"a", 11: b"b"}), SUMS, {})):
+        text = summed(step.ask_for(10), bytes(step._longest))
+        step.checked(10, text)
+        assert len(text) == HEADER.size + 12 + step._longest <= step.most
+    step = Step(ask_of(), AGREED, {})
+    for text in (learned(step.ask_for(10)), refused(step.ask_for(10), "budget", "x" * 2000)):
+        step.checked(10, text)
+        assert len(text) <= step.most
+
+
+def test_what_is_received_grows_with_the_model():
+    wide = agreed(features=tuple(f"f{i}" for i in range(5000)))
+    model = Model(np.zeros(5000, np.float32))
+    ask = ask_of(wide, payload=model.to_bytes(), model=model_digest(model.params))
+    assert Step(ask, wide, {}).most >= HEADER.size + 4 + 5 + 8 + 4 * 5000
