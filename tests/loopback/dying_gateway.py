@@ -39,11 +39,11 @@ def main(where, file):
             tell(f"killed: {where}")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async def one(self, made, seconds):
+    async def one(self, made, *times):
         t = made.ask.round
         now[0] = t, seen[t]
         seen[t] += 1
-        return await run(self, made, seconds)
+        return await run(self, made, *times)
 
     def begun(self, *given):
         die("begin")

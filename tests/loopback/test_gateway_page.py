@@ -107,10 +107,12 @@ def test_the_page_works_as_written(tmp_path):
         wait(lambda: "connected to" in at.log("gateway"), at.all_logs)
 
         commands = [line for line in invite.splitlines() if line.startswith("foltr")]
-        assert len(commands) == 4
+        assert len(commands) == 5
         tokens = at.run(commands[0]).split()
         assert len(tokens) == len(set(tokens)) == 100
         assert len(at.run(commands[1]).split()) == 1
+        withdrawn = at.run(commands[3].replace("INVITATION", tokens.pop()))
+        assert "withdrawn: invitations for 1 more device" in withdrawn
         url = f"https://localhost:{door}"
 
         def device(i):
@@ -145,7 +147,7 @@ def test_the_page_works_as_written(tmp_path):
 
         # another is revoked
         client = re.findall(r"this device is client (\d)", at.log("device-2"))[0]
-        at.run(commands[3].replace("17", client))
+        at.run(commands[4].replace("17", client))
         wait(lambda: at.running["device-2"].poll() is not None, at.all_logs)
         assert "revoked" in at.log("device-2")
         at.stop("gateway")
