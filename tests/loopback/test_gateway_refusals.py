@@ -185,7 +185,7 @@ def test_a_model_that_is_too_large_for_a_device(tmp_path):
         thread.join(30)
         assert here.answered() == [12] * 4
         same(here, honest(e))
-        assert any("this device accepts 200 (max_bytes)" in text for text in told)
+        assert any("this device accepts at most 200 (" in text for text in told)
 
 
 @pytest.mark.loopback

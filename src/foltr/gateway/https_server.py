@@ -59,7 +59,8 @@ class _Server(uvicorn.Server):
                 arrived, address = await loop.sock_accept(listener)
             except OSError as error:  # else the client is gone again
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    self.limits.cut_oldest_handshake()
+                    for _ in range(1 + self.limits.handshakes // 2):
+                        self.limits.cut_oldest_handshake()
                     await asyncio.sleep(PAUSE)
                 continue
             if self.limits.begin_handshake(arrived, str(address[0])):

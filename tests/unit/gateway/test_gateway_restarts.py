@@ -213,10 +213,10 @@ def test_an_ask_that_arrives_late_has_less_time(tmp_path):
 
     async def scene(here, devices):
         ask = ask_of()
-        reply = asyncio.ensure_future(here.gateway.reply(ask.to_bytes(), 60.0, 59.5))
+        reply = asyncio.ensure_future(here.gateway.reply(ask.to_bytes(), 60.0, 57.0))
         while here.gateway.step is None:
             await asyncio.sleep(0)
-        assert here.gateway.seconds_left <= 0.5
+        assert here.gateway.seconds_left <= 3.0
         await answer(here, devices[0])
         joined = Frame.from_bytes(await asyncio.wait_for(reply, 20.0))
         assert rows(joined).keys() == {10} and here.gateway.seconds_left == 0.0

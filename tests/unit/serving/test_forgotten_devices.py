@@ -173,6 +173,18 @@ def test_a_gateway_is_not_forgotten_because_of_one_device(tmp_path, kind):
     assert not here.state.forgotten["pending"]
 
 
+@pytest.mark.parametrize("gateway", [True, False])
+def test_the_roster_says_who_is_a_gateway_before_it_was_greeted(tmp_path, gateway):
+    """A server that was just started has no WELCOME. From a node, 'forget' is a wish."""
+    here = WithGateway(tmp_path)
+    roster = here.rounds.roster()
+    marked = roster.with_seat(replace(roster.seat("node-2"), gateway=gateway))
+    here.rounds.roster = lambda: marked
+    assert not here.engine.welcomes
+    here.rounds.failed("4", "forget", "client 5")
+    assert here.state.forgotten["pending"] == ([] if gateway else ["node-2"])
+
+
 def test_a_server_that_was_killed_in_a_round_asks_the_same_clients_again(tmp_path):
     """Others could be too few: with six clients and `separation` 2, each is asked every second
     round."""
