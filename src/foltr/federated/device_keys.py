@@ -31,7 +31,7 @@ from foltr.system.reloaded import Reloaded
 
 def read_device_keys(path: Path, tell: Tell) -> dict[int, bytes]:
     """Read a file of pinned keys: client number -> public key. Clients with the same key are left
-    out: somebody has enrolled it twice, and could else make the file useless for all."""
+    out: somebody has enrolled it twice, and would otherwise make the file useless for all."""
     try:
         lines = text_of(path).splitlines()
     except OSError as error:

@@ -38,7 +38,7 @@ from foltr.system.log import Event
 from foltr.system.state_file import Unusable
 
 LOOK = 0.1  # seconds between two looks at who is missing
-AGAIN = 1.0  # seconds after which an ask that arrives was interrupted by a restart
+AGAIN = 1.0  # an ask that arrived more seconds ago was interrupted by a restart
 # in the state file
 NUMBERS = "numbers"  # the first and the last client number + 1
 SPOKEN = "devices' version"  # of the protocol, as told to the server
@@ -312,7 +312,7 @@ class Gateway:
                 kept.pop(client, None)
         if not await self.devices.on_disk(self.enrolment.erase, asked):
             used = f"{self.enrolment.path} is being read by another process"
-            self.tell(f"{used}: its log may have forgotten answers until a later ask")
+            self.tell(f"{used}: answers that are forgotten may be in its log until a later ask")
         told = [c for c in asked if self.devices[c].standing == Standing.TO_FORGET]
         notices = {c: replace(ask, clients=(c,)).to_bytes() for c in told}
         await self.devices.set_standing(notices, Standing.FORGOTTEN, (Standing.TO_FORGET,))

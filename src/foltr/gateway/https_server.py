@@ -57,11 +57,13 @@ class _Server(uvicorn.Server):
         while True:
             try:
                 arrived, address = await loop.sock_accept(listener)
-            except OSError as error:  # else the client is gone again
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    for _ in range(1 + self.limits.handshakes // 2):
-                        self.limits.cut_oldest_handshake()
-                    await asyncio.sleep(PAUSE)
+            except OSError as error:
+                if listener.fileno() < 0:
+                    raise
+                few = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+                for _ in range(1 + self.limits.handshakes // 2 if few else 0):
+                    self.limits.cut_oldest_handshake()
+                await asyncio.sleep(PAUSE if few else 0.0)  # else the client is gone again
                 continue
             if self.limits.begin_handshake(arrived, str(address[0])):
                 task = asyncio.ensure_future(self._shake_hands(arrived))

@@ -35,7 +35,7 @@ from foltr.serving.settings import GatewayTable, address_of, beside, read_gatewa
 from foltr.system.log import Event
 
 SHARE = 0.8  # share of the server's deadline in which devices must answer
-OWN_FILES = 1_200  # open files of a gateway beside its connections; most are TLS handshakes
+OWN_FILES = 200  # open files of a gateway beside its connections
 COLLECT = 20_000, 20, 10  # thresholds of Python's garbage collector (`gc.set_threshold`)
 
 
@@ -54,9 +54,8 @@ def run_gateway(
         enrolment = state_of(file, agreed, table)
         polling = Polling(table.hold, table.max_held, table.poll, table.grace)
         gateway = Gateway(agreed, enrolment, table.clients, polling, tell)
-        connections = ConnectionLimits(
-            most=connections_allowed(table.max_connections, tell), per_address=table.per_address
-        )
+        most, strangers = connections_allowed(table.max_connections, tell)
+        connections = ConnectionLimits(most, strangers, per_address=table.per_address)
         rates = Rates(table.rate, 5.0 * table.rate)
         tokens = Tokens(enrolment.secret())
         app = App(gateway, connections, tokens, table.open_enrolment, table.max_bytes, rates)
@@ -220,21 +219,26 @@ def tell_settings(gateway: Gateway, table: GatewayTable, tell: Callable[[str], N
         tell("open enrolment: anyone who can connect can enrol any number of devices")
 
 
-def connections_allowed(wanted: int, tell: Callable[[str], None]) -> int:
-    """The number of connections that this process may open."""
+def connections_allowed(wanted: int, tell: Callable[[str], None]) -> tuple[int, int]:
+    """The number of connections that this process may open, and of TLS handshakes besides."""
+    handshakes = ConnectionLimits.strangers
     try:
         import resource
     except ImportError:  # not on Windows
-        return wanted
-    own, (soft, hard) = OWN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = wanted + own
+        return wanted, handshakes
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + handshakes + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < need:
         soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    found = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - own)
-    if found < wanted:
-        tell(f"this machine allows {found:,} connections, not {wanted:,}: raise ulimit -n")
-    return found
+    if soft == resource.RLIM_INFINITY or soft >= need:
+        return wanted, handshakes
+    handshakes = min(handshakes, (soft - OWN_FILES) // 5)
+    found = min(wanted, soft - OWN_FILES - handshakes)
+    few = f"this machine allows {soft:,} open files, and a gateway needs {need:,}"
+    require(found >= 1 and handshakes >= 1, f"{few}: raise ulimit -n")
+    tell(f"{few} for {wanted:,} connections. It accepts {found:,}: raise ulimit -n for more")
+    return found, handshakes
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

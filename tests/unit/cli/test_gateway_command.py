@@ -1,5 +1,7 @@
 """`foltr gateway` as an operator meets it: invitations, devices, mistakes."""
 
+import resource
+
 import pytest
 from typer.testing import CliRunner
 
@@ -7,8 +9,10 @@ from foltr.cli.app import app
 
 pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
 
+from foltr.errors import Mistake
 from foltr.gateway.enrolment import Enrolment, Refused
 from foltr.runs.user_files import Code
+from foltr.serving.gateway import connections_allowed
 from foltr.serving.settings import read_gateway
 
 SETTINGS = """
@@ -127,3 +131,30 @@ def test_the_state_of_another_federation_is_not_touched(here):
     (here / "other.toml").write_text(SETTINGS.replace("rounds = 5", "rounds = 6"))
     assert "belongs to another federation" in refused("--invite", "1", file="other.toml")
     assert "1 open invitations, for 1 devices" in done("--devices")
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "found"),
+    [
+        (1_024, 1_048_576, (16_000, 1_000)),  # it may raise the limit itself
+        (-1, -1, (16_000, 1_000)),
+        (1_024, 10_200, (9_000, 1_000)),
+        (1_024, 1_024, (660, 164)),
+        (200, 250, (40, 10)),
+    ],
+)
+def test_connections_follow_the_number_of_open_files(monkeypatch, soft, hard, found):
+    told, changed = [], []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: changed.append(limits))
+    assert connections_allowed(16_000, told.append) == found
+    files = changed[-1][0] if changed else 10**9
+    assert sum(found) + 200 <= files <= (hard if hard > 0 else 10**9)
+    assert bool(told) == (found[0] < 16_000)
+
+
+def test_too_few_open_files_are_told(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (100, 100))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: None)
+    with pytest.raises(Mistake, match=r"allows 100 open files.*raise ulimit -n"):
+        connections_allowed(10, print)
