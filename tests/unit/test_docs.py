@@ -313,8 +313,9 @@ def test_the_reference_holds_every_command_option_and_component(site):
             assert option in text, f"foltr {word} {option}"
     parts = (site / "components.html").read_text(encoding="utf-8")
     for family in FAMILIES:
-        for name in family.members():
-            assert f'<h3 id="{name.lower()}">' in parts
+        for name, cls in family.members().items():
+            own = cls.__module__.startswith("foltr.")  # other tests may have loaded more
+            assert not own or f'<h3 id="{name.lower()}">' in parts
 
 
 def test_the_python_interface_holds_every_public_name_protocol_and_kind(site):

@@ -43,8 +43,10 @@ class Health:
         for name, check in list(self.checks.items()):
             try:
                 reason = check()
-            except (OSError, Mistake) as error:
-                reason = f"cannot be checked: {getattr(error, 'strerror', None) or error}"
+            except OSError as error:
+                reason = f"cannot be checked: {error.strerror or error}"
+            except Mistake as error:
+                reason = f"cannot be checked: {error}"
             if reason is not None:
                 found[name] = reason
         return found

@@ -14,6 +14,7 @@ from foltr.runs.folder import ENVIRONMENT, Folder
 from foltr.runs.saved import trained_in
 from foltr.runs.user_files import Code
 from foltr.scoring.normalisation import PerFeature, PerQuery
+from foltr.spec import sources
 
 STRANGER = Code(trusted=False)
 LETOR = "".join(
@@ -110,10 +111,18 @@ def test_folders_that_foltr_0_1_and_0_2_made(tmp_path):
     assert runs and exported
 
 
-def test_names_and_a_fixed_normalisation_of_a_users_source(tmp_path):
+@pytest.fixture
+def named_data(tmp_path):
+    """A user's file, whose component other tests do not meet."""
     file = tmp_path / "named_data.py"
     file.write_text(NAMED)
     foltr.use(file)
+    yield file
+    sources.forget(sources.members()["NamedData"].__module__)
+
+
+def test_names_and_a_fixed_normalisation_of_a_users_source(tmp_path, named_data):
+    file = named_data
     result = made(tmp_path, data="NamedData()")
     found = trained_in(result.folder, Code((file,), trusted=False))
     assert equal(found, result.trained)
