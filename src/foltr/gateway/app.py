@@ -307,7 +307,7 @@ class App:
         self._note_version(client, headers)
         answered = _nonce(headers.get("if-none-match", b"").strip(b'"'))
         wanted = number(headers.get(WAIT)) or 0
-        crowded = gateway.presence.held >= polling.held
+        crowded = gateway.presence.held >= polling.max_held
         seconds = 0.0 if crowded else min(float(wanted), polling.hold)
         found = await gateway.next_ask(client, answered, seconds)
         if found is None:

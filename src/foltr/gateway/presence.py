@@ -20,7 +20,7 @@ class Polling:
     """How long the gateway waits, and for how many.
 
     hold: seconds for which it holds a request for an ask
-    held: most requests that it holds at a time; other devices are told to come back
+    max_held: most requests that it holds at a time; other devices are told to come back
     poll: seconds after which such a device asks again
     grace: seconds for which a device that has disconnected, or is late to ask again, still counts
         as reachable
@@ -28,7 +28,7 @@ class Polling:
         connected again"""
 
     hold: float = 25.0
-    held: int = 4_096
+    max_held: int = 4_096
     poll: float = 30.0
     grace: float = 3.0
     back: float = 20.0

@@ -8,7 +8,8 @@ asks (one, or the four steps of a secure sum) through one of G gateways:
                + n k (secure sum of degree k) + n d (if messages are a seed and rewards)
     SuperLink  (S + 1) G step + bytes of the gateways' frames + seconds in which the server waits
 
-Besides the rounds, a device asks for asks: on a connection that it keeps, every `hold` seconds, or
+A roll is the server's question which devices a gateway can reach, once in a round. Besides the
+rounds, a device asks for asks: on a connection that it keeps, every `hold` seconds, or
 on a new connection, every `poll` seconds."""
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def answers_of(
     gateway: Gateway, times: Callable[[], tuple[float, float]], alone: threading.Lock
 ) -> Callable[[bytes], bytes]:
     """The function with which the node answers the server. `times`: the seconds that an ask is
-    valid, and how old it is. An ask that is under way when the
-    gateway stops is not answered: its answers are stored, and the next process continues it."""
+    valid, and how old it is. An ask that is under way when the gateway stops is not answered: its
+    answers are stored, and the next process continues it."""
 
     def answer(text: bytes) -> bytes:
         gc.collect(0)  # the last request to the server is a cycle of objects, with its whole body

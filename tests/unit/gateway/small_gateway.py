@@ -47,7 +47,7 @@ PARAMS = np.array([0.5, -1.0, 2.0], np.float32)
 NOW = 1_700_000_000.0
 PLACES = 5
 FIRST = 10  # client number of the first place
-POLLING = Polling(hold=5.0, held=4, poll=60.0, grace=0.0, back=0.0)
+POLLING = Polling(hold=5.0, max_held=4, poll=60.0, grace=0.0, back=0.0)
 _nonces = count(1)
 
 

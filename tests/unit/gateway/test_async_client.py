@@ -20,7 +20,7 @@ from foltr.gateway.signing import Ed25519PrivateKey
 
 @pytest.fixture
 def gateway(tmp_path):
-    here = Here(tmp_path, polling=replace(POLLING, held=9))
+    here = Here(tmp_path, polling=replace(POLLING, max_held=9))
     here.now = time.time()
     with Running(here) as running:
         yield running

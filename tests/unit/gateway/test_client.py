@@ -35,7 +35,7 @@ from foltr.gateway.presence import Polling
 from foltr.gateway.signing import Ed25519PrivateKey, Tokens
 from foltr.secure_sum.terms import model_digest
 
-POLLING = Polling(hold=0.2, held=9, poll=60.0, grace=0.5, back=0.0)
+POLLING = Polling(hold=0.2, max_held=9, poll=60.0, grace=0.5, back=0.0)
 
 
 @pytest.fixture

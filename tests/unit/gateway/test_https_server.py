@@ -138,7 +138,7 @@ def test_a_flood_of_silent_strangers_leaves_room_for_others(tmp_path):
 def test_a_device_that_computes_for_long_keeps_its_connection(tmp_path, monkeypatch):
     """Longer than idle connections are kept. Afterwards it is closed as usual."""
     monkeypatch.setattr(https_server, "KEEP_ALIVE", 1.0)
-    here = Here(tmp_path, polling=Polling(hold=5.0, held=9, poll=60.0, grace=0.2, back=0.0))
+    here = Here(tmp_path, polling=Polling(hold=5.0, max_held=9, poll=60.0, grace=0.2, back=0.0))
     here.now = time.time()
     with Running(here) as gateway:
         device = GatewayClient(gateway.url, Requests(Ed25519PrivateKey.generate(), AGREED.id))

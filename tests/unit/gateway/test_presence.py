@@ -6,7 +6,7 @@ import pytest
 
 from foltr.gateway.presence import Polling, Presence
 
-POLLING = Polling(hold=5.0, held=4, poll=60.0, grace=3.0, back=20.0)
+POLLING = Polling(hold=5.0, max_held=4, poll=60.0, grace=3.0, back=20.0)
 
 
 class Loop:
