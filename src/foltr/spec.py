@@ -14,7 +14,7 @@ import math
 import operator
 import sys
 import types
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from functools import lru_cache, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -174,10 +174,18 @@ learner, aggregator, optimizer = learners.register, aggregators.register, optimi
 privatizer, channel, baseline = privatizers.register, channels.register, baselines.register
 
 
+def added() -> Any:
+    """The default of a field that is younger than finished runs: None, and then not in the repr.
+    So these runs keep their identity."""
+    return field(default=None, metadata={"added": True})
+
+
 def checked(cls: T) -> T:
     """Make a frozen dataclass check and coerce what it is given, and answer a misspelt field with
     the right one."""
     given: Any = cls.__init__  # type: ignore[misc]
+    if any("added" in each.metadata for each in fields(cls)):
+        cls.__repr__ = _repr  # type: ignore[assignment]
     signature = inspect.signature(cls)
 
     @wraps(given)
@@ -206,6 +214,13 @@ def checked(cls: T) -> T:
 
     cls.__init__ = init  # type: ignore[misc]
     return cls
+
+
+def _repr(component: Any) -> str:
+    """As that of a dataclass, without added fields that are None."""
+    values = ((each, getattr(component, each.name)) for each in fields(component))
+    there = [f"{e.name}={v!r}" for e, v in values if v is not None or "added" not in e.metadata]
+    return f"{type(component).__name__}({', '.join(there)})"
 
 
 class Ambiguous(str):
@@ -356,11 +371,8 @@ def opened(spec: Any) -> Opened:
 def _opened(spec: str) -> Opened:
     try:
         call = _parse(spec, "component") if spec.endswith(")") else None
-        fields = (
-            {}
-            if call is None
-            else {str(word.arg): _value(word.value, spec) for word in call.keywords}
-        )
+        words = [] if call is None else call.keywords
+        fields = {str(word.arg): _value(word.value, spec) for word in words}
     except (Mistake, RecursionError):
         call, fields = None, {}
     name = str(spec) if call is None else call.func.id  # type: ignore[attr-defined]
@@ -381,11 +393,8 @@ def brief(component: Any) -> str:
     """The repr without the fields that have their default value: a label for tables and
     folders."""
     given = []
-    for field in fields(component):
-        default = (
-            field.default_factory() if field.default_factory is not MISSING else field.default
-        )
-        value = getattr(component, field.name)
-        if value != default:
-            given.append(f"{field.name}={brief(value) if is_dataclass(value) else repr(value)}")
+    for each in fields(component):
+        made, value = each.default_factory, getattr(component, each.name)
+        if value != (each.default if made is MISSING else made()):
+            given.append(f"{each.name}={brief(value) if is_dataclass(value) else repr(value)}")
     return f"{type(component).__name__}({', '.join(given)})"

@@ -159,7 +159,7 @@ TABLES = {
     ),
     "nobody searches": (
         {"sessions": lambda p: p.sessions * 0},
-        "every client must search at least once",
+        "sessions must be >= 0, and some client must search",
     ),
     "another kind": (
         {"first": lambda p: p.first.astype(float)},

@@ -27,6 +27,7 @@ LAYERS = (
         "core",
         "spec",
         "events",
+        "stepwise",
         "world",
         "metrics",
         "ranking",
@@ -44,7 +45,7 @@ LAYERS = (
     {"runs"},
     {"sweeps", "audits", "exports"},
     {"results", "report"},
-    {"comparison", "serving", "planning"},
+    {"comparison", "serving", "planning", "device"},
     {"cli"},
     {"__main__"},
 )

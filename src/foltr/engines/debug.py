@@ -35,6 +35,7 @@ class Debug:
     def collect(self, ask: Ask, clients: Array) -> Answers:
         ask = replace(ask, params=ask.params.view())
         ask.params.flags.writeable = False  # a client that changed them would change them for all
+        asked, clients = clients, self.population.searching(clients)
         updates, ndcg, max_rr = [], np.empty(len(clients)), np.empty(len(clients))
         malicious = self.malicious(ask.t, clients)
         for i, id in enumerate(map(int, clients)):
@@ -54,7 +55,7 @@ class Debug:
             updates.append(update)
             ndcg[i], max_rr[i] = user.ndcg / max(user.made, 1), user.max_rr / max(user.made, 1)
         arrived = Cohort.stack(updates) if updates else Cohort.empty(len(ask.params))
-        return Answers(clients, arrived, Observed(ndcg, max_rr))
+        return Answers(asked, arrived, Observed(ndcg, max_rr))
 
     def _client(self, id: int) -> Client:
         noise = stream(self.seed, "privacy", id) if self.noise is None else self.noise(id)

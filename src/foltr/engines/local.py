@@ -62,6 +62,7 @@ class Local:
         # who was malicious in the last round, and the arguments for them
         self.last_malicious: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)
         self.usual = float(p.sessions.mean())
+        self.all_search = bool((p.sessions > 0).all())
 
     def _given(self, models: Array) -> tuple[Any, ...]:
         """A kernel's arguments that are the same in every round."""
@@ -80,6 +81,8 @@ class Local:
             parts = self.learner, self.ranker, self.population, self.seed, self.memory
             plain = Debug(*parts, self.privacy, malicious=self.malicious, noise=self.noise)
             return plain.collect(ask, clients)
+        asked = clients
+        clients = clients if self.all_search else self.population.searching(clients)
         twin, params, t, n = self.twin, ask.params, ask.t, len(clients)
         honest = self.population.malicious_model is None
         given = self.honest if honest else self._with_malicious(t, clients)
@@ -99,7 +102,7 @@ class Local:
         self.threads.share(n, piece, small=n * self.usual < ALONE)
         ndcg, max_rr, weights = seen
         cohort = Cohort(clients, sent, weights, directions if twin.message else None)
-        return Answers(clients, cohort, Observed(ndcg, max_rr))
+        return Answers(asked, cohort, Observed(ndcg, max_rr))
 
     def _privatize(self, privacy: Privatizer, updates: Array, clients: Array, ask: Ask) -> None:
         """Makes of updates (rows, d), in place, what these clients send."""

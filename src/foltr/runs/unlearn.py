@@ -198,9 +198,10 @@ def stages_of(run: Context, past: Past, phases: tuple[Phase, ...]) -> list[Stage
 
 
 def with_sessions(p: Population, of: int, now: int) -> Population:
-    """The same clients, `now` searches where there were `of`; others in proportion, at least
-    one."""
-    return replace(p, sessions=np.maximum(1, np.rint(p.sessions * (now / of))).astype(np.int64))
+    """The same clients, `now` searches where there were `of`; others in proportion, at least one
+    where there was one."""
+    scaled = np.maximum(np.minimum(1, p.sessions), np.rint(p.sessions * (now / of)))
+    return replace(p, sessions=scaled.astype(np.int64))
 
 
 def choice(e: Experiment, past: Past, phase: Phase, first: int) -> Callable[[int], Array]:

@@ -41,7 +41,7 @@ class Population:
     last: Array  # (clients,) int64, exclusive
     click_models: tuple[ClickModel, ...]
     models: Array  # (clients, choices) int64, indices of click_models
-    sessions: Array  # (clients,) int64 searches per round
+    sessions: Array  # (clients,) int64 searches per round; who makes none sends nothing
     server_clients: int = 0
     warmup: int = 0
     malicious_model: int | None = None  # index of click_models
@@ -95,7 +95,8 @@ class Population:
         known = self.malicious_model is None or 0 <= self.malicious_model < models
         clicked = inside(self.models, 0, models - 1) and known
         require(clicked, f"every client must click by one of {models} click models")
-        require(bool((self.sessions >= 1).all()), "every client must search at least once a round")
+        never = "sessions must be >= 0, and some client must search"
+        require(bool((self.sessions >= 0).all() and (self.sessions > 0).any()), never)
 
     @property
     def clients(self) -> int:
@@ -106,6 +107,10 @@ class Population:
     def longest(self) -> int:
         """The most documents that a block holds."""
         return int((self.stops - self.starts).max())
+
+    def searching(self, clients: Array) -> Array:
+        """Those of the clients that search at all: the others have nothing to send."""
+        return clients if (self.sessions > 0).all() else clients[self.sessions[clients] > 0]
 
     def tables(self, depth: int) -> tuple[Array, Array] | None:
         """P(click) and P(stop) of all click models, (models, depth, grades) each; None if a model

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
 from foltr.components.learners._published_draws import PublishedDraws
-from foltr.core import Array, Optimizer, Ranker, SendReward, User
+from foltr.core import Array, Optimizer
 from foltr.errors import require
 from foltr.kinds import LearnerDefaults
 from foltr.metrics import discounts
 from foltr.ranking import best_first, scored
 from foltr.seeds import Stream, below, key
 from foltr.spec import learner
+from foltr.stepwise import Start, Stepwise
 
 # the key below which seeds are drawn; the same on device and server in all experiments
 PERTURBATION = key(0, "perturbation")
 PIECE = 1 << 18  # numbers drawn at a time
 
 
+class Tried(NamedTuple):
+    """The state of a client within a round."""
+
+    seed: int
+    step: Array  # (d,) sigma v
+    sums: Array  # (2,) of rewards, for w + sigma v and for w - sigma v
+    made: int  # searches so far
+
+
 @learner
 @dataclass(frozen=True)
-class ES(LearnerDefaults):
+class ES(Stepwise, LearnerDefaults):
     """Perturb the ranker by a random vector, and send the vector's seed and the mean rewards.
 
     Each round a client draws a 32-bit seed, and from it alone a vector v ~ N(0, I). It ranks best
@@ -104,31 +114,38 @@ class ES(LearnerDefaults):
         adam = f"ES is published with Adam(lr=0.001) on the server, this is {optimizer}"
         return (f"{adam}: add --optimizer 'Adam(lr=0.001)'",)
 
-    def learn(
-        self,
-        ranker: Ranker,
-        params: Array,
-        memory: Array,
-        user: User,
-        rng: Stream,
-        t: int,
-        send_reward: SendReward,
-    ) -> tuple[Array, float, Array]:
-        self.check_halves(user.sessions)
-        seed, half = seed_of(rng), user.sessions // 2 if self.antithetic else user.sessions
-        step = np.float32(self.sigma) * self.perturbations(np.array([seed]), len(params))[0]
-        values, coded = self.reward_values()
-        sums = np.zeros(2)
-        for s in range(user.sessions):
-            draws, perturbed = rng.at(s), params + step if s < half else params - step
+    def begin(self, start: Start) -> Tried:
+        self.check_halves(start.sessions)
+        seed = seed_of(start.rng)
+        v = self.perturbations(np.array([seed]), len(start.params))[0]
+        return Tried(seed, np.float32(self.sigma) * v, np.zeros(2), 0)
 
-            def show(docs: Array, draws: Stream = draws, perturbed: Array = perturbed) -> Array:
-                return best_first(scored(ranker, perturbed, docs), min(self.k, len(docs)), draws)
+    def half(self, start: Start) -> int:
+        """The number of searches with w + sigma v."""
+        return start.sessions // 2 if self.antithetic else start.sessions
 
-            _, _, clicks = user.session(show)
-            which = send_reward(int(coded[self.code(clicks)]), len(values), s)
-            sums[int(s >= half)] += values[which]
-        return message(seed, sums[: 1 + self.antithetic] / half), float(user.sessions), memory
+    def current(self, start: Start, sofar: Tried) -> Array:
+        first = sofar.made < self.half(start)
+        return start.params + sofar.step if first else start.params - sofar.step
+
+    def show(self, start: Start, sofar: Tried, docs: Array) -> Array:
+        scores = scored(start.ranker, self.current(start, sofar), docs)
+        return best_first(scores, min(self.k, len(docs)), start.rng.at(sofar.made))
+
+    def step(
+        self, start: Start, sofar: Tried, docs: Array, ranking: Array, clicks: Array
+    ) -> Tried:
+        (values, coded), s = self.reward_values(), sofar.made
+        which = start.send_reward(int(coded[self.code(clicks)]), len(values), s)
+        sums = sofar.sums.copy()
+        sums[int(s >= self.half(start))] += values[which]
+        return sofar._replace(sums=sums, made=s + 1)
+
+    def finish(self, start: Start, sofar: Tried) -> tuple[Array, float, Array]:
+        few = f"{type(self).__name__} compares all {start.sessions} searches of a round"
+        require(sofar.made == start.sessions, f"{few}, and {sofar.made} were made")
+        means = sofar.sums[: 1 + self.antithetic] / self.half(start)
+        return message(sofar.seed, means), float(sofar.made), start.memory
 
     def code(self, clicks: Array) -> int:
         """What the reward depends on, as one integer: the number of clicks ('ctr'), the set of

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
-from foltr.core import Array, Ranker, SendReward, User
+from foltr.core import Array
 from foltr.errors import require
 from foltr.kinds import SendsUpdates
 from foltr.ranking import best_first, plackett_luce, scored
-from foltr.seeds import Stream
 from foltr.spec import learner
+from foltr.stepwise import Start, Stepwise
 
 # smallest max_norm / |weights|: below, scaling in float32 is inexact and the weights become 0
 FARTHEST_OUT = 1e-30
 
 
+class Local(NamedTuple):
+    """The state of a client within a round."""
+
+    weights: Array  # (d,) of its own ranker
+    made: int  # searches so far
+
+
 @learner
 @dataclass(frozen=True)
-class PDGD(SendsUpdates):
+class PDGD(Stepwise, SendsUpdates):
     """Learn from clicks by pairwise differentiable gradient descent (PDGD; federated: FPDGD).
 
     Each session shows k documents sampled without replacement from the Plackett-Luce model of all
@@ -82,34 +89,31 @@ class PDGD(SendsUpdates):
         made = self if ball is None else replace(self, max_norm=ball)
         return replace(made, explore=False, sessions=1) if single_search else made
 
-    def learn(
-        self,
-        ranker: Ranker,
-        params: Array,
-        memory: Array,
-        user: User,
-        rng: Stream,
-        t: int,
-        send_reward: SendReward,
-    ) -> tuple[Array, float, Array]:
-        local = params.copy()
-        for s in range(user.sessions):
-            at, draws = (local if self.update == "session" else params), rng.at(s)
-            scores = np.empty(0)
+    def begin(self, start: Start) -> Local:
+        return Local(start.params.copy(), 0)
 
-            def show(docs: Array, at: Array = at, draws: Stream = draws) -> Array:
-                nonlocal scores
-                scores = scored(ranker, at, docs)
-                policy = plackett_luce if self.explore else best_first
-                return policy(scores, min(self.k, len(docs)), draws)
+    def current(self, start: Start, sofar: Local) -> Array:
+        return sofar.weights if self.update == "session" else start.params
 
-            docs, ranking, clicks = user.session(show)
-            weights = document_weights(scores, ranking, clicks, self.pairs).astype(np.float32)
-            gradient = ranker.pullback(at, docs, weights) - np.float32(self.mu) * (local - params)
-            local = local + np.float32(self.rate(t, s, user.sessions)) * gradient
-            if self.update == "session" or s == user.sessions - 1:
-                local = self._in_ball(local)
-        return local - params, float(user.sessions), memory
+    def show(self, start: Start, sofar: Local, docs: Array) -> Array:
+        scores = scored(start.ranker, self.current(start, sofar), docs)
+        policy = plackett_luce if self.explore else best_first
+        return policy(scores, min(self.k, len(docs)), start.rng.at(sofar.made))
+
+    def step(
+        self, start: Start, sofar: Local, docs: Array, ranking: Array, clicks: Array
+    ) -> Local:
+        at, (local, s) = self.current(start, sofar), sofar
+        scores = scored(start.ranker, at, docs)
+        weights = document_weights(scores, ranking, clicks, self.pairs).astype(np.float32)
+        back = np.float32(self.mu) * (local - start.params)
+        gradient = start.ranker.pullback(at, docs, weights) - back
+        local = local + np.float32(self.rate(start.t, s, start.sessions)) * gradient
+        return Local(self._in_ball(local) if self.update == "session" else local, s + 1)
+
+    def finish(self, start: Start, sofar: Local) -> tuple[Array, float, Array]:
+        local = sofar.weights if self.update == "session" else self._in_ball(sofar.weights)
+        return local - start.params, float(sofar.made), start.memory
 
     def rate(self, t: int, s: int, sessions: int) -> float:
         return float(self.lr * self.decay ** (t * sessions + s))

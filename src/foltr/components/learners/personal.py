@@ -4,7 +4,8 @@ learners."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,16 @@ from foltr.errors import require
 from foltr.kinds import SendsUpdates
 from foltr.seeds import Stream
 from foltr.spec import learner
+from foltr.stepwise import Start, stepwise
 
 NOTHING = np.empty(0, np.float32)
+
+
+class Inner(NamedTuple):
+    """The round of the inner learner."""
+
+    start: Start
+    sofar: Any
 
 
 class Residual(SendsUpdates, ABC):
@@ -76,8 +85,34 @@ class Residual(SendsUpdates, ABC):
         t: int,
         send_reward: SendReward,
     ) -> tuple[Array, float, Array]:
-        start, shared = self.personal(params, memory), len(params) - len(memory)
-        update, weight, _ = self.learner.learn(ranker, start, NOTHING, user, rng, t, send_reward)
+        own = self.personal(params, memory)
+        update, weight, _ = self.learner.learn(ranker, own, NOTHING, user, rng, t, send_reward)
+        return self._divided(update, weight, memory)
+
+    def begin(self, start: Start) -> Inner:
+        own = self.personal(start.params, start.memory)
+        inner = replace(start, params=own, memory=NOTHING)
+        return Inner(inner, stepwise(self.learner).begin(inner))
+
+    def current(self, start: Start, sofar: Inner) -> Array:
+        return stepwise(self.learner).current(*sofar)
+
+    def show(self, start: Start, sofar: Inner, docs: Array) -> Array:
+        return stepwise(self.learner).show(*sofar, docs)
+
+    def step(
+        self, start: Start, sofar: Inner, docs: Array, ranking: Array, clicks: Array
+    ) -> Inner:
+        after = stepwise(self.learner).step(*sofar, docs, ranking, clicks)
+        return Inner(sofar.start, after)
+
+    def finish(self, start: Start, sofar: Inner) -> tuple[Array, float, Array]:
+        update, weight, _ = stepwise(self.learner).finish(*sofar)
+        return self._divided(update, weight, start.memory)
+
+    def _divided(self, update: Array, weight: float, memory: Array) -> tuple[Array, float, Array]:
+        """What is sent of an update, and what is kept."""
+        shared = len(update) - len(memory)
         own = update[shared:]
         sent = np.append(update[:shared], np.float32(self.send) * own)
         return sent, weight, np.float32(self.keep) * (memory + own)

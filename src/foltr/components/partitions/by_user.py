@@ -35,7 +35,7 @@ class ByUser(PartitionDefaults):
         if data.users is None:
             no_users = "ByUser: the data does not say whose query it was"
             raise Mistake(
-                f"{no_users}: take a source that gives Dataset.users, or another partition"
+                f"{no_users}: take a source that does (Letor(users=...)), or another partition"
             )
         names, user = np.unique(data.users, return_inverse=True)
         few = f"ByUser: the data has {len(names):,} users, and there are {clients:,} clients"

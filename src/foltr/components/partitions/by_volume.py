@@ -28,7 +28,8 @@ class ByVolume(PartitionDefaults):
     5, 7) both have 16.
 
     Fields
-        sessions: searches per round, one number per client (1 .. 10^9 each)
+        sessions: searches per round, one number per client (0 .. 10^9 each, not all 0); a client
+            without a search sends nothing
         of: the partition that says which client holds what
         iid: the IID counterpart: every client searches as often as the mean of `sessions`
 
@@ -39,10 +40,10 @@ class ByVolume(PartitionDefaults):
     iid: bool = False
 
     def __post_init__(self) -> None:
-        some = len(self.sessions) > 0 and min(self.sessions) >= 1 and max(self.sessions) <= 10**9
-        require(
-            some, f"every client must search 1 .. 10^9 times a round, got sessions={self.sessions}"
-        )
+        some = len(self.sessions) > 0 and min(self.sessions) >= 0
+        some = some and 0 < max(self.sessions) <= 10**9
+        fits = "sessions must be 0 .. 10^9 searches a round, and not all 0"
+        require(some, f"{fits}: got {self.sessions}")
         total, number = sum(self.sessions), len(self.sessions)
         uneven = (
             f"the mean of sessions={self.sessions} is {total / number:.4g}, not a number of"

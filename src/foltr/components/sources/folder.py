@@ -1,13 +1,17 @@
 """A user's own LETOR files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
+
+import numpy as np
 
 from foltr.data import files, lookup
 from foltr.data.collection import SPLITS, known_split
 from foltr.data.letor import MOST_FEATURES, MOST_GRADES, Reading
 from foltr.errors import Mistake, require
-from foltr.spec import source
+from foltr.spec import added, source
+from foltr.system.files import regular
 from foltr.world.dataset import Dataset
 
 NAMES = {"train": ("train.txt",), "vali": ("vali.txt", "valid.txt"), "test": ("test.txt",)}
@@ -29,6 +33,8 @@ class Letor:
         grades: number of relevance grades, labels 0 .. grades - 1 (2 .. 128), or None for what the
             files have
         clip: replace numbers beyond float32 by its largest number, instead of an error
+        users: a file of the folder that says who searched, for the partition ByUser: a line
+            `query id, tab, user` for every query of every split; None if that is not known
     """
 
     path: str
@@ -37,6 +43,7 @@ class Letor:
     features: int | None = None
     grades: int | None = None
     clip: bool = False
+    users: str | None = added()
 
     def __post_init__(self) -> None:
         require(
@@ -54,6 +61,16 @@ class Letor:
 
     def load(self, split: str) -> Dataset:
         known_split(split, SPLITS)
+        data = self._loaded(split)
+        return data if self.users is None else with_users(data, self._users_file())
+
+    def _users_file(self) -> Path:
+        folder = lookup.own_path(self.path)
+        inside = Path(str(self.users)).name == self.users
+        require(inside, f"Letor: users={self.users!r} is not the name of a file in {folder}")
+        return folder / str(self.users)
+
+    def _loaded(self, split: str) -> Dataset:
         own = self._load(split, self.features)
         if self.features is not None and self.grades is not None:
             return own
@@ -97,3 +114,28 @@ class Letor:
                 " there"
             )
         return file
+
+
+def with_users(data: Dataset, path: Path) -> Dataset:
+    """The data with the user of each query, as a file of lines `query id, tab, user` says."""
+    try:
+        with regular(path.resolve()) as file:
+            content = file.read()
+    except OSError as error:
+        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    found: dict[bytes, bytes] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        parts = [part.strip() for part in line.split(b"\t")]
+        if not any(parts):
+            continue
+        where = f"{path}, line {number}"
+        require(len(parts) == 2 and all(parts), f"{where}: write the query id, a tab and the user")
+        twice = found.setdefault(parts[0], parts[1]) == parts[1]
+        require(twice, f"{where}: query {parts[0].decode(errors='replace')} has two users")
+    lacking = [id for id in data.query_ids.tolist() if id not in found]
+    if lacking:
+        some = ", ".join(id.decode(errors="replace") for id in lacking[:3])
+        raise Mistake(f"{path} does not say who searched {len(lacking)} queries: {some}")
+    users = np.array([found[id] for id in data.query_ids.tolist()])
+    both = f"{data.content} {blake2b(content, digest_size=16).hexdigest()}".encode()
+    return replace(data, users=users, content=blake2b(both, digest_size=16).hexdigest())

@@ -57,9 +57,11 @@ def test_the_spec_of_a_mixture():
 
 
 def test_what_is_wrong_is_refused():
-    with pytest.raises(Mistake, match="must search 1"):
-        ByVolume(sessions=(1, 0))
-    with pytest.raises(Mistake, match="must search 1"):
+    with pytest.raises(Mistake, match="and not all 0"):
+        ByVolume(sessions=(0, 0))
+    with pytest.raises(Mistake, match="and not all 0"):
+        ByVolume(sessions=(1, -1))
+    with pytest.raises(Mistake, match="and not all 0"):
         ByVolume(sessions=())
     with pytest.raises(Mistake, match=r"mean of sessions=\(1, 4\) is 2.5"):
         ByVolume(sessions=(1, 4), iid=True)

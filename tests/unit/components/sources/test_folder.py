@@ -84,3 +84,41 @@ def test_other_documents_are_named_by_file_and_line(write, tmp_path, other, line
 def test_a_folder_without_intents_is_refused(tmp_path):
     with pytest.raises(Mistake, match="one LETOR file per intent"):
         Intents(path=str(tmp_path)).load("train")
+
+
+def test_a_file_says_whose_queries_they_are(write, tmp_path):
+    for split in ("train", "test"):
+        write(LINES, f"{split}.txt")
+    write("2\tanna\n1\tbob\n\n", "users.tsv")
+    plain, named = (Letor(path=str(tmp_path), users=u).load("train") for u in (None, "users.tsv"))
+    assert plain.users is None and named.users.tolist() == [b"bob", b"anna"]
+    assert named.content != plain.content
+    write("2\tbob\n1\tbob\n", "users.tsv")
+    other = Letor(path=str(tmp_path), users="users.tsv").load("train")
+    assert other.content not in (named.content, plain.content)
+    assert repr(Letor(path="x")).endswith("clip=False)")  # runs of before keep their identity
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("1\tbob\n", "does not say who searched 1 queries: 2"),
+        ("1\tbob\n2 anna\n", "line 2: write the query id, a tab and the user"),
+        ("1\tbob\n2\tanna\n1\tanna\n", "line 3: query 1 has two users"),
+    ],
+)
+def test_a_wrong_file_of_users_is_named(write, tmp_path, text, told):
+    for split in ("train", "test"):
+        write(LINES, f"{split}.txt")
+    write(text, "users.tsv")
+    with pytest.raises(Mistake, match=told):
+        Letor(path=str(tmp_path), users="users.tsv").load("train")
+
+
+def test_users_are_a_file_of_the_folder(write, tmp_path):
+    for split in ("train", "test"):
+        write(LINES, f"{split}.txt")
+    with pytest.raises(Mistake, match="is not the name of a file in"):
+        Letor(path=str(tmp_path), users="../users.tsv").load("train")
+    with pytest.raises(Mistake, match="cannot read"):
+        Letor(path=str(tmp_path), users="users.tsv").load("train")
