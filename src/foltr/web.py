@@ -6,11 +6,18 @@ that is not this machine's is refused. Without that check a web site could let i
 to 127.0.0.1, and its scripts could read the page in a visitor's browser (DNS rebinding). No header
 lets another origin read a response.
 
+A page with private content (`OnlyThisPage`) answers only to itself. For a browser, pages of other
+programs on this machine are of the same site, whatever their port: cookies would not keep them
+out. Hence a token: it is in the fragment of the address, which browsers do not send, and the page
+sends it with every request in a header of its own, which no other page may add.
+
 Starlette and uvicorn are needed: the extra `watch`."""
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
+import secrets
 import socket
 import threading
 import time
@@ -31,6 +38,11 @@ HEADERS = {  # of every response
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
 }
+TOKEN = "x-foltr-token"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'"
+    " data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -86,12 +98,7 @@ class OnlyThisMachine:
         if scope["type"] not in ("http", "websocket"):  # the start and the end of the server
             await self.application(scope, receive, send)
             return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_encoded(HEADERS)]
-            await send(message)
-
+        send_with_headers = _adding(send, HEADERS)
         name = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         if names_this_machine(name, self.host):
             await self.application(scope, receive, send_with_headers)
@@ -101,11 +108,74 @@ class OnlyThisMachine:
             await _refuse(send_with_headers)
 
 
-async def _refuse(send: Send) -> None:
-    headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(REFUSAL))}
-    start = {"type": "http.response.start", "status": 421, "headers": _encoded(headers)}
+class OnlyThisPage:
+    """Middleware around the application of a private page: answers only requests that the page
+    itself has made.
+
+    where: host and port, as a browser writes them (127.0.0.1:8765)
+    token: every request for a path below `private` must have it
+    private: the beginning of paths with private content; other paths hold the page itself"""
+
+    def __init__(
+        self, application: Application, where: str, token: str, private: str = "/api/"
+    ) -> None:
+        self.application, self.where = application, where
+        self.token, self.private = token.encode(), private
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # a policy was violated
+            return
+        if scope["type"] != "http":  # the start and the end of the server
+            await self.application(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
+        with_headers = _adding(send, {**HEADERS, "content-security-policy": POLICY})
+        if (refused := self._refusal(scope["method"], scope["path"], headers)) is not None:
+            await _refuse(with_headers, *refused)
+        else:
+            await self.application(scope, receive, with_headers)
+
+    def _refusal(
+        self, method: str, path: str, headers: dict[str, bytes]
+    ) -> tuple[int, bytes] | None:
+        """Status and text, if a request is to be refused."""
+        if headers.get("host", b"").decode("latin-1").lower() != self.where:
+            return 421, REFUSAL
+        first = path == "/" and method == "GET"
+        allowed = (b"same-origin", b"none") if first else (b"same-origin",)
+        if headers.get("sec-fetch-site") not in allowed:
+            return 403, b"only the page itself may ask"
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{self.where}".encode():
+            return 403, b"only the page itself may ask"
+        given = headers.get(TOKEN, b"")
+        if path.startswith(self.private) and not hmac.compare_digest(given, self.token):
+            return 401, b"open the address that the command printed"
+        return None
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+def _adding(send: Send, headers: dict[str, str]) -> Send:
+    """`send` with headers for every response."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_encoded(headers)]
+        await send(message)
+
+    return send_with_headers
+
+
+async def _refuse(send: Send, status: int = 421, text: bytes = REFUSAL) -> None:
+    headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(text))}
+    start = {"type": "http.response.start", "status": status, "headers": _encoded(headers)}
     await send(start)
-    await send({"type": "http.response.body", "body": REFUSAL})
+    await send({"type": "http.response.body", "body": text})
 
 
 def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

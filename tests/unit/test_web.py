@@ -90,3 +90,75 @@ def test_another_name_gets_nothing_of_the_application():
 
 def test_the_start_and_the_end_of_the_server_are_no_request():
     assert sent_to("lifespan", "") == [{"type": "lifespan.accept"}]
+
+
+def private(headers, path="/api/search", method="GET"):
+    """The status of a private page's response, and whether its application was asked."""
+    sent, asked = [], []
+
+    async def send(message):
+        sent.append(message)
+
+    async def application(scope, receive, send):
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"private"})
+
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "path": path, "method": method, "headers": raw}
+    asyncio.run(web.OnlyThisPage(application, "127.0.0.1:81", "secret")(scope, None, send))
+    assert dict(sent[0]["headers"])[b"content-security-policy"].startswith(b"default-src 'none'")
+    assert dict(sent[0]["headers"])[b"cross-origin-resource-policy"] == b"same-origin"
+    return sent[0]["status"], bool(asked)
+
+
+OWN = {
+    "host": "127.0.0.1:81",
+    "sec-fetch-site": "same-origin",
+    "origin": "http://127.0.0.1:81",
+    "x-foltr-token": "secret",
+}
+
+
+def test_a_private_page_may_ask_itself():
+    assert private(OWN) == (200, True)
+    assert private(OWN, method="POST") == (200, True)
+    assert private({name: OWN[name] for name in OWN if name != "origin"}) == (200, True)
+    without = {"host": "127.0.0.1:81", "sec-fetch-site": "none"}  # typed into the address bar
+    assert private(without, "/") == (200, True)
+    assert private({**without, "sec-fetch-site": "same-origin"}, "/page.js") == (200, True)
+
+
+@pytest.mark.parametrize(
+    "change, status",
+    [
+        ({"host": "rebound.example:81"}, 421),
+        ({"host": "127.0.0.1:82"}, 421),
+        ({"host": "localhost:81"}, 421),
+        ({"host": ""}, 421),
+        ({"sec-fetch-site": "same-site"}, 403),  # another port of this machine
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "none"}, 403),
+        ({"sec-fetch-site": ""}, 403),
+        ({"origin": "http://127.0.0.1:82"}, 403),
+        ({"origin": "null"}, 403),
+        ({"x-foltr-token": ""}, 401),
+        ({"x-foltr-token": "Secret"}, 401),
+        ({"x-foltr-token": "secret2"}, 401),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nobody_else_may_ask_a_private_page(change, status, method):
+    assert private({**OWN, **change}, method=method) == (status, False)
+
+
+def test_another_page_may_not_load_the_first_one_or_its_parts():
+    other = {"host": "127.0.0.1:81", "sec-fetch-site": "same-site"}
+    assert private(other, "/") == (403, False)
+    assert private(other, "/page.js") == (403, False)
+    assert private({**other, "sec-fetch-site": "none"}, "/", "POST") == (403, False)
+
+
+def test_tokens_differ():
+    made = {web.new_token() for _ in range(100)}
+    assert len(made) == 100 and min(map(len, made)) >= 32
