@@ -1,16 +1,17 @@
 """Learning one search at a time.
 
 A learner that is written in steps can be called days apart, as on a device, or in a loop, as in a
-simulation: `Stepwise.learn` is that loop. So both compute the same bits."""
+simulation: `Stepwise.learn` is that loop. So both compute the same bits. `ReplayedUser` repeats
+searches from a log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from foltr.core import Array, Learner, Ranker, SendReward, User
+from foltr.core import Array, Learner, Ranker, SendReward, Show, User
 from foltr.errors import Mistake
 from foltr.seeds import Stream
 
@@ -93,6 +94,25 @@ class Stepwise:
             searched = user.session(partial(self.show, start, sofar))
             sofar = self.step(start, sofar, *searched)
         return self.finish(start, sofar)
+
+
+@dataclass
+class ReplayedUser:
+    """A user whose searches were made before: documents (m, f), the list that was shown (k,), and
+    its clicks (k,)."""
+
+    searches: Sequence[tuple[Array, Array, Array]]
+    made: int = 0
+
+    @property
+    def sessions(self) -> int:
+        return len(self.searches)
+
+    def session(self, show: Show) -> tuple[Array, Array, Array]:
+        docs, ranking, clicks = self.searches[self.made]
+        self.made += 1
+        show(docs)
+        return docs, ranking, clicks
 
 
 def stepwise(learner: Learner) -> LearnsStepwise:

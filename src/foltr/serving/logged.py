@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from foltr.core import Answers, Array, Ask, Cohort, Learner, Privatizer, Ranker, Show
+from foltr.core import Answers, Array, Ask, Cohort, Learner, Privatizer, Ranker
 from foltr.errors import Mistake, require, shown
 from foltr.federation import Client
 from foltr.runs.execution import from_system
 from foltr.seeds import stream
+from foltr.stepwise import ReplayedUser
 from foltr.system.files import regular
 from foltr.world.dataset import Dataset
 
@@ -33,28 +34,13 @@ class Search:
     shown: tuple[int, ...]
     clicked: tuple[int, ...]
 
-
-@dataclass
-class LoggedUser:
-    """A client's next searches, from the log."""
-
-    data: Dataset
-    searches: list[Search]
-    made: int = 0
-
-    @property
-    def sessions(self) -> int:
-        return len(self.searches)
-
-    def session(self, show: Show) -> tuple[Array, Array, Array]:
-        search = self.searches[self.made]
-        self.made += 1
-        first, last = self.data.offsets[search.query : search.query + 2]
-        docs = self.data.storage[first:last][:, : self.data.width]
-        show(docs)
-        clicks = np.zeros(len(search.shown), bool)
-        clicks[list(search.clicked)] = True
-        return docs, np.array(search.shown), clicks
+    def on(self, data: Dataset) -> tuple[Array, Array, Array]:
+        """Its documents, the list that was shown, and its clicks."""
+        first, last = data.offsets[self.query : self.query + 2]
+        docs = data.storage[first:last][:, : data.width]
+        clicks = np.zeros(len(self.shown), bool)
+        clicks[list(self.clicked)] = True
+        return docs, np.array(self.shown), clicks
 
 
 @dataclass
@@ -155,7 +141,7 @@ class Logged:
                 continue
             ranking = stream(self.seed, "ranking", id)
             parts = self.learner, self.ranker, self.privacy, ranking, from_system(id)
-            user = LoggedUser(self.log.data, searches)
+            user = ReplayedUser([search.on(self.log.data) for search in searches])
             update, after = Client(id, *parts).step(ask, kept, user)
             self.memory[id, :-1], self.memory[id, -1] = after, position + self.sessions
             updates.append(update)
