@@ -1,0 +1,304 @@
+"""The files below the folders of a user that are to be indexed.
+
+What is left out, and counted with a reason:
+
+    key             the name says that it holds keys or passwords; always left out
+    hidden          the name begins with a dot
+    ignored         a .gitignore or .ignore file names it
+    generated       made by a program: node_modules, caches, Python environments, lock files
+    trash, backup   thrown away; copies that editors make
+    binary          no text, by its suffix
+    no reader       a document in a format that cannot be read
+    link            a symbolic link; links are not followed, so there are no loops
+    not a file      a pipe, a socket or a device
+    empty           a file of no bytes
+    no permission   a file or folder that may not be read
+    gone            removed while the folders were read
+    system          /proc, /sys, /dev and /run
+    name not UTF-8  cannot be stored as text
+
+A folder that is left out counts once, whatever is in it. `everything` switches off `hidden` and
+`ignored` only."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foltr.device.names import FOLDER_MARKS, is_key, is_utf8, of_no_use
+from foltr.errors import Mistake, require, shown
+from foltr.system.files import regular
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+SYSTEM = frozenset(("/proc", "/sys", "/dev", "/run"))
+IGNORE_FILES = (".gitignore", ".ignore")  # the later one decides
+MARKS = FOLDER_MARKS.union(IGNORE_FILES)
+MOST_IGNORE = 2**18  # bytes of a file of patterns
+MOST_PATTERNS = 2000  # in it
+MOST_STARS = 3  # in a name of a pattern, and folders `**`: the time to match grows with its power
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to be indexed.
+
+    Fields
+        path: absolute
+        root: the folder of the user that it is in, the innermost one
+        size: bytes
+        modified: when it was changed, in nanoseconds since 1970
+        inode, device: what stays the same when it is renamed"""
+
+    path: Path
+    root: Path
+    size: int
+    modified: int
+    inode: int
+    device: int
+
+
+def walk(
+    roots: Sequence[Path], everything: bool = False, left_out: Counter[str] | None = None
+) -> Iterator[Found]:
+    """The files below `roots`, each once, in a stable order. The reasons of what is left out are
+    counted in `left_out`. A root may be a link, and it may be a file."""
+    return _rules(roots, everything, left_out).files()
+
+
+def find(
+    path: Path,
+    roots: Sequence[Path],
+    everything: bool = False,
+    left_out: Counter[str] | None = None,
+) -> Found | None:
+    """The file at an absolute path, if `walk` would give it: for a watcher, which is told of one
+    path at a time. The path must not lead through links above its root: resolve roots first."""
+    return _rules(roots, everything, left_out).file(os.path.abspath(path))
+
+
+def _rules(roots: Sequence[Path], everything: bool, left_out: Counter[str] | None) -> _Rules:
+    places = tuple(dict.fromkeys(map(_resolved, roots)))
+    return _Rules(places, everything, Counter() if left_out is None else left_out)
+
+
+def _resolved(root: Path) -> str:
+    require(is_utf8(str(root)), f"the name of {shown(str(root))} is not UTF-8: rename it")
+    try:
+        return str(root.resolve(strict=True))
+    except FileNotFoundError:
+        raise Mistake(f"there is no file or folder {root}") from None
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a null character
+        raise Mistake(f"{shown(str(root))} cannot be opened: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Ignore:
+    """The patterns of one file; they hold below its folder."""
+
+    folder: str  # with a separator at the end
+    lines: tuple[str, ...]
+    spec: GitIgnoreSpec
+
+    def says(self, path: str, is_folder: bool) -> bool | None:
+        """Whether a path is ignored; None if no pattern matches."""
+        told = self.spec.check_file(path[len(self.folder) :] + "/" * is_folder)
+        # `build/**` means what is in the folder, and a later pattern can except a part of that
+        if (
+            is_folder
+            and told.index is not None
+            and self.lines[told.index].rstrip().endswith("/**")
+        ):
+            return None
+        return told.include
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder, with the patterns of it and of the folders above it."""
+
+    path: str
+    root: str
+    ignores: tuple[_Ignore, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        return _prefix(self.path)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What is given and what is left out. `walk` and `find` only differ in the way to a file."""
+
+    roots: tuple[str, ...]  # resolved
+    everything: bool
+    left_out: Counter[str]
+
+    def files(self) -> Iterator[Found]:
+        for root in self.roots:
+            if self._opens(root):
+                if os.path.isdir(root):
+                    yield from self._below(root)
+                elif found := self._found(root, Path(root)):
+                    yield found
+
+    def file(self, path: str) -> Found | None:
+        inside = [root for root in self.roots if _prefix(path).startswith(_prefix(root))]
+        root = max(inside, key=len, default=None)
+        if root is None or not self._opens(root):
+            return None
+        if path == root:
+            return self._found(path, Path(root))
+        folder = self._entered(_Folder(root, root), _marks(root))
+        *above, name = path[len(_prefix(root)) :].split(os.sep)
+        for part in above:
+            if folder is None or not self._passes(folder, part, True):
+                return None
+            inner = _Folder(folder.prefix + part, root, folder.ignores)
+            if os.path.islink(inner.path):
+                self.left_out["link"] += 1
+                return None
+            folder = self._entered(inner, _marks(inner.path))
+        if folder is None or not self._passes(folder, name, False):
+            return None
+        return self._found(path, Path(root))
+
+    def _below(self, root: str) -> Iterator[Found]:
+        """Of a folder first the files, then the folders, both by name. A root inside of another
+        one is passed by, because it may be in a place that is left out there."""
+        starts, top, waiting = frozenset(self.roots), Path(root), [_Folder(root, root)]
+        while waiting:
+            folder, entries = self._listed(waiting.pop())
+            prefix, deeper = folder.prefix, []
+            for entry in entries:
+                path, is_folder = prefix + entry.name, _is_folder(entry)
+                if path in starts or not self._passes(folder, entry.name, is_folder):
+                    continue
+                if is_folder:
+                    deeper.append(_Folder(path, root, folder.ignores))
+                elif found := self._found(path, top):
+                    yield found
+            waiting.extend(reversed(deeper))
+
+    def _listed(self, folder: _Folder) -> tuple[_Folder, list[os.DirEntry[str]]]:
+        """A folder with its own patterns, and what is in it; nothing if it is left out."""
+        try:
+            with os.scandir(folder.path) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError as error:
+            self.left_out[_reason(error)] += 1
+            return folder, []
+        entered = self._entered(folder, MARKS.intersection(entry.name for entry in entries))
+        return (entered, entries) if entered else (folder, [])
+
+    def _entered(self, folder: _Folder, marks: frozenset[str]) -> _Folder | None:
+        """A folder with its own patterns; None if a file in it says that a program made it."""
+        if folder.path != folder.root and marks & FOLDER_MARKS:
+            self.left_out["generated"] += 1
+            return None
+        own = [
+            _ignore(folder.prefix, name)
+            for name in IGNORE_FILES
+            if name in marks and not self.everything
+        ]
+        return _Folder(folder.path, folder.root, (*folder.ignores, *filter(None, own)))
+
+    def _opens(self, root: str) -> bool:
+        """Whether a root may be read. That its user named it overrules all but keys."""
+        *above, name = Path(root).parts
+        is_folder = os.path.isdir(root)
+        if any(is_key(part, True) for part in above) or is_key(name, is_folder):
+            self.left_out["key"] += 1
+            return False
+        return True
+
+    def _passes(self, folder: _Folder, name: str, is_folder: bool) -> bool:
+        reason = self._left_out_as(folder, name, is_folder)
+        if reason:
+            self.left_out[reason] += 1
+        return reason is None
+
+    def _left_out_as(self, folder: _Folder, name: str, is_folder: bool) -> str | None:
+        if is_key(name, is_folder):
+            return "key"
+        if not is_utf8(name):
+            return "name not UTF-8"
+        if name.startswith(".") and not self.everything:
+            return "hidden"
+        if reason := of_no_use(name, is_folder):
+            return reason
+        path = folder.prefix + name
+        if is_folder and path in SYSTEM:
+            return "system"
+        says = (ignore.says(path, is_folder) for ignore in reversed(folder.ignores))
+        return "ignored" if next((told for told in says if told is not None), False) else None
+
+    def _found(self, path: str, root: Path) -> Found | None:
+        try:
+            status = os.lstat(path)
+        except (OSError, ValueError) as error:
+            self.left_out[_reason(error)] += 1
+            return None
+        if stat.S_ISREG(status.st_mode) and status.st_size:
+            times = status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+            return Found(Path(path), root, *times)
+        kind = "empty" if stat.S_ISREG(status.st_mode) else "not a file"
+        self.left_out["link" if stat.S_ISLNK(status.st_mode) else kind] += 1
+        return None
+
+
+def _prefix(path: str) -> str:
+    return path if path.endswith(os.sep) else f"{path}{os.sep}"
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _marks(path: str) -> frozenset[str]:
+    return frozenset(name for name in MARKS if os.path.lexists(f"{_prefix(path)}{name}"))
+
+
+def _reason(error: Exception) -> str:
+    return "no permission" if isinstance(error, PermissionError) else "gone"
+
+
+def _ignore(folder: str, name: str) -> _Ignore | None:
+    """The patterns of a file; None if it cannot be read. A pattern that is none is left out, as
+    git does."""
+    try:
+        from pathspec import GitIgnoreSpec
+    except ImportError:
+        raise Mistake(f"{name} files need pathspec: pip install 'foltr[device]'") from None
+    try:
+        with regular(Path(folder, name)) as file:
+            text = file.read(MOST_IGNORE).decode("utf-8-sig", "replace")
+    except OSError:
+        return None
+    lines: list[str] = []
+    patterns: list[Any] = []
+    for line in filter(_is_tame, text.splitlines()[:MOST_PATTERNS]):
+        with suppress(ValueError, re.error):
+            patterns.extend(GitIgnoreSpec.from_lines([line]).patterns)
+            lines.append(line)
+    return _Ignore(folder, tuple(lines), GitIgnoreSpec(patterns))
+
+
+def _is_tame(line: str) -> bool:
+    """Whether a pattern is one, and cannot take long: matching several stars tries all ways to
+    divide a name among them."""
+    names = line.split("/")
+    stars = max((name.count("*") for name in names if name != "**"), default=0)
+    is_pattern = bool(line.strip()) and not line.startswith("#")
+    return is_pattern and max(stars, names.count("**")) <= MOST_STARS
