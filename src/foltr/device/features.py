@@ -1,0 +1,266 @@
+"""The features of a document for a query: what the ranker sees. They are computed from the forward
+index, on the device.
+
+Each query scales every feature to 0 .. 1 over its candidates (min-max; a feature that is the same
+for all becomes 0). A ranker is trained for these names. `NAMES` carries a version: whoever changes
+what a feature means must raise it, so that models of before are refused."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.device.candidates import Slot
+from foltr.device.index import Document, Forward, Statistics
+from foltr.device.tokens import tokens_of
+
+VERSION = 1
+K1, B = 1.2, 0.75  # of BM25
+MU = (10.0, 50.0, 1000.0)  # of language models of title, headings and body
+MIX = 0.3  # weight of the collection in a mixed language model
+NEAR = 3  # tokens within which two words of the query are neighbours
+EARLY = 100  # tokens at the beginning of the body
+DAY = 86_400.0  # seconds
+TITLE, HEADINGS, BODY, TEXT = range(4)  # TEXT is title and body; a body has its headings in it
+
+ABOUT = {
+    "bm25": "BM25 of title and body as one text; the ranking of a new device",
+    "bm25_title": "BM25 of the title",
+    "bm25_headings": "BM25 of the headings",
+    "bm25_body": "BM25 of the body",
+    "tfidf_title": "sum of log(1 + count) x idf over the query's words, in the title",
+    "tfidf_headings": "the same in the headings",
+    "tfidf_body": "the same in the body",
+    "language_title": "log probability of the query by the title's language model (Dirichlet)",
+    "language_headings": "the same by the headings",
+    "language_text": "the same by title and body",
+    "mixed_text": "log probability of the query by a mixture with the collection (Jelinek-Mercer)",
+    "cover_title": "share of the query's words that are in the title",
+    "cover_headings": "share of them in the headings",
+    "cover_text": "share of them in title or body",
+    "idf_title": "share of the query's idf that is in the title",
+    "idf_headings": "share of it in the headings",
+    "idf_text": "share of it in title or body",
+    "run_title": "longest run of the query's words, in order and adjacent, in the title / words",
+    "run_headings": "the same in the headings",
+    "run_body": "the same in the body",
+    "neighbours_title": "share of adjacent words of the query that are near each other in it",
+    "neighbours_headings": "the same in the headings",
+    "neighbours_body": "the same in the body",
+    "closeness": "log of the sum of idf / distance^2 over neighbouring matches in the body",
+    "nearest": "1 / smallest distance of two different words of the query in the body",
+    "title_share": "share of the title's words that are in the query",
+    "headings_share": "share of the headings' words that are in the query",
+    "body_share": "share of the body's words that are in the query",
+    "title_equal": "1 if the title is the query",
+    "title_begins": "1 if the title begins with the query",
+    "first": "1 / (1 + log(1 + place of the first match in the body))",
+    "early": "share of the query's words among the first 100 words of the body",
+    "name": "share of the query's words in the name of the file",
+    "path": "share of the query's words in the names of its folders",
+    "depth": "number of folders in the path",
+    "length": "log of the number of words of title and body",
+    "title_length": "log of the number of words of the title",
+    "recent": "- log(1 + days since the document's date)",
+}
+NAMES = tuple(f"{name} v{VERSION}" for name in ABOUT)
+
+
+class Hits(NamedTuple):
+    """Where words of the query occur: one row per occurrence, by document and place."""
+
+    doc: Array
+    place: Array  # tokens from the beginning of the document
+    slot: Array
+    field: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What features are computed from."""
+
+    slots: Sequence[Slot]
+    query: Array  # ids of all words of the query, in order (uint32)
+    docs: Sequence[Forward]
+    about: Sequence[Document]
+    statistics: Statistics
+    now: float | None = None  # seconds since 1970; None for the present
+
+
+def raw_features(found: Candidates) -> Array:
+    """The features of all candidates before scaling: (m, f) float64."""
+    m, s = len(found.docs), len(found.slots)
+    if not m or not s:
+        return np.zeros((m, len(NAMES)))
+    hits = _hits(found)
+    lengths = _lengths(found.docs)  # (m, 4)
+    counts = _counts(hits, m, s)  # (m, 4, s)
+    n = max(found.statistics.documents, 1)
+    table = np.stack([slot.frequencies for slot in found.slots])  # (s, 3, 2)
+    documents = np.minimum(np.concatenate([table[:, :, 0], _either(table[:, :, 0])], 1), n).T
+    times = np.array([slot.times for slot in found.slots], float)
+    idf = times * np.log1p((n - documents + 0.5) / (documents + 0.5))  # (4, s)
+    means = np.array(found.statistics.lengths)
+    means = np.maximum(np.append(means, means[TITLE] + means[BODY]), 1.0)
+    there = counts > 0
+    cover = there.mean(axis=2)
+    weight = idf[TEXT] / max(idf[TEXT].sum(), 1e-9)
+    columns = {f"bm25{end}": _bm25(counts[:, f], lengths[:, f], means[f], idf[f]) for end, f in (
+        ("", TEXT), ("_title", TITLE), ("_headings", HEADINGS), ("_body", BODY),
+    )}  # fmt: skip
+    chance = _chances(table, n, means)  # (4, s)
+    for name, f in (("title", TITLE), ("headings", HEADINGS), ("body", BODY)):
+        columns[f"tfidf_{name}"] = np.log1p(counts[:, f]) @ idf[f]
+        columns[f"{name}_share"] = counts[:, f].sum(axis=1) / np.maximum(lengths[:, f], 1)
+    for name, f, mu in (("title", TITLE, 0), ("headings", HEADINGS, 1), ("text", TEXT, 2)):
+        smooth = (counts[:, f] + MU[mu] * chance[f]) / (lengths[:, f] + MU[mu])[:, None]
+        columns[f"language_{name}"] = np.log(smooth) @ times
+        columns[f"cover_{name}"] = cover[:, f]
+        columns[f"idf_{name}"] = there[:, f] @ weight
+    share = counts[:, TEXT] / np.maximum(lengths[:, TEXT], 1)[:, None]
+    columns["mixed_text"] = np.log1p((1.0 - MIX) / MIX * share / chance[TEXT]) @ times
+    columns |= _together(hits, m, s, idf[TEXT])
+    columns |= _beginnings(found, hits, m, s, lengths)
+    columns |= _of_files(found)
+    columns["length"] = np.log1p(lengths[:, TEXT])
+    columns["title_length"] = np.log1p(lengths[:, TITLE])
+    return np.stack([columns[name] for name in ABOUT], axis=1)
+
+
+def scaled(raw: Array) -> Array:
+    """Features from 0 to 1 over the candidates of a query: (m, f) float32."""
+    if not len(raw):
+        return raw.astype(np.float32)
+    low, high = raw.min(axis=0), raw.max(axis=0)
+    width = high - low
+    constant = ~(width > 1e-12 * np.maximum(np.abs(low), np.abs(high)))
+    found = (raw - low) / np.where(constant, 1.0, width)
+    found[:, constant] = 0.0
+    return found.astype(np.float32)
+
+
+def _hits(found: Candidates) -> Hits:
+    ids = np.concatenate([slot.ids for slot in found.slots])
+    slot = np.repeat(np.arange(len(found.slots)), [len(each.ids) for each in found.slots])
+    docs, places, slots, fields = [], [], [], []
+    for d, doc in enumerate(found.docs):
+        at = np.searchsorted(doc.terms, ids)
+        at[at == len(doc.terms)] = 0
+        known = doc.terms[at] == ids if len(doc.terms) else np.zeros(len(ids), bool)
+        if not known.any():
+            continue
+        table = np.zeros(len(doc.terms), np.uint8)
+        table[at[known]] = slot[known] + 1
+        which = table[doc.tokens]
+        place = np.flatnonzero(which)
+        ends = np.cumsum(doc.lengths[:2])
+        docs.append(np.full(len(place), d))
+        places.append(place)
+        slots.append(which[place].astype(np.int64) - 1)
+        fields.append(np.searchsorted(ends, place, side="right"))
+    if not docs:
+        none = np.zeros(0, np.int64)
+        return Hits(none, none, none, none)
+    return Hits(*(np.concatenate(each) for each in (docs, places, slots, fields)))
+
+
+def _lengths(docs: Sequence[Forward]) -> Array:
+    own = np.stack([doc.lengths for doc in docs]).astype(float)
+    return np.concatenate([own, own[:, [TITLE]] + own[:, [BODY]]], axis=1)
+
+
+def _counts(hits: Hits, m: int, s: int) -> Array:
+    flat = (hits.doc * 3 + hits.field) * s + hits.slot
+    own = np.bincount(flat, minlength=m * 3 * s).reshape(m, 3, s).astype(float)
+    return np.concatenate([own, own[:, [TITLE]] + own[:, [BODY]]], axis=1)
+
+
+def _either(documents: Array) -> Array:
+    """About how many documents have a term in title or body: (s, 3) -> (s, 1)."""
+    return np.maximum(documents[:, [TITLE]], documents[:, [BODY]])
+
+
+def _bm25(counts: Array, lengths: Array, mean: float, idf: Array) -> Array:
+    norm = K1 * (1.0 - B + B * lengths / mean)
+    return (counts * (K1 + 1.0) / (counts + norm[:, None])) @ idf
+
+
+def _chances(table: Array, n: int, means: Array) -> Array:
+    """The share of each term in all fields of the collection: (4, s)."""
+    counts = np.concatenate([table[:, :, 1], table[:, [TITLE], 1] + table[:, [BODY], 1]], axis=1)
+    return (counts.T + 0.5) / (n * means[:, None] + 1.0)
+
+
+def _together(hits: Hits, m: int, s: int, idf: Array) -> dict[str, Array]:
+    """How near the words of the query are to each other."""
+    same = (hits.doc[1:] == hits.doc[:-1]) & (hits.field[1:] == hits.field[:-1])
+    apart = (hits.place[1:] - hits.place[:-1]).astype(float)
+    ordered = same & (hits.slot[1:] == hits.slot[:-1] + 1)
+    doc, field, slot = hits.doc[:-1], hits.field[:-1], hits.slot[:-1]
+    columns = {}
+    runs = _runs(hits, ordered & (apart == 1.0))
+    near = ordered & (apart <= NEAR)
+    for name, f in (("title", TITLE), ("headings", HEADINGS), ("body", BODY)):
+        longest, inside = np.zeros(m), hits.field == f
+        np.maximum.at(longest, hits.doc[inside], runs[inside])
+        columns[f"run_{name}"] = longest / s
+        pairs = np.zeros((m, s), bool)
+        pairs[doc[near & (field == f)], slot[near & (field == f)]] = True
+        columns[f"neighbours_{name}"] = pairs.sum(axis=1) / max(s - 1, 1)
+    other = same & (field == BODY) & (hits.slot[1:] != hits.slot[:-1])
+    smaller = np.minimum(idf[hits.slot[1:]], idf[hits.slot[:-1]])
+    close = np.bincount(doc[other], smaller[other] / apart[other] ** 2, minlength=m)
+    nearest = np.zeros(m)
+    np.maximum.at(nearest, doc[other], 1.0 / apart[other])
+    return columns | {"closeness": np.log1p(close), "nearest": nearest}
+
+
+def _runs(hits: Hits, joined: Array) -> Array:
+    """The length of the run of adjacent words that ends at each hit."""
+    n = len(hits.doc)
+    begins = np.ones(n, bool)
+    begins[1:] = ~joined
+    start = np.maximum.accumulate(np.where(begins, np.arange(n), 0)) if n else np.zeros(0, int)
+    return np.arange(n) - start + 1.0
+
+
+def _beginnings(found: Candidates, hits: Hits, m: int, s: int, lengths: Array) -> dict[str, Array]:
+    """What is at the beginning of title and body."""
+    body = hits.field == BODY
+    place = hits.place - (lengths[hits.doc, TITLE] + lengths[hits.doc, HEADINGS])
+    first = np.full(m, np.inf)
+    np.minimum.at(first, hits.doc[body], place[body])
+    early = np.zeros((m, s), bool)
+    soon = body & (place < EARLY)
+    early[hits.doc[soon], hits.slot[soon]] = True
+    equal, begins, q = np.zeros(m), np.zeros(m), len(found.query)
+    for d, doc in enumerate(found.docs):
+        title = int(doc.lengths[TITLE])
+        if 0 < q <= title and np.array_equal(doc.terms[doc.tokens[:q]], found.query):
+            begins[d], equal[d] = 1.0, float(title == q)
+    with np.errstate(divide="ignore"):
+        sooner = 1.0 / (1.0 + np.log1p(first))
+    return {
+        "first": sooner, "early": early.mean(axis=1), "title_equal": equal, "title_begins": begins,
+    }  # fmt: skip
+
+
+def _of_files(found: Candidates) -> dict[str, Array]:
+    """What name, folders and date say."""
+    now = time.time() if found.now is None else found.now
+    m, ids = len(found.about), [set(slot.ids.tolist()) for slot in found.slots]
+    name, path, depth, recent = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
+    for d, document in enumerate(found.about):
+        folders, _, file = document.path.rpartition("/")
+        of_name, of_path = (set(tokens_of(part).ids.tolist()) for part in (file, folders))
+        name[d] = sum(bool(each & of_name) for each in ids) / len(ids)
+        path[d] = sum(bool(each & of_path) for each in ids) / len(ids)
+        depth[d] = document.path.count("/")
+        recent[d] = -math.log1p(max(now - document.date, 0.0) / DAY)
+    return {"name": name, "path": path, "depth": depth, "recent": recent}

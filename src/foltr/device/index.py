@@ -1,0 +1,365 @@
+"""The index of a device: one SQLite file of mode 0600.
+
+    file        each file that was seen: size, time, and why it could not be read
+    document    the documents of a file: title, kind, date, lengths
+    content     their text, compressed, and where every 64th token begins
+    forward     their terms in order: what features are computed from
+    words       FTS5's inverted index of the terms: what finds candidates
+    term        in how many documents each term is, and how often
+
+`words` stores no text (it is contentless), so a document's terms are computed again to delete
+it from there. A checksum finds out if they have become others, for example by another version of
+Unicode; `words` is then made again from the stored texts.
+
+A transaction is a batch of files. So after a crash at any moment the index has all of a file or
+nothing of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.device.query import Filter
+from foltr.device.term_counts import TABLE, TermCounts, beginning, frequencies
+from foltr.device.text import Kind, Text
+from foltr.device.tokens import VERSION, Tokens, tokens_of
+from foltr.errors import Mistake
+from foltr.system.state_file import StateFile
+
+FORMAT = 1  # of the tables
+EVERY = 64  # tokens between two stored places
+LONGEST = 1 << 15  # tokens of a document that features look at
+LEVEL = 3  # of compression
+TABLES = """
+create table if not exists root (path text primary key) without rowid;
+create table if not exists file (
+    id integer primary key, path text not null unique, size integer not null,
+    modified integer not null, unread text not null);
+create table if not exists document (
+    id integer primary key, file integer not null, part text not null, kind text not null,
+    title text not null, date real not null, lengths blob not null, cut integer not null,
+    checksum integer not null);
+create index if not exists document_file on document (file);
+create table if not exists content (
+    id integer primary key, headings blob not null, body blob not null, places blob not null);
+create table if not exists forward (
+    id integer primary key, terms blob not null, tokens blob not null);
+create virtual table if not exists words using fts5 (
+    title, headings, body, content = '', tokenize = 'ascii');
+"""
+PRAGMAS = (
+    "journal_mode = wal",
+    "synchronous = normal",
+    "busy_timeout = 10000",
+    "cache_size = -65536",
+    "mmap_size = 268435456",
+    "temp_store = memory",
+)
+
+
+class SeenFile(NamedTuple):
+    """A file as it was when it was last read."""
+
+    id: int
+    size: int
+    modified: int  # nanoseconds
+    unread: str  # why it could not be read; empty if it was
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """The terms of a document in order: title, headings, body."""
+
+    id: int
+    terms: Array  # (u,) uint32: the different terms' ids, ascending
+    tokens: Array  # (n,) which of `terms` each token is
+    lengths: Array  # (3,) tokens of title, headings and body
+
+
+class Document(NamedTuple):
+    """What is shown of a document."""
+
+    id: int
+    path: str
+    part: str
+    kind: Kind
+    title: str
+    date: float
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of all documents."""
+
+    documents: int
+    lengths: tuple[float, float, float]  # mean number of tokens of title, headings and body
+
+
+class Index(StateFile):
+    """The index file at `path`; None for one in memory. Only one process may write documents at a
+    time; others read meanwhile."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._check_format(path)
+        super().__init__(path, "the index", TABLES + TABLE, PRAGMAS)
+        self.pin("format", f"{FORMAT} {VERSION}".encode())
+        self._statistics: tuple[tuple[int, int], Statistics] | None = None
+        self._counts = TermCounts()
+
+    @staticmethod
+    def _check_format(path: Path | None) -> None:
+        """Refuse an index of another version before anything is changed in it."""
+        if path is None or not path.exists() or not path.stat().st_size:
+            return
+        try:
+            db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            try:
+                row = db.execute("select value from about where name = 'format'").fetchone()
+            finally:
+                db.close()
+        except sqlite3.Error as error:
+            raise Mistake(
+                f"{path} is no index of foltr, or it is damaged ({error}): choose another file, or"
+                " delete it and index again"
+            ) from None
+        found = row and bytes(row[0]).decode()
+        if found not in (None, f"{FORMAT} {VERSION}"):
+            raise Mistake(
+                f"{path} was made by another version of foltr (format {found}, this one has"
+                f" {FORMAT} {VERSION}): upgrade foltr, or delete the file and index again"
+            )
+
+    # --- writing ---
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """A transaction: all that is written in it, or nothing."""
+        self._counts.clear()
+        with self._transaction():
+            yield
+            self._counts.write(self._db)
+
+    def put(self, path: str, size: int, modified: int, texts: Iterable[Text]) -> int:
+        """Store a file and its documents in place of what was stored of it. Inside `batch`.
+        Returns how many documents were written; those that are unchanged are kept."""
+        self._db.execute(
+            "insert into file (path, size, modified, unread) values (?, ?, ?, '') on conflict"
+            " (path) do update set size = excluded.size, modified = excluded.modified,"
+            " unread = ''",
+            (path, size, modified),
+        )
+        (file,) = self._db.execute("select id from file where path = ?", (path,)).fetchone()
+        before = dict(
+            self._db.execute("select part, id from document where file = ?", (file,)).fetchall()
+        )
+        written = 0
+        for text in texts:
+            known = before.pop(text.part, None)
+            date = modified / 1e9 if text.date is None else text.date
+            if known is not None and self._same(known, text):
+                self._db.execute("update document set date = ? where id = ?", (date, known))
+                continue
+            if known is not None:
+                self._delete(known)
+            self._add(file, date, text, known)
+            written += 1
+        for gone in before.values():
+            self._delete(gone)
+        return written
+
+    def mark_unread(self, path: str, reason: str) -> None:
+        """Note why a file, or the rest of it, could not be read. Inside `batch`."""
+        self._db.execute("update file set unread = ? where path = ?", (reason, path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file and its documents. Inside `batch`."""
+        row = self._db.execute("select id from file where path = ?", (path,)).fetchone()
+        if row is None:
+            return
+        documents = self._db.execute("select id from document where file = ?", row).fetchall()
+        for (id,) in documents:
+            self._delete(id)
+        self._db.execute("delete from file where id = ?", row)
+
+    def _add(self, file: int, date: float, text: Text, id: int | None) -> None:
+        parts = [tokens_of(part) for part in (text.title, text.headings, text.body)]
+        joined = [" ".join(part.terms) for part in parts]
+        lengths = np.array([len(part.ids) for part in parts], np.uint32)
+        row = (id, file, text.part, text.kind, text.title, date, lengths.tobytes(), text.cut)
+        made = self._db.execute(
+            "insert into document (id, file, part, kind, title, date, lengths, cut, checksum)"
+            " values (?,?,?,?,?,?,?,?,?)",
+            (*row, _checksum(joined)),
+        ).lastrowid
+        self._db.execute(
+            "insert into words (rowid, title, headings, body) values (?,?,?,?)", (made, *joined)
+        )
+        self._counts.add([part.terms for part in parts], 1)
+        terms, tokens = _forward(parts)
+        self._db.execute("insert into forward values (?,?,?)", (made, terms, tokens))
+        places = parts[-1].starts[::EVERY].astype(np.uint32).tobytes()
+        stored = _packed(text.headings), _packed(text.body), places
+        self._db.execute("insert into content values (?,?,?,?)", (made, *stored))
+
+    def _delete(self, id: int) -> None:
+        title, checksum = self._db.execute(
+            "select title, checksum from document where id = ?", (id,)
+        ).fetchone()
+        headings, body = self.texts(id)
+        parts = [tokens_of(part).terms for part in (title, headings, body)]
+        joined = [" ".join(part) for part in parts]
+        same = _checksum(joined) == checksum
+        if same:
+            self._counts.add(parts, -1)
+            self._db.execute(
+                "insert into words (words, rowid, title, headings, body) values"
+                " ('delete', ?, ?, ?, ?)",
+                (id, *joined),
+            )
+        for table in ("document", "content", "forward"):
+            self._db.execute(f"delete from {table} where id = ?", (id,))
+        if not same:
+            self._make_words_again()
+
+    def _make_words_again(self) -> None:
+        """Fill `words` and the checksums from the stored texts."""
+        self._db.execute("insert into words (words) values ('delete-all')")
+        self._db.execute("delete from term")
+        self._counts.clear()
+        for id, title in self._db.execute("select id, title from document").fetchall():
+            headings, body = self.texts(id)
+            parts = [tokens_of(part) for part in (title, headings, body)]
+            joined = [" ".join(part.terms) for part in parts]
+            self._db.execute(
+                "insert into words (rowid, title, headings, body) values (?,?,?,?)", (id, *joined)
+            )
+            self._db.execute(
+                "update document set checksum = ? where id = ?", (_checksum(joined), id)
+            )
+            self._counts.add([part.terms for part in parts], 1)
+            self._db.execute("delete from forward where id = ?", (id,))
+            self._db.execute("insert into forward values (?,?,?)", (id, *_forward(parts)))
+
+    def _same(self, id: int, text: Text) -> bool:
+        kind, title = self._db.execute(
+            "select kind, title from document where id = ?", (id,)
+        ).fetchone()
+        same = (kind, title) == (text.kind, text.title)
+        return same and self.texts(id) == (text.headings, text.body)
+
+    # --- reading ---
+
+    def files(self) -> dict[str, SeenFile]:
+        with self._told():
+            rows = self._db.execute("select path, id, size, modified, unread from file")
+            return {path: SeenFile(*rest) for path, *rest in rows}
+
+    def texts(self, id: int) -> tuple[str, str]:
+        """The headings and the body of a document."""
+        row = self._db.execute("select headings, body from content where id = ?", (id,)).fetchone()
+        return _unpacked(row[0]), _unpacked(row[1])
+
+    def places(self, id: int) -> tuple[str, Array]:
+        """The body of a document, and where every 64th token of it begins."""
+        row = self._db.execute("select body, places from content where id = ?", (id,)).fetchone()
+        return _unpacked(row[0]), np.frombuffer(row[1], np.uint32)
+
+    def documents(self, ids: Iterable[int]) -> dict[int, Document]:
+        """Those of the documents that are there."""
+        found = {}
+        for id in ids:
+            row = self._db.execute(
+                "select d.id, f.path, d.part, d.kind, d.title, d.date from document d join file f"
+                " on f.id = d.file where d.id = ?",
+                (id,),
+            ).fetchone()
+            if row is not None:
+                found[id] = Document(*row)
+        return found
+
+    def forward(self, ids: Iterable[int]) -> list[Forward]:
+        """The terms of documents, in the order of `ids`; those that are gone are left out."""
+        found = []
+        for id in ids:
+            row = self._db.execute(
+                "select f.terms, f.tokens, d.lengths from forward f join document d on d.id = f.id"
+                " where f.id = ?",
+                (id,),
+            ).fetchone()
+            if row is not None:
+                terms = np.frombuffer(row[0], np.uint32)
+                tokens = np.frombuffer(row[1], _smallest(len(terms)))
+                found.append(Forward(id, terms, tokens, np.frombuffer(row[2], np.uint32)))
+        return found
+
+    def statistics(self) -> Statistics:
+        state = self.changes, self._db.total_changes
+        if self._statistics is None or self._statistics[0] != state:
+            lengths = [row[0] for row in self._db.execute("select lengths from document")]
+            table = np.frombuffer(b"".join(lengths), np.uint32).reshape(-1, 3)
+            means = table.mean(axis=0) if len(table) else np.zeros(3)
+            a, b, c = (float(each) for each in means)
+            self._statistics = state, Statistics(len(table), (a, b, c))
+        return self._statistics[1]
+
+    def frequencies(self, term: str) -> Array:
+        return frequencies(self._db, term)
+
+    def beginning(self, text: str, most: int) -> list[str]:
+        return beginning(self._db, text, most)
+
+    def matching(self, expression: str, among: Filter, order: str, most: int) -> list[int]:
+        """The documents that match an expression of FTS5, best first."""
+        where, values = _conditions(among)
+        join = " join document d on d.id = words.rowid join file f on f.id = d.file"
+        rows = self._db.execute(
+            f"select words.rowid from words{join if where else ''} where words match ?{where}"
+            f" order by {order} limit ?",
+            (expression, *values, most),
+        )
+        return [id for (id,) in rows]
+
+
+def _conditions(among: Filter) -> tuple[str, list[object]]:
+    """A filter as conditions of SQL, and their values."""
+    found: list[tuple[str, object]] = []
+    if among.kind:
+        found.append(("d.kind = ?", among.kind))
+    if among.folder:
+        inside = among.folder.strip("/").lower()
+        found.append(("instr(lower(f.path), ?) > 0", f"/{inside}/"))
+    if among.after is not None:
+        found.append(("d.date >= ?", among.after))
+    if among.before is not None:
+        found.append(("d.date < ?", among.before))
+    return "".join(f" and {each}" for each, _ in found), [value for _, value in found]
+
+
+def _forward(parts: Sequence[Tokens]) -> tuple[bytes, bytes]:
+    ids = np.concatenate([part.ids for part in parts])[:LONGEST]
+    terms, tokens = np.unique(ids, return_inverse=True)
+    return terms.tobytes(), tokens.astype(_smallest(len(terms))).tobytes()
+
+
+def _smallest(many: int) -> type[np.unsignedinteger]:
+    return np.uint8 if many <= 1 << 8 else np.uint16  # a document has at most 2^15 tokens
+
+
+def _packed(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "replace"), LEVEL)
+
+
+def _unpacked(stored: bytes) -> str:
+    return zlib.decompress(stored).decode()
+
+
+def _checksum(joined: Sequence[str]) -> int:
+    return zlib.crc32("\n".join(joined).encode("utf-8", "replace"))

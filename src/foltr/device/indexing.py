@@ -1,0 +1,134 @@
+"""Bring the index up to date with the folders of its user: new and changed files are read, files
+that are gone are removed.
+
+Work is stored every second or two. An interrupted run loses at most that; the next one goes on
+with the rest, because a file that is unchanged since it was stored is not read again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from foltr.device.index import Index
+from foltr.device.reading import Unread, texts_of
+from foltr.device.text import Text
+from foltr.device.walking import Found, walk
+from foltr.errors import Mistake
+
+SECONDS = 1.5  # between two commits
+
+
+@dataclass
+class Work:
+    """What an update has done so far."""
+
+    files: int = 0  # found in the folders
+    unchanged: int = 0
+    read: int = 0
+    documents: int = 0  # written
+    removed: int = 0  # files that are gone
+    total: int = 0  # files to be read
+    unread: Counter[str] = field(default_factory=Counter)  # why files could not be read
+    left_out: Counter[str] = field(default_factory=Counter)  # why files were not looked at
+    missing: list[str] = field(default_factory=list)  # folders that are not there now
+
+
+def update(
+    index: Index,
+    roots: Sequence[Path],
+    everything: bool = False,
+    tell: Callable[[Work], None] = lambda work: None,
+) -> Work:
+    """Bring the index up to date with the folders `roots`, and with no others. Documents of a
+    folder that is not there at the moment stay."""
+    work, known, seen = Work(), index.files(), set[str]()
+    there = [root for root in roots if root.exists()]
+    work.missing = [str(root) for root in roots if root not in there]
+    changed: list[Found] = []
+    for found in walk(there, everything, work.left_out):
+        path = str(found.path)
+        seen.add(path)
+        work.files += 1
+        before = known.get(path)
+        if before is not None and (before.size, before.modified) == (found.size, found.modified):
+            work.unchanged += 1
+            if before.unread:
+                work.unread[before.unread] += 1
+        else:
+            changed.append(found)
+        if work.files % 1000 == 0:
+            tell(work)
+    away = tuple(f"{path.rstrip('/')}/" for path in work.missing)
+    gone = [path for path in known if path not in seen and not path.startswith(away)]
+    work.total = len(changed)
+    _remove(index, gone, work, tell)
+    _read(index, changed, work, tell)
+    return work
+
+
+def update_file(index: Index, found: Found) -> Work:
+    """Bring the index up to date with one file."""
+    work = Work(files=1, total=1)
+    _read(index, [found], work, lambda work: None)
+    return work
+
+
+def remove_file(index: Index, path: Path) -> None:
+    with index.batch():
+        index.remove(str(path))
+
+
+def _remove(index: Index, gone: Iterable[str], work: Work, tell: Callable[[Work], None]) -> None:
+    left = iter(gone)
+    while some := list(islice(left, 500)):
+        with index.batch():
+            for path in some:
+                index.remove(path)
+        work.removed += len(some)
+        tell(work)
+
+
+def _read(
+    index: Index, changed: Sequence[Found], work: Work, tell: Callable[[Work], None]
+) -> None:
+    left, at = list(reversed(changed)), 0
+    while left:
+        until = time.monotonic() + SECONDS
+        with index.batch():
+            while left and time.monotonic() < until:
+                _store(index, left.pop(), work)
+                at += 1
+        tell(work)
+
+
+def _store(index: Index, found: Found, work: Work) -> None:
+    path, why = str(found.path), list[str]()
+    texts = _readable(texts_of(found.path, found.size, work.unread), why)
+    work.documents += index.put(path, found.size, found.modified, texts)
+    if why:
+        index.mark_unread(path, why[0])
+        work.unread[why[0]] += 1
+    work.read += 1
+
+
+def _readable(texts: Iterator[Text], why: list[str]) -> Iterator[Text]:
+    """The texts up to the first that cannot be read, and why it cannot."""
+    try:
+        yield from texts
+    except Unread as error:
+        why.append(error.reason)
+
+
+def absolute(paths: Iterable[str]) -> list[Path]:
+    """Folders as the index stores them."""
+    found = []
+    for text in paths:
+        path = Path(text).expanduser()
+        if not path.exists():
+            raise Mistake(f"there is no file or folder {text}")
+        found.append(path.resolve())
+    return found
