@@ -1,0 +1,271 @@
+"""The log of searches and clicks, in the file of the index. It never leaves the device: what is
+sent is computed from it.
+
+A search is logged when its list is looked at. It stays open for clicks until the next one begins;
+then it is learned from, once, and later clicks do not count. So the searches of the log, replayed,
+give the ranker that learned from them one by one.
+
+An epoch is the time between two messages of this device (of a device that has not joined a
+federation: every 50 searches). The log has the parameters at the beginning of each epoch, so that
+what was learned can be computed again without a search that its user wants forgotten."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.device.guard import winner
+from foltr.device.index import PRAGMAS
+from foltr.errors import Mistake
+from foltr.system.state_file import StateFile
+
+TABLES = """
+create table if not exists search (
+    id integer primary key autoincrement, time real not null, query text not null,
+    epoch integer not null, shown_by text not null, documents blob not null,
+    features blob not null, ranking blob not null, teams blob not null, clicks blob not null,
+    learned integer not null, sent integer);
+create table if not exists opened (
+    search integer not null, document integer not null, time real not null, how text not null);
+create table if not exists epoch (
+    epoch integer primary key, round integer not null, params blob not null,
+    memory blob not null);
+create index if not exists search_epoch on search (epoch);
+create index if not exists opened_search on opened (search);
+"""
+COLUMNS = (
+    "id, time, query, epoch, shown_by, documents, features, ranking, teams, clicks, learned, sent"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedSearch:
+    """A search of the log.
+
+    Fields
+        id, time, query: its number, when it was, and what was typed
+        epoch: how many messages this device had made before it
+        shown_by: which ranker made the list: learned, bm25 or mixed
+        documents: the candidates' ids (m,)
+        features: theirs (m, f)
+        ranking: the list that was shown, as indices into the candidates (k,)
+        teams: for a mixed list, whose choice each place is (k,): 1 learned, 2 BM25, 0 both
+        clicks: which places were clicked (k,)
+        learned: whether it was learned from; its clicks are then final
+        sent: the server's round whose message it is in; None for none yet"""
+
+    id: int
+    time: float
+    query: str
+    epoch: int
+    shown_by: str
+    documents: Array
+    features: Array
+    ranking: Array
+    teams: Array
+    clicks: Array
+    learned: bool = False
+    sent: int | None = None
+
+    @property
+    def session(self) -> tuple[Array, Array, Array]:
+        return self.features, self.ranking, self.clicks
+
+
+class Epoch(NamedTuple):
+    """What the ranker starts from in an epoch."""
+
+    epoch: int
+    round: int  # rounds that the server had made; 0 before the first one, or without a server
+    params: Array  # the server's parameters (d,)
+    memory: Array  # what the learner keeps on the device
+
+
+class ClickLog(StateFile):
+    """The log in the index file at `path`; None for one in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(path, "the index", TABLES, PRAGMAS)
+
+    def add(self, search: LoggedSearch) -> LoggedSearch:
+        """Log a search. Returns it with its number."""
+        packed = zlib.compress(search.features.astype(np.float32).tobytes(), 1)
+        row = (
+            search.time, search.query, search.epoch, search.shown_by,
+            search.documents.astype(np.int64).tobytes(), packed,
+            search.ranking.astype(np.int32).tobytes(), search.teams.astype(np.uint8).tobytes(),
+            search.clicks.astype(np.uint8).tobytes(), int(search.learned), search.sent,
+        )  # fmt: skip
+        with self._transaction():
+            made = self._db.execute(
+                f"insert into search ({COLUMNS}) values (null,{','.join('?' * 11)})", row
+            ).lastrowid
+        assert made is not None
+        return self.one(made)
+
+    def click(self, id: int, document: int, time: float, how: str) -> bool:
+        """Note that a document of a list was opened. Returns whether it is a click to learn from:
+        not if the search is closed already."""
+        with self._transaction():
+            search = self.one(id)
+            at = np.flatnonzero(search.documents[search.ranking] == document)
+            if not len(at):
+                raise Mistake(f"document {document} is not in the list of search {id}")
+            self._db.execute("insert into opened values (?,?,?,?)", (id, document, time, how))
+            if search.learned:
+                return False
+            clicks = search.clicks.copy()
+            clicks[at[0]] = True
+            self._set_clicks(id, clicks)
+        return True
+
+    def _set_clicks(self, id: int, clicks: Array) -> None:
+        stored = clicks.astype(np.uint8).tobytes()
+        self._db.execute("update search set clicks = ? where id = ?", (stored, id))
+
+    def close_search(self, id: int) -> None:
+        """Make a search's clicks final: it is learned from now."""
+        with self._told():
+            self._db.execute("update search set learned = 1 where id = ?", (id,))
+
+    def mark_sent(self, first: int, last: int, round: int) -> None:
+        """Note in which round the searches of the epochs first .. last - 1 were sent."""
+        with self._told():
+            self._db.execute(
+                "update search set sent = ? where epoch >= ? and epoch < ? and learned = 1",
+                (round, first, last),
+            )
+
+    # --- epochs ---
+
+    def epoch(self) -> Epoch | None:
+        """The present epoch; None before the first one."""
+        return next(iter(self._epochs("order by epoch desc limit 1", ())), None)
+
+    def epochs(self, first: int) -> list[Epoch]:
+        """The epochs from `first` on."""
+        return self._epochs("where epoch >= ? order by epoch", (first,))
+
+    def _epochs(self, which: str, values: tuple[object, ...]) -> list[Epoch]:
+        with self._told():
+            rows = self._db.execute(
+                f"select epoch, round, params, memory from epoch {which}", values
+            ).fetchall()
+        return [
+            Epoch(n, t, np.frombuffer(params, np.float32), np.frombuffer(memory, np.float32))
+            for n, t, params, memory in rows
+        ]
+
+    def set_epochs(self, epochs: Sequence[Epoch], most: int | None = None) -> None:
+        """Store epochs, all or none. With `most`, the epoch before the first of them keeps so many
+        of its searches; the rest belong to the new one."""
+        with self._transaction():
+            for each in epochs:
+                self._db.execute(
+                    "insert or replace into epoch values (?,?,?,?)",
+                    (each.epoch, each.round, each.params.tobytes(), each.memory.tobytes()),
+                )
+            if most is not None:
+                self._db.execute(
+                    "update search set epoch = ? where epoch = ? and id not in (select id from"
+                    " search where epoch = ? and learned = 1 order by id limit ?)",
+                    (epochs[0].epoch, epochs[0].epoch - 1, epochs[0].epoch - 1, most),
+                )
+
+    def one(self, id: int) -> LoggedSearch:
+        with self._told():
+            row = self._db.execute(f"select {COLUMNS} from search where id = ?", (id,)).fetchone()
+        if row is None:
+            raise Mistake(f"there is no search {id} in the log")
+        return _search(row)
+
+    def of_epoch(self, epoch: int) -> list[LoggedSearch]:
+        """The searches that were learned from in an epoch, in order."""
+        return self._found("where epoch = ? and learned = 1 order by id", (epoch,))
+
+    def unfinished(self) -> list[LoggedSearch]:
+        """The searches that are still open for clicks."""
+        return self._found("where learned = 0 order by id", ())
+
+    def last(self, most: int, before: int | None = None) -> list[LoggedSearch]:
+        """The last searches, newest first."""
+        older = 2**62 if before is None else before
+        return self._found("where id < ? order by id desc limit ?", (older, most))
+
+    def _found(self, which: str, values: tuple[object, ...]) -> list[LoggedSearch]:
+        with self._told():
+            rows = self._db.execute(f"select {COLUMNS} from search {which}", values).fetchall()
+        return [_search(row) for row in rows]
+
+    def opened(self, id: int) -> list[int]:
+        """The documents of a search that were opened, in order."""
+        with self._told():
+            rows = self._db.execute(
+                "select document from opened where search = ? order by time", (id,)
+            )
+            return list(dict.fromkeys(document for (document,) in rows))
+
+    def outcomes(self, most: int) -> list[int]:
+        """Who won the last mixed lists, oldest first (`guard.winner`)."""
+        with self._told():
+            rows = self._db.execute(
+                "select teams, clicks from search where shown_by = 'mixed' and learned = 1 order"
+                " by id desc limit ?",
+                (most,),
+            ).fetchall()
+        read = [(np.frombuffer(a, np.uint8), np.frombuffer(b, np.uint8)) for a, b in rows]
+        return [winner(teams, clicks.astype(bool)) for teams, clicks in reversed(read)]
+
+    def counts(self) -> tuple[int, int]:
+        """The number of searches, and of those with a click."""
+        with self._told():
+            row = self._db.execute(
+                "select count(*), coalesce(sum(instr(clicks, x'01') > 0), 0) from search"
+            ).fetchone()
+        return int(row[0]), int(row[1])
+
+    def forget(self, ids: Sequence[int] | None = None) -> None:
+        """Delete searches and what was opened in them; None for all."""
+        with self._transaction():
+            if ids is None:
+                self._db.execute("delete from search")
+                self._db.execute("delete from opened")
+            for id in ids or ():
+                self._db.execute("delete from search where id = ?", (id,))
+                self._db.execute("delete from opened where search = ?", (id,))
+
+    def exported(self) -> str:
+        """All searches as JSON, for their owner."""
+        found = [
+            {
+                "time": each.time,
+                "query": each.query,
+                "shown_by": each.shown_by,
+                "shown": each.documents[each.ranking].tolist(),
+                "clicked": each.documents[each.ranking][each.clicks].tolist(),
+                "sent": each.sent,
+            }
+            for each in self._found("order by id", ())
+        ]
+        return json.dumps(found, ensure_ascii=False, indent=1)
+
+
+def _search(row: tuple[object, ...]) -> LoggedSearch:
+    id, time, query, epoch, shown_by, documents, features, *lists, learned, sent = row
+    assert isinstance(documents, bytes) and isinstance(features, bytes)
+    ids = np.frombuffer(documents, np.int64)
+    table = np.frombuffer(zlib.decompress(features), np.float32)
+    ranking, teams, clicks = lists
+    assert isinstance(ranking, bytes) and isinstance(teams, bytes) and isinstance(clicks, bytes)
+    return LoggedSearch(
+        id, time, query, epoch, shown_by, ids, table.reshape(len(ids), -1),  # type: ignore[arg-type]
+        np.frombuffer(ranking, np.int32).astype(np.int64), np.frombuffer(teams, np.uint8),
+        np.frombuffer(clicks, np.uint8).astype(bool), bool(learned), sent,  # type: ignore[arg-type]
+    )  # fmt: skip

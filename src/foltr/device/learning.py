@@ -1,0 +1,194 @@
+"""The ranker of this device: it orders candidates, and learns from one search at a time.
+
+It is what the searches of the log, replayed from the beginning of the epoch, make of the epoch's
+parameters (`LocalRanker`). Learning from a search as it ends, or from all of them after a restart,
+gives the same bits."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foltr.components.learners.pdgd import PDGD
+from foltr.components.rankers.linear import Linear
+from foltr.core import Array, Ranker
+from foltr.device.click_log import ClickLog, Epoch, LoggedSearch
+from foltr.device.features import NAMES
+from foltr.device.guard import Guard, Shown, mixed
+from foltr.errors import Mistake
+from foltr.ranking import best_first
+from foltr.seeds import Stream, stream
+from foltr.stepwise import LearnsStepwise, Start
+
+START = Linear(start=(5.0,))  # BM25, the first feature
+ALONE = PDGD(lr=0.2, explore=False, sessions=50)  # the learner without a federation
+GUARD = Guard()
+WATCHED = 200  # mixed lists that the guard remembers
+SECRET = "secret"  # name of the seed of this device's draws
+
+
+class Order(NamedTuple):
+    """A list, and how it was made."""
+
+    ranking: Array  # (k,) indices into the candidates
+    teams: Array  # (k,) as in `LoggedSearch`
+    shown_by: Shown
+
+
+class OfEpoch(Stream):
+    """The draws of an epoch, whatever the server's round is. While a list is shown, nobody knows
+    which round its search will be sent in."""
+
+    def at(self, part: int) -> Stream:
+        return Stream(self.key)
+
+
+def as_it_is(which: int, values: int, session: int) -> int:
+    return which
+
+
+class LocalRanker:
+    """The ranker of a device.
+
+    log: its searches, and the parameters of each epoch
+    learner, ranker: those of the federation, or `ALONE` and `START`
+    guard: what decides which list is shown"""
+
+    def __init__(
+        self,
+        log: ClickLog,
+        learner: LearnsStepwise = ALONE,
+        ranker: Ranker = START,
+        guard: Guard = GUARD,
+    ) -> None:
+        self.log, self.learner, self.ranker, self.guard = log, learner, ranker, guard
+        self.seed = _secret(log)
+        if log.epoch() is None:
+            params = ranker.init(len(NAMES), stream(self.seed, "init"))
+            log.set_epochs([Epoch(0, 0, params, learner.remembered(ranker, params))])
+        self.replay()
+
+    # --- the present state ---
+
+    def replay(self) -> None:
+        """Learn from the searches of this epoch again."""
+        self.epoch = self._present()
+        if len(self.epoch.params) != len(self.ranker.init(len(NAMES), stream(0))):
+            raise Mistake(
+                f"the stored model has {len(self.epoch.params)} parameters, which are not those of"
+                f" {self.ranker!r} and {len(NAMES)} features: clear what was learned"
+            )
+        self.start = self.start_of(self.epoch)
+        self.sofar = self._after(self.start, self.log.of_epoch(self.epoch.epoch))
+        self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
+        self.made, self.clicked = self.log.counts()
+
+    def _present(self) -> Epoch:
+        found = self.log.epoch()
+        assert found is not None
+        return found
+
+    def start_of(self, epoch: Epoch) -> Start:
+        draws = stream(self.seed, "ranking", epoch.epoch)
+        parts = self.ranker, epoch.params, epoch.memory, self.learner.sessions
+        return Start(*parts, draws, epoch.round, as_it_is)
+
+    def _after(self, start: Start, searches: Sequence[LoggedSearch]) -> Any:
+        sofar = self.learner.begin(start)
+        for search in searches:
+            sofar = self.learner.step(start, sofar, *search.session)
+        return sofar
+
+    @property
+    def weights(self) -> Array:
+        """The parameters that score the next candidates."""
+        return self.learner.current(self.start, self.sofar)
+
+    # --- searching ---
+
+    def order(self, features: Array, paused: bool = False) -> Order:
+        """The list to show. While learning is paused, lists are not mixed."""
+        k = min(10, len(features))
+        none = np.zeros(k, np.uint8)
+        shown = self.guard.choice(self.evidence, self.made)
+        if paused and shown == "mixed":
+            shown = "learned" if self.evidence >= self.guard.up else "bm25"
+        if not k:
+            return Order(np.zeros(0, np.int64), none, shown)
+        plain = self.plain(features)
+        if shown == "bm25":
+            return Order(plain, none, shown)
+        own = self.learner.show(self.start, self.sofar, features)[:k]
+        if shown == "learned":
+            return Order(own, none, shown)
+        draws = stream(self.seed, "mixed", self.made)
+        return Order(*mixed(own.tolist(), plain.tolist(), draws), shown)
+
+    def plain(self, features: Array) -> Array:
+        """BM25's list."""
+        draws = stream(self.seed, "plain", self.made)
+        return best_first(features[:, 0], min(10, len(features)), draws)
+
+    def learn(self, search: LoggedSearch) -> None:
+        """Close a search of this epoch, and learn from it."""
+        self.log.close_search(search.id)
+        closed = self.log.one(search.id)
+        self.sofar = self.learner.step(self.start, self.sofar, *closed.session)
+        self.made, self.clicked = self.log.counts()
+        if closed.shown_by == "mixed":
+            self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
+
+    # --- epochs ---
+
+    def learned_alone(self) -> bool:
+        """Of a device without a federation: begin a new epoch, if this one has all its searches.
+        Returns whether it did."""
+        whole, (n, t, params, _) = self.learner.sessions, self.epoch
+        searches = self.log.of_epoch(n)
+        if len(searches) < whole:
+            return False
+        sofar = self._after(self.start, searches[:whole])
+        update, _, memory = self.learner.finish(self.start, sofar)
+        self.log.set_epochs([Epoch(n + 1, t, params + update, memory)], whole)
+        self.replay()
+        return True
+
+    def forget(self, ids: Sequence[int] | None) -> None:
+        """Delete searches from the log, and compute what was learned without them; None for all of
+        them, and all that was learned."""
+        if ids is None:
+            first = self.log.epochs(0)[0]
+            now = self._present()
+            empty = self.learner.remembered(self.ranker, now.params)
+            kept = now.params if now.round else first.params
+            self.log.forget()
+            self.log.set_epochs([now._replace(params=kept, memory=empty)])
+        else:
+            epochs = [self.log.one(id).epoch for id in ids]
+            self.log.forget(ids)
+            if epochs:
+                self.log.set_epochs(self._again(min(epochs)))
+        self.replay()
+
+    def _again(self, first: int) -> list[Epoch]:
+        """The epochs from `first` on, computed again from their searches. The server's parameters
+        stay what they were: what was sent cannot be taken back."""
+        epochs = self.log.epochs(first)
+        found = epochs[:1]
+        for n, t, params, _ in epochs[1:]:
+            before = found[-1]
+            start = self.start_of(before)
+            sofar = self._after(start, self.log.of_epoch(before.epoch))
+            update, _, memory = self.learner.finish(start, sofar)
+            alone = t == before.round == 0
+            found.append(Epoch(n, t, before.params + update if alone else params, memory))
+        return found
+
+
+def _secret(log: ClickLog) -> int:
+    """The seed of this device's draws. Nobody else knows it."""
+    log.pin(SECRET, secrets.token_bytes(8))
+    return int.from_bytes(log.about(SECRET) or b"", "little") >> 1
