@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli import data, keys
+from foltr.cli import data, device, keys
 from foltr.cli.audit import audit
 from foltr.cli.backup import backup
 from foltr.cli.check import check
@@ -65,6 +65,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for name, command in COMMANDS.items():
     app.command(name)(with_error_messages(command))
 app.add_typer(data.app, name="data")
+app.add_typer(device.app, name="device")
 app.add_typer(keys.app, name="keys")
 
 

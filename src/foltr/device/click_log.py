@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,7 @@ import numpy as np
 from foltr.core import Array
 from foltr.device.guard import winner
 from foltr.device.index import PRAGMAS
+from foltr.device.turns import turn
 from foltr.errors import Mistake
 from foltr.system.state_file import StateFile
 
@@ -37,6 +39,8 @@ create table if not exists opened (
 create table if not exists epoch (
     epoch integer primary key, round integer not null, params blob not null,
     memory blob not null);
+create table if not exists message (
+    round integer primary key, epoch integer not null, time real not null);
 create index if not exists search_epoch on search (epoch);
 create index if not exists opened_search on opened (search);
 """
@@ -94,6 +98,11 @@ class ClickLog(StateFile):
     def __init__(self, path: Path | None) -> None:
         super().__init__(path, "the index", TABLES, PRAGMAS)
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with turn(self.path), super()._transaction():
+            yield
+
     def add(self, search: LoggedSearch) -> LoggedSearch:
         """Log a search. Returns it with its number."""
         packed = zlib.compress(search.features.astype(np.float32).tobytes(), 1)
@@ -132,16 +141,27 @@ class ClickLog(StateFile):
 
     def close_search(self, id: int) -> None:
         """Make a search's clicks final: it is learned from now."""
-        with self._told():
+        with self._transaction():
             self._db.execute("update search set learned = 1 where id = ?", (id,))
 
-    def mark_sent(self, first: int, last: int, round: int) -> None:
-        """Note in which round the searches of the epochs first .. last - 1 were sent."""
-        with self._told():
+    def note_message(self, round: int, epoch: int, time: float) -> None:
+        """Note that the searches of an epoch are in the message of a round. Noting it again
+        changes nothing."""
+        with self._transaction():
             self._db.execute(
-                "update search set sent = ? where epoch >= ? and epoch < ? and learned = 1",
-                (round, first, last),
+                "insert or ignore into message values (?, ?, ?)", (round, epoch, time)
             )
+            self._db.execute(
+                "update search set sent = ? where epoch = ? and learned = 1", (round, epoch)
+            )
+
+    def messages(self, since: float = 0.0) -> list[tuple[int, float]]:
+        """Round and time of the messages since a time."""
+        with self._told():
+            rows = self._db.execute(
+                "select round, time from message where time >= ? order by round", (since,)
+            )
+            return [(int(round), float(time)) for round, time in rows]
 
     # --- epochs ---
 

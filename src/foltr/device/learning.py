@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,6 +156,34 @@ class LocalRanker:
         self.log.set_epochs([Epoch(n + 1, t, params + update, memory)], whole)
         self.replay()
         return True
+
+    def close_epoch(self, most: int) -> None:
+        """Of a device in a federation: begin a new epoch, because this one is sent. At most `most`
+        of its searches are; the rest belong to the new one."""
+        n, t, params, _ = self.epoch
+        memory = self.epoch.memory
+        if len(memory):  # else there is nothing to compute
+            sofar = self._after(self.start, self.log.of_epoch(n)[:most])
+            _, _, memory = self.learner.finish(self.start, sofar)
+        self.log.set_epochs([Epoch(n + 1, t, params, memory)], most)
+        self.replay()
+
+    def end_membership(self, learner: LearnsStepwise, ranker: Ranker) -> None:
+        """Go on without a federation, from the ranker as it is now; from the beginning, if the
+        federation's was of another kind."""
+        first = ranker.init(len(NAMES), stream(self.seed, "init"))
+        params = self.weights if len(self.weights) == len(first) else first
+        memory = learner.remembered(ranker, params)
+        self.log.set_epochs([Epoch(self.epoch.epoch + 1, 0, params, memory)])
+
+    @property
+    def explores(self) -> bool:
+        """Whether its lists depend on chance."""
+        docs = np.eye(40, len(NAMES), dtype=np.float32)
+        starts = [replace(self.start, rng=stream(draw, "explores")) for draw in range(4)]
+        lists = {tuple(self.learner.show(s, self.sofar, docs).tolist()) for s in starts}
+        best = best_first(self.ranker.scores(self.weights, docs), 10, stream(0))
+        return len(lists) > 1 and tuple(best.tolist()) not in lists
 
     def forget(self, ids: Sequence[int] | None) -> None:
         """Delete searches from the log, and compute what was learned without them; None for all of

@@ -9,7 +9,7 @@ import numpy as np
 from foltr.core import Array
 from foltr.device.candidates import Slot, candidates, slots_of
 from foltr.device.features import Candidates, raw_features, scaled
-from foltr.device.index import Document, Index
+from foltr.device.index import Document, Forward, Index
 from foltr.device.query import Query
 from foltr.device.tokens import id_of
 
@@ -21,6 +21,7 @@ class Search:
     query: Query
     slots: tuple[Slot, ...]
     documents: tuple[Document, ...]
+    forward: tuple[Forward, ...]  # their terms
     features: Array  # (m, f) float32, 0 .. 1
 
 
@@ -34,4 +35,4 @@ def search(index: Index, query: Query, now: float | None = None) -> Search:
     about = tuple(known[doc.id] for doc in docs)
     words = np.array([id_of(word.term) for word in query.words], np.uint32)
     found = Candidates(slots, words, docs, about, index.statistics(), now)
-    return Search(query, slots, about, scaled(raw_features(found)))
+    return Search(query, slots, about, tuple(docs), scaled(raw_features(found)))

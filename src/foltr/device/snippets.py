@@ -5,6 +5,7 @@ is split into tokens again, never the whole document."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,10 +14,11 @@ import numpy as np
 from foltr.core import Array
 from foltr.device.candidates import Slot
 from foltr.device.index import EVERY, Forward, Index
-from foltr.device.tokens import tokens_of
+from foltr.device.tokens import tokens_of, unspaced
 
 WINDOW = 40  # tokens of a snippet
 BEFORE = 6  # tokens before the first match
+MARKS = ("Mn", "Mc")  # accents and vowel signs
 MOST = 400  # characters of a snippet
 
 
@@ -85,9 +87,9 @@ def _best_window(hits: Array, which: Array, slots: Sequence[Slot]) -> int:
     return found
 
 
-def marked(text: str, slots: Sequence[Slot]) -> list[Piece]:
-    """A text in pieces: words of the query, and what is between them. White space is made
-    single."""
+def marked(text: str, slots: Sequence[Slot], single: bool = True) -> list[Piece]:
+    """A text in pieces: words of the query, and what is between them. With `single`, white space
+    is made single."""
     wanted = {id for slot in slots for id in slot.ids.tolist()}
     tokens = tokens_of(text)
     pieces, at = [], 0
@@ -101,21 +103,18 @@ def marked(text: str, slots: Sequence[Slot]) -> list[Piece]:
             pieces.append(Piece(text[max(at, start) : end], True))
         at = max(at, end)
     pieces.append(Piece(text[at:], False))
-    single = [Piece(_single(each.text), each.marked) for each in pieces]
-    return [each for each in single if each.text]
+    if single:
+        pieces = [Piece(_single(each.text), each.marked) for each in pieces]
+    return [each for each in pieces if each.text]
 
 
 def _word_end(text: str, start: int) -> int:
+    """Where a word ends that begins at `start`. A character of a script without spaces is a word
+    of its own, and so is the next one."""
+    if unspaced().match(text, start):
+        return min(start + 2, len(text))
     end = start + 1
-    while end < len(text) and (
-        text[end].isalnum()
-        or (
-            text[end] > "\u02ff"
-            and text[end] != "\u3000"
-            and not text[end].isspace()
-            and text[end].isidentifier()
-        )
-    ):
+    while end < len(text) and (text[end].isalnum() or unicodedata.category(text[end]) in MARKS):
         end += 1
     return end
 

@@ -213,6 +213,16 @@ class GatewayClient:
         self.requests.client, self.requests.token = client, str(answer.get("token", ""))
         return client, text
 
+    def model(self, known: str = "") -> tuple[str, bytes] | None:
+        """The gateway's newest model: its ETag, and a frame that holds it. None if there is none,
+        or if it is the `known` one."""
+        response = self._with_token(lambda: self.requests.model(known))
+        if response.status in (204, 304):
+            return None
+        if response.status != 200:
+            self._good(response, 200)
+        return response.headers.get("etag", ""), response.body
+
     def session(self) -> None:
         """Get a token."""
         answer = self._good(self._signed(self.requests.session), 200)

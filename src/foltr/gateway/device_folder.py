@@ -33,6 +33,10 @@ class DeviceFolder:
 
     folder: Path
 
+    @property
+    def records_file(self) -> Path:
+        return self.folder / RECORDS
+
     def key(self) -> Ed25519PrivateKey:
         """The device's private key, made on first use."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,7 +87,7 @@ class DeviceFolder:
             raise Mistake(f"{away}: try again later") from None
         differ = "; ".join(agreed.differences(text, "on this device", "at the gateway"))
         require(not differ, f"{gateway.url} has another agreement: {differ}")
-        if (self.folder / RECORDS).exists():  # it had another number: its budget stays spent
+        if self.records_file.exists():  # it had another number: its budget stays spent
             records = self.records(agreed)
             records.renumber(client)
             records.close()
@@ -97,7 +101,7 @@ class DeviceFolder:
         return Requests(self.key(), agreed.id, None if known is None else int(known["client"]))
 
     def records(self, agreed: Agreement) -> Records:
-        return Records(self.folder / RECORDS, agreed.id, agreed.text)
+        return Records(self.records_file, agreed.id, agreed.text)
 
     def forget(self, gateway: GatewayClient, agreed: Agreement) -> None:
         """Ask to be unlearned. From now on the device refuses every ask. Answer asks (`serve`) as
@@ -120,7 +124,7 @@ class DeviceFolder:
 
     def _forget_again(self, gateway: GatewayClient, agreed: Agreement) -> None:
         """Ask again to be unlearned, if the device has asked and has not been told that it is."""
-        if not (self.folder / RECORDS).exists():
+        if not self.records_file.exists():
             return
         records = self.records(agreed)
         asked = records.about(FORGET) is not None and records.about(FORGOTTEN) is None

@@ -47,6 +47,10 @@ class StateFile:
         with self._told():
             self._db.execute("insert or replace into about values (?, ?)", (name, value))
 
+    def delete_about(self, name: str) -> None:
+        with self._told():
+            self._db.execute("delete from about where name = ?", (name,))
+
     def pin(self, name: str, value: bytes) -> bool:
         """Set a named value, unless it is set already. Returns whether it has this value."""
         known = self.about(name)

@@ -1,0 +1,67 @@
+"""The privacy budget of a device: how much of it the messages of this period have spent.
+
+The ledger is that of the federation's agreement, for a client that has answered so often. It is
+computed here, on the device, from the agreement that was pinned when it joined."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from foltr.federated.agreement import Agreement
+from foltr.runs.account import DELTA
+from foltr.serving.guarantee import experiment_of, spent
+
+DAY = 86_400.0  # seconds
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What is spent of a budget.
+
+    Fields
+        answers: messages in this period
+        epsilon: of these messages; infinite without noise
+        budget: the epsilon of a period; None for no limit
+        rounds: messages of a period that the budget buys"""
+
+    answers: int
+    epsilon: float
+    budget: float | None
+    rounds: int
+    delta: float = DELTA
+
+    @property
+    def over(self) -> bool:
+        return self.answers >= self.rounds
+
+
+@lru_cache(64)
+def epsilon_after(text: str, answers: int) -> float:
+    """The epsilon towards the server of a client that has answered so often. `text` is that of the
+    agreement."""
+    agreed = Agreement.from_text(text)
+    if answers == 0:
+        return 0.0
+    if agreed.privacy is None:
+        return math.inf
+    rounds = answers * (agreed.separation or 1)
+    found = spent(experiment_of(agreed, agreed.asked), agreed, rounds)
+    return float(found.guarantee("server", "client").epsilon)
+
+
+def rounds_bought(text: str, budget: float | None) -> int:
+    """How many messages a budget buys, and the agreement allows."""
+    most = Agreement.from_text(text).rounds
+    if budget is None:
+        return most
+    low, high = 0, most  # epsilon grows with the number of answers
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if epsilon_after(text, middle) <= budget else (low, middle - 1)
+    return low
+
+
+def spent_of(text: str, budget: float | None, answers: int) -> Spent:
+    return Spent(answers, epsilon_after(text, answers), budget, rounds_bought(text, budget))

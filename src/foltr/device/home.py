@@ -1,0 +1,193 @@
+"""The folder of a device: its index, its keys and its place in a federation.
+
+index.db        documents, click log, local model, records of what was sent (mode 0600)
+device.key      the private key, if the device has joined a federation
+joined.json     the gateway, the client number and the pinned agreement
+terms.json      when this device sends, and its privacy budget
+page.json       the address of the page, while it runs"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+
+from foltr.device.click_log import ClickLog
+from foltr.device.index import Index
+from foltr.errors import Mistake, require
+from foltr.federated.agreement import Agreement
+from foltr.federated.credentials import trusting
+from foltr.federated.records import Records
+from foltr.gateway.device_folder import JOINED, KEY, NEW_KEY, DeviceFolder
+from foltr.serving.only_one import only_one
+from foltr.spec import checked
+from foltr.system.files import text_of
+from foltr.system.private import replace_private
+
+INDEX, TERMS, PAGE, CA = "index.db", "terms.json", "page.json", "ca.pem"
+NOT_INDEXED = "nothing is indexed yet: foltr device index FOLDER"
+
+
+class DeviceRecords(Records):
+    """The records of what this device has answered, in its index file. Other connections of the
+    same process change the file as well."""
+
+    def _begun(self) -> None:
+        pass  # `Home.alone` makes sure that only one process answers
+
+    def forget(self) -> None:
+        """Delete what is stored of answers."""
+        with self._transaction():
+            self._db.execute("delete from client")
+            self._db.execute("delete from norm")
+
+    def restart(self, memory: bytes) -> None:
+        """Let the device start from this memory, whatever it kept before."""
+        with self._transaction():
+            self._db.execute("update client set before = ?, after = ?", (memory, memory))
+
+
+class Place(DeviceFolder):
+    """The place of a device in a federation. Its records are in the index file."""
+
+    @property
+    def records_file(self) -> Path:
+        return self.folder / INDEX
+
+    def records(self, agreed: Agreement) -> DeviceRecords:
+        return DeviceRecords(self.records_file, agreed.id, agreed.text)
+
+    def clear(self, keys: bool) -> None:
+        """Forget where the device has joined. With `keys`, delete its key as well."""
+        for name in (JOINED, TERMS, CA, *((KEY, NEW_KEY) if keys else ())):
+            (self.folder / name).unlink(missing_ok=True)
+
+
+@checked
+@dataclass(frozen=True)
+class Terms:
+    """What the user of this device has agreed to, beside the federation's agreement.
+
+    Fields
+        gateway: its address, https://HOST:PORT
+        searches: searches after which the device sends
+        days: days after which it sends what it has, if there are fewer searches
+        epsilon: privacy budget of a period; None where updates are sent without noise
+        period: days of the budget's period"""
+
+    gateway: str
+    searches: int = 50
+    days: float = 7.0
+    epsilon: float | None = 1.0
+    period: float = 365.0
+
+    def __post_init__(self) -> None:
+        require(self.searches >= 1, f"searches must be >= 1, got {self.searches}")
+        require(self.days > 0.0, f"days must be > 0, got {self.days}")
+        budget = self.epsilon is None or self.epsilon > 0.0
+        require(budget, f"epsilon must be > 0, got {self.epsilon}")
+        require(self.period > 0.0, f"period must be > 0, got {self.period}")
+
+
+@dataclass(frozen=True)
+class Home:
+    """A device's folder."""
+
+    folder: Path
+
+    @property
+    def index_file(self) -> Path:
+        return self.folder / INDEX
+
+    @property
+    def place(self) -> Place:
+        """Its place in a federation."""
+        return Place(self.folder)
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """The certificates that this device trusts."""
+        ca = self.folder / CA
+        return trusting(ca if ca.exists() else None)
+
+    def made(self) -> Home:
+        """Make the folder, for its owner alone."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise Mistake(f"cannot make {self.folder}: {error.strerror}") from None
+        return self
+
+    def index(self) -> Index:
+        return Index(self.made().index_file)
+
+    def existing(self) -> Index:
+        """The index, if there is one."""
+        require(self.index_file.exists(), NOT_INDEXED)
+        return Index(self.index_file)
+
+    def log(self) -> ClickLog:
+        return ClickLog(self.made().index_file)
+
+    @contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """Within it, no other process does `what` (page, indexing) with this folder."""
+        lock = self.made().folder / f"{what}.lock"
+        lock.mkdir(exist_ok=True)
+        try:
+            with only_one(lock, what):
+                yield
+        except Mistake as mistake:
+            if "another process uses" not in str(mistake):
+                raise
+            raise Busy(f"another process does this already ({what} of {self.folder})") from None
+
+    # --- terms ---
+
+    @property
+    def terms(self) -> Terms | None:
+        content = self._json(TERMS)
+        return None if content is None else Terms(**content)
+
+    def set_terms(self, terms: Terms) -> None:
+        replace_private(self.folder / TERMS, json.dumps(asdict(terms)).encode())
+
+    @property
+    def page(self) -> str | None:
+        """The address of the running page, with its token."""
+        content = self._json(PAGE)
+        return None if content is None else str(content.get("address"))
+
+    def set_page(self, address: str | None) -> None:
+        if address is None:
+            (self.folder / PAGE).unlink(missing_ok=True)
+        else:
+            replace_private(self.folder / PAGE, json.dumps({"address": address}).encode())
+
+    def _json(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        if not path.exists():
+            return None
+        try:
+            found = json.loads(text_of(path))
+            assert isinstance(found, dict)
+            return found
+        except (OSError, ValueError, AssertionError):
+            raise Mistake(f"{path} cannot be read: restore it, or delete it") from None
+
+
+class Busy(Mistake):
+    """Another process does this with the folder."""
+
+
+def default_folder() -> Path:
+    """The folder of this user's device: FOLTR_DEVICE, or in the user's data folder."""
+    named = os.environ.get("FOLTR_DEVICE")
+    return Path(named) if named else user_data_path("foltr") / "device"

@@ -1,0 +1,85 @@
+"""The engine of a device that has joined a federation: its one client learns from its own log.
+
+What it learned from is a part of its memory, as in `serving/logged.py`: the last number is the
+epoch that is sent next. The federation's records store the memory together with the answer. So a
+search is in one message only, whenever the device is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from foltr.core import Answers, Array, Ask, Cohort, Learner, Ranker
+from foltr.device.click_log import Epoch
+from foltr.device.features import NAMES
+from foltr.device.learning import LocalRanker, OfEpoch
+from foltr.federated.agreement import Agreement
+from foltr.federation import Client
+from foltr.seeds import Stream, SystemStream, stream
+from foltr.stepwise import ReplayedUser
+
+# a search of a device that searched less often than others: it teaches nothing
+NOTHING = np.zeros((1, len(NAMES)), np.float32), np.zeros(1, np.int64), np.zeros(1, bool)
+
+
+@dataclass
+class LogEngine:
+    """The engine of the client that is this device.
+
+    ranker: its ranker, with the log
+    agreed: the federation's agreement
+    client: its number
+    noise: where its noise is drawn, if not from the operating system; for tests"""
+
+    ranker: LocalRanker
+    agreed: Agreement
+    client: int
+    noise: Callable[[], Stream] = SystemStream
+    notes: tuple[str, ...] = ()
+    memory: Array = field(init=False)  # (1, numbers + 1)
+
+    def __post_init__(self) -> None:
+        now = self.ranker.epoch
+        self.memory = np.append(now.memory, np.float32(now.epoch))[None].astype(np.float32)
+
+    def collect(self, ask: Ask, clients: Array) -> Answers:
+        """The message of this device, from the searches of one epoch."""
+        nothing = Answers(clients, Cohort.empty(len(ask.params)), None)
+        epoch, kept = int(self.memory[0, -1]), self.memory[0, :-1]
+        if epoch == self.ranker.epoch.epoch:
+            self.ranker.close_epoch(self.agreed.sessions)
+        searches = [each.session for each in self.ranker.log.of_epoch(epoch)]
+        equal = self.agreed.privacy is not None and self.agreed.privacy.needs_equal_weights
+        if equal:
+            searches += [NOTHING] * (self.agreed.sessions - len(searches))
+        if not searches:
+            return nothing
+        ranking = OfEpoch(stream(self.ranker.seed, "ranking", epoch).key)
+        parts = self.agreed.device_learner, self.agreed.ranker, self.agreed.privacy
+        client = Client(0, *parts, ranking, self.noise())
+        update, after = client.step(ask, kept, ReplayedUser(searches))
+        self.memory[0, :-1], self.memory[0, -1] = after, epoch + 1
+        return Answers(clients, Cohort.stack([update]), None)
+
+
+def first_memory(learner: Learner, ranker: Ranker, own: Array, params: Array) -> Array:
+    """What a device that joins keeps at first. Where its ranker is the server's plus a residual,
+    that is the difference between what it has learned alone and the server's model: so its lists
+    stay as they are, and come nearer to the server's with each message."""
+    usual, apart = learner.remembered(ranker, params), (own - params).astype(np.float32)
+    if len(usual) == len(apart) and np.array_equal(
+        learner.personal(params, apart), params + apart
+    ):
+        return apart
+    return usual
+
+
+def settled(ranker: LocalRanker, memory: Array, params: Array, round: int) -> None:
+    """Make what was kept of a message the beginning of the present epoch, on the server's
+    parameters after `round` rounds."""
+    epoch = ranker.epoch.epoch
+    if int(memory[-1]) == epoch:
+        ranker.log.set_epochs([Epoch(epoch, round, params, memory[:-1])])
+        ranker.replay()

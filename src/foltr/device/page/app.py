@@ -1,0 +1,138 @@
+"""The web application of the page: each path is a method of the service, as JSON.
+
+Requests are checked before they come here (`foltr.web.OnlyThisPage`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from foltr import web
+from foltr.device.page.opening import open_with_program
+from foltr.device.service import Service
+from foltr.errors import Mistake, require, shown
+
+MOST_TEXT = 2000  # characters of a query
+MOST_BODY = 10_000  # bytes of a request
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+
+
+def application(
+    service: Callable[[], Service],
+    status: Callable[[], dict[str, Any]],
+    leave: Callable[[bool], str],
+    where: str,
+    token: str,
+) -> web.Application:
+    """The application at `where` (host:port).
+
+    service: the service at the moment; joining and leaving replaces it
+    status: what the page shows of index, model and federation
+    leave: leaves the federation"""
+    try:
+        from starlette.applications import Starlette
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse, Response
+        from starlette.routing import Route
+    except ImportError:
+        raise Mistake("the page needs Starlette: pip install 'foltr[device]'") from None
+
+    def answer(work: Callable[[dict[str, Any]], Any], method: str) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                given = dict(request.query_params)
+                if method == "POST":
+                    given = await content_of(request)
+                return JSONResponse(await run_in_threadpool(work, given) or {})
+            except Mistake as mistake:
+                return JSONResponse({"error": str(mistake)}, 400)
+
+        return endpoint
+
+    async def content_of(request: Request) -> dict[str, Any]:
+        body = b""
+        async for part in request.stream():
+            body += part
+            require(len(body) <= MOST_BODY, "the request is too long")
+        try:
+            content = json.loads(body or b"{}")
+        except (ValueError, RecursionError):
+            raise Mistake("the request is not JSON") from None
+        require(isinstance(content, dict), "the request is not a JSON object")
+        return content
+
+    def export(request: Request) -> Response:
+        name = {"content-disposition": 'attachment; filename="foltr-searches.json"'}
+        return Response(service().exported(), 200, name, "application/json")
+
+    paths: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
+        ("GET", "search"): lambda g: service().search(
+            _text(g, "q", MOST_TEXT), g.get("typing") == "1"
+        ),
+        ("GET", "compare"): lambda g: service().compare(_text(g, "list")),
+        ("GET", "why"): lambda g: service().why(_text(g, "list"), _number(g, "id")),
+        ("GET", "status"): lambda g: status(),
+        ("GET", "history"): lambda g: service().history(
+            _number(g, "before") if "before" in g else None
+        ),
+        ("POST", "look"): lambda g: service().look(_text(g, "list")),
+        ("POST", "open"): lambda g: _opened(service(), g),
+        ("POST", "pause"): lambda g: service().pause(_flag(g, "paused")),
+        ("POST", "forget"): lambda g: service().forget([_number(g, "search")]),
+        ("POST", "clear"): lambda g: service().forget(None),
+        ("POST", "leave"): lambda g: {"text": leave(_flag(g, "forget"))},
+    }
+    routes = [
+        Route(f"/api/{name}", answer(work, method), methods=[method])
+        for (method, name), work in paths.items()
+    ]
+    routes.append(Route("/api/export", export))
+    assets = _assets()
+
+    def asset(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in assets:
+            return Response("there is no such page", 404)
+        return Response(assets[name], media_type=KINDS[Path(name).suffix])
+
+    routes += [Route("/", asset), Route("/{name}", asset)]
+    return web.OnlyThisPage(Starlette(routes=routes), where, token)
+
+
+def _assets() -> dict[str, bytes]:
+    """The files of the page."""
+    folder = files("foltr.device.page") / "assets"
+    return {each.name: each.read_bytes() for each in folder.iterdir() if "." in each.name}
+
+
+def _opened(service: Service, given: dict[str, Any]) -> dict[str, Any]:
+    name, id, how = _text(given, "list"), _number(given, "id"), _text(given, "how")
+    if how == "preview":
+        return service.preview(name, id)
+    require(how == "program", f"how must be preview or program, got {shown(how)}")
+    document = service.open(name, id, "program")
+    open_with_program(Path(document.path))
+    return {"opened": True}
+
+
+def _text(given: dict[str, Any], name: str, most: int = 100) -> str:
+    value = given.get(name)
+    fits = isinstance(value, str) and len(value) <= most
+    require(fits, f"{name} must be a text of at most {most} characters, got {shown(value)}")
+    return str(value)
+
+
+def _number(given: dict[str, Any], name: str) -> int:
+    value = str(given.get(name))
+    require(value.isdecimal() and len(value) < 19, f"{name} must be a number, got {shown(value)}")
+    return int(value)
+
+
+def _flag(given: dict[str, Any], name: str) -> bool:
+    value = given.get(name)
+    require(isinstance(value, bool), f"{name} must be true or false, got {shown(value)}")
+    return bool(value)

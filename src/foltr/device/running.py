@@ -1,0 +1,231 @@
+"""The process of a device: the page, the place in a federation, and watched folders."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from foltr import web
+from foltr.device.guard import Guard
+from foltr.device.home import Home
+from foltr.device.indexing import Work, update
+from foltr.device.learning import ALONE, GUARD, START, LocalRanker
+from foltr.device.membership import Membership
+from foltr.device.page.app import application
+from foltr.device.service import Service
+from foltr.errors import Mistake
+from foltr.federated.agreement import Agreement
+from foltr.gateway.client import Excluded, Unavailable
+from foltr.stepwise import stepwise
+
+NEVER_LEAVES = (
+    "your documents, their names and where they are",
+    "what you search for",
+    "the lists that you see, and what you open",
+    "your own part of the ranker",
+)
+FOLDERS = 40  # that the page offers as filters
+Tell = Callable[[str], None]
+
+
+class JoinedService(Service):
+    """The service of a device in a federation: its epochs end when it sends."""
+
+    def after_learning(self) -> None:
+        pass
+
+
+class Running:
+    """A device that runs. `tell` writes a line to its log."""
+
+    def __init__(self, home: Home, guard: Guard = GUARD, tell: Tell = lambda text: None) -> None:
+        self.home, self.tell, self._guard = home, tell, guard
+        self.index, self.log = home.existing(), home.log()
+        self.work: Work | None = None  # of an update that is being made
+        self._folders: tuple[int, list[dict[str, Any]]] | None = None
+        self.membership: Membership | None = None
+        self.service = self._opened()
+
+    def _opened(self) -> Service:
+        joined = self.home.place.joined
+        if joined is None:
+            ranker = LocalRanker(self.log, ALONE, START, self._guard)
+            return Service(self.index, self.log, ranker)
+        agreed = Agreement.from_text(joined["agreement"])
+        learner = stepwise(agreed.device_learner)
+        on = self._guard.on and agreed.learner.reward_levels == 0  # rewards are of its own lists
+        guard = self._guard if on else Guard(on=False)
+        ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
+        service = JoinedService(self.index, self.log, ranker)
+        self.membership = Membership(self.home, ranker, service.lock, self.tell)
+        return service
+
+    # --- what the page asks ---
+
+    def status(self) -> dict[str, Any]:
+        service, ranker = self.service, self.service.ranker
+        service.close_old()
+        with service.lock:
+            seen = self.index.files().values()
+            made, clicked = self.log.counts()
+            found = {
+                "documents": self.index.statistics().documents,
+                "files": len(seen),
+                "megabytes": round(_size(self.home.index_file) / 1e6, 1),
+                "paused": service.paused,
+                "indexing": self._indexing(),
+                "unread": dict(Counter(each.unread for each in seen if each.unread)),
+                "folders": self._folder_counts(),
+                "model": {
+                    "round": ranker.epoch.round or None, "searches": made, "clicks": clicked,
+                    "features": len(ranker.epoch.params),
+                },
+                "guard": {
+                    "showing": ranker.guard.choice(ranker.evidence, ranker.made),
+                    "text": guard_text(ranker),
+                },
+                "explore": ranker.explores,
+                "never_leaves": list(NEVER_LEAVES),
+            }  # fmt: skip
+            found["federation"] = None if self.membership is None else self.membership.about()
+        return found
+
+    def _indexing(self) -> dict[str, int] | None:
+        work = self.work
+        return None if work is None else {"read": work.read, "total": work.total}
+
+    def _folder_counts(self) -> list[dict[str, Any]]:
+        state = self.index.changes
+        if self._folders is None or self._folders[0] != state:
+            counts = Counter(Path(path).parent.name for path in self.index.files())
+            found = [{"name": n, "documents": m} for n, m in counts.most_common(FOLDERS) if n]
+            self._folders = state, found
+        return self._folders[1]
+
+    def leave(self, forget: bool) -> str:
+        if self.membership is None:
+            raise Mistake("this device has not joined a federation")
+        text = self.membership.forget() if forget else self.membership.leave()
+        if not forget:
+            self._alone_again()
+        return text
+
+    def _alone_again(self) -> None:
+        """Go on without a federation, from what the ranker is now."""
+        with self.service.lock:
+            before, self.membership = self.service, None
+            before.ranker.end_membership(ALONE, START)
+            self.service = self._opened()
+
+    def wait_forgotten(self, seconds: float) -> bool:
+        """Wait until the server has forgotten this device, for at most so long."""
+        until, membership = time.monotonic() + seconds, self.membership
+        while membership is not None and membership.leaving and time.monotonic() < until:
+            with suppress(Unavailable, Excluded):
+                membership.once()
+            time.sleep(1.0)
+        return membership is None or not membership.leaving
+
+    # --- running ---
+
+    def update(self, everything: bool = False) -> Work:
+        """Bring the index up to date with its folders."""
+
+        def told(work: Work) -> None:
+            self.work = work
+
+        other = self.home.existing()  # a connection of its own, for this thread
+        try:
+            roots = other.roots()
+            with self.home.alone("indexing"):
+                return update(other, roots, everything, told)
+        finally:
+            self.work = None
+            other.close()
+
+    @contextmanager
+    def started(self, every: float | None = None) -> Iterator[threading.Event]:
+        """Within it, threads take part in the federation and, with `every`, update the index so
+        often (seconds). Yields what stops them."""
+        stop = threading.Event()
+        with ExitStack() as stack:
+            stack.callback(stop.set)
+            for work in (self._take_part, lambda s: self._keep_updated(s, every)):
+                thread = threading.Thread(target=work, args=(stop,), daemon=True)
+                thread.start()
+                stack.callback(thread.join, 2.0)
+            stack.callback(stop.set)
+            yield stop
+
+    def _take_part(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            membership = self.membership
+            if membership is None:
+                stop.wait(5.0)
+                continue
+            membership.run(stop, lambda: self.service.paused)
+            if not stop.is_set():
+                self._alone_again()
+
+    def _keep_updated(self, stop: threading.Event, every: float | None) -> None:
+        while every is not None and not stop.wait(every):
+            try:
+                self.update()
+            except Mistake as mistake:
+                self.tell(str(mistake))
+
+    def application(self, where: str, token: str) -> web.Application:
+        return application(lambda: self.service, self.status, self.leave, where, token)
+
+
+def guard_text(ranker: LocalRanker) -> str:
+    """What is shown, and why, in one sentence."""
+    z, guard = ranker.evidence, ranker.guard
+    if not guard.on:
+        return "Lists are always in the learned order."
+    if ranker.made == 0:
+        return "Nothing is learned yet: lists are those of plain word matching (BM25)."
+    if z >= guard.up:
+        return (
+            "Your clicks prefer the learned order to plain word matching (BM25), so it is shown."
+            f" Every {guard.mix_learned}th list mixes the two, to notice if that changes."
+        )
+    if z <= guard.down:
+        return (
+            "Your clicks do not prefer the learned order, so plain word matching (BM25) is shown."
+            f" Every {guard.mix_bm25}th list mixes the two, to notice if that changes."
+        )
+    return (
+        "It is not clear yet whether you prefer the learned order or plain word matching (BM25):"
+        " lists mix the two."
+    )
+
+
+def _size(path: Path) -> int:
+    parts = [path, path.with_name(f"{path.name}-wal")]
+    return sum(part.stat().st_size for part in parts if part.exists())
+
+
+def serve(
+    home: Home, port: int, every: float | None, guard: Guard, tell: Tell,
+    ready: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Serve the page until Ctrl-C. `ready` gets its address, with the token."""
+    with home.alone("page"):
+        running = Running(home, guard, tell)
+        opened = web.listening_socket(web.HOST, port)
+        address, token = web.address(opened), web.new_token()
+        where = address.removeprefix("http://").rstrip("/")
+        server = web.web_server(running.application(where, token))
+        home.set_page(f"{address}#{token}")
+        try:
+            with running.started(every):
+                ready(f"{address}#{token}")
+                web.run_until_stopped(server, opened)
+        finally:
+            home.set_page(None)

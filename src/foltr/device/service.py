@@ -1,0 +1,293 @@
+"""What the page of a device, or another program of its user, can ask: search, open, look at what
+was learned, forget.
+
+A list is remembered when it is made, and logged when it is looked at: while its user types, most
+lists are never looked at. Logging a list closes the one before, which is then learned from."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foltr.device.click_log import ClickLog, LoggedSearch
+from foltr.device.features import ABOUT
+from foltr.device.index import Document, Index
+from foltr.device.learning import LocalRanker, Order
+from foltr.device.query import Filter, Query, parsed
+from foltr.device.searching import Search, search
+from foltr.device.snippets import Piece, marked, snippet
+from foltr.device.spelling import similar_word, unknown_words
+from foltr.errors import Mistake, require
+from foltr.scoring.layers import layers_of
+
+REMEMBERED = 200  # lists
+LONGEST = 200_000  # characters of a preview
+OPEN_SECONDS = 1800.0  # after which a search is closed even if there is no other
+PAUSED = "paused"  # name of the stored setting
+
+
+@dataclass(eq=False)
+class MadeList:
+    """A list that was made for a query."""
+
+    name: str
+    found: Search
+    order: Order
+    logged: int | None = None  # number of its search in the log
+
+    @property
+    def shown(self) -> list[Document]:
+        return [self.found.documents[i] for i in self.order.ranking]
+
+
+class Service:
+    """The search engine of one device. Its methods may be called by several threads."""
+
+    def __init__(self, index: Index, log: ClickLog, ranker: LocalRanker) -> None:
+        self.index, self.log, self.ranker = index, log, ranker
+        self._lists: OrderedDict[str, MadeList] = OrderedDict()
+        self.lock = threading.RLock()
+        self.close_old()
+
+    # --- searching ---
+
+    def search(self, text: str, typing: bool = False) -> dict[str, Any]:
+        """The results of a query."""
+        begun = time.perf_counter()
+        with self.lock:
+            try:
+                query, note = parsed(text, typing), ""
+            except Mistake as mistake:
+                query, note = parsed(text, typing=True), str(mistake)
+            if not query.words:
+                made, results = None, self._newest(query.filter)
+            else:
+                made = self._made(query)
+                results = [self._result(made, i) for i in made.order.ranking]
+            empty = self._empty(made) if made is not None and not results else None
+        return {
+            "list": "" if made is None else made.name,
+            "results": results,
+            "found": len(results) if made is None else len(made.found.documents),
+            "milliseconds": round(1000.0 * (time.perf_counter() - begun), 1),
+            "shown_by": "date" if made is None else made.order.shown_by,
+            "empty": empty,
+            "note": note,
+        }
+
+    def _made(self, query: Query) -> MadeList:
+        found = search(self.index, query)
+        order = self.ranker.order(found.features, self.paused)
+        made = MadeList(secrets.token_urlsafe(9), found, order)
+        self._lists[made.name] = made
+        while len(self._lists) > REMEMBERED:
+            self._lists.popitem(last=False)
+        return made
+
+    def _newest(self, among: Filter) -> list[dict[str, Any]]:
+        """Documents of a query that has filters only, newest first."""
+        if among == Filter():
+            return []
+        ids = self.index.newest(among, 10)
+        known = self.index.documents(ids)
+        return [_described(known[id], [Piece(known[id].title, False)], []) for id in known]
+
+    def _result(self, made: MadeList, i: int) -> dict[str, Any]:
+        document, slots = made.found.documents[i], made.found.slots
+        title = marked(document.title, slots)
+        return _described(document, title, snippet(self.index, made.found.forward[i], slots))
+
+    def _empty(self, made: MadeList) -> dict[str, Any]:
+        """What may help if nothing is found."""
+        query = made.found.query
+        unknown = unknown_words(query.text, made.found.slots)
+        similar = {word: similar_word(self.index, word) for word in unknown}
+        others = 0
+        if query.filter != Filter():
+            anywhere = Query(query.text, query.words, query.phrases, Filter())
+            others = len(search(self.index, anywhere).documents)
+        known = {word: other for word, other in similar.items() if other}
+        return {"unknown": unknown, "similar": known, "without_filters": others}
+
+    def _list(self, name: str) -> MadeList:
+        made = self._lists.get(name)
+        if made is None:
+            raise Mistake("this list is too old: search again")
+        return made
+
+    # --- what the user does ---
+
+    def look(self, name: str) -> None:
+        """The user has looked at a list: log it. The search before it is learned from."""
+        with self.lock:
+            made = self._list(name)
+            if made.logged is not None or self.paused or not len(made.order.ranking):
+                return
+            again = self._last_alike(made)
+            if again is not None:
+                made.logged = again
+                return
+            self.close_open()
+            found, order = made.found, made.order
+            ids = np.array([document.id for document in found.documents], np.int64)
+            none = np.zeros(len(order.ranking), bool)
+            when, text = time.time(), found.query.text.strip()
+            about = 0, when, text, self.ranker.epoch.epoch, order.shown_by, ids
+            lists = found.features, order.ranking, order.teams, none
+            logged = self.log.add(LoggedSearch(*about, *lists))
+            made.logged = logged.id
+
+    def _last_alike(self, made: MadeList) -> int | None:
+        """The open search with the same text and list, if it is the last one: looking at a list
+        again is no other search."""
+        for last in self.log.unfinished()[-1:]:
+            ids = [document.id for document in made.shown]
+            same = last.query == made.found.query.text.strip()
+            if same and last.documents[last.ranking].tolist() == ids:
+                return last.id
+        return None
+
+    def close_open(self) -> None:
+        """Learn from the searches that are open."""
+        for each in self.log.unfinished():
+            self.ranker.learn(each)
+        self.after_learning()
+
+    def after_learning(self) -> None:
+        """A device that has not joined a federation begins a new epoch by itself."""
+        self.ranker.learned_alone()
+
+    def close_old(self) -> None:
+        """Learn from a search that has been open for long."""
+        with self.lock:
+            if any(time.time() - each.time > OPEN_SECONDS for each in self.log.unfinished()):
+                self.close_open()
+
+    def open(self, name: str, id: int, how: str) -> Document:
+        """The user opens a result: a click."""
+        with self.lock:
+            made = self._list(name)
+            document = next((each for each in made.shown if each.id == id), None)
+            if document is None:
+                raise Mistake(f"document {id} is not in this list: search again")
+            self.look(name)
+            if made.logged is not None and not self.paused:
+                self.log.click(made.logged, id, time.time(), how)
+        return document
+
+    def preview(self, name: str, id: int) -> dict[str, Any]:
+        """The text of a result, with the words of the query marked."""
+        document = self.open(name, id, "preview")
+        with self.lock:
+            if id not in self.index.documents([id]):
+                raise Mistake("the document is not there any more: search again")
+            _, body = self.index.texts(id)
+            pieces = marked(body[:LONGEST], self._list(name).found.slots, single=False)
+        return {
+            "title": document.title, "path": document.path, "kind": document.kind,
+            "date": document.date, "pieces": pieces, "cut": len(body) > LONGEST,
+        }  # fmt: skip
+
+    # --- why ---
+
+    def compare(self, name: str) -> dict[str, Any]:
+        """A list beside the one that BM25 would have shown."""
+        with self.lock:
+            made = self._list(name)
+            plain = [made.found.documents[i] for i in self.ranker.plain(made.found.features)]
+        shown = made.shown
+        return {
+            "shown": [each.id for each in shown],
+            "bm25": [each.id for each in plain],
+            "titles": {str(each.id): each.title for each in [*shown, *plain]},
+            "teams": made.order.teams.tolist(),
+        }
+
+    def why(self, name: str, id: int) -> dict[str, Any]:
+        """What each feature adds to the score of a result."""
+        with self.lock:
+            made = self._list(name)
+            at = [i for i, each in enumerate(made.found.documents) if each.id == id]
+            require(bool(at), f"document {id} is not in this list: search again")
+            values, weights = made.found.features[at[0]], self.ranker.weights
+            score = float(self.ranker.ranker.scores(weights, values[None])[0])
+            layers = layers_of(self.ranker.ranker, weights, len(ABOUT))
+        if len(layers) > 1:  # its features have no weights of their own
+            return {"score": score, "features": []}
+        parts = [
+            {
+                "name": feature, "about": about, "value": round(float(value), 4),
+                "weight": round(float(weight), 4), "contribution": round(float(value * weight), 4),
+            }
+            for (feature, about), value, weight in zip(
+                ABOUT.items(), values, layers[0].weights[0], strict=True
+            )
+        ]  # fmt: skip
+        return {
+            "score": score,
+            "features": sorted(parts, key=lambda part: -abs(part["contribution"])),
+        }
+
+    # --- the user's data ---
+
+    @property
+    def paused(self) -> bool:
+        return self.log.about(PAUSED) is not None
+
+    def pause(self, paused: bool) -> None:
+        """While paused, nothing is logged or learned. Search goes on."""
+        with self.lock:
+            if paused:
+                self.close_open()
+                self.log.set_about(PAUSED, b"yes")
+            else:
+                self.log.delete_about(PAUSED)
+
+    def history(self, before: int | None, most: int = 30) -> dict[str, Any]:
+        """The last searches, newest first."""
+        with self.lock:
+            found = self.log.last(most + 1, before)
+            opened = {each.id: self.log.opened(each.id) for each in found}
+            titles = self.index.documents({id for ids in opened.values() for id in ids})
+        names = {id: document.title for id, document in titles.items()}
+        gone = "(a document that is not there any more)"
+        return {
+            "searches": [
+                {
+                    "id": each.id, "when": each.time, "query": each.query,
+                    "clicked": [names.get(id, gone) for id in opened[each.id]],
+                    "learned": each.learned, "sent": each.sent is not None,
+                }
+                for each in found[:most]
+            ],
+            "more": len(found) > most,
+        }  # fmt: skip
+
+    def forget(self, ids: Sequence[int] | None) -> None:
+        """Delete searches, and what was learned from them on this device; None for all."""
+        with self.lock:
+            self.ranker.forget(ids)
+            self._lists.clear()
+
+    def exported(self) -> str:
+        """All that is stored of the user's searches, as JSON."""
+        with self.lock:
+            return self.log.exported()
+
+
+def _described(
+    document: Document, title: Sequence[Piece], text: Sequence[Piece]
+) -> dict[str, Any]:
+    return {
+        "id": document.id, "title": title, "snippet": text, "path": document.path,
+        "folder": Path(document.path).parent.name, "kind": document.kind, "date": document.date,
+        "part": document.part,
+    }  # fmt: skip
