@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foltr.core import Answers, Array, Ask, Cohort, Learner, Ranker
+from foltr.core import Answers, Array, Ask, Cohort
 from foltr.device.click_log import Epoch
 from foltr.device.features import NAMES
 from foltr.device.learning import LocalRanker, OfEpoch
@@ -64,16 +64,17 @@ class LogEngine:
         return Answers(clients, Cohort.stack([update]), None)
 
 
-def first_memory(learner: Learner, ranker: Ranker, own: Array, params: Array) -> Array:
+def first_memory(agreed: Agreement, own: Array, params: Array, searches: int) -> Array:
     """What a device that joins keeps at first. Where its ranker is the server's plus a residual,
-    that is the difference between what it has learned alone and the server's model: so its lists
-    stay as they are, and come nearer to the server's with each message."""
-    usual, apart = learner.remembered(ranker, params), (own - params).astype(np.float32)
-    if len(usual) == len(apart) and np.array_equal(
-        learner.personal(params, apart), params + apart
-    ):
-        return apart
-    return usual
+    that is a share of the difference between its own ranker and the server's: the more searches it
+    has made alone, the larger, searches / (searches + those of a round). A new device starts with
+    the server's ranker."""
+    learner = agreed.device_learner
+    usual, apart = learner.remembered(agreed.ranker, params), (own - params).astype(np.float32)
+    residual = len(usual) == len(apart)
+    if not residual or not np.array_equal(learner.personal(params, apart), params + apart):
+        return usual
+    return np.float32(searches / (searches + agreed.sessions)) * apart
 
 
 def settled(ranker: LocalRanker, memory: Array, params: Array, round: int) -> None:

@@ -306,8 +306,7 @@ def join(
     first = agreed.ranker.init(len(NAMES), stream(own.seed, "init"))
     round, params = (0, first) if found is None else model_in(found[1], agreed)
     same = len(own.weights) == len(params)
-    learner = agreed.device_learner
-    memory = first_memory(learner, agreed.ranker, own.weights if same else params, params)
+    memory = first_memory(agreed, own.weights if same else params, params, own.made)
     epoch = own.epoch.epoch + 1
     home.place.records(agreed).restart(np.append(memory, np.float32(epoch)).tobytes())
     own.log.set_epochs([Epoch(epoch, round, params, memory)])

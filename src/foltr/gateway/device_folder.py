@@ -84,7 +84,8 @@ class DeviceFolder:
         except Excluded as refused:
             raise Mistake(f"{gateway.url} refuses this device: {refused}") from None
         except Unavailable as away:
-            raise Mistake(f"{away}: try again later") from None
+            later = "" if "try again later" in str(away) else ": try again later"
+            raise Mistake(f"{away}{later}") from None
         differ = "; ".join(agreed.differences(text, "on this device", "at the gateway"))
         require(not differ, f"{gateway.url} has another agreement: {differ}")
         if self.records_file.exists():  # it had another number: its budget stays spent
