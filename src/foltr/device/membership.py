@@ -7,6 +7,7 @@ a network, or when the budget is spent, search and local learning go on."""
 
 from __future__ import annotations
 
+import math
 import ssl
 import threading
 import time
@@ -34,6 +35,8 @@ from foltr.seeds import stream
 from foltr.stepwise import stepwise
 
 REFRESH = 3600.0  # seconds between two looks for a new model
+SOON = 60.0  # the same in the first minutes after a message
+AWAITED = 900.0  # seconds after a message in which its round may end
 LOOK = 20.0  # seconds between two looks whether there is something to send
 Tell = Callable[[str], None]
 
@@ -122,8 +125,10 @@ class Membership:
             from foltr.federated.sum_device import SumDevice
 
             self.device.sums = SumDevice(self.agreed.protocol, self.agreed.fewest)
+        self.refresh_seconds, self.soon_seconds = REFRESH, SOON
+        self.wake = threading.Event()  # set when something may have become due
         self._known = ""  # ETag of the last model
-        self._refreshed = 0.0
+        self._refreshed = -math.inf
         self._settle()
 
     def _engine(self, sessions: int) -> LogEngine:
@@ -192,7 +197,7 @@ class Membership:
                     self.once()
                 else:
                     self.refresh()
-                    stop.wait(LOOK)
+                    self._rest()
             except Unavailable as away:
                 self.tell(f"{away}: trying again later")
                 stop.wait(max(LOOK, away.seconds))
@@ -200,6 +205,11 @@ class Membership:
                 self.tell(f"this device takes part no more: {excluded}")
                 return
         self.gateway.close()
+
+    def _rest(self) -> None:
+        """Wait until something may be due."""
+        if self.wake.wait(min(LOOK, self.soon_seconds)):
+            self.wake.clear()
 
     def once(self) -> None:
         """Wait for an ask, for up to half a minute, and answer it."""
@@ -228,8 +238,13 @@ class Membership:
     # --- models ---
 
     def refresh(self) -> bool:
-        """Get the newest model, at most once an hour. Returns whether there was one."""
-        if time.monotonic() - self._refreshed < REFRESH:
+        """Get the newest model, at most once an hour, or once a minute after a message. Returns
+        whether there was one."""
+        answered = self.ranker.log.messages()
+        lately = bool(answered) and time.time() - answered[-1][1] < AWAITED
+        awaited = lately and self.ranker.epoch.round <= answered[-1][0]
+        every = self.soon_seconds if awaited else self.refresh_seconds
+        if time.monotonic() - self._refreshed < every:
             return False
         self._refreshed = time.monotonic()
         found = self.newest()

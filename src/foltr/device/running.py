@@ -34,10 +34,13 @@ Tell = Callable[[str], None]
 
 
 class JoinedService(Service):
-    """The service of a device in a federation: its epochs end when it sends."""
+    """The service of a device in a federation: its epochs end when it sends. `wake` is set when it
+    has learned something."""
+
+    wake = threading.Event()
 
     def after_learning(self) -> None:
-        pass
+        self.wake.set()
 
 
 class Running:
@@ -63,6 +66,7 @@ class Running:
         ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
         service = JoinedService(self.index, self.log, ranker)
         self.membership = Membership(self.home, ranker, service.lock, self.tell)
+        service.wake = self.membership.wake
         return service
 
     # --- what the page asks ---
@@ -159,8 +163,13 @@ class Running:
                 thread = threading.Thread(target=work, args=(stop,), daemon=True)
                 thread.start()
                 stack.callback(thread.join, 2.0)
+            stack.callback(self._wake)
             stack.callback(stop.set)
             yield stop
+
+    def _wake(self) -> None:
+        if self.membership is not None:
+            self.membership.wake.set()
 
     def _take_part(self, stop: threading.Event) -> None:
         while not stop.is_set():
