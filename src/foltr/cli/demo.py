@@ -39,6 +39,18 @@ def demo(
             " one of them malicious. Takes about 90 seconds; needs the extra `deploy`.",
         ),
     ] = False,
+    devices: Annotated[
+        bool,
+        typer.Option(
+            "--devices",
+            help="Run search engines of six people instead, who learn together and join late, on"
+            " manuals that are downloaded from Debian's packages or generated. Takes about three"
+            " minutes; needs the extras `deploy` and `device`.",
+        ),
+    ] = False,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="With --devices: end without opening the pages.")
+    ] = False,
 ) -> None:
     """Train a ranker with 100 simulated clients, and compare it with centralised learning.
 
@@ -47,6 +59,11 @@ def demo(
         from foltr.cli.demo_federation import demo_federation
 
         demo_federation(out, seed)
+        return
+    if devices:
+        from foltr.cli.demo_devices import demo_devices
+
+        demo_devices(out, seed, not no_open)
         return
     from contextlib import nullcontext
     from functools import partial

@@ -103,6 +103,12 @@ def search_(
     update_every: Annotated[
         float, typer.Option(help="Minutes between two updates of the index; 0 for none.")
     ] = 15.0,
+    soon: Annotated[
+        float,
+        typer.Option(
+            help="Seconds between two looks for a new model in the minutes after a message."
+        ),
+    ] = 60.0,
     no_guard: Annotated[
         bool,
         typer.Option("--no-guard", help="Always show the learned order, even if it is worse."),
@@ -128,7 +134,7 @@ def search_(
 
     every = 60.0 * update_every if update_every > 0 else None
     try:
-        serve(home, port, every, Guard(on=not no_guard), tell, ready)
+        serve(home, port, every, Guard(on=not no_guard), tell, ready, soon)
     except Busy:
         address = home.page
         if address is None:

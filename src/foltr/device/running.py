@@ -15,7 +15,7 @@ from foltr.device.guard import Guard
 from foltr.device.home import Home
 from foltr.device.indexing import Work, update
 from foltr.device.learning import ALONE, GUARD, START, LocalRanker
-from foltr.device.membership import Membership
+from foltr.device.membership import SOON, Membership
 from foltr.device.page.app import application
 from foltr.device.service import Service
 from foltr.errors import Mistake
@@ -222,11 +222,14 @@ def _size(path: Path) -> int:
 
 def serve(
     home: Home, port: int, every: float | None, guard: Guard, tell: Tell,
-    ready: Callable[[str], None],
+    ready: Callable[[str], None], soon: float = SOON,
 ) -> None:  # fmt: skip
-    """Serve the page until Ctrl-C. `ready` gets its address, with the token."""
+    """Serve the page until Ctrl-C. `ready` gets its address, with the token. In the minutes after
+    a message, the device looks for a new model every `soon` seconds."""
     with home.alone("page"):
         running = Running(home, guard, tell)
+        if running.membership is not None:
+            running.membership.soon_seconds = soon
         opened = web.listening_socket(web.HOST, port)
         address, token = web.address(opened), web.new_token()
         where = address.removeprefix("http://").rstrip("/")
