@@ -351,3 +351,21 @@ def leave_(
         elif forget:
             print("the server has forgotten this device; its key is deleted")
     print("your searches, clicks and index stay: foltr device clear [--index]")
+
+
+@app.command("at-login")
+@with_error_messages
+def at_login_(
+    folder: Folder = None,
+    off: Annotated[bool, typer.Option("--off", help="Do not start it at login any more.")] = False,
+) -> None:
+    """Start the search page when you log in, without opening a browser.
+
+    `foltr device search` then opens its page."""
+    from foltr.device.login import start_at_login, stop_at_login
+
+    if off:
+        print("it is not started at login any more" if stop_at_login() else "it was not started")
+        return
+    print(f"written: {start_at_login(_home(folder).folder)}")
+    print("to take it back: foltr device at-login --off")
