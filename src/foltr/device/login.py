@@ -1,4 +1,4 @@
-"""Start the search page when its user logs in: a file where the desktop looks for such programs."""
+"""Start the search page at login: a file where the desktop looks for programs to start."""
 
 from __future__ import annotations
 
