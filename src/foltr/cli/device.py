@@ -246,7 +246,7 @@ def clear_(
     from foltr.device.running import Running
 
     home = _home(folder)
-    with home.alone("page"), home.alone("indexing"):
+    with home.without_page(), home.alone("indexing"):
         running = Running(home)
         asked = "Delete all searches, clicks, and what was learned from them?"
         if index:
@@ -295,31 +295,32 @@ def join_(
 
     The terms are shown first, and pinned: if the federation changes them, this device sends
     nothing more."""
-    from foltr.device import membership
+    from foltr.device import joining
     from foltr.device.home import CA, Terms
     from foltr.device.running import Running
     from foltr.federated.credentials import trusting
     from foltr.system.private import replace_private
 
     home = _home(folder)
-    with home.alone("page"):
+    with home.without_page():
         running = Running(home)
-        known = home.place.joined
-        here = "" if known is None else f"client {known['client']} at {known['gateway']}"
+        known = running.membership
+        here = "" if known is None else f"client {known.client} at {known.terms.gateway}"
         require(known is None, f"this device has joined already: {here}. See foltr device leave")
-        agreed, sees = membership.offered(url, trusting(ca))
+        agreed, sees = joining.offered(url, trusting(ca))
         often = agreed.sessions if searches is None else searches
         most = f"--searches {often}: the agreement allows at most {agreed.sessions} in a message"
         require(often <= agreed.sessions, most)
         terms = Terms(url, often, days, None if agreed.privacy is None else epsilon, period)
         print(f"The federation at {url}:")
-        for line in membership.terms_text(agreed, sees, terms):
+        for line in joining.terms_text(agreed, sees, terms):
             print(f"  {line}")
         if not yes and not typer.confirm("Join?"):
             raise Mistake("not joined")
+        (home.folder / CA).unlink(missing_ok=True)  # of another gateway
         if ca is not None:
             replace_private(home.folder / CA, ca.read_bytes())
-        client = membership.join(home, running.service.ranker, agreed, terms, invitation)
+        client = joining.join(home, running.service.ranker, agreed, terms, invitation)
     print(f"joined: this device is client {client}")
     print("next: foltr device search (messages are sent while it runs)")
 
@@ -343,7 +344,7 @@ def leave_(
     from foltr.device.running import Running
 
     home = _home(folder)
-    with home.alone("page"):
+    with home.without_page():
         running = Running(home)
         print(running.leave(forget))
         if forget and running.membership is not None and not running.wait_forgotten(wait):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from foltr.federated.agreement import Agreement
+from foltr.privacy.text import epsilon_text
 from foltr.runs.account import DELTA
 from foltr.serving.guarantee import experiment_of, spent
 
@@ -24,17 +25,23 @@ class Spent:
         answers: messages in this period
         epsilon: of these messages; infinite without noise
         budget: the epsilon of a period; None for no limit
-        rounds: messages of a period that the budget buys"""
+        rounds: messages of a period that the budget buys
+        ever: messages to this federation, of all periods
+        agreed: messages that the agreement allows, in all periods together
+        hidden: whether noise hides what a message says"""
 
     answers: int
     epsilon: float
     budget: float | None
     rounds: int
+    ever: int
+    agreed: int
+    hidden: bool = True
     delta: float = DELTA
 
     @property
     def over(self) -> bool:
-        return self.answers >= self.rounds
+        return self.answers >= self.rounds or self.ever >= self.agreed
 
 
 @lru_cache(64)
@@ -63,5 +70,20 @@ def rounds_bought(text: str, budget: float | None) -> int:
     return low
 
 
-def spent_of(text: str, budget: float | None, answers: int) -> Spent:
-    return Spent(answers, epsilon_after(text, answers), budget, rounds_bought(text, budget))
+def spent_of(text: str, budget: float | None, answers: int, ever: int = 0) -> Spent:
+    """What `answers` messages of this period have spent. `ever` counts those before it as well."""
+    most, bought = Agreement.from_text(text).rounds, rounds_bought(text, budget)
+    found, hidden = epsilon_after(text, answers), math.isfinite(epsilon_after(text, 1))
+    return Spent(answers, found, budget, bought, max(answers, ever), most, hidden)
+
+
+def spent_text(spent: Spent, period: float) -> str:
+    """What is spent, in one sentence. `period` is in days."""
+    if spent.ever >= spent.agreed:
+        return f"All {spent.agreed} messages of the agreement are sent: nothing more is."
+    if not spent.hidden:
+        return "Nothing hides what a message says of you: there is no budget to count."
+    used = f"{spent.answers} of {spent.rounds} messages in {period:g} days"
+    if spent.over:
+        return f"The budget is spent ({used}): nothing is sent until the period is over."
+    return f"{used}; so far epsilon {epsilon_text(spent.epsilon)}."

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.index import Index
+from foltr.device.index import Forward, Index
 from foltr.device.query import Query, Word
 from foltr.device.tokens import id_of
 
 ALL, NAMED, RARE = 60, 40, 120  # most candidates after each step
 EXPANSIONS = 8  # terms that a word's beginning stands for
+SHORTEST = 4  # letters of a stem that an incomplete word is longer than
 FREQUENT = 0.1  # share of all documents: a term in more is left out of the last step
 WEIGHTS = "bm25(words, 4.0, 2.0, 1.0)"  # of title, headings and body
 LEAST = 200  # documents: no term is frequent in a smaller index
@@ -51,11 +52,42 @@ def slots_of(index: Index, query: Query) -> tuple[Slot, ...]:
 def _slot(index: Index, word: Word, times: int) -> Slot:
     terms: tuple[str, ...] = (word.term,)
     if word.begin:
-        more = index.beginning(word.begin, EXPANSIONS)
+        more = index.beginning(word.begin, EXPANSIONS) or _stem_of(index, word)
         terms = (word.term, *(term for term in more if term != word.term))
     ids = np.array([id_of(term) for term in terms], np.uint32)
     counts = [index.frequencies(term) for term in terms]
     return Slot(terms, ids, np.sum(counts, axis=0), times)
+
+
+def _stem_of(index: Index, word: Word) -> list[str]:
+    """The longest term that an incomplete word begins with. No term begins with "configurat",
+    because the term of "configuration" is "configur"."""
+    if index.frequencies(word.term).any():
+        return []
+    begins = [word.begin[:n] for n in range(len(word.begin) - 1, SHORTEST - 1, -1)]
+    return [term for term in begins if index.frequencies(term).any()][:1]
+
+
+def numbered(slots: Sequence[Slot]) -> tuple[Array, Array]:
+    """The ids of all terms of the slots, and the number of each one's slot, from 1. The own words
+    of slots come last: if a term is in several slots, it counts for the one whose word it is."""
+    others, own = [slot.ids[1:] for slot in slots], [slot.ids[0] for slot in slots]
+    numbers = np.arange(1, len(slots) + 1, dtype=np.uint8)
+    more = np.repeat(numbers, [len(slot.ids) - 1 for slot in slots])
+    ids = np.concatenate([*others, np.array(own, np.uint32)])
+    return ids, np.concatenate([more, numbers])
+
+
+def slots_in(doc: Forward, ids: Array, numbers: Array) -> Array:
+    """Which slot each token of a document is: (n,), 0 for none. `ids` and `numbers` are those of
+    `numbered`."""
+    if not len(doc.terms):
+        return np.zeros(0, np.uint8)
+    at = doc.terms.searchsorted(ids)
+    known = doc.terms.take(at, mode="clip") == ids
+    table = np.zeros(len(doc.terms), np.uint8)
+    table[at[known]] = numbers[known]
+    return table[doc.tokens]
 
 
 def candidates(index: Index, query: Query, slots: Sequence[Slot]) -> list[int]:

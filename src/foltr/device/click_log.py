@@ -7,7 +7,8 @@ give the ranker that learned from them one by one.
 
 An epoch is the time between two messages of this device (of a device that has not joined a
 federation: every 50 searches). The log has the parameters at the beginning of each epoch, so that
-what was learned can be computed again without a search that its user wants forgotten."""
+what was learned can be computed again without a search that its user wants forgotten. A period is
+the time in one federation, or outside of any: its epochs have one learner."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.guard import winner
+from foltr.device.guard import in_turn, winner
 from foltr.device.index import PRAGMAS
 from foltr.device.turns import turn
 from foltr.errors import Mistake
@@ -40,10 +41,12 @@ create table if not exists epoch (
     epoch integer primary key, round integer not null, params blob not null,
     memory blob not null);
 create table if not exists message (
-    round integer primary key, epoch integer not null, time real not null);
+    federation blob not null, ask blob not null, round integer not null, epoch integer not null,
+    time real not null, primary key (federation, ask));
 create index if not exists search_epoch on search (epoch);
 create index if not exists opened_search on opened (search);
 """
+PERIOD = "period"  # name of the present one
 COLUMNS = (
     "id, time, query, epoch, shown_by, documents, features, ranking, teams, clicks, learned, sent"
 )
@@ -92,6 +95,13 @@ class Epoch(NamedTuple):
     memory: Array  # what the learner keeps on the device
 
 
+class Period(NamedTuple):
+    """The epochs since the device joined a federation, or left one."""
+
+    first: int = 0  # the first of them
+    federation: bytes = b""  # the agreement's id; empty if the device is in no federation
+
+
 class ClickLog(StateFile):
     """The log in the index file at `path`; None for one in memory."""
 
@@ -103,6 +113,14 @@ class ClickLog(StateFile):
         with turn(self.path), super()._transaction():
             yield
 
+    def set_about(self, name: str, value: bytes) -> None:
+        with turn(self.path):
+            super().set_about(name, value)
+
+    def delete_about(self, name: str) -> None:
+        with turn(self.path):
+            super().delete_about(name)
+
     def add(self, search: LoggedSearch) -> LoggedSearch:
         """Log a search. Returns it with its number."""
         packed = zlib.compress(search.features.astype(np.float32).tobytes(), 1)
@@ -110,7 +128,7 @@ class ClickLog(StateFile):
             search.time, search.query, search.epoch, search.shown_by,
             search.documents.astype(np.int64).tobytes(), packed,
             search.ranking.astype(np.int32).tobytes(), search.teams.astype(np.uint8).tobytes(),
-            search.clicks.astype(np.uint8).tobytes(), int(search.learned), search.sent,
+            in_turn(search.clicks).tobytes(), int(search.learned), search.sent,
         )  # fmt: skip
         with self._transaction():
             made = self._db.execute(
@@ -130,38 +148,73 @@ class ClickLog(StateFile):
             self._db.execute("insert into opened values (?,?,?,?)", (id, document, time, how))
             if search.learned:
                 return False
-            clicks = search.clicks.copy()
-            clicks[at[0]] = True
-            self._set_clicks(id, clicks)
+            self._note_click(id, int(at[0]))
         return True
 
-    def _set_clicks(self, id: int, clicks: Array) -> None:
-        stored = clicks.astype(np.uint8).tobytes()
-        self._db.execute("update search set clicks = ? where id = ?", (stored, id))
+    def _note_click(self, id: int, place: int) -> None:
+        """The stored clicks say which was first, second, ...; 0 where there was none."""
+        (stored,) = self._db.execute("select clicks from search where id = ?", (id,)).fetchone()
+        turns = np.frombuffer(stored, np.uint8).copy()
+        turns[place] = min(int(turns.max()) + 1, 255)
+        self._db.execute("update search set clicks = ? where id = ?", (turns.tobytes(), id))
 
     def close_search(self, id: int) -> None:
         """Make a search's clicks final: it is learned from now."""
         with self._transaction():
             self._db.execute("update search set learned = 1 where id = ?", (id,))
 
-    def note_message(self, round: int, epoch: int, time: float) -> None:
-        """Note that the searches of an epoch are in the message of a round. Noting it again
-        changes nothing."""
+    def note_message(
+        self, federation: bytes, ask: bytes, round: int, after: Array, time: float
+    ) -> bool:
+        """Note that the searches of an epoch are in the message to `ask` (its hash), the answer
+        in a round. `after` is what the device keeps then, and as its last number the next epoch.
+        Returns whether this was new: noting it again changes nothing."""
+        following = int(after[-1])
+        row = federation, ask, round, following - 1, time
         with self._transaction():
+            new = self._db.execute("insert or ignore into message values (?,?,?,?,?)", row)
+            if not new.rowcount:
+                return False
             self._db.execute(
-                "insert or ignore into message values (?, ?, ?)", (round, epoch, time)
+                "update search set sent = ? where epoch = ? and learned = 1",
+                (round, following - 1),
             )
-            self._db.execute(
-                "update search set sent = ? where epoch = ? and learned = 1", (round, epoch)
-            )
+            memory = after[:-1].astype(np.float32).tobytes()
+            self._db.execute("update epoch set memory = ? where epoch = ?", (memory, following))
+        return True
 
-    def messages(self, since: float = 0.0) -> list[tuple[int, float]]:
-        """Round and time of the messages since a time."""
+    def messages(
+        self, since: float = 0.0, federation: bytes | None = None
+    ) -> list[tuple[int, float]]:
+        """Round and time of the messages since a time, in order; to one federation, or to all."""
+        which, values = ("", ()) if federation is None else (" and federation = ?", (federation,))
         with self._told():
             rows = self._db.execute(
-                "select round, time from message where time >= ? order by round", (since,)
+                f"select round, time from message where time >= ?{which} order by rowid",
+                (since, *values),
             )
             return [(int(round), float(time)) for round, time in rows]
+
+    def waiting(self, first: int) -> int:
+        """The number of searches since an epoch that are learned from and in no message."""
+        unsent = "select count(*) from search where epoch >= ? and learned = 1 and sent is null"
+        with self._told():
+            return int(self._db.execute(unsent, (first,)).fetchone()[0])
+
+    # --- periods ---
+
+    @property
+    def period(self) -> Period:
+        first, _, federation = (self.about(PERIOD) or b"0 ").partition(b" ")
+        return Period(int(first), bytes.fromhex(federation.decode()))
+
+    def begin_period(self, epoch: Epoch, federation: bytes = b"") -> None:
+        """Begin a period with this epoch. Searches that are open belong to it."""
+        with self._transaction():
+            self._store(epoch)
+            self._db.execute("update search set epoch = ? where learned = 0", (epoch.epoch,))
+            named = f"{epoch.epoch} {federation.hex()}".encode()
+            self._db.execute("insert or replace into about values (?, ?)", (PERIOD, named))
 
     # --- epochs ---
 
@@ -188,16 +241,17 @@ class ClickLog(StateFile):
         of its searches; the rest belong to the new one."""
         with self._transaction():
             for each in epochs:
-                self._db.execute(
-                    "insert or replace into epoch values (?,?,?,?)",
-                    (each.epoch, each.round, each.params.tobytes(), each.memory.tobytes()),
-                )
+                self._store(each)
             if most is not None:
                 self._db.execute(
                     "update search set epoch = ? where epoch = ? and id not in (select id from"
                     " search where epoch = ? and learned = 1 order by id limit ?)",
                     (epochs[0].epoch, epochs[0].epoch - 1, epochs[0].epoch - 1, most),
                 )
+
+    def _store(self, epoch: Epoch) -> None:
+        row = epoch.epoch, epoch.round, epoch.params.tobytes(), epoch.memory.tobytes()
+        self._db.execute("insert or replace into epoch values (?,?,?,?)", row)
 
     def one(self, id: int) -> LoggedSearch:
         with self._told():
@@ -241,13 +295,13 @@ class ClickLog(StateFile):
                 (most,),
             ).fetchall()
         read = [(np.frombuffer(a, np.uint8), np.frombuffer(b, np.uint8)) for a, b in rows]
-        return [winner(teams, clicks.astype(bool)) for teams, clicks in reversed(read)]
+        return [winner(teams, turns) for teams, turns in reversed(read)]
 
     def counts(self) -> tuple[int, int]:
         """The number of searches, and of those with a click."""
         with self._told():
             row = self._db.execute(
-                "select count(*), coalesce(sum(instr(clicks, x'01') > 0), 0) from search"
+                "select count(*), coalesce(sum(ltrim(hex(clicks), '0') <> ''), 0) from search"
             ).fetchone()
         return int(row[0]), int(row[1])
 

@@ -1,9 +1,10 @@
 """Protection from a ranker that learned the wrong thing.
 
 A few clicks can mislead a learner, and then its lists are worse than plain BM25. The guard finds
-out by team-draft interleaving: it mixes the learned list and BM25's into one, and counts whose
-documents are clicked. Both have the same chance at every place, so users' preference for the top
-of a list does not matter. Documents that both would place next count for nobody.
+out by team-draft interleaving: it mixes the learned list and BM25's into one. Whose document is
+clicked last has won: the last click is the most likely to have satisfied its user. Both have the
+same chance at every place, so users' preference for the top of a list does not matter. Documents
+that both would place next count for nobody.
 
 The evidence z is the number of mixed lists that the learned ranker won minus those that it lost,
 faded by `fade` with each. The learned list is shown alone while z >= `up`, BM25's while z <=
@@ -72,9 +73,18 @@ class Guard:
         return "mixed"
 
 
-def winner(teams: Array, clicks: Array) -> int:
-    """1 if the learned ranker's documents got more clicks than BM25's, -1 if fewer, else 0."""
-    return int(np.sign(int(clicks[teams == LEARNED].sum()) - int(clicks[teams == BM25].sum())))
+def winner(teams: Array, turns: Array) -> int:
+    """1 if the last click was on a document of the learned ranker, -1 if on one of BM25's, 0 if
+    there was none, or if both would have placed it. `turns` says which click was first, second,
+    ...; 0 for none."""
+    if not turns.any():
+        return 0
+    return {BOTH: 0, LEARNED: 1, BM25: -1}[int(teams[turns.argmax()])]
+
+
+def in_turn(clicks: Array) -> Array:
+    """Clicks (k,) of a user who reads from the top: which was first, second, ..."""
+    return (np.cumsum(clicks) * clicks).astype(np.uint8)
 
 
 def mixed(learned: Sequence[int], bm25: Sequence[int], rng: Stream) -> tuple[Array, Array]:

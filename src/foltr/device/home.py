@@ -12,26 +12,31 @@ import json
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from platformdirs import user_data_path
 
+from foltr.core import Array
 from foltr.device.click_log import ClickLog
 from foltr.device.index import Index
+from foltr.device.turns import turn
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
 from foltr.federated.credentials import trusting
 from foltr.federated.records import Records
 from foltr.gateway.device_folder import JOINED, KEY, NEW_KEY, DeviceFolder
+from foltr.runs.lock import claimed
 from foltr.serving.only_one import only_one
 from foltr.spec import checked
 from foltr.system.files import text_of
 from foltr.system.private import replace_private
 
 INDEX, TERMS, PAGE, CA = "index.db", "terms.json", "page.json", "ca.pem"
+UNREADABLE = "{} cannot be read: restore it, or delete it"
 NOT_INDEXED = "nothing is indexed yet: foltr device index FOLDER"
 
 
@@ -42,8 +47,17 @@ class DeviceRecords(Records):
     def _begun(self) -> None:
         pass  # `Home.alone` makes sure that only one process answers
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with turn(self.path), super()._transaction():
+            yield
+
+    def set_about(self, name: str, value: bytes) -> None:
+        with nullcontext() if self._db.in_transaction else turn(self.path):
+            super().set_about(name, value)
+
     def forget(self) -> None:
-        """Delete what is stored of answers."""
+        """Delete what is stored of answers. The file is not made smaller: it has the index."""
         with self._transaction():
             self._db.execute("delete from client")
             self._db.execute("delete from norm")
@@ -52,6 +66,17 @@ class DeviceRecords(Records):
         """Let the device start from this memory, whatever it kept before."""
         with self._transaction():
             self._db.execute("update client set before = ?, after = ?", (memory, memory))
+
+    def set_memory(self, memory: Array) -> None:
+        """Replace what the device keeps between messages, because its user wants searches
+        forgotten. Which epoch is sent next does not change."""
+        with self._transaction():
+            for id, *kept in self._db.execute("select id, before, after from client").fetchall():
+                epochs = [each[-4:] for each in kept]
+                changed = [memory.astype(np.float32).tobytes() + epoch for epoch in epochs]
+                self._db.execute(
+                    "update client set before = ?, after = ? where id = ?", (*changed, id)
+                )
 
 
 class Place(DeviceFolder):
@@ -64,9 +89,14 @@ class Place(DeviceFolder):
     def records(self, agreed: Agreement) -> DeviceRecords:
         return DeviceRecords(self.records_file, agreed.id, agreed.text)
 
-    def clear(self, keys: bool) -> None:
-        """Forget where the device has joined. With `keys`, delete its key as well."""
-        for name in (JOINED, TERMS, CA, *((KEY, NEW_KEY) if keys else ())):
+    def delete_keys(self) -> None:
+        """Delete the device's key: the gateway does not accept it any more."""
+        for name in (KEY, NEW_KEY):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Forget where the device has joined."""
+        for name in (TERMS, CA, JOINED):  # without the last one, nothing would tell of the others
             (self.folder / name).unlink(missing_ok=True)
 
 
@@ -149,12 +179,37 @@ class Home:
                 raise
             raise Busy(f"another process does this already ({what} of {self.folder})") from None
 
-    # --- terms ---
+    @contextmanager
+    def without_page(self) -> Iterator[None]:
+        """Within it, the search page does not run."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.alone("page"))
+            except Busy:
+                pid = (claimed(self.folder / "page.lock") or {}).get("pid", "unknown")
+                raise Mistake(
+                    f"the search page of {self.folder} runs (process {pid}): stop it first, then"
+                    " try again"
+                ) from None
+            self.set_page(None)  # of a page that was killed
+            yield
+
+    # --- the federation ---
+
+    def agreed(self, log: ClickLog) -> Agreement | None:
+        """The agreement of the federation that this device is in; None if it is in none. Files of
+        an attempt to join or to leave that was interrupted do not count."""
+        joined = self.place.joined
+        found = None if joined is None else Agreement.from_text(joined["agreement"])
+        return found if found is not None and found.id == log.period.federation else None
 
     @property
     def terms(self) -> Terms | None:
         content = self._json(TERMS)
-        return None if content is None else Terms(**content)
+        try:
+            return None if content is None else Terms(**content)
+        except (TypeError, Mistake):
+            raise Mistake(UNREADABLE.format(self.folder / TERMS)) from None
 
     def set_terms(self, terms: Terms) -> None:
         replace_private(self.folder / TERMS, json.dumps(asdict(terms)).encode())
@@ -180,7 +235,7 @@ class Home:
             assert isinstance(found, dict)
             return found
         except (OSError, ValueError, AssertionError):
-            raise Mistake(f"{path} cannot be read: restore it, or delete it") from None
+            raise Mistake(UNREADABLE.format(path)) from None
 
 
 class Busy(Mistake):

@@ -16,6 +16,7 @@ nothing of it."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ from foltr.device.query import Filter
 from foltr.device.term_counts import TABLE, TermCounts, beginning, frequencies
 from foltr.device.text import Kind, Text
 from foltr.device.tokens import VERSION, Tokens, tokens_of
+from foltr.device.turns import turn
 from foltr.errors import Mistake
 from foltr.system.state_file import StateFile
 
@@ -55,6 +57,8 @@ create table if not exists forward (
 create virtual table if not exists words using fts5 (
     title, headings, body, content = '', tokenize = 'ascii');
 """
+# how many batches there were: what was computed of all documents holds until the next one
+BATCHES = "insert into about values ('batches', 1) on conflict do update set value = value + 1"
 PRAGMAS = (
     "journal_mode = wal",
     "synchronous = normal",
@@ -111,7 +115,7 @@ class Index(StateFile):
         self._check_format(path)
         super().__init__(path, "the index", TABLES + TABLE, PRAGMAS)
         self.pin("format", f"{FORMAT} {VERSION}".encode())
-        self._statistics: tuple[tuple[int, int], Statistics] | None = None
+        self._statistics: tuple[int, Statistics] | None = None
         self._counts = TermCounts()
 
     @staticmethod
@@ -143,9 +147,10 @@ class Index(StateFile):
     def batch(self) -> Iterator[None]:
         """A transaction: all that is written in it, or nothing."""
         self._counts.clear()
-        with self._transaction():
+        with turn(self.path), self._transaction():
             yield
             self._counts.write(self._db)
+            self._db.execute(BATCHES)
 
     def put(self, path: str, size: int, modified: int, texts: Iterable[Text]) -> int:
         """Store a file and its documents in place of what was stored of it. Inside `batch`.
@@ -192,7 +197,7 @@ class Index(StateFile):
     def _add(self, file: int, date: float, text: Text, id: int | None) -> None:
         parts = [tokens_of(part) for part in (text.title, text.headings, text.body)]
         joined = [" ".join(part.terms) for part in parts]
-        lengths = np.array([len(part.ids) for part in parts], np.uint32)
+        lengths = np.array([len(part.terms) for part in parts], np.uint32)
         row = (id, file, text.part, text.kind, text.title, date, lengths.tobytes(), text.cut)
         made = self._db.execute(
             "insert into document (id, file, part, kind, title, date, lengths, cut, checksum)"
@@ -255,7 +260,25 @@ class Index(StateFile):
         same = (kind, title) == (text.kind, text.title)
         return same and self.texts(id) == (text.headings, text.body)
 
+    def shrink(self) -> None:
+        """Return the disk space of what was removed."""
+        with self._told():
+            self._db.execute("insert into words (words) values ('optimize')")
+            self._db.execute("vacuum")
+
+    def set_roots(self, roots: Iterable[Path]) -> None:
+        """Remember the folders that are indexed."""
+        with turn(self.path), self._transaction():
+            self._db.execute("delete from root")
+            rows = [(str(root),) for root in sorted(set(roots))]
+            self._db.executemany("insert into root values (?)", rows)
+
     # --- reading ---
+
+    def roots(self) -> list[Path]:
+        """The folders that are indexed."""
+        with self._told():
+            return [Path(path) for (path,) in self._db.execute("select path from root")]
 
     def files(self) -> dict[str, SeenFile]:
         with self._told():
@@ -273,35 +296,44 @@ class Index(StateFile):
         return _unpacked(row[0]), np.frombuffer(row[1], np.uint32)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Document]:
-        """Those of the documents that are there."""
-        found = {}
-        for id in ids:
-            row = self._db.execute(
-                "select d.id, f.path, d.part, d.kind, d.title, d.date from document d join file f"
-                " on f.id = d.file where d.id = ?",
-                (id,),
-            ).fetchone()
-            if row is not None:
-                found[id] = Document(*row)
-        return found
+        """Those of the documents that are there, in the order of `ids`."""
+        wanted = list(ids)
+        rows = self._db.execute(
+            "select d.id, f.path, d.part, d.kind, d.title, d.date from json_each(?) j"
+            " join document d on d.id = j.value join file f on f.id = d.file",
+            (json.dumps(wanted),),
+        )
+        found = {row[0]: Document(*row) for row in rows}
+        return {id: found[id] for id in wanted if id in found}
 
     def forward(self, ids: Iterable[int]) -> list[Forward]:
         """The terms of documents, in the order of `ids`; those that are gone are left out."""
-        found = []
-        for id in ids:
-            row = self._db.execute(
-                "select f.terms, f.tokens, d.lengths from forward f join document d on d.id = f.id"
-                " where f.id = ?",
-                (id,),
-            ).fetchone()
-            if row is not None:
-                terms = np.frombuffer(row[0], np.uint32)
-                tokens = np.frombuffer(row[1], _smallest(len(terms)))
-                found.append(Forward(id, terms, tokens, np.frombuffer(row[2], np.uint32)))
-        return found
+        wanted = list(ids)
+        rows = self._db.execute(
+            "select f.id, f.terms, f.tokens, d.lengths from json_each(?) j join forward f on"
+            " f.id = j.value join document d on d.id = f.id",
+            (json.dumps(wanted),),
+        )
+        found = {}
+        for id, *blobs in rows:
+            terms = np.frombuffer(blobs[0], np.uint32)
+            tokens = np.frombuffer(blobs[1], _smallest(len(terms)))
+            found[id] = Forward(id, terms, tokens, np.frombuffer(blobs[2], np.uint32))
+        return [found[id] for id in wanted if id in found]
+
+    def newest(self, among: Filter, most: int) -> list[int]:
+        """The newest documents that pass a filter."""
+        where, values = _conditions(among)
+        rows = self._db.execute(
+            "select d.id from document d join file f on f.id = d.file where true"
+            f"{where} order by d.date desc, d.id limit ?",
+            (*values, most),
+        )
+        return [id for (id,) in rows]
 
     def statistics(self) -> Statistics:
-        state = self.changes, self._db.total_changes
+        row = self._db.execute("select value from about where name = 'batches'").fetchone()
+        state = row[0] if row else 0  # `changes` would count the writes of the click log as well
         if self._statistics is None or self._statistics[0] != state:
             lengths = [row[0] for row in self._db.execute("select lengths from document")]
             table = np.frombuffer(b"".join(lengths), np.uint32).reshape(-1, 3)

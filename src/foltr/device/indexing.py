@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from foltr.device.index import Index
+from foltr.device.index import Index, SeenFile
 from foltr.device.reading import Unread, texts_of
 from foltr.device.text import Text
 from foltr.device.walking import Found, walk
 from foltr.errors import Mistake
 
 SECONDS = 1.5  # between two commits
+# why a file was not read that can be read now, though it has not changed: such files are tried again
+PASSING = frozenset(("no permission", "not a file", "no reader"))
 
 
 @dataclass
@@ -54,7 +56,7 @@ def update(
         seen.add(path)
         work.files += 1
         before = known.get(path)
-        if before is not None and (before.size, before.modified) == (found.size, found.modified):
+        if before is not None and _is_same(before, found):
             work.unchanged += 1
             if before.unread:
                 work.unread[before.unread] += 1
@@ -68,6 +70,11 @@ def update(
     _remove(index, gone, work, tell)
     _read(index, changed, work, tell)
     return work
+
+
+def _is_same(before: SeenFile, found: Found) -> bool:
+    same = (before.size, before.modified) == (found.size, found.modified)
+    return same and before.unread not in PASSING
 
 
 def update_file(index: Index, found: Found) -> Work:
@@ -95,13 +102,12 @@ def _remove(index: Index, gone: Iterable[str], work: Work, tell: Callable[[Work]
 def _read(
     index: Index, changed: Sequence[Found], work: Work, tell: Callable[[Work], None]
 ) -> None:
-    left, at = list(reversed(changed)), 0
+    left = list(reversed(changed))
     while left:
         until = time.monotonic() + SECONDS
         with index.batch():
             while left and time.monotonic() < until:
                 _store(index, left.pop(), work)
-                at += 1
         tell(work)
 
 

@@ -25,7 +25,7 @@ from foltr.seeds import Stream, stream
 from foltr.stepwise import LearnsStepwise, Start
 
 START = Linear(start=(5.0,))  # BM25, the first feature
-ALONE = PDGD(lr=0.2, explore=False, sessions=50)  # the learner without a federation
+ALONE = PDGD(lr=0.1, explore=False, sessions=50)  # the learner without a federation
 GUARD = Guard()
 WATCHED = 200  # mixed lists that the guard remembers
 SECRET = "secret"  # name of the seed of this device's draws
@@ -168,13 +168,23 @@ class LocalRanker:
         self.log.set_epochs([Epoch(n + 1, t, params, memory)], most)
         self.replay()
 
+    def use_model(self, round: int, params: Array) -> None:
+        """Of a device in a federation: go on with the server's parameters after `round` rounds, if
+        they are not older than those that it has."""
+        now = self.epoch
+        if round >= now.round and not (
+            round == now.round and params.tobytes() == now.params.tobytes()
+        ):
+            self.log.set_epochs([now._replace(round=round, params=params)])
+            self.replay()
+
     def end_membership(self, learner: LearnsStepwise, ranker: Ranker) -> None:
         """Go on without a federation, from the ranker as it is now; from the beginning, if the
         federation's was of another kind."""
         first = ranker.init(len(NAMES), stream(self.seed, "init"))
         params = self.weights if len(self.weights) == len(first) else first
         memory = learner.remembered(ranker, params)
-        self.log.set_epochs([Epoch(self.epoch.epoch + 1, 0, params, memory)])
+        self.log.begin_period(Epoch(self.epoch.epoch + 1, 0, params, memory))
 
     @property
     def explores(self) -> bool:
@@ -189,12 +199,9 @@ class LocalRanker:
         """Delete searches from the log, and compute what was learned without them; None for all of
         them, and all that was learned."""
         if ids is None:
-            first = self.log.epochs(0)[0]
             now = self._present()
-            empty = self.learner.remembered(self.ranker, now.params)
-            kept = now.params if now.round else first.params
             self.log.forget()
-            self.log.set_epochs([now._replace(params=kept, memory=empty)])
+            self.log.set_epochs([self._unlearned(now)])
         else:
             epochs = [self.log.one(id).epoch for id in ids]
             self.log.forget(ids)
@@ -202,17 +209,28 @@ class LocalRanker:
                 self.log.set_epochs(self._again(min(epochs)))
         self.replay()
 
+    def _unlearned(self, epoch: Epoch) -> Epoch:
+        """An epoch whose beginning depends on none of this device's searches."""
+        params = epoch.params
+        if not epoch.round:  # not the server's, or the first of the server's
+            params = self.ranker.init(len(NAMES), stream(self.seed, "init"))
+        memory = self.learner.remembered(self.ranker, params)
+        return epoch._replace(params=params, memory=memory)
+
     def _again(self, first: int) -> list[Epoch]:
         """The epochs from `first` on, computed again from their searches. The server's parameters
-        stay what they were: what was sent cannot be taken back."""
-        epochs = self.log.epochs(first)
-        found = epochs[:1]
+        stay what they were: what was sent cannot be taken back. What was learned before the
+        present period cannot be computed again: if it has changed, the period begins without
+        it."""
+        period = self.log.period
+        epochs = self.log.epochs(max(first, period.first))
+        found = epochs[:1] if first >= period.first else [self._unlearned(epochs[0])]
         for n, t, params, _ in epochs[1:]:
             before = found[-1]
             start = self.start_of(before)
             sofar = self._after(start, self.log.of_epoch(before.epoch))
             update, _, memory = self.learner.finish(start, sofar)
-            alone = t == before.round == 0
+            alone = not period.federation
             found.append(Epoch(n, t, before.params + update if alone else params, memory))
         return found
 

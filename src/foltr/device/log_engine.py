@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from foltr.core import Answers, Array, Ask, Cohort
-from foltr.device.click_log import Epoch
 from foltr.device.features import NAMES
 from foltr.device.learning import LocalRanker, OfEpoch
 from foltr.federated.agreement import Agreement
@@ -31,37 +30,61 @@ class LogEngine:
     ranker: its ranker, with the log
     agreed: the federation's agreement
     client: its number
-    noise: where its noise is drawn, if not from the operating system; for tests"""
+    noise: where its noise is drawn, if not from the operating system; for tests
+    sessions: searches of a client in a round of unlearning; 0 in a round of training
+    may_send: whether a message may be made now"""
 
     ranker: LocalRanker
     agreed: Agreement
     client: int
     noise: Callable[[], Stream] = SystemStream
+    sessions: int = 0
+    may_send: Callable[[], bool] = lambda: True
     notes: tuple[str, ...] = ()
     memory: Array = field(init=False)  # (1, numbers + 1)
 
     def __post_init__(self) -> None:
-        now = self.ranker.epoch
-        self.memory = np.append(now.memory, np.float32(now.epoch))[None].astype(np.float32)
+        first = self.ranker.log.period.first
+        self.memory = np.append(self.ranker.epoch.memory, np.float32(first))[None]
+
+    @property
+    def most(self) -> int:
+        """The largest number of searches in a message."""
+        part = min(1.0, self.sessions / self.agreed.learner.sessions) if self.sessions else 1.0
+        return max(1, round(self.agreed.sessions * part))
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
         """The message of this device, from the searches of one epoch."""
         nothing = Answers(clients, Cohort.empty(len(ask.params)), None)
-        epoch, kept = int(self.memory[0, -1]), self.memory[0, :-1]
-        if epoch == self.ranker.epoch.epoch:
-            self.ranker.close_epoch(self.agreed.sessions)
-        searches = [each.session for each in self.ranker.log.of_epoch(epoch)]
-        equal = self.agreed.privacy is not None and self.agreed.privacy.needs_equal_weights
-        if equal:
-            searches += [NOTHING] * (self.agreed.sessions - len(searches))
-        if not searches:
+        epoch = self._next(int(self.memory[0, -1]))
+        if not self.may_send() or not (self._equal or self.ranker.log.of_epoch(epoch)):
             return nothing
+        if epoch == self.ranker.epoch.epoch:
+            self.ranker.close_epoch(self.most)
+        self.ranker.use_model(ask.t, ask.params)
+        searches = [each.session for each in self.ranker.log.of_epoch(epoch)][: self.most]
+        if self._equal:
+            searches += [NOTHING] * (self.most - len(searches))
+        # the log has what is kept: its user may have had it computed again since the last message
+        kept = self.ranker.log.epochs(epoch)[0].memory
         ranking = OfEpoch(stream(self.ranker.seed, "ranking", epoch).key)
         parts = self.agreed.device_learner, self.agreed.ranker, self.agreed.privacy
         client = Client(0, *parts, ranking, self.noise())
         update, after = client.step(ask, kept, ReplayedUser(searches))
         self.memory[0, :-1], self.memory[0, -1] = after, epoch + 1
         return Answers(clients, Cohort.stack([update]), None)
+
+    def _next(self, epoch: int) -> int:
+        """The first epoch from this one on that has searches: a user may have had all searches of
+        an epoch forgotten that was closed and not sent."""
+        log, now = self.ranker.log, self.ranker.epoch.epoch
+        while epoch < now and not log.of_epoch(epoch):
+            epoch += 1
+        return epoch
+
+    @property
+    def _equal(self) -> bool:
+        return self.agreed.privacy is not None and self.agreed.privacy.needs_equal_weights
 
 
 def first_memory(agreed: Agreement, own: Array, params: Array, searches: int) -> Array:
@@ -75,12 +98,3 @@ def first_memory(agreed: Agreement, own: Array, params: Array, searches: int) ->
     if not residual or not np.array_equal(learner.personal(params, apart), params + apart):
         return usual
     return np.float32(searches / (searches + agreed.sessions)) * apart
-
-
-def settled(ranker: LocalRanker, memory: Array, params: Array, round: int) -> None:
-    """Make what was kept of a message the beginning of the present epoch, on the server's
-    parameters after `round` rounds."""
-    epoch = ranker.epoch.epoch
-    if int(memory[-1]) == epoch:
-        ranker.log.set_epochs([Epoch(epoch, round, params, memory[:-1])])
-        ranker.replay()

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, get_args
 
 from foltr.device.text import Kind
-from foltr.device.tokens import tokens_of, whole
+from foltr.device.tokens import folded, token_end, tokens_of, whole
 from foltr.errors import Mistake, did_you_mean, require
 
 MOST = 128  # words of a query; more are not looked at
@@ -101,19 +101,12 @@ def _words(text: str, last: bool) -> list[Word]:
     for i, (term, start) in enumerate(zip(tokens.terms, starts, strict=True)):
         if not complete[i]:  # the last character of a run, which the pair before it has
             continue
-        end = _end(text, start, len(term), starts[i + 1] if i + 1 < len(starts) else len(text))
+        end = min([token_end(text, start), *starts[i + 1 : i + 2]])
         open_end = text[end : end + 1] == "*" or (last and end == len(text))
         alone = len(term) == 1 and not term.isascii()  # a character of a script without spaces
-        begin = text[start:end].lower() if open_end else term if alone else ""
+        begin = folded(text[start:end]) if open_end else term if alone else ""
         found.append(Word(term, begin))
     return found
-
-
-def _end(text: str, start: int, least: int, most: int) -> int:
-    end = start + 1
-    while end < most and (text[end].isalnum() or not text[end].isascii()):
-        end += 1
-    return end
 
 
 def _filtered(wanted: Filter, text: str) -> Filter:

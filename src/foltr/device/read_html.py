@@ -36,11 +36,15 @@ CHARSET = re.compile(
     rb"(?:<meta[^>]{0,200}?charset|<\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([\w:.-]{1,40})",
     re.IGNORECASE,
 )
+# The first letter is looked at first, which most tags do not pass. Not IGNORECASE, with which it
+# takes longer.
 REPEATED = (
-    r"(?:[BbIiSsUu]|[Bb][Ii][Gg]|[Cc][Oo][Dd][Ee]|[Ee][Mm]|[Ff][Oo][Nn][Tt]|[Nn][Oo][Bb][Rr]"
-    r"|[Ss][Mm][Aa][Ll][Ll]|[Ss][Tt][Rr][Ii][Kk][Ee]|[Ss][Tt][Rr][Oo][Nn][Gg]|[Tt][Tt])(?=[\s/>])"
-)  # not IGNORECASE, with which it takes longer
-OPENED, CLOSED = re.compile(f"<{REPEATED}"), re.compile(f"</{REPEATED}")
+    rb"(?=[BbCcEeFfIiNnSsTtUu])"
+    rb"(?:[BbIiSsUu]|[Bb][Ii][Gg]|[Cc][Oo][Dd][Ee]|[Ee][Mm]|[Ff][Oo][Nn][Tt]|[Nn][Oo][Bb][Rr]"
+    rb"|[Ss][Mm][Aa][Ll][Ll]|[Ss][Tt][Rr][Ii][Kk][Ee]|[Ss][Tt][Rr][Oo][Nn][Gg]|[Tt][Tt])"
+    rb"(?=[\s/>])"
+)
+OPENED, CLOSED = re.compile(b"<" + REPEATED), re.compile(b"</" + REPEATED)
 ATTRIBUTE = r"[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+))?+"
 CROWDED = re.compile(rf"<[a-zA-Z][^\s/>]*+(?:[\s/]*+{ATTRIBUTE}){{{MOST_ATTRIBUTES}}}")
 
@@ -101,9 +105,10 @@ def _parsed(html: str) -> LexborHTMLParser:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError:
         raise Mistake("HTML is read with selectolax: pip install 'foltr[device]'") from None
-    if html.count("<") > FEW_TAGS:
-        html = CLOSED.sub("</x", OPENED.sub("<x", html))
-    return LexborHTMLParser(html)
+    page = html.encode("utf-8", "replace")  # patterns take longer on text beyond Latin-1
+    if page.count(b"<") > FEW_TAGS:
+        page = CLOSED.sub(b"</x", OPENED.sub(b"<x", page))
+    return LexborHTMLParser(page)
 
 
 def _by_role(tree: LexborHTMLParser) -> dict[Role, list[LexborNode]]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from foltr import web
 from foltr.device.guard import Guard
-from foltr.device.home import Home
+from foltr.device.home import DeviceRecords, Home
 from foltr.device.indexing import Work, update
 from foltr.device.learning import ALONE, GUARD, START, LocalRanker
 from foltr.device.membership import SOON, Membership
 from foltr.device.page.app import application
 from foltr.device.service import Service
 from foltr.errors import Mistake
-from foltr.federated.agreement import Agreement
 from foltr.gateway.client import Excluded, Unavailable
 from foltr.stepwise import stepwise
 
@@ -38,9 +37,16 @@ class JoinedService(Service):
     has learned something."""
 
     wake = threading.Event()
+    records: DeviceRecords | None = None
 
     def after_learning(self) -> None:
         self.wake.set()
+
+    def forget(self, ids: Sequence[int] | None) -> None:
+        with self.lock:
+            super().forget(ids)
+            if self.records is not None:
+                self.records.set_memory(self.ranker.epoch.memory)
 
 
 class Running:
@@ -55,19 +61,28 @@ class Running:
         self.service = self._opened()
 
     def _opened(self) -> Service:
-        joined = self.home.place.joined
-        if joined is None:
+        agreed = self.home.agreed(self.log)
+        if agreed is None:
             ranker = LocalRanker(self.log, ALONE, START, self._guard)
+            if self.log.period.federation:  # the files that say more are lost
+                ranker.end_membership(ALONE, START)
+                ranker.replay()
             return Service(self.index, self.log, ranker)
-        agreed = Agreement.from_text(joined["agreement"])
         learner = stepwise(agreed.device_learner)
         on = self._guard.on and agreed.learner.reward_levels == 0  # rewards are of its own lists
         guard = self._guard if on else Guard(on=False)
         ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
         service = JoinedService(self.index, self.log, ranker)
         self.membership = Membership(self.home, ranker, service.lock, self.tell)
-        service.wake = self.membership.wake
+        service.wake, service.records = self.membership.wake, self.membership.records
+        if self.membership.forgotten:  # it was stopped before it was done
+            self.membership.end(keys=True)
+            return self._alone()
         return service
+
+    def _alone(self) -> Service:
+        self.membership = None
+        return self._opened()
 
     # --- what the page asks ---
 
@@ -115,25 +130,24 @@ class Running:
         if self.membership is None:
             raise Mistake("this device has not joined a federation")
         text = self.membership.forget() if forget else self.membership.leave()
-        if not forget:
-            self._alone_again()
+        self._go_on()
         return text
 
-    def _alone_again(self) -> None:
-        """Go on without a federation, from what the ranker is now."""
+    def _go_on(self) -> None:
+        """Go on without a federation, if the device has left it."""
         with self.service.lock:
-            before, self.membership = self.service, None
-            before.ranker.end_membership(ALONE, START)
-            self.service = self._opened()
+            if self.membership is not None and self.membership.over:
+                self.service = self._alone()
 
     def wait_forgotten(self, seconds: float) -> bool:
         """Wait until the server has forgotten this device, for at most so long."""
         until, membership = time.monotonic() + seconds, self.membership
-        while membership is not None and membership.leaving and time.monotonic() < until:
+        while membership is not None and not membership.over and time.monotonic() < until:
             with suppress(Unavailable, Excluded):
                 membership.once()
             time.sleep(1.0)
-        return membership is None or not membership.leaving
+        self._go_on()
+        return self.membership is None
 
     # --- running ---
 
@@ -178,8 +192,7 @@ class Running:
                 stop.wait(5.0)
                 continue
             membership.run(stop, lambda: self.service.paused)
-            if not stop.is_set():
-                self._alone_again()
+            self._go_on()
 
     def _keep_updated(self, stop: threading.Event, every: float | None) -> None:
         while every is not None and not stop.wait(every):

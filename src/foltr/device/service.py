@@ -11,12 +11,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from foltr.core import Array
 from foltr.device.click_log import ClickLog, LoggedSearch
 from foltr.device.features import ABOUT
 from foltr.device.index import Document, Index
@@ -29,18 +30,23 @@ from foltr.errors import Mistake, require
 from foltr.scoring.layers import layers_of
 
 REMEMBERED = 200  # lists
+BY_DATE = ""  # name of every list that is in the order of dates: it is neither logged nor kept
+SUGGESTED = 4  # unknown words for which a similar one is looked for
 LONGEST = 200_000  # characters of a preview
 OPEN_SECONDS = 1800.0  # after which a search is closed even if there is no other
 PAUSED = "paused"  # name of the stored setting
+GONE = "the document is not there any more: search again"
 
 
 @dataclass(eq=False)
 class MadeList:
-    """A list that was made for a query."""
+    """A list that was made for a query. The terms of its candidates take a megabyte, and are not
+    kept."""
 
     name: str
     found: Search
     order: Order
+    plain: Array  # BM25's list (k,)
     logged: int | None = None  # number of its search in the log
 
     @property
@@ -70,11 +76,10 @@ class Service:
             if not query.words:
                 made, results = None, self._newest(query.filter)
             else:
-                made = self._made(query)
-                results = [self._result(made, i) for i in made.order.ranking]
+                made, results = self._made(query)
             empty = self._empty(made) if made is not None and not results else None
         return {
-            "list": "" if made is None else made.name,
+            "list": BY_DATE if made is None else made.name,
             "results": results,
             "found": len(results) if made is None else len(made.found.documents),
             "milliseconds": round(1000.0 * (time.perf_counter() - begun), 1),
@@ -83,33 +88,40 @@ class Service:
             "note": note,
         }
 
-    def _made(self, query: Query) -> MadeList:
+    def _made(self, query: Query) -> tuple[MadeList, list[dict[str, Any]]]:
+        """A list, and its results as they are shown."""
         found = search(self.index, query)
         order = self.ranker.order(found.features, self.paused)
-        made = MadeList(secrets.token_urlsafe(9), found, order)
+        plain = self.ranker.plain(found.features)
+        results = [self._result(found, i) for i in order.ranking]
+        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order, plain)
         self._lists[made.name] = made
         while len(self._lists) > REMEMBERED:
             self._lists.popitem(last=False)
-        return made
+        return made, results
 
     def _newest(self, among: Filter) -> list[dict[str, Any]]:
         """Documents of a query that has filters only, newest first."""
         if among == Filter():
             return []
-        ids = self.index.newest(among, 10)
-        known = self.index.documents(ids)
-        return [_described(known[id], [Piece(known[id].title, False)], []) for id in known]
+        docs = self.index.forward(self.index.newest(among, 10))
+        known = self.index.documents(doc.id for doc in docs)
+        return [
+            _described(each, [Piece(each.title, False)], snippet(self.index, doc, ()))
+            for doc in docs
+            if (each := known.get(doc.id)) is not None
+        ]
 
-    def _result(self, made: MadeList, i: int) -> dict[str, Any]:
-        document, slots = made.found.documents[i], made.found.slots
+    def _result(self, found: Search, i: int) -> dict[str, Any]:
+        document, slots = found.documents[i], found.slots
         title = marked(document.title, slots)
-        return _described(document, title, snippet(self.index, made.found.forward[i], slots))
+        return _described(document, title, snippet(self.index, found.forward[i], slots))
 
     def _empty(self, made: MadeList) -> dict[str, Any]:
         """What may help if nothing is found."""
         query = made.found.query
         unknown = unknown_words(query.text, made.found.slots)
-        similar = {word: similar_word(self.index, word) for word in unknown}
+        similar = {word: similar_word(self.index, word) for word in unknown[:SUGGESTED]}
         others = 0
         if query.filter != Filter():
             anywhere = Query(query.text, query.words, query.phrases, Filter())
@@ -172,8 +184,10 @@ class Service:
                 self.close_open()
 
     def open(self, name: str, id: int, how: str) -> Document:
-        """The user opens a result: a click."""
+        """The user opens a result: a click, unless the list is in the order of dates."""
         with self.lock:
+            if name == BY_DATE:
+                return self._indexed(id)
             made = self._list(name)
             document = next((each for each in made.shown if each.id == id), None)
             if document is None:
@@ -183,14 +197,22 @@ class Service:
                 self.log.click(made.logged, id, time.time(), how)
         return document
 
+    def _indexed(self, id: int) -> Document:
+        """A document of the index."""
+        document = self.index.documents([id]).get(id)
+        if document is None:
+            raise Mistake(GONE)
+        return document
+
     def preview(self, name: str, id: int) -> dict[str, Any]:
         """The text of a result, with the words of the query marked."""
-        document = self.open(name, id, "preview")
         with self.lock:
-            if id not in self.index.documents([id]):
-                raise Mistake("the document is not there any more: search again")
+            document = self.open(name, id, "preview")
+            now = self._indexed(id)  # of a document that is gone, another may have the number
+            require((now.path, now.part) == (document.path, document.part), GONE)
             _, body = self.index.texts(id)
-            pieces = marked(body[:LONGEST], self._list(name).found.slots, single=False)
+            slots = () if name == BY_DATE else self._list(name).found.slots
+            pieces = marked(body[:LONGEST], slots, single=False)
         return {
             "title": document.title, "path": document.path, "kind": document.kind,
             "date": document.date, "pieces": pieces, "cut": len(body) > LONGEST,
@@ -202,7 +224,7 @@ class Service:
         """A list beside the one that BM25 would have shown."""
         with self.lock:
             made = self._list(name)
-            plain = [made.found.documents[i] for i in self.ranker.plain(made.found.features)]
+        plain = [made.found.documents[i] for i in made.plain]
         shown = made.shown
         return {
             "shown": [each.id for each in shown],
@@ -275,7 +297,9 @@ class Service:
         """Delete searches, and what was learned from them on this device; None for all."""
         with self.lock:
             self.ranker.forget(ids)
-            self._lists.clear()
+            for made in list(self._lists.values()):  # a list that was not logged can still be used
+                if ids is None or made.logged in ids:
+                    del self._lists[made.name]
 
     def exported(self) -> str:
         """All that is stored of the user's searches, as JSON."""

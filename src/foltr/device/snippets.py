@@ -5,21 +5,21 @@ is split into tokens again, never the whole document."""
 
 from __future__ import annotations
 
-import unicodedata
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.candidates import Slot
+from foltr.device.candidates import Slot, numbered, slots_in
 from foltr.device.index import EVERY, Forward, Index
-from foltr.device.tokens import tokens_of, unspaced
+from foltr.device.tokens import token_end, tokens_of
 
 WINDOW = 40  # tokens of a snippet
 BEFORE = 6  # tokens before the first match
-MARKS = ("Mn", "Mc")  # accents and vowel signs
 MOST = 400  # characters of a snippet
+FARTHEST = 100_000  # characters that are looked at around a match
 
 
 class Piece(NamedTuple):
@@ -33,33 +33,42 @@ def snippet(index: Index, doc: Forward, slots: Sequence[Slot]) -> list[Piece]:
     """The best part of a document's body, or its beginning."""
     body, places = index.places(doc.id)
     place = best_place(doc, slots)
-    first = max(place - BEFORE, 0)
-    stored = min(first // EVERY, max(len(places) - 1, 0))
-    begin = int(places[stored]) if len(places) else 0
-    around = body[begin : begin + (EVERY + WINDOW) * 40]
-    tokens = tokens_of(around)
-    skip = first - stored * EVERY
-    start = int(tokens.starts[skip]) if 0 < skip < len(tokens.starts) else 0
-    last = min(skip + WINDOW, len(tokens.starts))
-    end = int(tokens.starts[last]) if last < len(tokens.starts) else len(around)
-    end = min(end, start + MOST)
-    pieces = marked(around[start:end], slots)
+    stored = max(place - BEFORE, 0) // EVERY
+    begin = int(places[stored]) if 0 < stored < len(places) else 0
+    # the window is in the next 128 tokens
+    beyond = int(places[stored + 2]) if stored + 2 < len(places) else len(body)
+    around = body[begin : min(beyond, begin + FARTHEST)]
+    start, end = _window(around, place - stored * EVERY)
+    pieces = marked(around[start:end].strip(), slots)
     dots = [Piece("… ", False)] if begin + start > 0 else []
-    more = [Piece(" …", False)] if begin + end < len(body) else []
+    more = [Piece(" …", False)] if body[begin + end : begin + end + FARTHEST].strip() else []
     return [*dots, *pieces, *more]
+
+
+def _window(around: str, hit: int) -> tuple[int, int]:
+    """Where the part to show begins and ends, for a match that is the token number `hit`. Words
+    are whole, unless the match is too long itself."""
+    starts = tokens_of(around).starts
+    if hit >= len(starts):  # no token at all, or it is too far away
+        return 0, min(len(around), MOST)
+    at, first = int(starts[hit]), max(hit - BEFORE, 0)
+    start = int(starts[first]) if first else 0
+    if at - start > MOST // 2:
+        start = int(starts[np.searchsorted(starts, at - MOST // 2)])
+    last = first + WINDOW
+    end = int(starts[last]) if last < len(starts) else len(around)
+    if end - start > MOST:
+        end = start + MOST
+        cut = int(starts[np.searchsorted(starts, end) - 1])
+        if cut > at and token_end(around, cut) > end:
+            end = cut
+    return start, end
 
 
 def best_place(doc: Forward, slots: Sequence[Slot]) -> int:
     """The token of the body at which the window with most different words of the query begins."""
     title, headings, _ = doc.lengths.tolist()
-    tokens = doc.tokens[title + headings :]
-    table = np.zeros(len(doc.terms) + 1, np.uint8)
-    for number, slot in enumerate(slots, 1):
-        at = np.searchsorted(doc.terms, slot.ids)
-        known = at < len(doc.terms)
-        known[known] = doc.terms[at[known]] == slot.ids[known]
-        table[at[known]] = number
-    which = table[tokens]
+    which = slots_in(doc, *numbered(slots))[title + headings :]
     hits = np.flatnonzero(which)
     if not len(hits):
         return 0
@@ -68,7 +77,7 @@ def best_place(doc: Forward, slots: Sequence[Slot]) -> int:
 
 def _best_window(hits: Array, which: Array, slots: Sequence[Slot]) -> int:
     """Which hit begins the window with the rarest different words; the first of equals."""
-    worth = [1.0 / (1.0 + np.log1p(slot.documents)) for slot in slots]
+    worth = [1.0 / (1.0 + math.log1p(slot.documents)) for slot in slots]
     ends = np.searchsorted(hits, hits + (WINDOW - BEFORE))
     best, found = -1.0, 0
     seen: dict[int, int] = {}  # words in the window, and how often
@@ -96,7 +105,7 @@ def marked(text: str, slots: Sequence[Slot], single: bool = True) -> list[Piece]
     for id, start in zip(tokens.ids.tolist(), tokens.starts.tolist(), strict=True):
         if id not in wanted:
             continue
-        end = _word_end(text, start)
+        end = token_end(text, start)
         if start > at:
             pieces.append(Piece(text[at:start], False))
         if end > max(at, start):
@@ -106,17 +115,6 @@ def marked(text: str, slots: Sequence[Slot], single: bool = True) -> list[Piece]
     if single:
         pieces = [Piece(_single(each.text), each.marked) for each in pieces]
     return [each for each in pieces if each.text]
-
-
-def _word_end(text: str, start: int) -> int:
-    """Where a word ends that begins at `start`. A character of a script without spaces is a word
-    of its own, and so is the next one."""
-    if unspaced().match(text, start):
-        return min(start + 2, len(text))
-    end = start + 1
-    while end < len(text) and (text[end].isalnum() or unicodedata.category(text[end]) in MARKS):
-        end += 1
-    return end
 
 
 def _single(text: str) -> str:

@@ -34,13 +34,17 @@ def similar_word(index: Index, word: str) -> str | None:
     own, most = terms[0], max(1, len(terms[0]) // 3)
     known = index.beginning(own[0], COMPARED)
     near = [term for term in known if abs(len(term) - len(own)) <= most]
-    found = min(((distance(own, term), at) for at, term in enumerate(near)), default=(most + 1, 0))
-    return _as_written(index, near[found[1]]) if found[0] <= most else None
+    least, at = most + 1, 0
+    for i, term in enumerate(near):
+        edits = distance(own, term, least)
+        if edits < least:
+            least, at = edits, i
+    return _as_written(index, near[at]) if least <= most else None
 
 
-def distance(a: str, b: str) -> int:
+def distance(a: str, b: str, most: int) -> int:
     """The number of edits between two words: a letter more, less or another, or two exchanged
-    (optimal string alignment)."""
+    (optimal string alignment). Exact only if it is less than `most`."""
     before: list[int] = []
     last = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
@@ -50,6 +54,8 @@ def distance(a: str, b: str) -> int:
             if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
                 least = min(least, before[j - 2] + 1)
             row.append(least)
+        if min(row) >= most:  # no row that follows has less
+            return most
         before, last = last, row
     return last[-1]
 

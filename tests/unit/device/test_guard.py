@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.guard import BM25, BOTH, LEARNED, Guard, mixed, winner
+from foltr.device.guard import BM25, BOTH, LEARNED, Guard, in_turn, mixed, winner
 from foltr.errors import Mistake
 from foltr.seeds import stream
 
@@ -45,11 +45,14 @@ def test_every_place_goes_to_both_equally_often():
     assert abs(sum(won)) < 300
 
 
-def test_who_has_more_clicks_wins():
+def test_who_has_the_last_click_wins():
     teams = np.array([LEARNED, BM25, BOTH, LEARNED, BM25])
-    assert winner(teams, np.array([1, 0, 1, 1, 1], bool)) == 1
-    assert winner(teams, np.array([0, 1, 1, 0, 0], bool)) == -1
-    assert winner(teams, np.array([1, 1, 0, 0, 0], bool)) == 0
+    assert winner(teams, np.array([1, 2, 3, 4, 0])) == 1
+    assert winner(teams, np.array([4, 3, 2, 0, 1])) == 1
+    assert winner(teams, np.array([1, 2, 0, 0, 0])) == -1
+    assert winner(teams, np.array([1, 2, 3, 0, 0])) == 0
+    assert winner(teams, np.zeros(5, int)) == 0
+    assert in_turn(np.array([0, 1, 0, 1, 1], bool)).tolist() == [0, 1, 0, 2, 3]
 
 
 def test_evidence_fades():

@@ -254,3 +254,16 @@ def test_any_log_replays_to_the_same_bits(clicks, on):
     weights, evidence = live.weights.copy(), live.evidence
     live.replay()
     assert live.weights.tobytes() == weights.tobytes() and live.evidence == evidence
+
+
+def test_the_last_click_in_time_decides_who_won():
+    ranker = LocalRanker(ClickLog(None))
+    features, ids = made_up(1), np.arange(15)
+    teams, none = np.array([1, 2] * 5), np.zeros(10, bool)
+    lists = features, np.arange(10), teams, none
+    search = ranker.log.add(LoggedSearch(0, 0.0, "q", 0, "mixed", ids, *lists))
+    for document in (3, 4, 1, 4):  # 4 is opened again at last: a choice of the learned ranker
+        ranker.log.click(search.id, document, 0.0, "preview")
+    assert np.flatnonzero(ranker.log.one(search.id).clicks).tolist() == [1, 3, 4]
+    ranker.learn(search)
+    assert ranker.evidence == 1.0 and ranker.log.counts() == (1, 1)

@@ -1,10 +1,12 @@
-"""The web application of the page: each path is a method of the service, as JSON.
+"""The web application of the page: each path is a method of the service, as JSON. What went wrong
+is JSON as well, with the text that the page shows.
 
 Requests are checked before they come here (`foltr.web.OnlyThisPage`)."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +19,7 @@ from foltr.errors import Mistake, require, shown
 
 MOST_TEXT = 2000  # characters of a query
 MOST_BODY = 10_000  # bytes of a request
+FAILED = "the search program has failed: its window says why"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
@@ -35,7 +38,8 @@ def application(
     try:
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
-        from starlette.requests import Request
+        from starlette.exceptions import HTTPException
+        from starlette.requests import ClientDisconnect, Request
         from starlette.responses import JSONResponse, Response
         from starlette.routing import Route
     except ImportError:
@@ -47,11 +51,25 @@ def application(
                 given = dict(request.query_params)
                 if method == "POST":
                     given = await content_of(request)
-                return JSONResponse(await run_in_threadpool(work, given) or {})
+                made = await run_in_threadpool(work, given)
+                return made if isinstance(made, Response) else JSONResponse(made or {})
             except Mistake as mistake:
-                return JSONResponse({"error": str(mistake)}, 400)
+                return wrong(str(mistake), 400)
+            except ClientDisconnect:
+                return wrong("the request has no end", 400)  # nobody reads it
+            except sqlite3.Error as error:
+                return wrong(f"the index cannot be used: {error}", 500)
 
         return endpoint
+
+    def wrong(text: str, status: int) -> Response:
+        return JSONResponse({"error": text}, status)
+
+    def refused(request: Request, error: Any) -> Response:
+        return wrong(f"{request.url.path}: {error.detail}", error.status_code)
+
+    def failed(request: Request, error: Exception) -> Response:
+        return wrong(FAILED, 500)
 
     async def content_of(request: Request) -> dict[str, Any]:
         body = b""
@@ -65,7 +83,7 @@ def application(
         require(isinstance(content, dict), "the request is not a JSON object")
         return content
 
-    def export(request: Request) -> Response:
+    def export(given: dict[str, Any]) -> Response:
         name = {"content-disposition": 'attachment; filename="foltr-searches.json"'}
         return Response(service().exported(), 200, name, "application/json")
 
@@ -79,6 +97,7 @@ def application(
         ("GET", "history"): lambda g: service().history(
             _number(g, "before") if "before" in g else None
         ),
+        ("GET", "export"): export,
         ("POST", "look"): lambda g: service().look(_text(g, "list")),
         ("POST", "open"): lambda g: _opened(service(), g),
         ("POST", "pause"): lambda g: service().pause(_flag(g, "paused")),
@@ -90,17 +109,18 @@ def application(
         Route(f"/api/{name}", answer(work, method), methods=[method])
         for (method, name), work in paths.items()
     ]
-    routes.append(Route("/api/export", export))
     assets = _assets()
 
     def asset(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
         if name not in assets:
-            return Response("there is no such page", 404)
+            raise HTTPException(404)
         return Response(assets[name], media_type=KINDS[Path(name).suffix])
 
     routes += [Route("/", asset), Route("/{name}", asset)]
-    return web.OnlyThisPage(Starlette(routes=routes), where, token)
+    made = Starlette(routes=routes, exception_handlers={HTTPException: refused, Exception: failed})
+    made.router.redirect_slashes = False
+    return web.OnlyThisPage(made, where, token)
 
 
 def _assets() -> dict[str, bytes]:

@@ -16,6 +16,8 @@ RUN = frozenset(
     ".app .appimage .bat .cmd .com .command .cpl .desktop .exe .hta .inf .jar .js .jse .lnk .msc"
     " .msi .pif .ps1 .reg .scf .scpt .scr .sh .url .vb .vbe .vbs .workflow .ws .wsf".split()
 )
+# scripts: other systems open them in an editor, unless they may be executed
+RUN_ON_WINDOWS = frozenset(".ahk .au3 .lua .php .pl .py .pyw .pyz .rb .tcl".split())
 
 
 def open_with_program(path: Path) -> None:
@@ -27,13 +29,17 @@ def open_with_program(path: Path) -> None:
     command = "open" if sys.platform == "darwin" else "xdg-open"
     if shutil.which(command) is None:
         raise Mistake(f"there is no program {command} on this machine: the file is {path}")
-    subprocess.Popen(
-        [command, str(path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    nothing = subprocess.DEVNULL
+    try:
+        subprocess.Popen(
+            [command, str(path)],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Mistake(f"cannot start {command} ({error.strerror}): the file is {path}") from None
 
 
 def check_may_open(path: Path) -> None:
@@ -43,6 +49,7 @@ def check_may_open(path: Path) -> None:
         raise Mistake(f"cannot open {path}: {error.strerror}") from None
     if not stat.S_ISREG(found.st_mode):
         raise Mistake(f"{path} is not a file any more: it was replaced")
-    runs = path.suffix.lower() in RUN or (os.name != "nt" and found.st_mode & 0o111)
-    if runs:
+    windows = os.name == "nt"
+    by_name = RUN | RUN_ON_WINDOWS if windows else RUN
+    if path.suffix.lower() in by_name or (not windows and found.st_mode & 0o111):
         raise Mistake(f"{path} is a program, which opening could run: look at the preview instead")

@@ -2,6 +2,7 @@
 // browser does not know it.
 
 const GONE = "The search program is not running: start it again with: foltr device search";
+const OLD = "The search program was started again: open the address that it printed then.";
 const KEY = "foltr-token";
 
 /** What went wrong, in words for the user. */
@@ -46,6 +47,7 @@ async function call(address, { headers, ...how }, read = (answer) => answer.json
   } catch (error) {
     throw error.name === "AbortError" ? error : new Failure(error instanceof SyntaxError ? "The search program gave an answer that is not JSON." : GONE);
   }
+  if (answer.status === 401) throw new Failure(OLD); // the token is of an earlier start
   const said = await answer.json().catch(() => ({}));
   throw new Failure(said.error || `The search program answered with status ${answer.status}.`);
 }

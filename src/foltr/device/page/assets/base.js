@@ -1,5 +1,6 @@
 // What all parts of the page use: elements, numbers and dates in words, and what the browser remembers.
-// Text of documents becomes text nodes, never markup.
+// Text of documents becomes text nodes, never markup. Characters that turn the direction of text are left out: they could
+// make the name of a file look like another one.
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -15,10 +16,14 @@ export function svg(tag, attributes = {}, ...children) {
 
 function furnished(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : oneWay(value));
   }
-  made.append(...children.filter((child) => child !== null && child !== ""));
+  made.append(...children.filter((child) => child !== null && child !== "").map(oneWay));
   return made;
+}
+
+function oneWay(value) {
+  return typeof value === "string" ? value.replace(/[\u202a-\u202e\u2066-\u2069]/g, "") : value;
 }
 
 export function button(attributes, act, ...children) {

@@ -25,7 +25,7 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
     element("p", {}, guard.text),
     facts([
       ["Results now use", SHOWING[guard.showing] ?? guard.showing],
-      ["Searches learned from", number(model.searches)],
+      ["Recorded searches", number(model.searches)],
       ["With an opened result", number(model.clicks)],
       ["Shared model", model.round === null ? "none yet" : `of round ${number(model.round)}`],
       ["Features of a result", number(model.features)],
@@ -35,7 +35,7 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
     facts([
       ["Documents", number(documents)],
       ["Files", number(files)],
-      ["Size of the index", `${number(megabytes)} MB`],
+      ["Size of the index", `${number(megabytes, megabytes < 10 ? 1 : 0)} MB`],
       ["Files left out", left.length ? left.join(", ") : "none"],
     ]),
   ];
@@ -45,7 +45,7 @@ export function leavingParts({ federation, never_leaves: never }) {
   const kept = [element("h4", {}, "Never leaves this device"), element("ul", { class: "kept" }, ...never.map((each) => element("li", {}, each)))];
   const title = element("h3", {}, "What leaves this device");
   if (!federation) return [title, element("p", { class: "good" }, "Nothing. This device learns alone."), ...kept];
-  const { pending, next, last_message: last, budget } = federation;
+  const { pending, next, last_message: last, messages_sent: sent, budget } = federation;
   return [
     title,
     element("p", {}, "This device learns in a group with others. Now and then it sends one message of numbers, computed from your searches and clicks.", last ? " The table below has all numbers of the last one." : ""),
@@ -53,7 +53,7 @@ export function leavingParts({ federation, never_leaves: never }) {
     ...kept,
     ...nextParts(next),
     ...budgetParts(budget),
-    ...messageParts(last),
+    ...messageParts(last, sent),
     ...agreementParts(federation, budget),
   ];
 }
@@ -84,9 +84,9 @@ function exact(value) {
   return String(Number(value.toPrecision(7))).replace("-", "−");
 }
 
-function messageParts(last) {
+function messageParts(last, sent) {
   const title = element("h4", {}, "Last message");
-  if (!last) return [title, element("p", {}, "Nothing was sent yet.")];
+  if (!last) return [title, element("p", {}, sent ? "Its numbers are not stored any more." : "Nothing was sent yet.")];
   const rows = last.numbers.map((value, i) => element("tr", {}, element("th", { scope: "row" }, last.names[i] ?? String(i + 1)), element("td", {}, exact(value))));
   const head = element("tr", {}, element("th", { scope: "col" }, "Name"), element("th", { scope: "col" }, "Number that was sent"));
   return [
@@ -96,14 +96,15 @@ function messageParts(last) {
   ];
 }
 
-function agreementParts({ gateway, client, learner, privacy }, budget) {
+function agreementParts({ gateway, client, learner, privacy, messages_sent: sent }, budget) {
   const { delta, rounds, of_rounds: ofRounds } = budget ?? {};
   return [
     element("h4", {}, "Agreement"),
     facts([
       ["Sent to", gateway],
       ["This device is", `number ${number(client)}`],
-      ["Messages", `${number(rounds)} of at most ${number(ofRounds)}`],
+      ["Messages sent", number(sent)],
+      ["In this period", `${number(rounds)} of at most ${number(ofRounds)}`],
       ["Learns by", element("code", {}, learner)],
       ["Noise", privacy === "none" ? "none" : element("code", {}, privacy)],
       ["Delta of the budget", typeof delta === "number" ? String(delta) : ""],

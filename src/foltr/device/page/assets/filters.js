@@ -1,13 +1,13 @@
 // The menus under the search box. They write filters into the text of the query (type:, folder:, after:, before:) and show
 // those that are in it: the text is all there is.
 
-import { $, element, KINDS } from "./base.js";
+import { $, element, KINDS, number } from "./base.js";
 
 const PART = /(\b(?:type|folder|after|before):(?:"[^"]*"|\S*))|"[^"]*"?/g; // as in query.py; the second kind are phrases
 const DATES = "dates", OWN = "own", PERIODS = [["", "Any date"], ["7", "Last 7 days"], ["30", "Last 30 days"], ["365", "Last year"], [DATES, "Choose dates…"]];
-const MOST_FOLDERS = 40; // in the menu
+const MOST_FOLDERS = 60; // in the menu
 
-const folders = new Set(); // of results since the page was opened
+const folders = new Map(); // name -> documents in it; null for a folder that is known only from results
 let choosingDates = false; // the fields for dates are open. Text alone does not open them: nothing may move while somebody types
 
 /** The filters of a query's text; the last of a kind counts. */
@@ -57,7 +57,7 @@ export function showFilters(text) {
   choose($("#only-type"), known ? type.toLowerCase() : "");
   showFolders(folder);
   const period = PERIODS.find(([days]) => Number(days) && !before && after === daysAgo(Number(days)));
-  const own = [after && `from ${after}`, before && `until ${before}`].filter(Boolean).join(" ");
+  const own = [after && `from ${after}`, before && `before ${before}`].filter(Boolean).join(" ");
   const written = own && !period && !choosingDates ? [[OWN, own]] : [];
   $("#only-date").replaceChildren(...options([...written, ...PERIODS]));
   choose($("#only-date"), choosingDates ? DATES : period ? period[0] : own ? OWN : "");
@@ -68,16 +68,23 @@ export function showFilters(text) {
 }
 
 function showFolders(folder) {
-  const menu = $("#only-folder"), all = [...new Set(folder ? [folder, ...folders] : folders)].sort((a, b) => a.localeCompare(b));
-  if (menu.length !== all.length + 1 || all.some((name, i) => menu[i + 1].value !== name)) {
-    menu.replaceChildren(...options([["", "All folders"], ...all.map((name) => [name, name])]));
+  const menu = $("#only-folder"), names = new Set(folder ? [folder, ...folders.keys()] : folders.keys());
+  const all = [...names].sort((a, b) => a.localeCompare(b)).map((name) => [name, folders.get(name) ? `${name} (${number(folders.get(name))})` : name]);
+  if (menu.length !== all.length + 1 || all.some(([name, text], i) => menu[i + 1].value !== name || menu[i + 1].text !== text)) {
+    menu.replaceChildren(...options([["", "All folders"], ...all]));
   }
   choose(menu, folder);
 }
 
 /** Offer the folders of these results in the menu. */
 export function offerFolders(results) {
-  for (const { folder } of results) if (folder && folders.size < MOST_FOLDERS) folders.add(folder);
+  for (const { folder } of results) if (folder && !folders.has(folder) && folders.size < MOST_FOLDERS) folders.set(folder, null);
+}
+
+/** Offer the folders with most documents: [{name, documents}]. */
+export function offerCounted(counted) {
+  for (const { name, documents } of counted) folders.set(name, documents);
+  showFolders(filtersOf($("#query").value).folder ?? "");
 }
 
 function choose(select, value) {

@@ -3,6 +3,7 @@
 import { $, button, dateElement, element } from "./base.js";
 import { Failure, get, post } from "./api.js";
 import { refreshStatus } from "./status.js";
+import { searchesForgotten } from "./searching.js";
 
 let again = null, said = null; // called with a query to search for, and with what is to be said
 
@@ -84,5 +85,6 @@ async function forget(row, sent) {
   else $("#history summary").focus();
   showNone(!$("#history ol").children.length);
   said(sent ? "Forgotten on this device. The message that it was part of was sent, and cannot be taken back." : "Forgotten.");
+  searchesForgotten();
   refreshStatus();
 }

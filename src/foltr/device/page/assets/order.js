@@ -6,13 +6,14 @@ import { currentList } from "./searching.js";
 import { currentResult, selectResult, shownOf } from "./results.js";
 
 const WAIT = 200; // milliseconds: the list must stay as long, so that typing stays fast
-const FIRST = 8; // parts of a score that are shown at first
+const FIRST = 8, LEAST = 0.005; // parts of a score that are shown at first: at most so many, and none that is shown as 0.00
 
 const SHOWN_BY = {
   learned: "This list is in the order that was learned.",
   bm25: "This list is in the order of plain word matching (BM25).",
   mixed: "This list mixes the learned order with plain word matching (BM25), to find out which one you prefer.",
 };
+const TEAMS = { 1: "chosen by the learned order", 2: "chosen by plain matching" }; // of a place in a mixed list
 
 let timer = 0, orderAsked = 0, whyAsked = 0, drawnList = null, drawnWhy = "";
 let all = false; // whether all parts of the score are shown
@@ -34,7 +35,8 @@ function draw(by) {
   if (list === null || currentResult() === null) {
     drawnList = null;
     drawnWhy = "";
-    $("#panel-order").replaceChildren(element("h3", {}, "Why this order"), element("p", { class: "quiet" }, "Search for something to see how the results were ordered."));
+    const text = by === "date" ? "There is no word to look for: the newest documents come first." : "Search for something to see how the results were ordered.";
+    $("#panel-order").replaceChildren(element("h3", {}, "Why this order"), element("p", { class: "quiet" }, text));
     return;
   }
   if (list !== drawnList) drawOrder(list, by);
@@ -60,17 +62,18 @@ async function drawOrder(list, by) {
 
 // ---- two lists, joined by lines
 
-function compared({ shown, bm25, titles }, by) {
+function compared({ shown, bm25, titles, teams }, by) {
   const rows = Math.max(shown.length, bm25.length), moved = shown.filter((id, i) => bm25.indexOf(id) !== i).length;
   const words = moved ? `${moved} of its ${shown.length} results are at another place than in plain word matching.` : "Plain word matching gives the same order.";
   const lines = svg("svg", { viewBox: `0 0 100 ${rows * 20}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...shown.map((id, i) => line(id, i, bm25)));
   return [
     element("p", {}, `${SHOWN_BY[by] ?? ""} ${words}`),
+    by === "mixed" && moved ? element("p", { class: "quiet" }, ...Object.entries(TEAMS).flatMap(([team, text]) => [teamMark(team), ` ${text}  `])) : "",
     element("div", { class: "order" },
       element("h4", { id: "order-plain" }, "Plain matching"), element("span"), element("h4", { id: "order-shown" }, "This list"),
       element("ol", { "aria-labelledby": "order-plain" }, ...bm25.map((id, i) => plainRow(id, i, titles, shown))),
       lines,
-      element("ol", { "aria-labelledby": "order-shown" }, ...shown.map((id, i) => shownRow(id, i, titles, bm25)))),
+      element("ol", { "aria-labelledby": "order-shown" }, ...shown.map((id, i) => shownRow(id, i, titles, bm25, teams[i])))),
   ];
 }
 
@@ -90,13 +93,17 @@ function plainRow(id, i, titles, shown) {
   return element("li", { "data-id": id, class: shown.includes(id) ? null : "gone", title }, element("span", { class: "place" }, String(i + 1)), element("span", { class: "name" }, title));
 }
 
-function shownRow(id, i, titles, bm25) {
+function teamMark(team) {
+  return element("i", { class: "team", "data-team": team, "aria-hidden": "true" });
+}
+
+function shownRow(id, i, titles, bm25, team) {
   const from = bm25.indexOf(id), by = from - i, title = titles[id] ?? shownOf(id).title;
   const move = from < 0 ? "new" : by === 0 ? "=" : `${by > 0 ? "▲" : "▼"}${Math.abs(by)}`;
   const said = from < 0 ? "not among the first of plain matching" : by === 0 ? "same place" : `${by > 0 ? "up" : "down"} ${Math.abs(by)}`;
   const choose = button({ title, "aria-pressed": "false" }, () => selectResult(id),
-    element("span", { class: "place" }, String(i + 1)), element("span", { class: "name" }, title),
-    element("span", { class: `move ${from < 0 ? "up" : direction(from, i)}`, "aria-hidden": "true" }, move), element("span", { class: "sr" }, `, ${said}`));
+    element("span", { class: "place" }, String(i + 1)), team ? teamMark(team) : "", element("span", { class: "name" }, title),
+    element("span", { class: `move ${from < 0 ? "up" : direction(from, i)}`, "aria-hidden": "true" }, move), element("span", { class: "sr" }, `, ${said}${team ? `, ${TEAMS[team]}` : ""}`));
   return element("li", { "data-id": id }, choose);
 }
 
@@ -120,21 +127,23 @@ async function drawWhy(list) {
 }
 
 function explained(id, { score, features }) {
+  if (!features.length) return [element("h3", {}, "Why this place"), element("p", {}, `Its score is ${number(score, 2)}. This ranker is a neural network: its scores have no parts.`)];
   const most = Math.max(...features.map((each) => Math.abs(each.contribution)), 1e-9);
-  const items = features.map((each, i) => part(each, most, !all && i >= FIRST));
-  const list = element("ul", { class: "parts" }, ...items), rest = features.length - FIRST;
+  const first = Math.min(FIRST, Math.max(1, features.filter((each) => Math.abs(each.contribution) >= LEAST).length));
+  const items = features.map((each, i) => part(each, most, !all && i >= first));
+  const list = element("ul", { class: "parts" }, ...items), words = () => (all ? `Show only the first ${first}` : `Show all ${features.length}`);
   const more = button({ class: "link", "aria-expanded": String(all) }, () => {
     all = !all;
-    items.forEach((item, i) => { item.hidden = !all && i >= FIRST; });
+    items.forEach((item, i) => { item.hidden = !all && i >= first; });
     more.setAttribute("aria-expanded", String(all));
-    more.textContent = all ? `Show only the first ${FIRST}` : `Show all ${features.length}`;
-  }, all ? `Show only the first ${FIRST}` : `Show all ${features.length}`);
+    more.textContent = words();
+  }, words());
   return [
     element("h3", {}, "Why this place"),
     element("p", { class: "which" }, shownOf(id).title),
     element("p", { class: "quiet" }, `Its score is ${number(score, 2)}: the sum of ${features.length} parts. Each is how well the document fits in one respect, times how much this counts.`),
     list,
-    rest > 0 ? more : "",
+    features.length > first ? more : "",
   ];
 }
 

@@ -5,7 +5,7 @@ import { hasToken } from "./api.js";
 import { listChanged, searchRecorded, startPanel, statusChanged } from "./panel.js";
 import { openResult, startPreview } from "./preview.js";
 import { setText, startSearching } from "./searching.js";
-import { startFilters } from "./filters.js";
+import { offerCounted, startFilters } from "./filters.js";
 import { startKeys } from "./keys.js";
 import { startResults } from "./results.js";
 import { startStatus } from "./status.js";
@@ -17,7 +17,10 @@ function start() {
   startPanel((query) => setText(query, { enter: true }));
   startKeys();
   startSearching({ changed: (answer) => listChanged(answer?.shown_by), reported: searchRecorded });
-  startStatus(statusChanged);
+  startStatus((status) => {
+    offerCounted(status.folders);
+    statusChanged(status);
+  });
 }
 
 /** Without the token the program does not answer. */

@@ -5,7 +5,8 @@ import { $, button, dateElement, element, KINDS, marked, number, plainText, plur
 import { filtersOf, withoutFilters } from "./filters.js";
 
 const SHORT = { markdown: "MD", text: "TXT", html: "WEB", code: "CODE", pdf: "PDF", mail: "MAIL" };
-const ORDERS = { learned: "learned order", bm25: "plain word matching", mixed: "mixed order" };
+const MOST = 10; // results of a list
+const ORDERS = { learned: "learned order", bm25: "plain word matching", mixed: "mixed order", date: "newest first" };
 
 let rows = new Map(); // id -> {result, json, row}: a row that has not changed stays, with its focus
 let current = 0; // place of the current result
@@ -112,6 +113,7 @@ export function shownOf(id) {
 export function countOf(answer) {
   const shown = answer.results.length;
   if (!shown) return "Nothing found";
+  if (answer.shown_by === "date") return shown < MOST ? plural(shown, "document") : `The newest ${shown} documents`;
   return answer.found > shown ? `The best ${shown} of ${number(answer.found)} found` : plural(answer.found, "document");
 }
 

@@ -34,8 +34,15 @@ export function isFresh() {
   return fresh;
 }
 
+/** The name of the shown list; null if there is none, or if it is in the order of dates: that one has no name. */
 export function currentList() {
-  return answer?.list ?? null;
+  return answer?.list || null;
+}
+
+/** Recorded searches were deleted. Their lists are gone with them, so the shown one is made anew; it is not reported. */
+export function searchesForgotten() {
+  reported = null;
+  if ($("#query").value.trim()) search(entered ? 0 : 1, true);
 }
 
 /** Replace the text in the box, and search. */
@@ -74,14 +81,14 @@ export function enterPressed() {
   else search(0);
 }
 
-async function search(typing) {
+async function search(typing, quietly = false) {
   const text = $("#query").value, own = new AbortController();
   clearTimeout(pause);
   asking?.abort();
   asking = own;
   try {
     const found = await get("search", { q: text, typing }, { signal: own.signal });
-    if (asking === own) show(found, text, typing === 0);
+    if (asking === own) show(found, text, typing === 0, quietly);
   } catch (error) {
     if (asking === own) failed(error);
   } finally {
@@ -89,9 +96,10 @@ async function search(typing) {
   }
 }
 
-function show(found, text, whole) {
+function show(found, text, whole, quietly) {
+  if (quietly) reported = found.list;
   // Enter on a list that is shown already must not make a second search of it
-  if (whole && answer && text === answered && sameResults(found, answer)) found.list = answer.list;
+  else if (whole && answer && text === answered && sameResults(found, answer)) found.list = answer.list;
   answer = found;
   answered = text;
   entered = whole;
@@ -129,10 +137,11 @@ function watchList() {
   if (fresh && !document.hidden) watch = setTimeout(report, LOOKED);
 }
 
-/** Tell the program that the shown list was looked at, once. There is nothing to learn from an empty one. */
+/** Tell the program that the shown list was looked at, once. There is nothing to learn from an empty one, or from one in
+the order of dates. */
 function report() {
   clearTimeout(watch);
-  if (!answer?.results.length) return null;
+  if (!answer?.list || !answer.results.length) return null;
   if (reported !== answer.list) reporting = send(reported = answer.list);
   return reporting;
 }

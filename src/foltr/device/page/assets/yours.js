@@ -5,8 +5,13 @@ import { Failure, get, post } from "./api.js";
 import { asked } from "./question.js";
 import { clearHistory, historyPart } from "./history.js";
 import { refreshStatus, statusNow } from "./status.js";
+import { searchesForgotten } from "./searching.js";
 
-const SENT = "Messages that were already sent cannot be taken back.";
+/** Lines about messages that were sent. */
+function sentLines(federation) {
+  const sent = federation?.messages_sent;
+  return sent ? [`${plural(sent, "message")} ${sent === 1 ? "was" : "were"} sent before. What was sent cannot be taken back.`] : [];
+}
 
 /** Build the section once. `showYours` then keeps it up to date. */
 export function startYours(searchAgain) {
@@ -71,21 +76,21 @@ async function deleteAll() {
   const lines = [
     `This deletes ${model ? `all ${plural(model.searches, "recorded search", "recorded searches")}` : "all recorded searches"} with their clicks, and what was learned from them on this device.`,
     "Your documents stay as they are.",
-    federation?.last_message ? SENT : "Nothing was ever sent.",
+    ...sentLines(federation),
   ];
   const yes = await asked({ title: "Delete everything that was recorded?", lines, yes: "Delete everything" });
   if (!yes) return;
   await post("clear", {});
   clearHistory();
+  searchesForgotten();
   showSaid("Everything that was recorded is deleted.");
   await refreshStatus();
 }
 
 async function leave() {
-  const sent = Boolean(statusNow()?.federation?.last_message);
   const chosen = await asked({
     title: "Leave the group?",
-    lines: ["This device then learns alone and sends nothing any more. Searching works as before.", ...(sent ? [SENT] : [])],
+    lines: ["This device then learns alone and sends nothing any more. Searching works as before.", ...sentLines(statusNow()?.federation)],
     choices: [
       ["stay", "Only leave", "What this device contributed stays in the shared model."],
       ["forget", "Leave and be forgotten", "The group also removes what this device contributed from the shared model. This takes a while."],
