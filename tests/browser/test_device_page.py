@@ -30,49 +30,49 @@ for needed in ("uvicorn", "Stemmer", "selectolax"):
 
 
 @pytest.fixture(scope="module")
-def indexed(tmp_path_factory, chromium):
+def indexed_folder(tmp_path_factory, chromium):
     """The folder of a device whose index has the documents."""
     folder = tmp_path_factory.mktemp("device")
-    device, documents = folder / "device", folder / "documents"
-    device.mkdir()
+    made, documents = folder / "device", folder / "documents"
+    made.mkdir()
     write_documents(documents)
-    told = run_device(device, "index", documents)
+    told = run_device(made, "index", documents)
     assert told.startswith("39 documents in")
-    return device
+    return made
 
 
 @pytest.fixture
-def copied(indexed, tmp_path):
+def copied_folder(indexed_folder, tmp_path):
     """A copy of it, for a test that needs a process of its own."""
     made = tmp_path / "device"
     made.mkdir()
-    shutil.copy(indexed / "index.db", made)
+    shutil.copy(indexed_folder / "index.db", made)
     return made
 
 
 @pytest.fixture(scope="module")
-def device(tmp_path_factory, indexed):
+def served_device(tmp_path_factory, indexed_folder):
     made = tmp_path_factory.mktemp("shared")
-    shutil.copy(indexed / "index.db", made)
+    shutil.copy(indexed_folder / "index.db", made)
     with running_device(made) as running:
         yield running
 
 
 @pytest.fixture
-def page(watched, device):
+def device_page(watched, served_device):
     """A tab with the page. What was recorded before is deleted."""
-    made = DeviceTab(watched, device)
+    made = DeviceTab(watched, served_device)
     made.tab.evaluate(
         "(token) => Promise.all(['clear', 'pause'].map((name) => fetch(`/api/${name}`, {method:"
         " 'POST', body: '{\"paused\": false}', headers: {'X-Foltr-Token': token}})))",
-        device.token,
+        served_device.token,
     )
     yield made
     made.check_clean()
 
 
-def wait_until_recorded(page, name="look"):
-    return page.tab.expect_response(lambda answer: answer.url.endswith(f"/api/{name}"))
+def wait_until_recorded(device_page, name="look"):
+    return device_page.tab.expect_response(lambda answer: answer.url.endswith(f"/api/{name}"))
 
 
 def focused_place(tab):
@@ -92,40 +92,42 @@ def is_in_view(tab, selector, inside):
 # ---- searching
 
 
-def test_results_appear_while_typing_and_only_the_last_list_is_recorded(page, device):
-    expect(page.tab.locator("#query")).to_be_focused()
-    page.tab.keyboard.type("garden jour", delay=80)
-    expect(page.tab.locator("#results .title")).to_have_count(10)
-    page.settled()
-    asked = [url for url in page.requests if "/api/search" in url]
-    assert len(asked) >= 3 and device.searches() == []
-    expect(page.tab.locator("#state span")).to_have_text("The best 10 of 36 found")
-    with wait_until_recorded(page):
-        page.tab.keyboard.type("nal")
-        page.tab.keyboard.press("Enter")
-    page.tab.keyboard.press("Enter")
-    page.settled()
-    assert device.searches() == [("garden journal", [])]
-    assert page.titles()[0] == f"Note {OLDEST} about garden"
-    assert "garden" in page.tab.locator("#results .snippet mark").first.inner_text()
+def test_results_appear_while_typing_and_only_the_last_list_is_recorded(
+    device_page, served_device
+):
+    expect(device_page.tab.locator("#query")).to_be_focused()
+    device_page.tab.keyboard.type("garden jour", delay=80)
+    expect(device_page.tab.locator("#results .title")).to_have_count(10)
+    device_page.settled()
+    asked = [url for url in device_page.requests if "/api/search" in url]
+    assert len(asked) >= 3 and served_device.searches() == []
+    expect(device_page.tab.locator("#state span")).to_have_text("The best 10 of 36 found")
+    with wait_until_recorded(device_page):
+        device_page.tab.keyboard.type("nal")
+        device_page.tab.keyboard.press("Enter")
+    device_page.tab.keyboard.press("Enter")
+    device_page.settled()
+    assert served_device.searches() == [("garden journal", [])]
+    assert device_page.titles()[0] == f"Note {OLDEST} about garden"
+    assert "garden" in device_page.tab.locator("#results .snippet mark").first.inner_text()
 
 
-def test_a_list_that_stays_is_recorded_without_enter(page, device):
-    with wait_until_recorded(page):
-        page.tab.fill("#query", "tax")
-    assert device.searches() == [("tax", [])]
+def test_a_list_that_stays_is_recorded_without_enter(device_page, served_device):
+    with wait_until_recorded(device_page):
+        device_page.tab.fill("#query", "tax")
+    assert served_device.searches() == [("tax", [])]
 
 
-def test_the_keyboard_moves_between_results_and_opens_a_preview(page, device):
-    page.search("kernel journal")
-    tab = page.tab
+def test_the_keyboard_moves_between_results_and_opens_a_preview(device_page, served_device):
+    device_page.search("kernel journal")
+    tab = device_page.tab
     tab.keyboard.press("ArrowDown")
     assert focused_place(tab) == 0
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("j")
     tab.keyboard.press("k")
     assert focused_place(tab) == 1
-    second = page.titles()[1]
+    second = device_page.titles()[1]
     tab.keyboard.press("Enter")
     expect(tab.locator("#preview-title")).to_have_text(second)
     expect(tab.locator("#preview mark.here")).to_have_text("kernel")
@@ -137,35 +139,35 @@ def test_the_keyboard_moves_between_results_and_opens_a_preview(page, device):
     assert focused_place(tab) == 1
     tab.keyboard.press("Escape")
     expect(tab.locator("#query")).to_be_focused()
-    assert device.searches() == [("kernel journal", [second])]
+    assert served_device.searches() == [("kernel journal", [second])]
 
 
-def test_the_preview_shows_a_mark_that_is_far_down(page):
-    page.search("needle")
-    page.tab.click("#results .title >> nth=0")
-    here = page.tab.locator("#preview mark.here")
+def test_the_preview_shows_a_mark_that_is_far_down(device_page):
+    device_page.search("needle")
+    device_page.tab.click("#results .title >> nth=0")
+    here = device_page.tab.locator("#preview mark.here")
     expect(here).to_have_text("needle")
-    assert page.tab.evaluate("document.querySelector('.d-body').scrollTop") > 500
-    assert is_in_view(page.tab, "#preview mark.here", "#preview .d-body")
-    page.tab.keyboard.press("n")
-    expect(page.tab.locator("#mark-count")).to_have_text("2 of 2")
-    assert is_in_view(page.tab, "#preview mark.here", "#preview .d-body")
+    assert device_page.tab.evaluate("document.querySelector('.d-body').scrollTop") > 500
+    assert is_in_view(device_page.tab, "#preview mark.here", "#preview .d-body")
+    device_page.tab.keyboard.press("n")
+    expect(device_page.tab.locator("#mark-count")).to_have_text("2 of 2")
+    assert is_in_view(device_page.tab, "#preview mark.here", "#preview .d-body")
 
 
-def test_a_result_is_opened_by_mouse_and_with_its_own_program(page, device):
-    page.search("rental contract")
-    page.tab.click("#results .snippet >> nth=0")
-    expect(page.tab.locator("#preview-title")).to_have_text("The web page")
-    page.tab.click("#preview .main")
-    expect(page.tab.locator("#preview-said")).to_have_text("Opened with its own program.")
-    page.tab.click("#preview .icon >> nth=0")
-    page.tab.hover("#results li >> nth=0")
-    with wait_until_recorded(page, "open"):
-        page.tab.click("#results .own >> nth=0")
-    path = page.tab.get_attribute("#results .path >> nth=0", "title")
-    expect_lines(device.opened, [path, path])
-    device.opened.unlink()
-    assert device.searches() == [("rental contract", ["The web page"])]
+def test_a_result_is_opened_by_mouse_and_with_its_own_program(device_page, served_device):
+    device_page.search("rental contract")
+    device_page.tab.click("#results .snippet >> nth=0")
+    expect(device_page.tab.locator("#preview-title")).to_have_text("The web page")
+    device_page.tab.click("#preview .main")
+    expect(device_page.tab.locator("#preview-said")).to_have_text("Opened with its own program.")
+    device_page.tab.click("#preview .icon >> nth=0")
+    device_page.tab.hover("#results li >> nth=0")
+    with wait_until_recorded(device_page, "open"):
+        device_page.tab.click("#results .own >> nth=0")
+    path = device_page.tab.get_attribute("#results .path >> nth=0", "title")
+    expect_lines(served_device.opened, [path, path])
+    served_device.opened.unlink()
+    assert served_device.searches() == [("rental contract", ["The web page"])]
 
 
 def expect_lines(file, lines):
@@ -183,237 +185,247 @@ def expect_lines(file, lines):
     assert found.returncode == 0 and file.read_text().splitlines() == lines
 
 
-def test_a_program_is_not_opened_and_the_page_says_why(page, device):
-    page.search("scheduler")
-    path = page.tab.get_attribute("#results .path >> nth=0", "title")
+def test_a_program_is_not_opened_and_the_page_says_why(device_page, served_device):
+    device_page.search("scheduler")
+    path = device_page.tab.get_attribute("#results .path >> nth=0", "title")
     os.chmod(path, 0o755)
-    page.watched.complaints.clear()
-    page.tab.keyboard.press("Control+Enter")
-    expect(page.tab.locator("#state")).to_contain_text("is a program")
+    device_page.watched.complaints.clear()
+    device_page.tab.keyboard.press("Control+Enter")
+    expect(device_page.tab.locator("#state")).to_contain_text("is a program")
     os.chmod(path, 0o644)
-    assert not device.opened.exists()
-    page.watched.complaints.clear()  # the browser itself notes the refusal
+    assert not served_device.opened.exists()
+    device_page.watched.complaints.clear()  # the browser itself notes the refusal
 
 
 # ---- nothing found, filters
 
 
-def test_nothing_found_offers_a_word_that_is_similar(page):
-    assert page.search("gardne journal zzzqqq type:pdf") == []
-    empty = page.tab.locator("#empty")
+def test_nothing_found_offers_a_word_that_is_similar(device_page):
+    assert device_page.search("gardne journal zzzqqq type:pdf") == []
+    empty = device_page.tab.locator("#empty")
     expect(empty).to_contain_text("No document has the word gardne")
     expect(empty).to_contain_text("No document has the word zzzqqq. Look at its spelling")
-    page.search("gardne")
-    page.tab.click("#empty button:has-text('garden')")
-    expect(page.tab.locator("#query")).to_have_value("garden")
-    expect(page.tab.locator("#results .title").first).to_have_text(f"Note {OLDEST} about garden")
+    device_page.search("gardne")
+    device_page.tab.click("#empty button:has-text('garden')")
+    expect(device_page.tab.locator("#query")).to_have_value("garden")
+    expect(device_page.tab.locator("#results .title").first).to_have_text(
+        f"Note {OLDEST} about garden"
+    )
 
 
-def test_nothing_found_offers_a_search_without_filters(page):
-    page.search("tax type:pdf")
-    expect(page.tab.locator("#empty")).to_contain_text("Without type:pdf: 6 documents.")
-    page.tab.click("text=Show them")
-    expect(page.tab.locator("#query")).to_have_value("tax")
-    expect(page.tab.locator("#results .title")).to_have_count(6)
+def test_nothing_found_offers_a_search_without_filters(device_page):
+    device_page.search("tax type:pdf")
+    expect(device_page.tab.locator("#empty")).to_contain_text("Without type:pdf: 6 documents.")
+    device_page.tab.click("text=Show them")
+    expect(device_page.tab.locator("#query")).to_have_value("tax")
+    expect(device_page.tab.locator("#results .title")).to_have_count(6)
 
 
-def test_the_menus_write_filters_into_the_query(page):
-    page.search("journal")
-    names = page.tab.locator("#only-folder option").all_inner_texts()
+def test_the_menus_write_filters_into_the_query(device_page):
+    device_page.search("journal")
+    names = device_page.tab.locator("#only-folder option").all_inner_texts()
     assert names[0] == "All folders" and "garden (6)" in names and "code (1)" in names
-    page.tab.select_option("#only-folder", "music")
-    expect(page.tab.locator("#query")).to_have_value("journal folder:music")
-    expect(page.tab.locator("#state span")).to_have_text("6 documents")
-    page.tab.select_option("#only-folder", "")
-    page.tab.select_option("#only-type", "html")
-    expect(page.tab.locator("#empty")).to_contain_text("Without type:html")
-    page.search("journal type:pfd")
-    expect(page.tab.locator("#state")).to_contain_text("did you mean 'pdf'?")
-    assert len(page.titles()) == 10
-    page.search("tax after:2023-01 before:2025")
-    expect(page.tab.locator("#results .title")).to_have_count(3)
+    device_page.tab.select_option("#only-folder", "music")
+    expect(device_page.tab.locator("#query")).to_have_value("journal folder:music")
+    expect(device_page.tab.locator("#state span")).to_have_text("6 documents")
+    device_page.tab.select_option("#only-folder", "")
+    device_page.tab.select_option("#only-type", "html")
+    expect(device_page.tab.locator("#empty")).to_contain_text("Without type:html")
+    device_page.search("journal type:pfd")
+    expect(device_page.tab.locator("#state")).to_contain_text("did you mean 'pdf'?")
+    assert len(device_page.titles()) == 10
+    device_page.search("tax after:2023-01 before:2025")
+    expect(device_page.tab.locator("#results .title")).to_have_count(3)
 
 
-def test_filters_alone_list_the_newest_documents_which_can_be_opened(page, device):
-    assert page.search("folder:travel") == [f"Note {n} about travel" for n in range(OLDEST + 1)]
-    expect(page.tab.locator("#state small")).to_contain_text("newest first")
-    assert "The travel journal" in page.tab.inner_text("#results .snippet >> nth=0")
-    page.tab.keyboard.press("ArrowDown")
-    page.tab.keyboard.press("Enter")
-    expect(page.tab.locator("#preview .text")).to_contain_text("Note 0 about travel")
-    page.tab.keyboard.press("Escape")
-    page.tab.keyboard.press("p")
-    expect(page.tab.locator("#panel-order")).to_contain_text("the newest documents come first")
-    page.tab.wait_for_timeout(1700)  # a list of words would be recorded now
-    assert device.searches() == []
+def test_filters_alone_list_the_newest_documents_which_can_be_opened(device_page, served_device):
+    assert device_page.search("folder:travel") == [
+        f"Note {n} about travel" for n in range(OLDEST + 1)
+    ]
+    expect(device_page.tab.locator("#state small")).to_contain_text("newest first")
+    assert "The travel journal" in device_page.tab.inner_text("#results .snippet >> nth=0")
+    device_page.tab.keyboard.press("ArrowDown")
+    device_page.tab.keyboard.press("Enter")
+    expect(device_page.tab.locator("#preview .text")).to_contain_text("Note 0 about travel")
+    device_page.tab.keyboard.press("Escape")
+    device_page.tab.keyboard.press("p")
+    expect(device_page.tab.locator("#panel-order")).to_contain_text(
+        "the newest documents come first"
+    )
+    device_page.tab.wait_for_timeout(1700)  # a list of words would be recorded now
+    assert served_device.searches() == []
 
 
 # ---- the panel
 
 
-def test_the_panel_shows_the_list_of_bm25_and_the_parts_of_a_score(page):
-    titles = page.search("recipe journal")
-    page.tab.keyboard.press("ArrowDown")
-    page.tab.keyboard.press("p")
-    expect(page.tab.locator("#why .which")).to_have_text(titles[0])
-    plain = page.tab.locator(".order ol >> nth=0").locator(".name").all_inner_texts()
+def test_the_panel_shows_the_list_of_bm25_and_the_parts_of_a_score(device_page):
+    titles = device_page.search("recipe journal")
+    device_page.tab.keyboard.press("ArrowDown")
+    device_page.tab.keyboard.press("p")
+    expect(device_page.tab.locator("#why .which")).to_have_text(titles[0])
+    plain = device_page.tab.locator(".order ol >> nth=0").locator(".name").all_inner_texts()
     assert plain[:6] == [f"Note {n} about recipe" for n in range(OLDEST, -1, -1)]
-    shown = page.tab.locator(".order ol >> nth=1").locator(".name").all_inner_texts()
+    shown = device_page.tab.locator(".order ol >> nth=1").locator(".name").all_inner_texts()
     assert shown == titles
-    assert page.tab.locator(".order svg path").count() == len(titles)
-    rows = page.tab.locator("#why .parts li:visible")
+    assert device_page.tab.locator(".order svg path").count() == len(titles)
+    rows = device_page.tab.locator("#why .parts li:visible")
     assert 1 <= rows.count() <= 8
-    page.tab.click("text=Show all 38")
+    device_page.tab.click("text=Show all 38")
     assert rows.count() == 38
-    told = page.tab.locator("#why .parts b").all_inner_texts()
-    score = float(re.search(r"score is ([\d.]+)", page.tab.inner_text("#why")[:200])[1])
+    told = device_page.tab.locator("#why .parts b").all_inner_texts()
+    score = float(re.search(r"score is ([\d.]+)", device_page.tab.inner_text("#why")[:200])[1])
     parts = [float(each.replace("\N{MINUS SIGN}", "-")) for each in told]
     assert sum(parts) == pytest.approx(score, abs=0.2)
-    page.tab.focus("#results .title >> nth=0")
-    page.tab.keyboard.press("ArrowDown")
-    expect(page.tab.locator("#why .which")).to_have_text(titles[1])
-    page.tab.click(".order button >> nth=2")
-    expect(page.tab.locator("#why .which")).to_have_text(titles[2])
+    device_page.tab.focus("#results .title >> nth=0")
+    device_page.tab.keyboard.press("ArrowDown")
+    expect(device_page.tab.locator("#why .which")).to_have_text(titles[1])
+    device_page.tab.click(".order button >> nth=2")
+    expect(device_page.tab.locator("#why .which")).to_have_text(titles[2])
 
 
-def test_the_panel_shows_numbers_and_what_leaves_the_device(page):
-    page.search("music")
-    page.tab.click("#panel-button")
-    page.tab.click("#tab-learned")
-    facts = page.tab.locator("#panel-learned")
+def test_the_panel_shows_numbers_and_what_leaves_the_device(device_page):
+    device_page.search("music")
+    device_page.tab.click("#panel-button")
+    device_page.tab.click("#tab-learned")
+    facts = device_page.tab.locator("#panel-learned")
     expect(facts).to_contain_text("Nothing is learned yet")
     expect(facts.locator("dl").first).to_contain_text(re.compile(r"Recorded searches\s*1"))
     expect(facts.locator("dl").last).to_contain_text(re.compile(r"Documents\s*39"))
-    page.tab.click("#tab-leaving")
-    leaving = page.tab.locator("#panel-leaving")
+    device_page.tab.click("#tab-leaving")
+    leaving = device_page.tab.locator("#panel-leaving")
     expect(leaving).to_contain_text("Nothing. This device learns alone.")
     assert leaving.locator(".kept li").count() == 4
-    page.tab.reload()
+    device_page.tab.reload()
     expect(leaving).to_contain_text("Nothing. This device learns alone.")  # still open there
 
 
-def test_clicks_change_the_order_and_the_panel_shows_how(watched, copied):
+def test_clicks_change_the_order_and_the_panel_shows_how(watched, copied_folder):
     """The user opens the newest document of each topic, which BM25 puts last."""
-    with running_device(copied, "--no-guard") as running:
-        page = DeviceTab(watched, running)
+    with running_device(copied_folder, "--no-guard") as running:
+        device_page = DeviceTab(watched, running)
         newest = "Note 0 about music"
-        before = page.search("music journal").index(newest)
+        before = device_page.search("music journal").index(newest)
         assert before == OLDEST
         for topic in TOPICS[:5] * 3:
-            place = page.search(f"{topic} journal").index(f"Note 0 about {topic}")
-            page.tab.click(f"#results .title >> nth={place}")
-            page.tab.wait_for_selector("#preview mark.here")
-            page.tab.keyboard.press("Escape")
-        titles = page.search("music journal")
+            place = device_page.search(f"{topic} journal").index(f"Note 0 about {topic}")
+            device_page.tab.click(f"#results .title >> nth={place}")
+            device_page.tab.wait_for_selector("#preview mark.here")
+            device_page.tab.keyboard.press("Escape")
+        titles = device_page.search("music journal")
         assert titles.index(newest) < before
-        page.tab.click("#panel-button")
-        moved = page.tab.locator(f".order ol >> nth=1 >> li:has-text('{newest}') .move.up")
+        device_page.tab.click("#panel-button")
+        moved = device_page.tab.locator(f".order ol >> nth=1 >> li:has-text('{newest}') .move.up")
         expect(moved).to_have_text(f"▲{before - titles.index(newest)}")
-        page.check_clean()
-    with running_device(copied) as running:  # with the guard
-        page = DeviceTab(watched, running)
-        page.search("music journal")
-        expect(page.tab.locator("#state small")).to_contain_text("mixed order")
-        page.tab.click("#panel-button")
-        expect(page.tab.locator("#panel-order")).to_contain_text("mixes the learned order")
-        teams = page.tab.locator(".order ol .team")
+        device_page.check_clean()
+    with running_device(copied_folder) as running:  # with the guard
+        device_page = DeviceTab(watched, running)
+        device_page.search("music journal")
+        expect(device_page.tab.locator("#state small")).to_contain_text("mixed order")
+        device_page.tab.click("#panel-button")
+        expect(device_page.tab.locator("#panel-order")).to_contain_text("mixes the learned order")
+        teams = device_page.tab.locator(".order ol .team")
         marks = [each.get_attribute("data-team") for each in teams.all()]
         assert {"1", "2"} <= set(marks)
-        page.check_clean()
+        device_page.check_clean()
 
 
 # ---- the user's data
 
 
-def test_while_paused_nothing_is_recorded(page, device):
-    page.tab.click("#learning")
-    page.tab.click("#learns")
-    expect(page.tab.locator("#learning")).to_have_text("Learning is paused")
-    page.search("garden")
-    page.tab.click("#results .title >> nth=0")
-    page.tab.wait_for_selector("#preview mark.here")
-    page.tab.keyboard.press("Escape")
-    assert device.searches() == []
-    page.tab.click("#learns")
-    expect(page.tab.locator("#learning")).to_have_text("Learning")
-    page.search("tax")
-    assert device.searches() == [("tax", [])]
+def test_while_paused_nothing_is_recorded(device_page, served_device):
+    device_page.tab.click("#learning")
+    device_page.tab.click("#learns")
+    expect(device_page.tab.locator("#learning")).to_have_text("Learning is paused")
+    device_page.search("garden")
+    device_page.tab.click("#results .title >> nth=0")
+    device_page.tab.wait_for_selector("#preview mark.here")
+    device_page.tab.keyboard.press("Escape")
+    assert served_device.searches() == []
+    device_page.tab.click("#learns")
+    expect(device_page.tab.locator("#learning")).to_have_text("Learning")
+    device_page.search("tax")
+    assert served_device.searches() == [("tax", [])]
 
 
-def open_history(page):
-    page.tab.click("#panel-button")
-    page.tab.click("#tab-yours")
-    page.tab.click("#history summary")
-    return page.tab.locator("#history li")
+def open_history(device_page):
+    device_page.tab.click("#panel-button")
+    device_page.tab.click("#tab-yours")
+    device_page.tab.click("#history summary")
+    return device_page.tab.locator("#history li")
 
 
-def test_a_recorded_search_can_be_forgotten(page, device):
+def test_a_recorded_search_can_be_forgotten(device_page, served_device):
     for topic in ("garden", "tax", "music"):
-        page.search(topic)
-    rows = open_history(page)
+        device_page.search(topic)
+    rows = open_history(device_page)
     expect(rows).to_have_count(3)
     assert rows.locator(".query").all_inner_texts() == ["music", "tax", "garden"]
-    page.tab.click("#history li:has-text('tax') .small")
+    device_page.tab.click("#history li:has-text('tax') .small")
     expect(rows).to_have_count(2)
-    expect(page.tab.locator("#yours-said")).to_have_text("Forgotten.")
-    assert device.searches() == [("garden", []), ("music", [])]
+    expect(device_page.tab.locator("#yours-said")).to_have_text("Forgotten.")
+    assert served_device.searches() == [("garden", []), ("music", [])]
 
 
-def test_forgetting_the_shown_list_does_not_record_it_again_and_it_can_be_opened(page, device):
-    page.search("music")
-    rows = open_history(page)
-    with page.tab.expect_response(lambda answer: "/api/search" in answer.url):
-        page.tab.click("#history li .small")
+def test_forgetting_the_shown_list_does_not_record_it_again_and_it_can_be_opened(
+    device_page, served_device
+):
+    device_page.search("music")
+    rows = open_history(device_page)
+    with device_page.tab.expect_response(lambda answer: "/api/search" in answer.url):
+        device_page.tab.click("#history li .small")
     expect(rows).to_have_count(0)
-    page.tab.wait_for_timeout(1700)  # a list that was made by typing would be recorded now
-    assert device.searches() == []
-    page.tab.click("#results .title >> nth=0")
-    expect(page.tab.locator("#preview mark.here")).to_have_text("music")
-    assert [query for query, _ in device.searches()] == ["music"]
+    device_page.tab.wait_for_timeout(1700)  # a list that was made by typing would be recorded now
+    assert served_device.searches() == []
+    device_page.tab.click("#results .title >> nth=0")
+    expect(device_page.tab.locator("#preview mark.here")).to_have_text("music")
+    assert [query for query, _ in served_device.searches()] == ["music"]
 
 
-def test_everything_can_be_saved_and_deleted(page, device):
-    page.search("garden")
-    page.search("tax")
-    open_history(page)
-    with page.tab.expect_download() as download:
-        page.tab.click(".acts .button:has-text('Save')")
+def test_everything_can_be_saved_and_deleted(device_page, served_device):
+    device_page.search("garden")
+    device_page.search("tax")
+    open_history(device_page)
+    with device_page.tab.expect_download() as download:
+        device_page.tab.click(".acts .button:has-text('Save')")
     assert download.value.suggested_filename == "foltr-searches.json"
     saved = json.loads(open(download.value.path(), "rb").read())
     assert [each["query"] for each in saved] == ["garden", "tax"]
-    page.tab.click(".acts .button:has-text('Delete')")
-    expect(page.tab.locator("#question .button >> nth=0")).to_be_focused()
-    page.tab.keyboard.press("Escape")
-    assert len(device.searches()) == 2
-    page.tab.click(".acts .button:has-text('Delete')")
-    expect(page.tab.locator("#question")).to_contain_text("all 2 recorded searches")
-    page.tab.click("#question .danger")
-    expect(page.tab.locator("#yours-said")).to_contain_text("is deleted")
-    assert device.searches() == []
+    device_page.tab.click(".acts .button:has-text('Delete')")
+    expect(device_page.tab.locator("#question .button >> nth=0")).to_be_focused()
+    device_page.tab.keyboard.press("Escape")
+    assert len(served_device.searches()) == 2
+    device_page.tab.click(".acts .button:has-text('Delete')")
+    expect(device_page.tab.locator("#question")).to_contain_text("all 2 recorded searches")
+    device_page.tab.click("#question .danger")
+    expect(device_page.tab.locator("#yours-said")).to_contain_text("is deleted")
+    assert served_device.searches() == []
 
 
 # ---- its address and its look
 
 
-def test_the_token_leaves_the_address_bar_and_the_tab_keeps_it(page, device, watched):
-    assert page.tab.url == device.page
-    assert page.tab.evaluate("history.length") <= 2
-    page.tab.reload()
-    expect(page.tab.locator("#amount")).to_have_text("39 documents on this device")
-    assert page.search("tax")
-    kept = page.tab.evaluate("JSON.stringify([document.cookie, localStorage])")
+def test_the_token_leaves_the_address_bar_and_the_tab_keeps_it(
+    device_page, served_device, watched
+):
+    assert device_page.tab.url == served_device.page
+    assert device_page.tab.evaluate("history.length") <= 2
+    device_page.tab.reload()
+    expect(device_page.tab.locator("#amount")).to_have_text("39 documents on this device")
+    assert device_page.search("tax")
+    kept = device_page.tab.evaluate("JSON.stringify([document.cookie, localStorage])")
     assert json.loads(kept) == ["", {"foltr-section": "order"}]
 
 
-def test_without_the_token_the_page_explains_itself(watched, device):
+def test_without_the_token_the_page_explains_itself(watched, served_device):
     each = watched()
-    each.tab.goto(device.page)
+    each.tab.goto(served_device.page)
     expect(each.tab.locator("#notice")).to_contain_text("This page needs its whole address")
     expect(each.tab.locator("#query")).to_be_hidden()
-    each.tab.goto(device.page + "#wrong")
+    each.tab.goto(served_device.page + "#wrong")
     expect(each.tab.locator("#state")).to_contain_text("open the address that it printed")
     each.complaints.clear()  # the browser itself notes the refusal
-    each.tab.goto(device.address)
+    each.tab.goto(served_device.address)
     expect(each.tab.locator("#amount")).to_have_text("39 documents on this device")
 
 
@@ -426,11 +438,11 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("how", LOOKS, ids=["light", "dark", "phone", "small"])
-def test_nothing_is_wider_than_the_page(watched, device, how):
-    page = DeviceTab(watched, device, **how)
-    tab = page.tab
+def test_nothing_is_wider_than_the_page(watched, served_device, how):
+    device_page = DeviceTab(watched, served_device, **how)
+    tab = device_page.tab
     assert tab.evaluate(WIDE) == 0
-    page.search("garden journal " + "w" * 60)
+    device_page.search("garden journal " + "w" * 60)
     assert tab.evaluate(WIDE) == 0
     tab.click("#results .title >> nth=0")
     tab.wait_for_selector("#preview mark.here")
@@ -440,13 +452,13 @@ def test_nothing_is_wider_than_the_page(watched, device, how):
     for section in ("order", "learned", "leaving", "yours"):
         tab.click(f"#tab-{section}")
         tab.wait_for_selector(f"#panel-{section} h3")
-        page.settled()
+        device_page.settled()
         assert tab.evaluate(WIDE) == 0, section
         room = tab.locator(f"#panel-{section}")
         assert room.evaluate("(e) => e.scrollWidth - e.clientWidth") == 0, section
     dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 18, 22)"
     assert dark == (how.get("color_scheme") == "dark")
-    page.check_clean()
+    device_page.check_clean()
 
 
 # ---- pages of others
@@ -477,17 +489,19 @@ def tricked(chromium):
     browser.close()
 
 
-def attacked(browser, page, target, token):
+def attacked_device(browser, device_page, target, token):
     """What a page of others gets, for a word that documents have and for one that none has."""
     context = browser.new_context()
     try:
         tab = context.new_page()
-        if page.startswith(target):  # the address is the device's own: DNS rebinding
+        if device_page.startswith(target):  # the address is the device's own: DNS rebinding
             body = "<!doctype html><title>evil</title><body>"
-            context.route(page, lambda route: route.fulfill(body=body, content_type="text/html"))
+            context.route(
+                device_page, lambda route: route.fulfill(body=body, content_type="text/html")
+            )
         outcomes = []
         for word in ("garden", "zzzqqq"):
-            tab.goto(page)
+            tab.goto(device_page)
             outcomes.append(tab.evaluate(ATTACK, [target, token, word]))
         return outcomes
     finally:
@@ -497,7 +511,7 @@ def attacked(browser, page, target, token):
 def test_the_attack_works_on_a_server_that_lets_it(tricked):
     with other_site() as (port, _), other_site() as (victim, noted):
         target = f"http://127.0.0.1:{victim}"
-        found, _ = attacked(tricked, f"http://localhost:{port}/", target, "")
+        found, _ = attacked_device(tricked, f"http://localhost:{port}/", target, "")
     assert "an open secret" in found["cors /api/status"]
     assert "an open secret" in found["xhr /api/status"]
     assert found["no-cors /api/status"].startswith("opaque") and found["iframe"] == "hidden 0"
@@ -507,36 +521,38 @@ def test_the_attack_works_on_a_server_that_lets_it(tricked):
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "rebound.example"])
-def test_a_page_at_another_port_gets_and_does_nothing(page, device, tricked, name):
+def test_a_page_at_another_port_gets_and_does_nothing(device_page, served_device, tricked, name):
     """Without the token, and with a stolen one."""
-    page.search("garden")
-    before = device.searches()
+    device_page.search("garden")
+    before = served_device.searches()
     harmless = {"refused", "failed", "nothing", "hidden", "hidden 0", "0 "}
     with other_site() as (port, _):
-        site, target = f"http://{name}:{port}/", device.page.rstrip("/")
-        for token in ("", device.token):
-            known, unknown = attacked(tricked, site, target, token)
+        site, target = f"http://{name}:{port}/", served_device.page.rstrip("/")
+        for token in ("", served_device.token):
+            known, unknown = attacked_device(tricked, site, target, token)
             sizes = json.loads(known.pop("sizes")) + json.loads(unknown.pop("sizes"))
             assert all(each == [0, 0, 0] for each in sizes)
             got = {k: v for k, v in known.items() if not k.startswith("beacon")}
             assert set(got.values()) <= harmless, got
             assert known == with_word(unknown)
-            nothing_was_done(page, device, before)
+            nothing_was_done(device_page, served_device, before)
 
 
 @pytest.mark.parametrize("name", ["localhost", "rebound.example"])
-def test_another_name_of_this_machine_gets_and_does_nothing(page, device, tricked, name):
+def test_another_name_of_this_machine_gets_and_does_nothing(
+    device_page, served_device, tricked, name
+):
     """The page of others has the very port of the device, and a stolen token."""
-    page.search("garden")
-    before = device.searches()
-    target = f"http://{name}:{device.where.partition(':')[2]}"
-    known, unknown = attacked(tricked, f"{target}/attack", target, device.token)
+    device_page.search("garden")
+    before = served_device.searches()
+    target = f"http://{name}:{served_device.where.partition(':')[2]}"
+    known, unknown = attacked_device(tricked, f"{target}/attack", target, served_device.token)
     assert "421 this server answers only to its address" in known["same-origin /api/status"]
     assert all("arden" not in value for value in known.values())
     del known["sizes"], unknown["sizes"]
     assert known == with_word(unknown)
     assert all(value.startswith("421") for key, value in known.items() if key.startswith("post"))
-    nothing_was_done(page, device, before)
+    nothing_was_done(device_page, served_device, before)
 
 
 def with_word(outcomes):
@@ -544,11 +560,11 @@ def with_word(outcomes):
     return {name.replace("zzzqqq", "garden"): value for name, value in outcomes.items()}
 
 
-def nothing_was_done(page, device, before):
-    page.tab.reload()
-    expect(page.tab.locator("#learning")).to_have_text("Learning")  # not paused
-    assert device.searches() == before != []
-    assert not device.opened.exists()
+def nothing_was_done(device_page, served_device, before):
+    device_page.tab.reload()
+    expect(device_page.tab.locator("#learning")).to_have_text("Learning")  # not paused
+    assert served_device.searches() == before != []
+    assert not served_device.opened.exists()
 
 
 # ---- hostile documents
@@ -578,50 +594,53 @@ HOSTILE = {
 
 
 def test_hostile_documents_are_text_and_nothing_else(watched, tmp_path):
-    device, folder = tmp_path / "device", tmp_path / "documents"
-    device.mkdir()
+    made, folder = tmp_path / "device", tmp_path / "documents"
+    made.mkdir()
     for name, text in HOSTILE.items():
         write_document(folder, name, text)
     (folder / os.fsdecode(b"bytes\xff.txt")).write_text("wordbytes text")
-    run_device(device, "index", folder)
-    with running_device(device) as running:
-        page = DeviceTab(watched, running)
+    run_device(made, "index", folder)
+    with running_device(made) as running:
+        device_page = DeviceTab(watched, running)
         shown = []
         for text in HOSTILE.values():
             joined = text if isinstance(text, bytes) else text.encode()
             word = re.search(rb"word[a-z]+", joined.replace(b"\0", b""))
             word = word[0].decode() if word else "wordsixteen"
-            if not page.search(word):
+            if not device_page.search(word):
                 continue  # it was not read, as binary
             shown.append(word)
-            page.tab.click("#results .title >> nth=0")
-            page.tab.wait_for_selector("#preview .text")
-            assert page.tab.evaluate(WIDE) == 0
+            device_page.tab.click("#results .title >> nth=0")
+            device_page.tab.wait_for_selector("#preview .text")
+            assert device_page.tab.evaluate(WIDE) == 0
             assert (
-                page.tab.locator("#preview .text :not(mark), #results img, dialog a").count() == 0
+                device_page.tab.locator(
+                    "#preview .text :not(mark), #results img, dialog a"
+                ).count()
+                == 0
             )
-            page.tab.keyboard.press("Escape")
+            device_page.tab.keyboard.press("Escape")
         assert len(shown) >= len(HOSTILE) - 1 and "wordline" in shown
-        assert page.search("wordtitle") == [f"<img src=x onerror={BAD}> wordtitle"]
-        page.search("wordinvoice")
-        path = page.tab.locator("#results .path").first
+        assert device_page.search("wordtitle") == [f"<img src=x onerror={BAD}> wordtitle"]
+        device_page.search("wordinvoice")
+        path = device_page.tab.locator("#results .path").first
         assert "\u202e" not in path.inner_text() + path.get_attribute("title")
-        page.tab.click("#panel-button")
-        page.tab.wait_for_selector("#why .parts li")
-        page.tab.click("#tab-yours")
-        page.tab.click("#history summary")
-        page.tab.wait_for_selector("#history li")
-        page.check_clean()
+        device_page.tab.click("#panel-button")
+        device_page.tab.wait_for_selector("#why .parts li")
+        device_page.tab.click("#tab-yours")
+        device_page.tab.click("#history summary")
+        device_page.tab.wait_for_selector("#history li")
+        device_page.check_clean()
 
 
 # ---- the end
 
 
-def test_ctrl_c_ends_it_and_the_page_says_so(watched, copied):
-    running = RunningDevice(copied)
+def test_ctrl_c_ends_it_and_the_page_says_so(watched, copied_folder):
+    running = RunningDevice(copied_folder)
     try:
-        page = DeviceTab(watched, running)
-        titles = page.search("garden")
+        device_page = DeviceTab(watched, running)
+        titles = device_page.search("garden")
         assert running.home.page == running.address
         assert f"it runs already: {running.address}" in run_device(
             running.home.folder, "search", "--no-open"
@@ -630,7 +649,7 @@ def test_ctrl_c_ends_it_and_the_page_says_so(watched, copied):
         errors = running.interrupt(seconds=3.0)
     assert errors == "" and running.process.returncode == 0
     assert not (running.home.folder / "page.json").exists()
-    page.tab.fill("#query", "garden journal")
-    expect(page.tab.locator("#state")).to_contain_text("The search program is not running")
-    assert page.titles() == titles  # what was shown stays
-    page.watched.complaints.clear()  # the browser itself notes the lost connection
+    device_page.tab.fill("#query", "garden journal")
+    expect(device_page.tab.locator("#state")).to_contain_text("The search program is not running")
+    assert device_page.titles() == titles  # what was shown stays
+    device_page.watched.complaints.clear()  # the browser itself notes the lost connection

@@ -40,7 +40,7 @@ def dying(kind, name, before=False, only=lambda *given: True):
         if before and fits:
             die()
         made = usual(self, *given, **named)
-        if fits:
+        if fits and made is not False:  # False: there was nothing to do
             die()
         return made
 

@@ -45,6 +45,19 @@ def alone(tmp_path):
     return Person(Nowhere, 0)
 
 
+def federation_of(folder, devices, **agreed):
+    """A federation with more rounds than the tests need: a round that begins while the devices of
+    the last one disconnect has no answers."""
+    return federation(folder, devices, **{"rounds": 1000, **agreed})
+
+
+def patient(here):
+    """Let the gateway wait for a device that has disconnected."""
+    settings = here.folder / "gateway-0.toml"
+    settings.write_text(re.sub(r"(?m)^grace = .*$", "grace = 30.0", settings.read_text()))
+    return here
+
+
 def url_of(here):
     return f"https://localhost:{here.ports[0]}"
 
@@ -60,26 +73,29 @@ def hurry(person):
 
 
 class TakingPart:
-    """Threads in which devices answer whatever is asked (`with`), up to so many messages; with
-    `due`, as their page does: only what is due."""
+    """Threads in which devices take part as their pages do (`with`): they send what is due. With
+    `searching`, they search whenever nothing is. With `messages`, they answer whatever is asked,
+    up to so many messages, and then finish."""
 
-    def __init__(self, people, due=False, messages=1000):
-        self.stop, self.due, self.messages = threading.Event(), due, messages
+    def __init__(self, people, searching=False, messages=0):
+        self.stop, self.searching, self.messages = threading.Event(), searching, messages
         self.threads = [threading.Thread(target=self._run, args=(each,)) for each in people]
         self.people = people
 
     def _run(self, person):
         membership = hurry(person).running.membership
         membership.soon_seconds = 0.2
-        if self.due:
+        if not self.searching and not self.messages:
             membership.run(self.stop)
-            return
         while not self.stop.is_set() and not membership.over:
-            enough = len(person.running.log.messages()) >= self.messages
+            if self.searching and not membership.due():
+                person.search(SESSIONS, 10_000 + 10 * len(membership._messages()))
+                time.sleep(0.5)
+            enough = self.messages and len(membership._messages()) >= self.messages
             if enough and not membership.finishing():
                 return
             try:
-                membership.once()
+                membership.once(only_due=self.searching)
             except Unavailable:
                 time.sleep(0.2)
             except Excluded:
@@ -110,34 +126,53 @@ class ReplayingSome(Replaying):
 
     def collect(self, ask, clients):
         agreed, updates = self.agreed, []
-        for id in clients.tolist():
-            searches = sent_in(self.people[id], ask.t)
+        for id, person in enumerate(self.people):
+            if ask.t not in [t for t, _ in person.running.log.messages()]:
+                continue
+            searches = sent_in(person, ask.t)
             if agreed.privacy is not None and agreed.privacy.needs_equal_weights:
                 searches += [NOTHING] * (agreed.sessions - len(searches))
             parts = agreed.device_learner, agreed.ranker, agreed.privacy, Stream(0)
             client = Client(id, *parts, noise_of(id) if agreed.privacy else Stream(0))
             update, self.memory[id] = client.step(ask, self.memory[id], ReplayedUser(searches))
-            updates.append(update)
-        return Answers(clients, Cohort.stack(updates), None)
+            if id in clients:
+                updates.append(update)
+        got = Cohort.stack(updates) if updates else Cohort.empty(len(ask.params))
+        return Answers(clients, got, None)
 
 
 def noise_of(client):
     return stream(77, "noise", client)
 
 
-def simulated_some(agreed, people, who):
-    """The parameters of a simulation in which `who` answers in each round, and what devices keep.
-    """
+def simulated_rounds(here, agreed, people):
+    """The parameters of a simulation of the rounds that the server has made, and what is kept.
+    A message that is in a device's log has arrived if the server counted it."""
     server = Server(agreed.learner, Mean(), SGD())
     state = server.init(agreed.ranker.init(len(NAMES), stream(0)))
     engine = ReplayingSome(agreed, people, None)
-    ids = [np.array(sorted(each)) for each in who]
+    rounds, sent = here.rounds(), [dict(each.running.log.messages()) for each in people]
+
+    def who(t):
+        found = [id for id, messages in enumerate(sent) if t in messages]
+        enough = rounds[t]["answered"] >= agreed.fewest
+        assert not enough or rounds[t]["answered"] == len(found), (t, found, rounds[t])
+        return np.array(found if enough else [], np.int64)
+
     delivery = Delivery(channel=agreed.channel)
-    end = federate(
-        server, engine, state, len(ids), lambda t: ids[t], 0, lambda *_: None, delivery,
-        n=agreed.asked,
-    )  # fmt: skip
-    return end.params, engine.memory
+    given = len(rounds), who, 0, lambda *_: None, delivery, agreed.asked
+    end = federate(server, engine, state, *given)
+    return end.params, engine.memory, len(rounds)
+
+
+def full_rounds(here, many):
+    """Wait for rounds that changed the model."""
+    here.wait(lambda: len(answered_in(here)) >= many, 60, f"{many} rounds with answers")
+
+
+def answered_in(here):
+    """The number of answers, of the rounds that had any."""
+    return [about["answered"] for about in here.rounds() if about["answered"]]
 
 
 def with_known_noise(person):
@@ -155,7 +190,7 @@ def with_known_noise(person):
 @pytest.mark.loopback
 def test_devices_behind_a_secure_sum_learn_what_a_simulation_learns_with_their_noise(tmp_path):
     """Some have searched less often than agreed, and one not at all."""
-    with federation(tmp_path, 5, **SHARES) as here:
+    with federation_of(tmp_path, 5, **SHARES) as here:
         begin(here)
         people = [with_known_noise(Person(here, i).join(days=1e-9)) for i in range(5)]
         agreed = people[0].running.membership.agreed
@@ -163,14 +198,14 @@ def test_devices_behind_a_secure_sum_learn_what_a_simulation_learns_with_their_n
             for person, many in zip(people, searches, strict=True):
                 person.search(many, 10 * t)
             with TakingPart(people, messages=t + 1):
-                here.wait_round(t + 1)
-        assert [about["answered"] for about in here.rounds()] == [5, 5], here.everything()
-        params, memory = simulated_some(agreed, people, [range(5)] * 2)
-        assert np.array_equal(here.model(2), params), here.everything()
+                full_rounds(here, t + 1)
+        assert answered_in(here) == [5, 5], here.everything()
+        params, memory, t = simulated_rounds(here, agreed, people)
+        assert np.array_equal(here.model(t), params), here.everything()
         for person, kept in zip(people, memory, strict=True):
             assert person.running.service.ranker.epoch.memory.tobytes() == kept.tobytes()
             assert len(person.running.log.messages()) == 2
-        counts = [len(sent_in(people[2], t)) for t in range(2)]
+        counts = [len(sent_in(people[2], t)) for t, _ in people[2].running.log.messages()]
         assert counts == [1, 4] and people[2].running.membership.due()  # three are left
         assert np.abs(params[1:]).max() > 0.01
 
@@ -178,25 +213,25 @@ def test_devices_behind_a_secure_sum_learn_what_a_simulation_learns_with_their_n
 @pytest.mark.faults
 def test_pages_stay_connected_until_a_secure_sum_is_over(tmp_path):
     """As their pages do: a device that has sent its keys has nothing more that is due."""
-    with federation(tmp_path, 5, **SHARES) as here:
+    with federation_of(tmp_path, 5, **SHARES) as here:
         begin(here)
         people = [Person(here, i).join() for i in range(5)]
         for t in range(2):
             for person in people:
                 person.search(SESSIONS, 10 * t)
-            with TakingPart(people, due=True):
-                here.wait_round(t + 1)
+            with TakingPart(people):
+                full_rounds(here, t + 1)
                 members = [person.running.membership for person in people]
                 here.wait(lambda m=members: not any(each.finishing() for each in m), 30, "end")
-        assert [about["answered"] for about in here.rounds()] == [5, 5], here.everything()
+        assert answered_in(here) == [5, 5], here.everything()
         assert all(len(person.running.log.messages()) == 2 for person in people)
-        assert not np.array_equal(here.model(2), here.model(1))
+        assert not np.array_equal(here.model(), here.model(1))
 
 
 @pytest.mark.faults
 def test_a_spent_budget_stops_one_device_and_not_the_others(tmp_path):
     agreed = {"privacy": "Laplace(epsilon=1.0, clip=1.0)", "fewest": 1, "asked": 2}
-    with federation(tmp_path, 2, **agreed) as here:
+    with federation_of(tmp_path, 2, **agreed) as here:
         begin(here)
         careful = Person(here, 0).join(epsilon=1.5)
         other = Person(here, 1).join(epsilon=100.0)
@@ -204,9 +239,9 @@ def test_a_spent_budget_stops_one_device_and_not_the_others(tmp_path):
         for t in range(2):
             careful.search(SESSIONS, 10 * t)
             other.search(SESSIONS, 10 * t)
-            with TakingPart([careful, other], due=True):
+            with TakingPart([careful, other]):
                 here.wait(lambda n=t + 1: len(other.running.log.messages()) == n, 60, "message")
-                here.wait_round(t + 1)
+                full_rounds(here, t + 1)
         assert len(careful.running.log.messages()) == 1
         text = careful.running.status()["federation"]["budget"]["text"]
         assert "The budget is spent (1 of 1 messages in 365 days)" in text
@@ -221,40 +256,37 @@ def test_a_spent_budget_stops_one_device_and_not_the_others(tmp_path):
 
 @pytest.mark.faults
 def test_a_device_that_is_killed_at_any_moment_of_an_answer_sends_each_search_once(tmp_path):
-    """The result is that of a simulation of the logs: nothing is lost, and nothing is sent twice.
-    """
-    with federation(tmp_path, 2) as here:
-        begin(here)
+    """The result is that of a simulation of the logs: nothing is lost, nothing is sent twice."""
+    with federation_of(tmp_path, 2) as here:
+        begin(patient(here))
         people = [Person(here, i).join() for i in range(2)]
-        agreed = people[0].running.membership.agreed
+        first, agreed = people[0], people[0].running.membership.agreed
         moments = "learned", "stored", "noted", "sent"
         for t, when in enumerate(moments):
             for person in people:
-                person.search(SESSIONS + 1, 10 * t)
-            other = threading.Thread(target=people[1].answer)
-            other.start()
-            before = len(people[0].running.log.messages())
-            killed_at(people[0].home, when)
-            people[0].run()
-            if when != "sent":
-                stored = people[0].running.membership._record()
-                known = None if stored is None or when == "learned" else stored.payload.tobytes()
-                assert people[0].running.membership.due() or when != "learned"
-                with TakingPart([people[0]], due=True):
-                    here.wait_round(t + 1)
-                now = people[0].running.membership._record().payload.tobytes()
-                assert known in (None, now), when
-            here.wait_round(t + 1)
-            other.join(60)
-            assert len(people[0].running.log.messages()) == before + 1, when
-        params, memory = simulated_some(agreed, people, [range(2)] * len(moments))
-        assert np.array_equal(here.model(4), params), here.everything()
+                person.search(SESSIONS, 10 * t)
+            with TakingPart([people[1]]):
+                killed_at(first.home, when)
+                first.run()
+                known = first.running.membership._record()
+                assert first.running.membership.due() == (when == "learned")
+                assert first.running.membership.finishing() == (when != "learned")
+                with TakingPart([first]):
+                    full_rounds(here, t + 1)
+                    here.wait(lambda: not first.running.membership.finishing(), 30, "arrival")
+            now = first.running.membership._record()
+            if when != "learned":
+                assert known.payload.tobytes() == now.payload.tobytes(), when
+            assert [len(person.running.log.messages()) for person in people] == [t + 1] * 2, when
+        assert answered_in(here) == [2] * 4, here.everything()
+        params, memory, t = simulated_rounds(here, agreed, people)
+        assert np.array_equal(here.model(t), params), here.everything()
         for person, kept in zip(people, memory, strict=True):
             assert person.running.service.ranker.epoch.memory.tobytes() == kept.tobytes()
-            numbers = [s.id for s in reversed(person.running.log.last(1000))]
-            sent = [s.sent for s in reversed(person.running.log.last(1000))]
-            assert numbers == list(range(1, 21)), numbers
-            assert sent == [*np.repeat(range(4), 4), *[None] * 4], sent  # in order
+            log = list(reversed(person.running.log.last(1000)))
+            assert [search.id for search in log] == list(range(1, 17))
+            rounds = [t for t, _ in person.running.log.messages()]
+            assert [search.sent for search in log] == np.repeat(rounds, 4).tolist()  # in order
 
 
 @pytest.mark.loopback
@@ -293,7 +325,7 @@ def test_a_page_that_is_killed_has_every_click_that_it_confirmed(alone):
 @pytest.mark.faults
 def test_a_device_is_forgotten_by_command_and_joins_again(tmp_path):
     """Its records and norms are deleted, then its key; its ranker stays."""
-    with federation(tmp_path, 4, fewest=1, asked=4, history=1, rounds=40) as here:
+    with federation_of(tmp_path, 4, fewest=1, asked=4, history=1) as here:
         begin(here)
         people = [Person(here, i).join() for i in range(2)]
         for t in range(2):
@@ -304,7 +336,7 @@ def test_a_device_is_forgotten_by_command_and_joins_again(tmp_path):
         person, other = people
         person.search(2, 20)
         weights = person.running.service.ranker.weights.tobytes()
-        with TakingPart([other]):
+        with TakingPart([other], searching=True):
             text = device_command(person.home, "leave", "--forget", "--wait", "60")
         assert "the server has forgotten this device; its key is deleted" in text, text
         assert not (person.home.folder / KEY).exists() and person.home.place.joined is None
@@ -331,51 +363,39 @@ def test_a_device_is_forgotten_by_command_and_joins_again(tmp_path):
 
 
 @pytest.mark.faults
-def test_a_wish_to_be_forgotten_survives_without_a_gateway_and_a_kill(tmp_path):
-    with federation(tmp_path, 3, fewest=1, asked=3, rounds=40) as here:
+def test_a_wish_to_be_forgotten_is_stored_without_a_gateway_and_repeated_by_the_page(tmp_path):
+    with federation_of(tmp_path, 2, fewest=1, asked=2) as here:
         begin(here)
-        people = [Person(here, i).join() for i in range(3)]
+        people = [Person(here, i).join() for i in range(2)]
         for person in people:
             person.search(SESSIONS)
         all_answer(people)
-        here.wait_round(1)
-        first, second, other = people
-        weights = [each.running.service.ranker.weights.tobytes() for each in people]
+        person, other = people
         here.kill("gateway-0")
-        for person in (first, second):
+        for _ in range(2):
             text = device_command(person.home, "leave", "--forget", "--wait", "0")
             assert "is stored, and not confirmed yet" in text and url_of(here) in text
             assert "run the search page, or this command again" in text
-            assert "not confirmed yet" in device_command(person.home, "status")
-        with PageProcess(first.home) as page:  # it starts and searches
+        assert "not confirmed yet" in device_command(person.home, "status")
+        with PageProcess(person.home) as page:  # it starts and searches
             assert page.search_and_open("apple pear")
+            assert "not confirmed yet" in page.ask("GET", "status")["federation"]["pending"]
             here.start("gateway-0")
             here.wait_logged("gateway-0", "devices connect to")
-            with TakingPart([other]):
-                here.wait(lambda: first.home.place.joined is None, 90, "the notice")
-                here.wait(
-                    lambda: page.ask("GET", "status")["federation"] is None, 30, "the page alone"
-                )
-                assert page.search_and_open("plum fig")
-                for when in ("records", "told", "key", "alone"):
-                    again = second.home.place.joined
-                    if again is None or not Person(here, 1, second.home.folder).run().running:
-                        break
-                    killed_at(second.home, when, "forget")
-                    checked = Person(here, 1, second.home.folder).run().running
-                    assert checked.service.ranker.weights.tobytes() == weights[1], when
-                    if checked.membership is None:
-                        break
-        assert second.run().running.membership is None
-        assert second.running.service.ranker.weights.tobytes() == weights[1]
-        assert not (second.home.folder / KEY).exists()
+            with TakingPart([other], searching=True):
+                here.wait(lambda: person.home.place.joined is None, 90, "the notice")
+                alone = lambda: page.ask("GET", "status")["federation"] is None  # noqa: E731
+                here.wait(alone, 30, "the page alone")
+            assert page.search_and_open("plum fig")
         assert "has forgotten this device" in page.log
+        assert person.run().running.membership is None
+        assert not (person.home.folder / KEY).exists()
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("when", ["records", "told", "key", "alone"])
 def test_a_device_that_is_killed_while_it_is_forgotten_finishes(tmp_path, when):
-    with federation(tmp_path, 2, fewest=1, asked=2, rounds=40) as here:
+    with federation_of(tmp_path, 2, fewest=1, asked=2) as here:
         begin(here)
         people = [Person(here, i).join() for i in range(2)]
         for person in people:
@@ -384,7 +404,7 @@ def test_a_device_that_is_killed_while_it_is_forgotten_finishes(tmp_path, when):
         here.wait_round(1)
         person, other = people
         weights = person.running.service.ranker.weights.tobytes()
-        with TakingPart([other]):
+        with TakingPart([other], searching=True):
             killed_at(person.home, when, "forget")
             person.run()
             assert person.running.service.ranker.weights.tobytes() == weights
@@ -398,8 +418,8 @@ def test_a_device_that_is_killed_while_it_is_forgotten_finishes(tmp_path, when):
 @pytest.mark.faults
 def test_a_device_leaves_one_federation_for_another(tmp_path):
     with (
-        federation(tmp_path / "a", 2, fewest=1, asked=2) as one,
-        federation(tmp_path / "b", 3, fewest=1, asked=3) as two,
+        federation_of(tmp_path / "a", 2, fewest=1, asked=2) as one,
+        federation_of(tmp_path / "b", 3, fewest=1, asked=3) as two,
     ):
         begin(one)
         begin(two)
@@ -480,7 +500,7 @@ def test_what_is_no_gateway_is_not_joined(alone, tmp_path):
 def test_a_gateway_that_is_away_or_another_one_loses_nothing(tmp_path):
     """The network is away; another federation is at the same address; the certificate has expired,
     or is another's. Then all is as before."""
-    with federation(tmp_path / "a", 2, fewest=1, asked=2) as here:
+    with federation_of(tmp_path / "a", 2, fewest=1, asked=2) as here:
         begin(here)
         person = Person(here, 0).join()
         person.search(SESSIONS)
@@ -494,7 +514,7 @@ def test_a_gateway_that_is_away_or_another_one_loses_nothing(tmp_path):
             assert page.search_and_open("apple pear")
             here.wait(lambda: "no connection to" in page.log, 30, "a line in the log")
 
-        with federation(tmp_path / "b", 2, fewest=1, asked=2, rounds=9) as other:
+        with federation_of(tmp_path / "b", 2, fewest=1, asked=2, rounds=9) as other:
             shutil.rmtree(other.folder / "gateway-tls")
             shutil.copytree(here.folder / "gateway-tls", other.folder / "gateway-tls")
             settings = other.folder / "gateway-0.toml"
@@ -523,7 +543,7 @@ def test_a_gateway_that_is_away_or_another_one_loses_nothing(tmp_path):
         person.run()
         assert not person.running.membership.leaving and person.running.membership.due()
         assert person.running.service.ranker.weights.tobytes() != weights  # it has learned on
-        with TakingPart([person], due=True):
+        with TakingPart([person]):
             here.wait(lambda: len(person.running.log.messages()) == 2, 60, "the message")
         assert [len(sent_in(person, t)) for t, _ in person.running.log.messages()] == [4, 4]
 
@@ -555,14 +575,14 @@ def no_gateway_at(port, keys):
 def test_other_features_or_a_poor_budget_are_said_before_joining(tmp_path):
     features = [*NAMES[:-1], "colour"]
     private = {"privacy": "Laplace(epsilon=1.0, clip=1.0)", "fewest": 1, "asked": 2}
-    with federation(tmp_path, 2, features=features, **private) as here:
+    with federation_of(tmp_path, 2, features=features, **private) as here:
         begin(here)
         person = Person(here, 0)
         options = "--ca", ca_of(here), "--yes", "--invitation", "x"
         text = device_command(person.home, "join", url_of(here), *options, code=2)
         assert "colour" in text and "use the version that the federation was made for" in text
         assert not (person.home.folder / JOINED).exists()
-    with federation(tmp_path / "poor", 2, **private) as here:
+    with federation_of(tmp_path / "poor", 2, **private) as here:
         begin(here)
         options = "--ca", ca_of(here), "--invitation", "x", "--epsilon", "0.5", "--yes"
         text = device_command(person.home, "join", url_of(here), *options, code=2)
@@ -598,9 +618,8 @@ def test_a_second_process_on_the_folder_of_a_page_is_told_what_to_do(alone, tmp_
 
 @pytest.mark.faults
 def test_a_device_answers_while_its_folder_is_indexed(tmp_path):
-    """A long run of writes by another process keeps neither clicks nor messages waiting for ever.
-    """
-    with federation(tmp_path, 2, fewest=1, asked=2, **{}) as here:
+    """A long run of writes by another process keeps neither clicks nor messages waiting."""
+    with federation_of(tmp_path, 2, fewest=1, asked=2) as here:
         begin(here)
         person = Person(here, 0).join()
         code = (
@@ -641,28 +660,28 @@ def test_a_device_answers_while_its_folder_is_indexed(tmp_path):
 @pytest.mark.faults
 def test_a_device_that_was_away_for_rounds_sends_what_it_has_in_order(tmp_path):
     """Its searches were made with an old model, and are more than one message may have."""
-    with federation(tmp_path, 2, fewest=1, asked=2) as here:
+    with federation_of(tmp_path, 2, fewest=1, asked=2) as here:
         begin(here)
-        away, other = (Person(here, i).join() for i in range(2))
+        away, other = (hurry(Person(here, i).join()) for i in range(2))
         away.search(2 * SESSIONS + 1)
-        agreed, who = other.running.membership.agreed, []
+        agreed = other.running.membership.agreed
         for t in range(3):
             other.search(SESSIONS, 10 * t)
             other.answer()
-            here.wait_round(t + 1)
-            who.append([1])
+        full_rounds(here, 3)
         assert away.running.service.ranker.epoch.round == 0
-        for t in range(3, 5):
+        for _ in range(2):
             assert away.running.membership.due()
             away.answer()
-            here.wait_round(t + 1)
-            who.append([0])
+        full_rounds(here, 5)
         assert not away.running.membership.due()
-        assert [s.sent for s in reversed(away.running.log.last(100))] == [3] * 4 + [4] * 4 + [None]
-        params, memory = simulated_some(agreed, [away, other], who)
-        assert np.array_equal(here.model(5), params), here.everything()
+        (one, _), (two, _) = away.running.log.messages()
+        sent = [search.sent for search in reversed(away.running.log.last(100))]
+        assert sent == [one] * 4 + [two] * 4 + [None]
+        params, memory, t = simulated_rounds(here, agreed, [away, other])
+        assert np.array_equal(here.model(t), params), here.everything()
         kept = away.running.service.ranker.epoch.memory
         assert kept.tobytes() == memory[0].tobytes()
-        assert away.running.service.ranker.epoch.round == 4  # the model of the last ask
-        started = here.model(4).astype(np.float32)
+        assert away.running.service.ranker.epoch.round == two  # the model of the last ask
+        started = here.model(two).astype(np.float32)
         assert np.array_equal(away.running.service.ranker.epoch.params, started)

@@ -156,7 +156,7 @@ def find_(
 
     from foltr.device.running import Running
 
-    running = Running(_home(folder))
+    running = Running(_home(folder), looking=True)
     found = running.service.search(" ".join(words))
     if json_:
         print(json.dumps(found))
@@ -197,7 +197,7 @@ def status_(folder: Folder = None, json_: Json = False) -> None:
     from foltr.device.running import Running
 
     home = _home(folder)
-    found = Running(home).status()
+    found = Running(home, looking=True).status()
     if json_:
         print(json.dumps(found))
         return

@@ -46,9 +46,9 @@ create table if not exists file (
     id integer primary key, path text not null unique, size integer not null,
     modified integer not null, unread text not null);
 create table if not exists document (
-    id integer primary key, file integer not null, part text not null, kind text not null,
-    title text not null, date real not null, lengths blob not null, cut integer not null,
-    checksum integer not null);
+    id integer primary key autoincrement, file integer not null, part text not null,
+    kind text not null, title text not null, date real not null, lengths blob not null,
+    cut integer not null, checksum integer not null);
 create index if not exists document_file on document (file);
 create table if not exists content (
     id integer primary key, headings blob not null, body blob not null, places blob not null);
@@ -286,14 +286,15 @@ class Index(StateFile):
             return {path: SeenFile(*rest) for path, *rest in rows}
 
     def texts(self, id: int) -> tuple[str, str]:
-        """The headings and the body of a document."""
+        """The headings and the body of a document; empty if it was removed meanwhile."""
         row = self._db.execute("select headings, body from content where id = ?", (id,)).fetchone()
-        return _unpacked(row[0]), _unpacked(row[1])
+        return ("", "") if row is None else (_unpacked(row[0]), _unpacked(row[1]))
 
     def places(self, id: int) -> tuple[str, Array]:
         """The body of a document, and where every 64th token of it begins."""
         row = self._db.execute("select body, places from content where id = ?", (id,)).fetchone()
-        return _unpacked(row[0]), np.frombuffer(row[1], np.uint32)
+        body, places = ("", b"") if row is None else (_unpacked(row[0]), row[1])
+        return body, np.frombuffer(places, np.uint32)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Document]:
         """Those of the documents that are there, in the order of `ids`."""
@@ -366,8 +367,8 @@ def _conditions(among: Filter) -> tuple[str, list[object]]:
     if among.kind:
         found.append(("d.kind = ?", among.kind))
     if among.folder:
-        inside = among.folder.strip("/").lower()
-        found.append(("instr(lower(f.path), ?) > 0", f"/{inside}/"))
+        inside = f"/{among.folder.strip('/')}/"  # SQLite knows ASCII's lower case only
+        found.append(("instr(lower(f.path), lower(?))", inside))
     if among.after is not None:
         found.append(("d.date >= ?", among.after))
     if among.before is not None:

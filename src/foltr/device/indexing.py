@@ -20,7 +20,7 @@ from foltr.device.walking import Found, walk
 from foltr.errors import Mistake
 
 SECONDS = 1.5  # between two commits
-# why a file was not read that can be read now, though it has not changed: such files are tried again
+# reasons that can pass without a change of the file: it is tried again each time
 PASSING = frozenset(("no permission", "not a file", "no reader"))
 
 

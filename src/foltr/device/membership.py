@@ -88,7 +88,6 @@ class Membership:
         self._answered = ""  # ETag of the last ask that was answered
         self._only_due = False  # whether asks are refused while nothing is due
         self._refreshed = -math.inf
-        self._settle()
 
     def _connection(self) -> GatewayClient:
         """A connection to the gateway, for one thread."""
@@ -224,10 +223,10 @@ class Membership:
 
     def _answer(self, ask: bytes) -> bytes:
         with self.lock:
-            self._settle()  # if the disk was full before
+            self.settle()  # if the disk was full before
             made = self.device.answer(ask)
             if not self.over:
-                self._settle()
+                self.settle()
             return made
 
     def _note_arrival(self) -> None:
@@ -242,7 +241,7 @@ class Membership:
     def _record(self) -> Record | None:
         return self.records.of([self.client]).get(self.client)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Make what was answered the beginning of the present epoch. Safe to repeat: it may have
         been stopped before."""
         record = self._record()

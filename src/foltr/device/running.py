@@ -20,6 +20,7 @@ from foltr.device.page.app import application
 from foltr.device.service import Service
 from foltr.errors import Mistake
 from foltr.gateway.client import Excluded, Unavailable
+from foltr.runs.interruptions import on_signals
 from foltr.stepwise import stepwise
 
 NEVER_LEAVES = (
@@ -49,11 +50,24 @@ class JoinedService(Service):
                 self.records.set_memory(self.ranker.epoch.memory)
 
 
-class Running:
-    """A device that runs. `tell` writes a line to its log."""
+class LookingService(JoinedService):
+    """The service of a process that only looks: another one may run the page."""
 
-    def __init__(self, home: Home, guard: Guard = GUARD, tell: Tell = lambda text: None) -> None:
-        self.home, self.tell, self._guard = home, tell, guard
+    def close_open(self) -> None:
+        pass
+
+
+class Running:
+    """A device that runs. `tell` writes a line to its log. With `looking`, nothing is changed."""
+
+    def __init__(
+        self,
+        home: Home,
+        guard: Guard = GUARD,
+        tell: Tell = lambda text: None,
+        looking: bool = False,
+    ) -> None:
+        self.home, self.tell, self._guard, self._looking = home, tell, guard, looking
         self.index, self.log = home.existing(), home.log()
         self.work: Work | None = None  # of an update that is being made
         self._folders: tuple[int, list[dict[str, Any]]] | None = None
@@ -64,16 +78,21 @@ class Running:
         agreed = self.home.agreed(self.log)
         if agreed is None:
             ranker = LocalRanker(self.log, ALONE, START, self._guard)
-            if self.log.period.federation:  # the files that say more are lost
+            if self.log.period.federation and not self._looking:  # its files are lost
                 ranker.end_membership(ALONE, START)
                 ranker.replay()
-            return Service(self.index, self.log, ranker)
+            alone = LookingService if self._looking else Service
+            return alone(self.index, self.log, ranker)
         learner = stepwise(agreed.device_learner)
         on = self._guard.on and agreed.learner.reward_levels == 0  # rewards are of its own lists
         guard = self._guard if on else Guard(on=False)
         ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
-        service = JoinedService(self.index, self.log, ranker)
+        kind = LookingService if self._looking else JoinedService
+        service = kind(self.index, self.log, ranker)
         self.membership = Membership(self.home, ranker, service.lock, self.tell)
+        if self._looking:
+            return service
+        self.membership.settle()
         service.wake, service.records = self.membership.wake, self.membership.records
         if self.membership.forgotten:  # it was stopped before it was done
             self.membership.end(keys=True)
@@ -233,6 +252,10 @@ def _size(path: Path) -> int:
     return sum(part.stat().st_size for part in parts if part.exists())
 
 
+def _stop(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt  # as Ctrl-C: the page is taken down in order
+
+
 def serve(
     home: Home, port: int, every: float | None, guard: Guard, tell: Tell,
     ready: Callable[[str], None], soon: float = SOON,
@@ -249,7 +272,7 @@ def serve(
         server = web.web_server(running.application(where, token))
         home.set_page(f"{address}#{token}")
         try:
-            with running.started(every):
+            with on_signals(_stop), running.started(every):
                 ready(f"{address}#{token}")
                 web.run_until_stopped(server, opened)
         finally:

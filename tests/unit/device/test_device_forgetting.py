@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from pretend_gateway import Owner, PretendGateway, answer_round, pretend_agreement, told_by
+from pretend_gateway import (
+    Owner,
+    PretendGateway,
+    answer_round,
+    pretend_agreement,
+    stopped_at,
+    told_by,
+)
 
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.rankers.mlp import MLP
@@ -124,13 +131,27 @@ def test_a_reader_beside_the_page_changes_nothing(owner):
     answer_round(owner)
     owner.search(2, 4)
     before = owner.ranker.weights.tobytes(), owner.ranker.epoch.epoch, owner.sent()
-    status = Running(owner.home).status()
+    found = owner.running.service.search("apple pear")
+    owner.running.service.look(found["list"])
+    owner.log._db.execute("update search set time = 0 where learned = 0")  # it is open for long
+    status = Running(owner.home, looking=True).status()
     assert status["federation"]["messages_sent"] == 1
+    assert len(owner.log.unfinished()) == 1
     owner.search(1, 6)
     live = owner.ranker.weights.tobytes()
     owner.run()
     assert owner.ranker.weights.tobytes() == live != before[0]
     assert owner.ranker.epoch.epoch == before[1]
+
+
+def test_a_reader_does_not_note_a_message_that_the_page_has_just_stored(owner, monkeypatch):
+    owner.search(4)
+    owner.gateway.ask()
+    with stopped_at(monkeypatch, owner.log, "note_message"):
+        owner.once()
+    Running(owner.home, looking=True).status()
+    assert not owner.log.messages()
+    assert len(owner.run().log.messages()) == 1
 
 
 def test_asks_of_another_federation_or_of_another_client_are_refused(owner):

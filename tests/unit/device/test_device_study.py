@@ -411,13 +411,14 @@ def test_packages_are_found_by_their_synopsis_which_they_lack(tmp_path):
 
 
 @pytest.fixture
-def script():
-    sys.path.insert(0, str(REPRODUCE))
+def script(monkeypatch):
+    """The module, whatever else of its name was imported before."""
+    monkeypatch.syspath_prepend(str(REPRODUCE))
+    monkeypatch.delitem(sys.modules, "device_search", raising=False)
     import device_search
 
     yield device_search
-    sys.path.remove(str(REPRODUCE))
-    device_search.bed_in_worker.cache_clear()
+    del sys.modules["device_search"]
 
 
 def asked_for(tmp_path, out, **more):

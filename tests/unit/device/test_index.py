@@ -278,3 +278,21 @@ def test_any_order_of_changes_leaves_what_is_there(changes):
         holders = {name for name, text in now.items() if word in text.split()}
         assert set(names(index, word)) == holders
     words_are_sound(index)
+
+
+def test_a_document_that_was_removed_meanwhile_is_empty():
+    index = Index(None)
+    stored(index, a="winter")
+    with index.batch():
+        index.remove("/docs/a.txt")
+    assert index.texts(1) == ("", "") and index.places(1)[0] == "" and not index.documents([1])
+
+
+def test_a_folder_with_another_letter_case_is_found():
+    index = Index(None)
+    with index.batch():
+        index.put("/home/ann/\u00dcbung/a.txt", 1, 1, [page("apple")])
+        index.put("/home/ann/Notes/b.txt", 1, 1, [page("apple")])
+    for text, many in (("folder:\u00dcbung", 1), ("folder:notes", 1), ("folder:NOTES", 1)):
+        query = parsed(f"apple {text}")
+        assert len(candidates(index, query, slots_of(index, query))) == many

@@ -267,3 +267,8 @@ def test_the_last_click_in_time_decides_who_won():
     assert np.flatnonzero(ranker.log.one(search.id).clicks).tolist() == [1, 3, 4]
     ranker.learn(search)
     assert ranker.evidence == 1.0 and ranker.log.counts() == (1, 1)
+
+
+def test_only_a_learner_that_draws_its_lists_explores():
+    assert not LocalRanker(ClickLog(None)).explores
+    assert LocalRanker(ClickLog(None), PDGD(sessions=50)).explores

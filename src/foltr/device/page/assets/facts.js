@@ -21,10 +21,10 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
   const left = Object.entries(unread ?? {}).filter(([, n]) => n).map(([why, n]) => `${number(n)} ${why}`);
   return [
     element("h3", {}, "What it has learned"),
-    paused ? element("p", { class: "warn" }, "Paused: nothing is learned or recorded now.") : "",
-    element("p", {}, guard.text),
+    paused ? element("p", { class: "warn" }, "Paused: nothing is learned or recorded now, and lists are not mixed.") : "",
+    paused ? "" : element("p", {}, guard.text),
     facts([
-      ["Results now use", SHOWING[guard.showing] ?? guard.showing],
+      ["Results now use", paused ? null : SHOWING[guard.showing] ?? guard.showing],
       ["Recorded searches", number(model.searches)],
       ["With an opened result", number(model.clicks)],
       ["Shared model", model.round === null ? "none yet" : `of round ${number(model.round)}`],

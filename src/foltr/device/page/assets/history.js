@@ -62,7 +62,7 @@ function showNone(none) {
 }
 
 function drawn({ id, when, query, clicked, learned, sent }) {
-  const opened = clicked.length ? element("p", {}, "Opened: ", clicked.join(", ")) : element("p", {}, "Nothing was opened.");
+  const opened = clicked.length ? element("p", { class: "opened" }, "Opened: ", clicked.join(", ")) : element("p", {}, "Nothing was opened.");
   const state = sent ? "learned from, part of a message that was sent" : learned ? "learned from, not sent" : "not learned from yet";
   const row = element("li", { "data-id": id },
     button({ class: "query", title: "Search for this again" }, () => again(query), query),

@@ -13,7 +13,7 @@ const SHOWN_BY = {
   bm25: "This list is in the order of plain word matching (BM25).",
   mixed: "This list mixes the learned order with plain word matching (BM25), to find out which one you prefer.",
 };
-const TEAMS = { 1: "chosen by the learned order", 2: "chosen by plain matching" }; // of a place in a mixed list
+const TEAMS = { 1: "the learned order", 2: "plain matching" }; // who chose the result at a place of a mixed list
 
 let timer = 0, orderAsked = 0, whyAsked = 0, drawnList = null, drawnWhy = "";
 let all = false; // whether all parts of the score are shown
@@ -68,7 +68,7 @@ function compared({ shown, bm25, titles, teams }, by) {
   const lines = svg("svg", { viewBox: `0 0 100 ${rows * 20}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...shown.map((id, i) => line(id, i, bm25)));
   return [
     element("p", {}, `${SHOWN_BY[by] ?? ""} ${words}`),
-    by === "mixed" && moved ? element("p", { class: "quiet" }, ...Object.entries(TEAMS).flatMap(([team, text]) => [teamMark(team), ` ${text}  `])) : "",
+    by === "mixed" && moved ? element("p", { class: "quiet" }, "Chosen by ", teamMark(1), ` ${TEAMS[1]}, `, teamMark(2), ` ${TEAMS[2]}`) : "",
     element("div", { class: "order" },
       element("h4", { id: "order-plain" }, "Plain matching"), element("span"), element("h4", { id: "order-shown" }, "This list"),
       element("ol", { "aria-labelledby": "order-plain" }, ...bm25.map((id, i) => plainRow(id, i, titles, shown))),
@@ -103,7 +103,7 @@ function shownRow(id, i, titles, bm25, team) {
   const said = from < 0 ? "not among the first of plain matching" : by === 0 ? "same place" : `${by > 0 ? "up" : "down"} ${Math.abs(by)}`;
   const choose = button({ title, "aria-pressed": "false" }, () => selectResult(id),
     element("span", { class: "place" }, String(i + 1)), team ? teamMark(team) : "", element("span", { class: "name" }, title),
-    element("span", { class: `move ${from < 0 ? "up" : direction(from, i)}`, "aria-hidden": "true" }, move), element("span", { class: "sr" }, `, ${said}${team ? `, ${TEAMS[team]}` : ""}`));
+    element("span", { class: `move ${from < 0 ? "up" : direction(from, i)}`, "aria-hidden": "true" }, move), element("span", { class: "sr" }, `, ${said}${team ? `, chosen by ${TEAMS[team]}` : ""}`));
   return element("li", { "data-id": id }, choose);
 }
 

@@ -13,7 +13,7 @@ export function startPreview() {
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); }); // beside it
   dialog.addEventListener("close", () => {
     shown = null;
-    focusResult();
+    if (document.activeElement === document.body) focusResult(); // the browser gives the focus back, if its place is still there
   });
   dialog.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) {
