@@ -16,6 +16,7 @@ from foltr import ranking as ranking
 from foltr import results as results
 from foltr import seeds as seeds
 from foltr import spec as spec
+from foltr import stepwise as stepwise
 from foltr import web as web
 from foltr.comparison import compare as compare
 from foltr.components.aggregators.bucketing import Bucketing as Bucketing

@@ -190,7 +190,8 @@ def web_server(application: Application) -> Any:
         raise Mistake(NO_SERVER) from None
     config = uvicorn.Config(
         application,
-        log_level="warning",
+        log_level="error",  # a stranger's odd request is worth no line of the user's terminal
+        ws="none",  # no page uses WebSockets
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,

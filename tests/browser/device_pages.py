@@ -129,7 +129,7 @@ def running_device(device, *options):
         yield running
     finally:
         errors = running.interrupt()
-    assert errors == ""
+    assert errors == "", errors
 
 
 # of a tab: what the policy of the page has stopped, and how many questions are under way

@@ -642,10 +642,9 @@ def test_a_device_answers_while_its_folder_is_indexed(tmp_path):
                 assert busy.stdout.readline() == "0\n"
                 person.search(SESSIONS)
                 person.answer()
-                for _ in range(3):
-                    person.running.service.pause(True)
-                    person.running.service.pause(False)
+                for _ in range(12):
                     person.running.membership.records.set_about("busy", b"yes")
+                    person.running.log.set_about("busy", b"yes")
                 assert busy.poll() is None
             finally:
                 busy.kill()

@@ -223,6 +223,8 @@ class Membership:
 
     def _answer(self, ask: bytes) -> bytes:
         with self.lock:
+            if self.over:  # it has left while it waited for the ask
+                raise Unavailable("this device has left")
             self.settle()  # if the disk was full before
             made = self.device.answer(ask)
             if not self.over:

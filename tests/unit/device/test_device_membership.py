@@ -153,6 +153,25 @@ def test_the_page_s_thread_answers_once_and_then_only_looks_for_models(owner):
     assert owner.gateway.requests.count("ask") == 1 and len(owner.gateway.updates) == 1
 
 
+def test_the_page_s_thread_sends_an_answer_again_that_was_lost(owner, monkeypatch):
+    monkeypatch.setattr(membership, "LOOK", 0.01)
+
+    def losing(name):
+        owner.gateway.lost = owner.gateway.requests.count("ask") <= 2
+
+    owner.gateway.fault = losing
+    owner.search(4)
+    owner.gateway.ask()
+    run_until(owner, lambda: owner.gateway.updates)
+    assert owner.gateway.requests.count("ask") == 3 and len(owner.log.messages()) == 1
+
+
+def test_an_ask_that_was_answered_is_not_answered_again(owner):
+    answer_round(owner)
+    owner.once()
+    assert owner.gateway.requests.count("ask") == 2 and len(owner.gateway.got) == 1
+
+
 @pytest.mark.parametrize(
     "fault", [Unavailable("no connection"), Mistake("the certificate has expired")]
 )

@@ -169,6 +169,22 @@ def test_after_leaving_the_ranker_is_the_same_and_learns_on(owner):
     assert owner.run().ranker.weights.tobytes() == live
 
 
+def test_a_device_that_leaves_while_it_waits_for_an_ask_does_not_answer_it(owner):
+    owner.search(4)
+    before = owner.membership
+
+    def leaving(name):
+        if name == "ask":  # the user leaves on the page, in another thread
+            owner.gateway.fault = unreachable
+            owner.running.leave(False)
+
+    owner.gateway.ask()
+    owner.gateway.fault = leaving
+    with pytest.raises(Unavailable, match="has left"):
+        before.once()
+    assert not owner.gateway.got and not owner.log.messages()
+
+
 def test_a_device_leaves_while_its_gateway_is_away(owner):
     """Nobody can be held in a federation by a gateway that is gone."""
     owner.search(2)

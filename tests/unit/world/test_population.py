@@ -89,7 +89,7 @@ def test_click_tables_are_checked_before_a_kernel_reads_them(fields, message, re
         ("first", 20, "blocks"),
         ("last", 21, "blocks"),
         ("models", 1, "click models"),
-        ("sessions", 0, "at least once"),
+        ("sessions", -1, "some client must search"),
     ],
 )
 def test_a_population_must_exist(table, value, message):
