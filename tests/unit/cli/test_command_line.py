@@ -77,7 +77,9 @@ def test_each_command_is_a_module_of_its_own():
     shared |= {"demo_devices", "indexing_progress"}
     homes = {"list": "components", "show": "components", "watch": "report"}
     homes["simulate-devices"] = "simulate_devices"
-    assert modules - shared == {homes.get(name, name) for name in (*COMMANDS, "data", "keys", "device")}
+    assert modules - shared == {
+        homes.get(name, name) for name in (*COMMANDS, "data", "keys", "device")
+    }
     for name, command in COMMANDS.items():
         assert command.__module__ == f"foltr.cli.{homes.get(name, name)}"
 
