@@ -306,16 +306,18 @@ def test_a_page_that_is_killed_has_every_click_that_it_confirmed(alone):
         assert page.process.returncode == -signal.SIGKILL
     db = sqlite3.connect(alone.home.index_file)
     assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
-    opened = [row[0] for row in db.execute("select document from opened order by rowid")]
+    rows = db.execute("select search, document from opened order by rowid").fetchall()
     db.close()
+    opened = [document for _, document in rows]
     assert len(confirmed) > 3
     at = iter(opened)
     assert all(each in at for each in confirmed)  # in order; one more may be there each time
     assert len(opened) <= len(confirmed) + 3
     alone.run()
     live = alone.running.service.ranker.weights.tobytes()
-    logged = [s for s in alone.running.log.last(2000) if s.clicks.any()]
-    assert len(logged) >= len(confirmed)
+    for number, document in rows:  # what was opened is a click of its search
+        search = alone.running.log.one(number)
+        assert document in search.documents[search.ranking][search.clicks]
     assert alone.run().running.service.ranker.weights.tobytes() == live
 
 
