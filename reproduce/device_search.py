@@ -35,8 +35,8 @@ from foltr.system.table import Tidy
 from foltr.system.terminal import LivePanel, progress_bar
 
 COMPARED = (
-    "bm25", "local", "fedavg", "personal", "personal-unguarded", "newcomer", "pooled",
-    "ranking-svm", "lambda-mart",
+    "bm25", "local", "fedavg", "personal", "personal-unguarded", "newcomer", "pooled", "prior",
+    "local-from-prior", "personal-from-prior", "ranking-svm", "lambda-mart",
 )  # fmt: skip
 ALSO = {  # on one bed only
     "tuning": tuple(name for name in METHODS if name.startswith("clip-")),

@@ -89,6 +89,8 @@ def _report(work: Work, documents: int, home: Home) -> None:
             print(f"{what}: {parts}")
     for root in work.missing:
         print(f"not there now, its documents stay: {root}")
+    for inner in work.closed:
+        print(f"may not be read now, its documents stay: {inner}")
     print("next: foltr device search")
 
 

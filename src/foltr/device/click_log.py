@@ -249,6 +249,11 @@ class ClickLog(StateFile):
                     (epochs[0].epoch, epochs[0].epoch - 1, epochs[0].epoch - 1, most),
                 )
 
+    def drop_epochs(self) -> None:
+        """Delete all epochs: the ranker begins anew."""
+        with self._transaction():
+            self._db.execute("delete from epoch")
+
     def _store(self, epoch: Epoch) -> None:
         row = epoch.epoch, epoch.round, epoch.params.tobytes(), epoch.memory.tobytes()
         self._db.execute("insert or replace into epoch values (?,?,?,?)", row)

@@ -56,9 +56,10 @@ LATE_CONTROL = re.compile(b"\xc2[\x80-\x9f]")  # U+0080 to U+009F, as UTF-8
 class Unread(Exception):
     """A document that is not indexed, and why.
 
-    Reasons: 'binary', 'too large', 'empty', 'encrypted', 'damaged', 'not a file' (a link, a pipe,
-    a device, or gone since it was found), 'no permission', 'key' (a private key), 'no reader' (a
-    package is missing), 'copy' (the same message again in its mailbox)."""
+    Reasons: 'binary', 'too large', 'empty', 'encrypted', 'damaged', 'takes too long' (to read),
+    'not a file' (a link, a pipe, a device, or gone since it was found), 'no permission', 'key' (a
+    private key), 'no reader' (a package is missing), 'copy' (the same message again in its
+    mailbox)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

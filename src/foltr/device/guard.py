@@ -45,7 +45,7 @@ class Guard:
     down: float = -1.0
     fade: float = 0.95
     mix_learned: int = 4
-    mix_bm25: int = 4
+    mix_bm25: int = 2
     on: bool = True
 
     def __post_init__(self) -> None:
@@ -85,6 +85,14 @@ def winner(teams: Array, turns: Array) -> int:
 def in_turn(clicks: Array) -> Array:
     """Clicks (k,) of a user who reads from the top: which was first, second, ..."""
     return (np.cumsum(clicks) * clicks).astype(np.uint8)
+
+
+def by_bm25(bm25: Array, learned: Array, rng: Stream) -> Array:
+    """BM25's list, as long as the learned one (k,). Equal documents are in the order of the
+    learned list, or else random: a ranker that has learned nothing gives the same list."""
+    place = np.full(len(bm25), len(learned))
+    place[learned] = np.arange(len(learned))
+    return np.lexsort((rng.words(len(bm25)), place, -bm25))[: len(learned)]
 
 
 def mixed(learned: Sequence[int], bm25: Sequence[int], rng: Stream) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -275,31 +275,33 @@ class Index(StateFile):
 
     # --- reading ---
 
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._told():
+            return self._db.execute(query, values).fetchall()
+
     def roots(self) -> list[Path]:
         """The folders that are indexed."""
-        with self._told():
-            return [Path(path) for (path,) in self._db.execute("select path from root")]
+        return [Path(path) for (path,) in self._rows("select path from root")]
 
     def files(self) -> dict[str, SeenFile]:
-        with self._told():
-            rows = self._db.execute("select path, id, size, modified, unread from file")
-            return {path: SeenFile(*rest) for path, *rest in rows}
+        rows = self._rows("select path, id, size, modified, unread from file")
+        return {path: SeenFile(*rest) for path, *rest in rows}
 
     def texts(self, id: int) -> tuple[str, str]:
         """The headings and the body of a document; empty if it was removed meanwhile."""
-        row = self._db.execute("select headings, body from content where id = ?", (id,)).fetchone()
-        return ("", "") if row is None else (_unpacked(row[0]), _unpacked(row[1]))
+        rows = self._rows("select headings, body from content where id = ?", (id,))
+        return (_unpacked(rows[0][0]), _unpacked(rows[0][1])) if rows else ("", "")
 
     def places(self, id: int) -> tuple[str, Array]:
         """The body of a document, and where every 64th token of it begins."""
-        row = self._db.execute("select body, places from content where id = ?", (id,)).fetchone()
-        body, places = ("", b"") if row is None else (_unpacked(row[0]), row[1])
+        rows = self._rows("select body, places from content where id = ?", (id,))
+        body, places = (_unpacked(rows[0][0]), rows[0][1]) if rows else ("", b"")
         return body, np.frombuffer(places, np.uint32)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Document]:
         """Those of the documents that are there, in the order of `ids`."""
         wanted = list(ids)
-        rows = self._db.execute(
+        rows = self._rows(
             "select d.id, f.path, d.part, d.kind, d.title, d.date from json_each(?) j"
             " join document d on d.id = j.value join file f on f.id = d.file",
             (json.dumps(wanted),),
@@ -310,7 +312,7 @@ class Index(StateFile):
     def forward(self, ids: Iterable[int]) -> list[Forward]:
         """The terms of documents, in the order of `ids`; those that are gone are left out."""
         wanted = list(ids)
-        rows = self._db.execute(
+        rows = self._rows(
             "select f.id, f.terms, f.tokens, d.lengths from json_each(?) j join forward f on"
             " f.id = j.value join document d on d.id = f.id",
             (json.dumps(wanted),),
@@ -325,7 +327,7 @@ class Index(StateFile):
     def newest(self, among: Filter, most: int) -> list[int]:
         """The newest documents that pass a filter."""
         where, values = _conditions(among)
-        rows = self._db.execute(
+        rows = self._rows(
             "select d.id from document d join file f on f.id = d.file where true"
             f"{where} order by d.date desc, d.id limit ?",
             (*values, most),
@@ -333,10 +335,10 @@ class Index(StateFile):
         return [id for (id,) in rows]
 
     def statistics(self) -> Statistics:
-        row = self._db.execute("select value from about where name = 'batches'").fetchone()
-        state = row[0] if row else 0  # `changes` would count the writes of the click log as well
+        rows = self._rows("select value from about where name = 'batches'")
+        state = rows[0][0] if rows else 0  # `changes` would count the click log's writes as well
         if self._statistics is None or self._statistics[0] != state:
-            lengths = [row[0] for row in self._db.execute("select lengths from document")]
+            lengths = [row[0] for row in self._rows("select lengths from document")]
             table = np.frombuffer(b"".join(lengths), np.uint32).reshape(-1, 3)
             means = table.mean(axis=0) if len(table) else np.zeros(3)
             a, b, c = (float(each) for each in means)
@@ -344,16 +346,16 @@ class Index(StateFile):
         return self._statistics[1]
 
     def frequencies(self, term: str) -> Array:
-        return frequencies(self._db, term)
+        return frequencies(self._rows, term)
 
     def beginning(self, text: str, most: int) -> list[str]:
-        return beginning(self._db, text, most)
+        return beginning(self._rows, text, most)
 
     def matching(self, expression: str, among: Filter, order: str, most: int) -> list[int]:
         """The documents that match an expression of FTS5, best first."""
         where, values = _conditions(among)
         join = " join document d on d.id = words.rowid join file f on f.id = d.file"
-        rows = self._db.execute(
+        rows = self._rows(
             f"select words.rowid from words{join if where else ''} where words match ?{where}"
             f" order by {order} limit ?",
             (expression, *values, most),

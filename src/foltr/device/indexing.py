@@ -6,13 +6,15 @@ with the rest, because a file that is unchanged since it was stored is not read 
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from foltr.device import read_apart
 from foltr.device.index import Index, SeenFile
 from foltr.device.reading import Unread, texts_of
 from foltr.device.text import Text
@@ -36,7 +38,8 @@ class Work:
     total: int = 0  # files to be read
     unread: Counter[str] = field(default_factory=Counter)  # why files could not be read
     left_out: Counter[str] = field(default_factory=Counter)  # why files were not looked at
-    missing: list[str] = field(default_factory=list)  # folders that are not there now
+    missing: list[str] = field(default_factory=list)  # roots that are not there now
+    closed: list[str] = field(default_factory=list)  # folders that may not be read now
 
 
 def update(
@@ -46,12 +49,12 @@ def update(
     tell: Callable[[Work], None] = lambda work: None,
 ) -> Work:
     """Bring the index up to date with the folders `roots`, and with no others. Documents of a
-    folder that is not there at the moment stay."""
+    folder that is not there at the moment, or may not be read, stay."""
     work, known, seen = Work(), index.files(), set[str]()
-    there = [root for root in roots if root.exists()]
-    work.missing = [str(root) for root in roots if root not in there]
+    there = [root for root in roots if os.path.exists(root)]
+    work.missing = [str(root) for root in roots if root not in there and not _deleted(root, known)]
     changed: list[Found] = []
-    for found in walk(there, everything, work.left_out):
+    for found in walk(there, everything, work.left_out, work.closed):
         path = str(found.path)
         seen.add(path)
         work.files += 1
@@ -64,12 +67,17 @@ def update(
             changed.append(found)
         if work.files % 1000 == 0:
             tell(work)
-    away = tuple(f"{path.rstrip('/')}/" for path in work.missing)
-    gone = [path for path in known if path not in seen and not path.startswith(away)]
+    away = tuple(f"{path.rstrip('/')}/" for path in (*work.missing, *work.closed))
+    gone = [path for path in known if path not in seen and not f"{path}/".startswith(away)]
     work.total = len(changed)
     _remove(index, gone, work, tell)
     _read(index, changed, work, tell)
     return work
+
+
+def _deleted(root: Path, known: Container[str]) -> bool:
+    """Whether a root was a file, and its folder is still there."""
+    return str(root) in known and os.path.isdir(root.parent)
 
 
 def _is_same(before: SeenFile, found: Found) -> bool:
@@ -103,12 +111,15 @@ def _read(
     index: Index, changed: Sequence[Found], work: Work, tell: Callable[[Work], None]
 ) -> None:
     left = list(reversed(changed))
-    while left:
-        until = time.monotonic() + SECONDS
-        with index.batch():
-            while left and time.monotonic() < until:
-                _store(index, left.pop(), work)
-        tell(work)
+    try:
+        while left:
+            until = time.monotonic() + SECONDS
+            with index.batch():
+                while left and time.monotonic() < until:
+                    _store(index, left.pop(), work)
+            tell(work)
+    finally:
+        read_apart.stop()
 
 
 def _store(index: Index, found: Found, work: Work) -> None:

@@ -14,21 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foltr.components.learners.pdgd import PDGD
-from foltr.components.rankers.linear import Linear
 from foltr.core import Array, Ranker
-from foltr.device.click_log import ClickLog, Epoch, LoggedSearch
+from foltr.device.click_log import ClickLog, Epoch, LoggedSearch, Period
 from foltr.device.features import NAMES
-from foltr.device.guard import Guard, Shown, mixed
-from foltr.errors import Mistake
-from foltr.ranking import best_first
+from foltr.device.guard import Guard, Shown, by_bm25, mixed
+from foltr.device.prior import START, STARTS
+from foltr.errors import Mistake, did_you_mean, require
 from foltr.seeds import Stream, stream
 from foltr.stepwise import LearnsStepwise, Start
 
-START = Linear(start=(5.0,))  # BM25, the first feature
 ALONE = PDGD(lr=0.1, explore=False, sessions=50)  # the learner without a federation
 GUARD = Guard()
 WATCHED = 200  # mixed lists that the guard remembers
 SECRET = "secret"  # name of the seed of this device's draws
+CHOSEN = "start"  # name of the stored choice of a start
 
 
 class Order(NamedTuple):
@@ -37,6 +36,7 @@ class Order(NamedTuple):
     ranking: Array  # (k,) indices into the candidates
     teams: Array  # (k,) as in `LoggedSearch`
     shown_by: Shown
+    plain: Array  # (k,) BM25's list
 
 
 class OfEpoch(Stream):
@@ -113,25 +113,23 @@ class LocalRanker:
     def order(self, features: Array, paused: bool = False) -> Order:
         """The list to show. While learning is paused, lists are not mixed."""
         k = min(10, len(features))
-        none = np.zeros(k, np.uint8)
+        none, shown = np.zeros(k, np.uint8), self.shows(paused)
+        if not k:
+            empty = np.zeros(0, np.int64)
+            return Order(empty, none, shown, empty)
+        own = self.learner.show(self.start, self.sofar, features)[:k]
+        plain = by_bm25(features[:, 0], own, stream(self.seed, "plain", self.made))
+        if shown == "mixed":
+            draws = stream(self.seed, "mixed", self.made)
+            return Order(*mixed(own.tolist(), plain.tolist(), draws), shown, plain)
+        return Order(plain if shown == "bm25" else own, none, shown, plain)
+
+    def shows(self, paused: bool) -> Shown:
+        """Which list is shown next."""
         shown = self.guard.choice(self.evidence, self.made)
         if paused and shown == "mixed":
             shown = "learned" if self.evidence >= self.guard.up else "bm25"
-        if not k:
-            return Order(np.zeros(0, np.int64), none, shown)
-        plain = self.plain(features)
-        if shown == "bm25":
-            return Order(plain, none, shown)
-        own = self.learner.show(self.start, self.sofar, features)[:k]
-        if shown == "learned":
-            return Order(own, none, shown)
-        draws = stream(self.seed, "mixed", self.made)
-        return Order(*mixed(own.tolist(), plain.tolist(), draws), shown)
-
-    def plain(self, features: Array) -> Array:
-        """BM25's list."""
-        draws = stream(self.seed, "plain", self.made)
-        return best_first(features[:, 0], min(10, len(features)), draws)
+        return shown
 
     def learn(self, search: LoggedSearch) -> None:
         """Close a search of this epoch, and learn from it."""
@@ -233,6 +231,25 @@ class LocalRanker:
             alone = not period.federation
             found.append(Epoch(n, t, before.params + update if alone else params, memory))
         return found
+
+
+def chosen_start(log: ClickLog) -> Ranker:
+    """What the ranker of a device without a federation starts from."""
+    name = (log.about(CHOSEN) or b"bm25").decode()
+    known = {str(each): ranker for each, ranker in STARTS.items()}
+    require(name in known, f"the index starts from {name!r}, which this version does not know")
+    return known[name]
+
+
+def choose_start(log: ClickLog, name: str) -> None:
+    """Choose what the ranker starts from, before it has learned anything."""
+    if (log.about(CHOSEN) or b"bm25") == name.encode():
+        return
+    require(name in STARTS, f"there is no start {name!r}: {did_you_mean(name, STARTS)}")
+    fresh = log.counts()[0] == 0 and log.period == Period()
+    require(fresh, f"the ranker has learned already, not from {name}: foltr device clear first")
+    log.set_about(CHOSEN, name.encode())
+    log.drop_epochs()
 
 
 def _secret(log: ClickLog) -> int:

@@ -25,8 +25,9 @@ from foltr.device.joining import check_fits, model_in
 from foltr.device.joining import join as join
 from foltr.device.joining import offered as offered
 from foltr.device.joining import terms_text as terms_text
-from foltr.device.learning import ALONE, START, LocalRanker
+from foltr.device.learning import ALONE, LocalRanker
 from foltr.device.log_engine import LogEngine
+from foltr.device.prior import START
 from foltr.errors import Mistake
 from foltr.federated.agreement import Agreement
 from foltr.federated.device import FORGET, FORGOTTEN, Device

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple, get_args
 
 from foltr.device.text import Kind
@@ -53,10 +53,19 @@ class Filter:
 
 @dataclass(frozen=True)
 class Query:
-    """What is looked for: `words` in their order, those of phrases included."""
+    """What is looked for.
+
+    Fields
+        text: what was typed
+        words: the words to look for in their order, those of phrases included
+        terms: the terms of a title with this text; `words` are others for scripts without spaces,
+            whose last character is in the pair before it
+        phrases: terms that are one after the other
+        filter: which documents count"""
 
     text: str
     words: tuple[Word, ...]
+    terms: tuple[str, ...]
     phrases: tuple[tuple[str, ...], ...]
     filter: Filter
 
@@ -73,9 +82,11 @@ def parsed(text: str, typing: bool = False) -> Query:
     Raises a Mistake for a filter that cannot be understood, unless the user is typing."""
     words: list[Word] = []
     phrases: list[tuple[str, ...]] = []
+    parts: list[str] = []  # the text without filters and quotes
     wanted = Filter()
     at = 0
     for match in PART.finditer(text):
+        parts += text[at : match.start()], match["phrase"] or ""
         words += _words(text[at : match.start()], last=False)
         at = match.end()
         if match["filter"]:
@@ -90,7 +101,8 @@ def parsed(text: str, typing: bool = False) -> Query:
             phrases.append(tuple(terms))
         words += [Word(term) for term in terms]
     words += _words(text[at:], last=typing)
-    return Query(text, tuple(words[:MOST]), tuple(phrases), wanted)
+    terms = tokens_of(" ".join([*parts, text[at:]])).terms
+    return Query(text, tuple(words[:MOST]), tuple(terms[:MOST]), tuple(phrases), wanted)
 
 
 def _words(text: str, last: bool) -> list[Word]:
@@ -125,11 +137,12 @@ def _filtered(wanted: Filter, text: str) -> Filter:
 
 
 def moment(value: str, name: str) -> float:
-    """The beginning of a year, a month or a day, in seconds since 1970."""
+    """The beginning of a year, a month or a day in this machine's time zone, in seconds since
+    1970."""
     for form in ("%Y-%m-%d", "%Y-%m", "%Y"):
         try:
-            return datetime.strptime(value, form).replace(tzinfo=UTC).timestamp()
-        except ValueError:
+            return datetime.strptime(value, form).timestamp()
+        except (ValueError, OverflowError, OSError):  # the last two: a year that has no such time
             continue
     raise Mistake(f"{name}:{value} is no date: write {name}:2024-01-31, {name}:2024-01 or 2024")
 

@@ -2,8 +2,8 @@
 its first bytes where the suffix says nothing.
 
 Whatever a file holds, nothing but `Unread` comes out of here, with the reason: see `content.py`.
-The limits of the readers keep memory and time in bounds for the hostile files that are known; who
-must be safe from the others limits the process that reads."""
+The limits of the readers keep memory and time in bounds. PDF is read in a process of its own,
+which is ended if it takes too long (`read_apart.py`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from foltr.device.content import HEAD, MOST_BYTES, Unread, holds_key, is_binary, is_marked, parsing
+from foltr.device.read_apart import read_apart
 from foltr.device.read_html import read_html
 from foltr.device.read_mail import has_fields, read_message
 from foltr.device.read_mailbox import ENVELOPE, MOST_MAILBOX, read_mailbox
 from foltr.device.read_markdown import read_markdown
-from foltr.device.read_pdf import read_pdf
 from foltr.device.read_plain import read_plain, says_text
 from foltr.device.text import Text
 from foltr.system.files import regular
@@ -36,7 +36,7 @@ READERS: dict[str, Reader] = {
     ".markdown": read_markdown,
     ".mdown": read_markdown,
     ".mkd": read_markdown,
-    ".pdf": read_pdf,
+    ".pdf": read_apart,
     ".eml": read_message,
 }
 MAILBOXES = frozenset((".mbox", ".mbx"))
@@ -99,7 +99,7 @@ def _text(path: Path, head: bytes, file: BinaryIO, size: int) -> Text:
     if len(data) > MOST_BYTES:  # it has grown
         raise Unread("too large")
     reader = _reader(path, head)
-    if reader is not read_pdf and _is_binary(data):
+    if reader is not read_apart and _is_binary(data):
         raise Unread("binary")
     return reader(data, path.name)
 
@@ -120,7 +120,7 @@ def _reader(path: Path, head: bytes) -> Reader:
     if says_text(path.name):
         return read_plain
     if head.startswith(b"%PDF-"):
-        return read_pdf
+        return read_apart
     if HTML.match(head):
         return read_html
     return read_message if FIELDS.match(head) else read_plain

@@ -7,20 +7,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from foltr import web
+from foltr.device.features import NAMES
 from foltr.device.guard import Guard
 from foltr.device.home import DeviceRecords, Home
 from foltr.device.indexing import Work, update
-from foltr.device.learning import ALONE, GUARD, START, LocalRanker
+from foltr.device.learning import ALONE, GUARD, LocalRanker, chosen_start
 from foltr.device.membership import SOON, Membership
 from foltr.device.page.app import application
+from foltr.device.prior import START
 from foltr.device.service import Service
 from foltr.errors import Mistake
 from foltr.gateway.client import Excluded, Unavailable
 from foltr.runs.interruptions import on_signals
+from foltr.seeds import stream
 from foltr.stepwise import stepwise
 
 NEVER_LEAVES = (
@@ -58,7 +64,12 @@ class LookingService(JoinedService):
 
 
 class Running:
-    """A device that runs. `tell` writes a line to its log. With `looking`, nothing is changed."""
+    """A device that runs.
+
+    home, guard: its folder, and what decides which list is shown
+    tell: writes a line to its log
+    looking: nothing is changed
+    explore: a device without a federation draws its lists (Plackett-Luce)"""
 
     def __init__(
         self,
@@ -66,8 +77,10 @@ class Running:
         guard: Guard = GUARD,
         tell: Tell = lambda text: None,
         looking: bool = False,
+        explore: bool = False,
     ) -> None:
         self.home, self.tell, self._guard, self._looking = home, tell, guard, looking
+        self._learner = replace(ALONE, explore=explore)  # without a federation
         self.index, self.log = home.existing(), home.log()
         self.work: Work | None = None  # of an update that is being made
         self._folders: tuple[int, list[dict[str, Any]]] | None = None
@@ -77,9 +90,10 @@ class Running:
     def _opened(self) -> Service:
         agreed = self.home.agreed(self.log)
         if agreed is None:
-            ranker = LocalRanker(self.log, ALONE, START, self._guard)
+            start = chosen_start(self.log)
+            ranker = LocalRanker(self.log, self._learner, start, self._guard)
             if self.log.period.federation and not self._looking:  # its files are lost
-                ranker.end_membership(ALONE, START)
+                ranker.end_membership(ALONE, start)
                 ranker.replay()
             alone = LookingService if self._looking else Service
             return alone(self.index, self.log, ranker)
@@ -124,8 +138,8 @@ class Running:
                     "features": len(ranker.epoch.params),
                 },
                 "guard": {
-                    "showing": ranker.guard.choice(ranker.evidence, ranker.made),
-                    "text": guard_text(ranker),
+                    "showing": ranker.shows(service.paused),
+                    "text": guard_text(ranker, service.paused),
                 },
                 "explore": ranker.explores,
                 "never_leaves": list(NEVER_LEAVES),
@@ -224,27 +238,34 @@ class Running:
         return application(lambda: self.service, self.status, self.leave, where, token)
 
 
-def guard_text(ranker: LocalRanker) -> str:
-    """What is shown, and why, in one sentence."""
+def guard_text(ranker: LocalRanker, paused: bool = False) -> str:
+    """What is shown, and why, in one sentence or two."""
     z, guard = ranker.evidence, ranker.guard
     if not guard.on:
         return "Lists are always in the learned order."
     if ranker.made == 0:
-        return "Nothing is learned yet: lists are those of plain word matching (BM25)."
+        if np.array_equal(ranker.weights, START.init(len(NAMES), stream(0))):
+            return "Nothing is learned yet: lists are those of plain word matching (BM25)."
+        return (
+            "Nothing is learned from you yet. Lists mix what was learned elsewhere with plain word"
+            " matching (BM25), to find out which of them you prefer."
+        )
+    often = " One list in {} mixes the two, to notice if that changes."
     if z >= guard.up:
-        return (
+        shown = (
             "Your clicks prefer the learned order to plain word matching (BM25), so it is shown."
-            f" Every {guard.mix_learned}th list mixes the two, to notice if that changes."
         )
+        return shown if paused else shown + often.format(guard.mix_learned)
     if z <= guard.down:
-        return (
+        shown = (
             "Your clicks do not prefer the learned order, so plain word matching (BM25) is shown."
-            f" Every {guard.mix_bm25}th list mixes the two, to notice if that changes."
         )
-    return (
-        "It is not clear yet whether you prefer the learned order or plain word matching (BM25):"
-        " lists mix the two."
+        return shown if paused else shown + often.format(guard.mix_bm25)
+    unclear = (
+        "It is not clear yet whether you prefer the learned order or plain word matching (BM25): "
     )
+    paused_text = "while learning is paused, lists are those of BM25."
+    return unclear + (paused_text if paused else "lists mix the two.")
 
 
 def _size(path: Path) -> int:
@@ -258,12 +279,12 @@ def _stop(signum: int, frame: object) -> None:
 
 def serve(
     home: Home, port: int, every: float | None, guard: Guard, tell: Tell,
-    ready: Callable[[str], None], soon: float = SOON,
+    ready: Callable[[str], None], soon: float = SOON, explore: bool = False,
 ) -> None:  # fmt: skip
     """Serve the page until Ctrl-C. `ready` gets its address, with the token. In the minutes after
     a message, the device looks for a new model every `soon` seconds."""
     with home.alone("page"):
-        running = Running(home, guard, tell)
+        running = Running(home, guard, tell, explore=explore)
         if running.membership is not None:
             running.membership.soon_seconds = soon
         opened = web.listening_socket(web.HOST, port)

@@ -33,6 +33,6 @@ def search(index: Index, query: Query, now: float | None = None) -> Search:
     known = index.documents(doc.id for doc in docs)
     docs = [doc for doc in docs if doc.id in known]
     about = tuple(known[doc.id] for doc in docs)
-    words = np.array([id_of(word.term) for word in query.words], np.uint32)
+    words = np.array([id_of(term) for term in query.terms], np.uint32)
     found = Candidates(slots, words, docs, about, index.statistics(), now)
     return Search(query, slots, about, tuple(docs), scaled(raw_features(found)))

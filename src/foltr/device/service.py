@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from foltr.core import Array
 from foltr.device.click_log import ClickLog, LoggedSearch
 from foltr.device.features import ABOUT
 from foltr.device.index import Document, Index
@@ -46,7 +45,6 @@ class MadeList:
     name: str
     found: Search
     order: Order
-    plain: Array  # BM25's list (k,)
     logged: int | None = None  # number of its search in the log
 
     @property
@@ -92,9 +90,8 @@ class Service:
         """A list, and its results as they are shown."""
         found = search(self.index, query)
         order = self.ranker.order(found.features, self.paused)
-        plain = self.ranker.plain(found.features)
         results = [self._result(found, i) for i in order.ranking]
-        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order, plain)
+        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order)
         self._lists[made.name] = made
         while len(self._lists) > REMEMBERED:
             self._lists.popitem(last=False)
@@ -124,7 +121,7 @@ class Service:
         similar = {word: similar_word(self.index, word) for word in unknown[:SUGGESTED]}
         others = 0
         if query.filter != Filter():
-            anywhere = Query(query.text, query.words, query.phrases, Filter())
+            anywhere = replace(query, filter=Filter())
             others = len(search(self.index, anywhere).documents)
         known = {word: other for word, other in similar.items() if other}
         return {"unknown": unknown, "similar": known, "without_filters": others}
@@ -224,7 +221,7 @@ class Service:
         """A list beside the one that BM25 would have shown."""
         with self.lock:
             made = self._list(name)
-        plain = [made.found.documents[i] for i in made.plain]
+        plain = [made.found.documents[i] for i in made.order.plain]
         shown = made.shown
         return {
             "shown": [each.id for each in shown],

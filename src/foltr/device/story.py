@@ -28,8 +28,9 @@ from foltr.device.features import NAMES
 from foltr.device.generated_manuals import generated
 from foltr.device.home import CA, Home
 from foltr.device.index import Index
-from foltr.device.learning import START, LocalRanker
+from foltr.device.learning import LocalRanker
 from foltr.device.manuals import NEWCOMER, fetch, pages_of
+from foltr.device.prior import START
 from foltr.device.query import parsed
 from foltr.device.searching import search
 from foltr.device.study_data import Device, HeldOut, JudgedQuery

@@ -27,17 +27,18 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
 from foltr.components.optimizers.sgd import SGD
 from foltr.components.privatizers.gaussian import Gaussian
+from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.core import Answers, Array, Ask, ClickModel, Cohort, Observed, Show
 from foltr.device.features import NAMES
-from foltr.device.guard import Guard, in_turn, mixed, winner
-from foltr.device.learning import ALONE, GUARD, START, WATCHED, as_it_is
+from foltr.device.guard import Guard, by_bm25, in_turn, mixed, winner
+from foltr.device.learning import ALONE, GUARD, WATCHED, as_it_is
+from foltr.device.prior import PRIOR, START
 from foltr.device.study_data import Bed, Device, HeldOut, JudgedQuery, dealt, halves
 from foltr.errors import did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.federation import DIRECTLY, Client, Delivery, Server, State, federate
 from foltr.metrics import DEPTH, dcg
-from foltr.ranking import best_first
 from foltr.runs.account import ledger_of
 from foltr.seeds import key, stream
 from foltr.stepwise import LearnsStepwise, Start
@@ -51,11 +52,11 @@ CLICKS = {
     "informational": Cascade("informational"),
 }
 SHARED = PDGD(lr=0.1, explore=False, sessions=10)  # devices send after 10 searches
-PERSONAL = Personal(SHARED, pull=0.2)
+PERSONAL = Personal(SHARED, pull=0.05)
 IN_TWO_ROUNDS = Personal(replace(SHARED, sessions=50), pull=0.2)  # each round costs privacy
 CLIP = 2.0  # of updates that get noise
 CLIPS = (0.25, 0.5, 1.0, 2.0, 4.0)  # those that were tried on `tuning`
-VERSION = 2  # of results: whoever changes what a method or the guard does must raise it
+VERSION = 3  # of results: whoever changes what a method or the guard does must raise it
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Person:
         query = self.device.queries[made % len(self.device.queries)]
         k = min(DEPTH, len(query.labels))
         own = show(query.features)[:k]
-        plain = best_first(query.features[:, 0], k, stream(self.seed, "plain", made))
+        plain = by_bm25(query.features[:, 0], own, stream(self.seed, "plain", made))
         choice = self.guard.choice(self.guard.evidence(self.won[-WATCHED:]), made)
         ranking = plain if choice == "bm25" else own
         if choice == "mixed":
@@ -173,24 +174,24 @@ def _outcome(places: Sequence[Place], held_out: Mapping[int, Array]) -> Outcome:
     return Outcome(tuple(place.name for place in places), held_out, gained)
 
 
-def _untrained() -> Array:
-    return START.init(len(NAMES), stream(0))
+def untrained(start: Linear = START) -> Array:
+    return start.init(len(NAMES), stream(0))
 
 
 # --- devices alone, and all in one place ---
 
 
-def bm25(run: Run) -> Outcome:
-    """A device that has learned nothing."""
+def bm25(run: Run, start: Linear = START) -> Outcome:
+    """A device that has learned nothing, or (`PRIOR`) from public manuals only."""
     places = run.places(1)
-    held_out = np.array([place.quality(_untrained()) for place in places])
+    held_out = np.array([place.quality(untrained(start)) for place in places])
     return Outcome(tuple(place.name for place in places), {0: held_out}, {})
 
 
-def local(run: Run) -> Outcome:
+def local(run: Run, start: Linear = START) -> Outcome:
     """Each device learns alone, as `LocalRanker` does without a federation."""
     places = run.places(ALONE.sessions)
-    found = [one_learner([place]) for place in places]
+    found = [one_learner([place], start) for place in places]
     return _outcome(places, {n: np.concatenate([each[n] for each in found]) for n in AFTER})
 
 
@@ -200,16 +201,18 @@ def pooled(run: Run) -> Outcome:
     return _outcome(places, one_learner(places))
 
 
-def one_learner(places: Sequence[Place], learner: LearnsStepwise = ALONE) -> dict[int, Array]:
+def one_learner(
+    places: Sequence[Place], ranker: Linear = START, learner: LearnsStepwise = ALONE
+) -> dict[int, Array]:
     """nDCG@10 on the held-out queries of each device, of a learner that sees the searches of all
     of them. Its epochs are those of `LocalRanker.learned_alone`."""
     epoch, seed = 0, places[0].person.seed
 
     def begun(params: Array, memory: Array) -> Start:
         draws = stream(seed, "ranking", epoch)
-        return Start(START, params, memory, learner.sessions, draws, 0, as_it_is)
+        return Start(ranker, params, memory, learner.sessions, draws, 0, as_it_is)
 
-    start = begun(_untrained(), learner.remembered(START, _untrained()))
+    start = begun(untrained(ranker), learner.remembered(ranker, untrained(ranker)))
     sofar, held_out, made = learner.begin(start), {}, 0
     for n in range(1, max(AFTER) + 1):
         for place in places:
@@ -259,11 +262,15 @@ class Model(NamedTuple):
 
 
 def federation(
-    people: Sequence[Person], learner: Personal | PDGD, seed: int, privacy: Gaussian | None = None
+    people: Sequence[Person],
+    learner: Personal | PDGD,
+    seed: int,
+    privacy: Gaussian | None = None,
+    start: Linear = START,
 ) -> dict[int, Model]:
     """A server and the devices of these people: the state after each of `AFTER` searches."""
-    first, everybody = _untrained(), np.arange(len(people))
-    memory = np.tile(learner.remembered(START, first), (len(people), 1))
+    first, everybody = untrained(start), np.arange(len(people))
+    memory = np.tile(learner.remembered(start, first), (len(people), 1))
     devices = Devices(people, learner, privacy, memory)
     server = Server(learner, Mean(), SGD(lr=1.0), privacy)
     found: dict[int, Model] = {}
@@ -284,10 +291,11 @@ def federated(
     guard: Guard = GUARD,
     parts: int = 1,
     privacy: Gaussian | None = None,
+    start: Linear = START,
 ) -> Outcome:
     """Devices learn together, and rank by what the server and they themselves have learned."""
     places = run.places(learner.sessions, guard, parts)
-    models = federation([place.person for place in places], learner, run.seed, privacy)
+    models = federation([place.person for place in places], learner, run.seed, privacy, start)
     held_out = {
         n: np.array(
             [
@@ -349,12 +357,12 @@ def from_labels(run: Run, baseline: Baseline) -> Outcome:
     places = run.places(1)
     queries = [query for place in places for query in place.person.device.queries]
     grades = max(device.grades for device in run.bed.devices)
-    ranker = baseline.fit(_dataset(queries, grades), None, run.seed)
+    ranker = baseline.fit(dataset_of(queries, grades), None, run.seed)
     held_out = [place.ndcg(ranker.scores(place.held_out.features)) for place in places]
     return Outcome(tuple(place.name for place in places), {0: np.array(held_out)}, {})
 
 
-def _dataset(queries: Sequence[JudgedQuery], grades: int) -> Dataset:
+def dataset_of(queries: Sequence[JudgedQuery], grades: int) -> Dataset:
     flat = HeldOut.of([query for query in queries if len(query.labels)])
     storage = np.zeros((len(flat.labels), padded(len(NAMES))), np.float32)
     storage[:, : len(NAMES)] = flat.features
@@ -368,6 +376,9 @@ METHODS: Mapping[str, partial[Outcome]] = {
     "fedavg": partial(federated, learner=SHARED),
     "personal": partial(federated, learner=PERSONAL),
     "personal-unguarded": partial(federated, learner=PERSONAL, guard=Guard(on=False)),
+    "prior": partial(bm25, start=PRIOR),
+    "local-from-prior": partial(local, start=PRIOR),
+    "personal-from-prior": partial(federated, learner=PERSONAL, start=PRIOR),
     "newcomer": partial(newcomer),
     "pooled": partial(pooled),
     "ranking-svm": partial(from_labels, baseline=RankingSVM()),
@@ -379,7 +390,7 @@ METHODS: Mapping[str, partial[Outcome]] = {
     "private-20-noise-10": partial(private, devices=20, noise=10.0, clip=CLIP),
     "private-20-noise-4": partial(private, devices=20, noise=4.0, clip=CLIP),
 } | {f"clip-{clip}": partial(private, devices=200, noise=10.0, clip=clip) for clip in CLIPS}
-FROM_CLICKS = frozenset(METHODS) - {"bm25", "ranking-svm", "lambda-mart"}
+FROM_CLICKS = frozenset(METHODS) - {"bm25", "prior", "ranking-svm", "lambda-mart"}
 
 
 def settings_of(method: str) -> str:

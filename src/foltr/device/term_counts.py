@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from foltr.core import Array
+
+RowsOf = Callable[[str, Sequence[object]], list[Any]]  # what a query of SQL with values gives
 
 FIELDS = ("title", "headings", "body")
 COUNTS = tuple(f"{field}_{what}" for field in FIELDS for what in ("documents", "count"))
@@ -52,15 +55,15 @@ class TermCounts:
         db.executemany(GONE, ((term,) for term, each in changes.items() if min(each) < 0))
 
 
-def frequencies(db: sqlite3.Connection, term: str) -> Array:
+def frequencies(rows_of: RowsOf, term: str) -> Array:
     """In how many documents a term is, and how often: for title, headings, body (3, 2)."""
-    row = db.execute(f"select {', '.join(COUNTS)} from term where term = ?", (term,)).fetchone()
-    return np.array(row or (0,) * len(COUNTS), float).reshape(len(FIELDS), 2)
+    rows = rows_of(f"select {', '.join(COUNTS)} from term where term = ?", (term,))
+    return np.array(rows[0] if rows else (0,) * len(COUNTS), float).reshape(len(FIELDS), 2)
 
 
-def beginning(db: sqlite3.Connection, text: str, most: int) -> list[str]:
+def beginning(rows_of: RowsOf, text: str, most: int) -> list[str]:
     """The terms that begin like this, those of most documents first."""
-    rows = db.execute(
+    rows = rows_of(
         "select term from term where term >= ? and term < ? order by body_documents +"
         " title_documents desc, term limit ?",
         (text, text + "\U0010ffff", most),

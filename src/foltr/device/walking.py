@@ -67,11 +67,15 @@ class Found:
 
 
 def walk(
-    roots: Sequence[Path], everything: bool = False, left_out: Counter[str] | None = None
+    roots: Sequence[Path],
+    everything: bool = False,
+    left_out: Counter[str] | None = None,
+    closed: list[str] | None = None,
 ) -> Iterator[Found]:
     """The files below `roots`, each once, in a stable order. The reasons of what is left out are
-    counted in `left_out`. A root may be a link, and it may be a file."""
-    return _rules(roots, everything, left_out).files()
+    counted in `left_out`; folders that may not be read are added to `closed`. A root may be a
+    link, and it may be a file."""
+    return _rules(roots, everything, left_out, closed).files()
 
 
 def find(
@@ -85,9 +89,15 @@ def find(
     return _rules(roots, everything, left_out).file(os.path.abspath(path))
 
 
-def _rules(roots: Sequence[Path], everything: bool, left_out: Counter[str] | None) -> _Rules:
+def _rules(
+    roots: Sequence[Path],
+    everything: bool,
+    left_out: Counter[str] | None,
+    closed: list[str] | None = None,
+) -> _Rules:
     places = tuple(dict.fromkeys(map(_resolved, roots)))
-    return _Rules(places, everything, Counter() if left_out is None else left_out)
+    counted = Counter[str]() if left_out is None else left_out
+    return _Rules(places, everything, counted, [] if closed is None else closed)
 
 
 def _resolved(root: Path) -> str:
@@ -141,6 +151,7 @@ class _Rules:
     roots: tuple[str, ...]  # resolved
     everything: bool
     left_out: Counter[str]
+    closed: list[str]
 
     def files(self) -> Iterator[Found]:
         for root in self.roots:
@@ -195,6 +206,8 @@ class _Rules:
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as error:
             self.left_out[_reason(error)] += 1
+            if isinstance(error, PermissionError):
+                self.closed.append(folder.path)
             return folder, []
         entered = self._entered(folder, MARKS.intersection(entry.name for entry in entries))
         return (entered, entries) if entered else (folder, [])

@@ -19,7 +19,8 @@ from foltr.device.click_log import ClickLog, LoggedSearch
 from foltr.device.features import NAMES
 from foltr.device.guard import Guard
 from foltr.device.index import Index
-from foltr.device.learning import ALONE, START, LocalRanker, as_it_is
+from foltr.device.learning import ALONE, LocalRanker, as_it_is
+from foltr.device.prior import START
 from foltr.device.query import parsed
 from foltr.device.searching import search
 from foltr.device.study import CLICKS, METHODS, PERSONAL, Place, Run, federation
@@ -213,7 +214,7 @@ def test_epsilon_is_that_of_the_ledger():
 
 
 def test_settings_of_a_method_name_its_own():
-    assert "pull=0.2" in study.settings_of("personal")
+    assert "pull=0.05" in study.settings_of("personal")
     assert study.settings_of("clip-0.5") != study.settings_of("clip-1.0")
     with pytest.raises(Mistake, match="did you mean 'personal'"):
         study.settings_of("persona")

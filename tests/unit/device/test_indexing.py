@@ -236,6 +236,46 @@ def test_a_folder_that_is_not_there_keeps_its_documents(tmp_path, index):
     assert list(index.files()) == [str(tmp_path / "home" / "a.txt")]
 
 
+def test_a_folder_that_may_not_be_read_keeps_its_documents(folder, index, monkeypatch):
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "hidden-away.txt").write_text("marmalade")
+    (folder / "other.txt").write_text("porcelain")
+    update(index, [folder])
+    real = os.scandir
+
+    def closed(path):
+        if str(path) == str(inner):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    (folder / "other.txt").unlink()
+    work = update(index, [folder])
+    assert work.closed == [str(inner)] and work.removed == 1
+    assert str(inner / "hidden-away.txt") in index.files()
+    monkeypatch.undo()
+    (inner / "hidden-away.txt").unlink()
+    update(index, [folder])
+    assert str(inner / "hidden-away.txt") not in index.files()
+
+
+def test_a_root_that_is_a_file(tmp_path, index):
+    """If it is deleted, it is gone. If its folder is gone as well, as of a disk, it stays."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    file = disk / "a.txt"
+    file.write_text("marmalade")
+    update(index, [file])
+    disk.rename(tmp_path / "away")
+    work = update(index, [file])
+    assert work.missing == [str(file)] and work.removed == 0 and str(file) in index.files()
+    (tmp_path / "away").rename(disk)
+    file.unlink()
+    work = update(index, [file])
+    assert work.missing == [] and work.removed == 1 and not index.files()
+
+
 def test_messages_of_a_mailbox_come_and_go_one_by_one(folder, index):
     box = folder / "inbox.mbox"
     box.write_text(mailbox("report", "invoice"))

@@ -109,9 +109,18 @@ def test_the_first_lists_are_those_of_bm25():
     features = made_up(3)
     best = np.argsort(-features[:, 0])[:10].tolist()
     assert ranker.order(features).ranking.tolist() == best
-    assert ranker.plain(features).tolist() == best
+    assert ranker.order(features).plain.tolist() == best
     taught(ranker, range(1), clicked=())  # a search without a click teaches nothing
     assert ranker.order(features).ranking.tolist() == best
+
+
+def test_equal_documents_are_in_one_order_in_both_lists():
+    """Else a ranker that has learned nothing would seem to have moved results."""
+    ranker = LocalRanker(ClickLog(None))
+    features = np.repeat(made_up(3)[:4], 5, axis=0)  # ties inside of the list, and at its end
+    order = ranker.order(features)
+    assert order.ranking.tolist() == order.plain.tolist()
+    assert not order.teams.any()  # nobody's choice
 
 
 def test_clicks_change_the_ranking_towards_what_was_clicked():
@@ -154,7 +163,7 @@ def test_a_forgotten_search_has_taught_nothing(gone):
         ranker.replay()
         for number in range(8):
             features = made_up(number)
-            order = ranker.plain(features)  # the same lists, whatever is learned
+            order = ranker.order(features).plain  # the same lists, whatever is learned
             clicks = np.arange(len(order)) == 2
             ids = np.arange(len(features))
             search = LoggedSearch(

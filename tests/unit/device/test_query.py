@@ -1,5 +1,7 @@
 """What a user typed, as terms to look for."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,9 +69,17 @@ def test_stop_words_count_only_where_there_are_no_others():
     assert [word.term for word in parsed("what is it").telling] == ["what", "is", "it"]
 
 
-def test_dates():
-    assert moment("1970", "after") == 0.0
-    assert moment("1970-01-02", "after") == 86400.0
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system cannot change its time zone")
+def test_dates_are_those_of_the_time_zone(monkeypatch):
+    try:
+        for zone, east in (("UTC", 0), ("XYZ-3", 3)):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            assert moment("1970", "after") == -3600.0 * east
+            assert moment("1970-01-02", "after") == 86400.0 - 3600.0 * east
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @given(st.text(max_size=80), st.booleans())

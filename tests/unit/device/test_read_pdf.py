@@ -1,15 +1,22 @@
 """PDF as text; the files are made here."""
 
 import logging
+import signal
+import sys
+import threading
 import zlib
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
+from foltr.device import read_apart
 from foltr.device.content import Unread, parsing
+from foltr.device.index import Index
+from foltr.device.indexing import update
 from foltr.device.read_pdf import MOST_PAGES, MOST_UNPACKED, read_pdf
 from foltr.device.reading import texts_of
 from foltr.device.text import Text
@@ -155,3 +162,58 @@ def test_a_pdf_with_any_changed_bytes_is_read_or_unread(changes):
         f"{text.title}{text.headings}{text.body}".encode()
     except Unread as error:
         assert error.reason in ("damaged", "empty", "encrypted")
+
+
+# --- in a process of its own ---
+
+
+@pytest.fixture
+def apart():
+    yield read_apart
+    read_apart.stop()
+
+
+def test_a_pdf_is_read_apart_as_it_is_here(apart):
+    data = pdf_of(pdf_words("First line", "x"), title="T")
+    assert apart.read_apart(data, "a.pdf") == pdf_text(data)
+    with pytest.raises(Unread, match="empty"):
+        apart.read_apart(pdf_of(b""), "a.pdf")
+    assert apart.read_apart(data, "a.pdf") == pdf_text(data)
+
+
+def test_a_pdf_that_takes_too_long_is_left_out_and_the_next_one_is_read(apart, monkeypatch):
+    data = pdf_of(pdf_words("words"))
+    assert apart.read_apart(data, "a.pdf").body == "words"  # its process runs
+    reader = apart._process
+    reader.send_signal(signal.SIGSTOP)  # as if this file had no end
+    monkeypatch.setattr(apart, "SECONDS", 0.2)
+    with pytest.raises(Unread, match="takes too long"):
+        apart.read_apart(data, "a.pdf")
+    monkeypatch.undo()
+    assert reader.poll() is not None  # nothing is left running
+    assert apart.read_apart(data, "a.pdf").body == "words"
+
+
+def test_a_pdf_that_ends_its_reader_is_damaged_and_the_next_one_is_read(apart):
+    data = pdf_of(pdf_words("words"))
+    assert apart.read_apart(data, "a.pdf").body == "words"
+    apart._process.send_signal(signal.SIGSTOP)
+    threading.Timer(0.2, apart._process.kill).start()
+    with pytest.raises(Unread, match="damaged"):
+        apart.read_apart(data + b"\n" * 2**20, "a.pdf")  # more than a pipe holds
+    assert apart.read_apart(data, "a.pdf").body == "words"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does")
+def test_the_memory_of_the_reader_is_limited(apart):
+    apart.read_apart(pdf_of(pdf_words("words")), "a.pdf")
+    limits = Path(f"/proc/{apart._process.pid}/limits").read_text()
+    (line,) = [each for each in limits.splitlines() if each.startswith("Max address space")]
+    assert line.split()[3] == str(apart.MOST_MEMORY)
+
+
+def test_an_update_of_the_index_leaves_no_reader_running(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(pdf_of(pdf_words("kernel words")))
+    index = Index(None)
+    work = update(index, [tmp_path])
+    assert work.documents == 1 and read_apart._process is None

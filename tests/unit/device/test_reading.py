@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from foltr.device import reading as reading_module
 from foltr.device.content import MOST_BYTES, MOST_CHARACTERS, decoded, holds_key
+from foltr.device.read_pdf import read_pdf
 from foltr.device.read_plain import read_plain
 from foltr.device.reading import READERS, Unread, texts_of
 from foltr.device.text import Text
@@ -190,7 +191,8 @@ def test_a_missing_package_is_told(tmp_path, monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    assert why_unread(tmp_path, "a.pdf", b"%PDF-1.4") == "no reader"
+    with pytest.raises(Unread, match="no reader"):
+        read_pdf(b"%PDF-1.4", "a.pdf")
     with pytest.raises(Mistake, match=r"pip install 'foltr\[device\]'"):
         texts_in(tmp_path, "a.html", b"<p>x")
 

@@ -6,7 +6,6 @@ Requests are checked before they come here (`foltr.web.OnlyThisPage`)."""
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ from foltr import web
 from foltr.device.page.opening import open_with_program
 from foltr.device.service import Service
 from foltr.errors import Mistake, require, shown
+from foltr.system.state_file import Unusable
 
 MOST_TEXT = 2000  # characters of a query
 MOST_BODY = 10_000  # bytes of a request
@@ -53,12 +53,12 @@ def application(
                     given = await content_of(request)
                 made = await run_in_threadpool(work, given)
                 return made if isinstance(made, Response) else JSONResponse(made or {})
+            except Unusable as unusable:
+                return wrong(str(unusable), 500)
             except Mistake as mistake:
                 return wrong(str(mistake), 400)
             except ClientDisconnect:
                 return wrong("the request has no end", 400)  # nobody reads it
-            except sqlite3.Error as error:
-                return wrong(f"the index cannot be used: {error}", 500)
 
         return endpoint
 
