@@ -85,7 +85,8 @@ def _argument(param: Any) -> str:
 
 
 def _option(param: Any) -> str:
-    return ", ".join(param.opts) + (f" {param.metavar}" if param.metavar else "")
+    names = [*param.opts, *param.secondary_opts]
+    return ", ".join(names) + (f" {param.metavar}" if param.metavar else "")
 
 
 def _meaning(param: Any) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from foltr.cli.device_federation import Folder, at_login_, home_of, join_, leave_
 from foltr.cli.tools import Json, with_error_messages
 from foltr.errors import Mistake, require
 
@@ -20,25 +21,15 @@ app = typer.Typer(
     help="Search your own documents with a ranker that learns from your clicks, on this device.",
     no_args_is_help=True,
 )
-Folder = Annotated[
-    Path | None,
+Everything = Annotated[
+    bool | None,
     typer.Option(
-        "--folder",
-        metavar="FOLDER",
-        help="Folder of the device: its index, its keys, its place in a federation. Default:"
-        " FOLTR_DEVICE, or foltr/device in your data folder.",
+        "--everything/--no-everything",
+        help="Also read hidden files and files that .gitignore names. Default: as before; at"
+        " first no.",
+        show_default=False,
     ),
 ]
-Everything = Annotated[
-    bool,
-    typer.Option("--everything", help="Also read hidden files and files that .gitignore names."),
-]
-
-
-def _home(folder: Path | None) -> Home:
-    from foltr.device.home import Home, default_folder
-
-    return Home(folder or default_folder())
 
 
 @app.command("index")
@@ -49,10 +40,18 @@ def index_(
         typer.Argument(help="Folders or files to index. None: those that were indexed before."),
     ] = None,
     folder: Folder = None,
-    everything: Everything = False,
+    everything: Everything = None,
     remove: Annotated[
         list[str] | None,
         typer.Option(help="A folder that is not to be indexed any more. Can be repeated."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START",
+            help="What the ranker starts from: bm25 (plain word matching), or manuals (trained on"
+            " public manuals). Only before the first search. Default: as before; at first bm25.",
+        ),
     ] = None,
 ) -> None:
     """Index folders, or bring the index up to date.
@@ -60,10 +59,14 @@ def index_(
     Text, Markdown, HTML, source code, PDF and mail (mbox, Maildir) are read. Hidden files, keys
     and what .gitignore names are left out. Nothing leaves this device."""
     from foltr.cli.indexing_progress import IndexingProgress
-    from foltr.device.indexing import absolute, update
+    from foltr.device.indexing import absolute, reads_everything, set_everything, update
+    from foltr.device.learning import choose_start
 
-    home = _home(folder)
+    home = home_of(folder)
     new = absolute(paths or ())
+    if start is not None:
+        with home.without_page():
+            choose_start(home.log(), start)
     with home.alone("indexing"):
         index = home.index()
         gone = {Path(path).expanduser().resolve() for path in remove or ()}
@@ -73,8 +76,10 @@ def index_(
         roots = [root for root in dict.fromkeys([*index.roots(), *new]) if root not in gone]
         require(bool(roots or gone), "say which folder to index: foltr device index FOLDER")
         index.set_roots(roots)
+        if everything is not None:
+            set_everything(index, everything)
         with IndexingProgress() as progress:
-            work = update(index, roots, everything, progress)
+            work = update(index, roots, reads_everything(index), progress)
         _report(work, index.statistics().documents, home)
 
 
@@ -111,9 +116,20 @@ def search_(
             help="Seconds between two looks for a new model in the minutes after a message."
         ),
     ] = 60.0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the index as soon as a file changes.")
+    ] = False,
     no_guard: Annotated[
         bool,
         typer.Option("--no-guard", help="Always show the learned order, even if it is worse."),
+    ] = False,
+    explore: Annotated[
+        bool,
+        typer.Option(
+            "--explore",
+            help="Draw lists at random, better documents first more often: more is learned, and"
+            " lists are worse at first. In a federation, its agreement decides.",
+        ),
     ] = False,
 ) -> None:
     """Open the search page. Only this machine's browser can use it, with a token.
@@ -121,9 +137,9 @@ def search_(
     If it runs already, its page is opened."""
     from foltr.device.guard import Guard
     from foltr.device.home import Busy
-    from foltr.device.running import serve
+    from foltr.device.running import Options, serve
 
-    home = _home(folder)
+    home = home_of(folder)
 
     def ready(address: str) -> None:
         print(f"search: {address}", flush=True)
@@ -136,7 +152,9 @@ def search_(
 
     every = 60.0 * update_every if update_every > 0 else None
     try:
-        serve(home, port, every, Guard(on=not no_guard), tell, ready, soon)
+        serve(
+            home, port, Options(every, watch, Guard(on=not no_guard), explore, soon), tell, ready
+        )
     except Busy:
         address = home.page
         if address is None:
@@ -158,7 +176,7 @@ def find_(
 
     from foltr.device.running import Running
 
-    running = Running(_home(folder), looking=True)
+    running = Running(home_of(folder), looking=True)
     found = running.service.search(" ".join(words))
     if json_:
         print(json.dumps(found))
@@ -198,7 +216,7 @@ def status_(folder: Folder = None, json_: Json = False) -> None:
 
     from foltr.device.running import Running
 
-    home = _home(folder)
+    home = home_of(folder)
     found = Running(home, looking=True).status()
     if json_:
         print(json.dumps(found))
@@ -213,6 +231,8 @@ def status_(folder: Folder = None, json_: Json = False) -> None:
     federation = found["federation"]
     if federation is None:
         print("in no federation: foltr device join URL")
+        if found["messages"]:
+            print(f"{found['messages']} messages were sent to federations that it has left")
         return
     print(f"client {federation['client']} at {federation['gateway']}: {federation['privacy']}")
     print(f"next message: {federation['next']['searches']} of {federation['next']['of']} searches")
@@ -229,7 +249,7 @@ def export_(
     """Write all your searches and clicks to a file."""
     from foltr.system.private import replace_private
 
-    home = _home(folder)
+    home = home_of(folder)
     require(home.index_file.exists(), "there is nothing to export: nothing was indexed yet")
     replace_private(out, home.log().exported().encode())
     print(f"written: {out}")
@@ -247,7 +267,7 @@ def clear_(
     """Delete all searches and clicks, and what was learned from them on this device."""
     from foltr.device.running import Running
 
-    home = _home(folder)
+    home = home_of(folder)
     with home.without_page(), home.alone("indexing"):
         running = Running(home)
         asked = "Delete all searches, clicks, and what was learned from them?"
@@ -256,119 +276,13 @@ def clear_(
         if not yes and not typer.confirm(asked):
             raise Mistake("nothing was deleted")
         sent = len(running.log.messages())
-        running.service.forget(None)
-        if index:
-            with running.index.batch():
-                for path in running.index.files():
-                    running.index.remove(path)
-            running.index.set_roots([])
-            running.index.shrink()
+        running.clear(index)
     print("deleted")
     if sent:
         print(f"{sent} messages were sent before: what they say cannot be taken back here.")
         print("To be forgotten by the federation: foltr device leave --forget")
 
 
-@app.command("join")
-@with_error_messages
-def join_(
-    url: Annotated[str, typer.Argument(help="The gateway's address, https://HOST:PORT.")],
-    folder: Folder = None,
-    invitation: Annotated[
-        str | None, typer.Option(help="The invitation, if the gateway needs one.")
-    ] = None,
-    ca: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Certificate of the gateway's own authority (ca.pem)."),
-    ] = None,
-    searches: Annotated[
-        int | None, typer.Option(help="Send after this many searches. Default: as agreed.")
-    ] = None,
-    days: Annotated[
-        float, typer.Option(help="Send after this many days, even if there are fewer searches.")
-    ] = 7.0,
-    epsilon: Annotated[
-        float, typer.Option(help="Privacy budget (epsilon, at delta 1e-5) of a period.")
-    ] = 1.0,
-    period: Annotated[float, typer.Option(help="Days of the budget's period.")] = 365.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Accept the terms without asking.")] = False,
-) -> None:
-    """Take part in a federation through its gateway.
-
-    The terms are shown first, and pinned: if the federation changes them, this device sends
-    nothing more."""
-    from foltr.device import joining
-    from foltr.device.home import CA, Terms
-    from foltr.device.running import Running
-    from foltr.federated.credentials import trusting
-    from foltr.system.private import replace_private
-
-    home = _home(folder)
-    with home.without_page():
-        running = Running(home)
-        known = running.membership
-        here = "" if known is None else f"client {known.client} at {known.terms.gateway}"
-        require(known is None, f"this device has joined already: {here}. See foltr device leave")
-        agreed, sees = joining.offered(url, trusting(ca))
-        often = agreed.sessions if searches is None else searches
-        most = f"--searches {often}: the agreement allows at most {agreed.sessions} in a message"
-        require(often <= agreed.sessions, most)
-        terms = Terms(url, often, days, None if agreed.privacy is None else epsilon, period)
-        print(f"The federation at {url}:")
-        for line in joining.terms_text(agreed, sees, terms):
-            print(f"  {line}")
-        if not yes and not typer.confirm("Join?"):
-            raise Mistake("not joined")
-        (home.folder / CA).unlink(missing_ok=True)  # of another gateway
-        if ca is not None:
-            replace_private(home.folder / CA, ca.read_bytes())
-        client = joining.join(home, running.service.ranker, agreed, terms, invitation)
-    print(f"joined: this device is client {client}")
-    print("next: foltr device search (messages are sent while it runs)")
-
-
-@app.command("leave")
-@with_error_messages
-def leave_(
-    folder: Folder = None,
-    forget: Annotated[
-        bool,
-        typer.Option("--forget", help="Ask the federation to unlearn what this device taught."),
-    ] = False,
-    wait: Annotated[
-        float, typer.Option(help="With --forget: seconds to wait for the confirmation.")
-    ] = 30.0,
-) -> None:
-    """Leave the federation. Search and local learning go on.
-
-    With --forget the server unlearns this device; its key is deleted once that is confirmed. Your
-    searches, clicks and index stay: see foltr device clear."""
-    from foltr.device.running import Running
-
-    home = _home(folder)
-    with home.without_page():
-        running = Running(home)
-        print(running.leave(forget))
-        if forget and running.membership is not None and not running.wait_forgotten(wait):
-            print("not confirmed yet: run the search page, or this command again, to go on asking")
-        elif forget:
-            print("the server has forgotten this device; its key is deleted")
-    print("your searches, clicks and index stay: foltr device clear [--index]")
-
-
-@app.command("at-login")
-@with_error_messages
-def at_login_(
-    folder: Folder = None,
-    off: Annotated[bool, typer.Option("--off", help="Do not start it at login any more.")] = False,
-) -> None:
-    """Start the search page when you log in, without opening a browser.
-
-    `foltr device search` then opens its page."""
-    from foltr.device.login import start_at_login, stop_at_login
-
-    if off:
-        print("it is not started at login any more" if stop_at_login() else "it was not started")
-        return
-    print(f"written: {start_at_login(_home(folder).folder)}")
-    print("to take it back: foltr device at-login --off")
+app.command("join")(join_)
+app.command("leave")(leave_)
+app.command("at-login")(at_login_)

@@ -22,6 +22,7 @@ from foltr.device.walking import Found, walk
 from foltr.errors import Mistake
 
 SECONDS = 1.5  # between two commits
+EVERYTHING = "everything"  # name of the stored setting
 # reasons that can pass without a change of the file: it is tried again each time
 PASSING = frozenset(("no permission", "not a file", "no reader"))
 
@@ -138,6 +139,18 @@ def _readable(texts: Iterator[Text], why: list[str]) -> Iterator[Text]:
         yield from texts
     except Unread as error:
         why.append(error.reason)
+
+
+def reads_everything(index: Index) -> bool:
+    """Whether hidden and ignored files are indexed as well."""
+    return index.about(EVERYTHING) is not None
+
+
+def set_everything(index: Index, everything: bool) -> None:
+    if everything:
+        index.set_about(EVERYTHING, b"yes")
+    else:
+        index.delete_about(EVERYTHING)
 
 
 def absolute(paths: Iterable[str]) -> list[Path]:

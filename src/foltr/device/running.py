@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from foltr import web
 from foltr.device.features import NAMES
 from foltr.device.guard import Guard
 from foltr.device.home import DeviceRecords, Home
-from foltr.device.indexing import Work, update
+from foltr.device.indexing import Work, reads_everything, update
 from foltr.device.learning import ALONE, GUARD, LocalRanker, chosen_start
 from foltr.device.membership import SOON, Membership
 from foltr.device.page.app import application
 from foltr.device.prior import START
 from foltr.device.service import Service
+from foltr.device.watching import follow
 from foltr.errors import Mistake
 from foltr.gateway.client import Excluded, Unavailable
 from foltr.runs.interruptions import on_signals
@@ -143,6 +145,7 @@ class Running:
                 },
                 "explore": ranker.explores,
                 "never_leaves": list(NEVER_LEAVES),
+                "messages": len(self.log.messages()),  # to all federations
             }  # fmt: skip
             found["federation"] = None if self.membership is None else self.membership.about()
         return found
@@ -172,6 +175,17 @@ class Running:
             if self.membership is not None and self.membership.over:
                 self.service = self._alone()
 
+    def clear(self, index: bool) -> None:
+        """Delete all searches, clicks and what was learned; with `index`, the documents too. No
+        page may run."""
+        self.service.forget(None)
+        if index:
+            with self.index.batch():
+                for path in self.index.files():
+                    self.index.remove(path)
+            self.index.set_roots([])
+            self.index.shrink()
+
     def wait_forgotten(self, seconds: float) -> bool:
         """Wait until the server has forgotten this device, for at most so long."""
         until, membership = time.monotonic() + seconds, self.membership
@@ -184,7 +198,7 @@ class Running:
 
     # --- running ---
 
-    def update(self, everything: bool = False) -> Work:
+    def update(self) -> Work:
         """Bring the index up to date with its folders."""
 
         def told(work: Work) -> None:
@@ -194,19 +208,24 @@ class Running:
         try:
             roots = other.roots()
             with self.home.alone("indexing"):
-                return update(other, roots, everything, told)
+                return update(other, roots, reads_everything(other), told)
         finally:
             self.work = None
             other.close()
 
     @contextmanager
-    def started(self, every: float | None = None) -> Iterator[threading.Event]:
-        """Within it, threads take part in the federation and, with `every`, update the index so
-        often (seconds). Yields what stops them."""
+    def started(
+        self, every: float | None = None, watch: bool = False
+    ) -> Iterator[threading.Event]:
+        """Within it, threads take part in the federation, update the index with `every` so often
+        (seconds), and with `watch` when a file changes. Yields what stops them."""
         stop = threading.Event()
+        works: list[Callable[[threading.Event], None]] = [self._take_part]
+        works += [partial(self._keep_updated, every=every)] if every is not None else []
+        works += [self._follow] if watch else []
         with ExitStack() as stack:
             stack.callback(stop.set)
-            for work in (self._take_part, lambda s: self._keep_updated(s, every)):
+            for work in works:
                 thread = threading.Thread(target=work, args=(stop,), daemon=True)
                 thread.start()
                 stack.callback(thread.join, 2.0)
@@ -227,12 +246,18 @@ class Running:
             membership.run(stop, lambda: self.service.paused)
             self._go_on()
 
-    def _keep_updated(self, stop: threading.Event, every: float | None) -> None:
-        while every is not None and not stop.wait(every):
+    def _keep_updated(self, stop: threading.Event, every: float) -> None:
+        while not stop.wait(every):
             try:
                 self.update()
             except Mistake as mistake:
                 self.tell(str(mistake))
+
+    def _follow(self, stop: threading.Event) -> None:
+        try:
+            follow(self.home, stop, self.update)
+        except Mistake as mistake:
+            self.tell(str(mistake))
 
     def application(self, where: str, token: str) -> web.Application:
         return application(lambda: self.service, self.status, self.leave, where, token)
@@ -277,23 +302,39 @@ def _stop(signum: int, frame: object) -> None:
     raise KeyboardInterrupt  # as Ctrl-C: the page is taken down in order
 
 
+@dataclass(frozen=True)
+class Options:
+    """How the page runs.
+
+    Fields
+        every: seconds between two updates of the index; None for none
+        watch: whether it is also updated as soon as a file changes
+        guard: what decides which list is shown
+        explore: as of `Running`
+        soon: seconds between two looks for a new model in the minutes after a message"""
+
+    every: float | None = None
+    watch: bool = False
+    guard: Guard = GUARD
+    explore: bool = False
+    soon: float = SOON
+
+
 def serve(
-    home: Home, port: int, every: float | None, guard: Guard, tell: Tell,
-    ready: Callable[[str], None], soon: float = SOON, explore: bool = False,
-) -> None:  # fmt: skip
-    """Serve the page until Ctrl-C. `ready` gets its address, with the token. In the minutes after
-    a message, the device looks for a new model every `soon` seconds."""
+    home: Home, port: int, options: Options, tell: Tell, ready: Callable[[str], None]
+) -> None:
+    """Serve the page until Ctrl-C. `ready` gets its address, with the token."""
     with home.alone("page"):
-        running = Running(home, guard, tell, explore=explore)
+        running = Running(home, options.guard, tell, explore=options.explore)
         if running.membership is not None:
-            running.membership.soon_seconds = soon
+            running.membership.soon_seconds = options.soon
         opened = web.listening_socket(web.HOST, port)
         address, token = web.address(opened), web.new_token()
         where = address.removeprefix("http://").rstrip("/")
         server = web.web_server(running.application(where, token))
         home.set_page(f"{address}#{token}")
         try:
-            with on_signals(_stop), running.started(every):
+            with on_signals(_stop), running.started(options.every, options.watch):
                 ready(f"{address}#{token}")
                 web.run_until_stopped(server, opened)
         finally:

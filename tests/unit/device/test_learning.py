@@ -13,7 +13,9 @@ from foltr.components.rankers.mlp import MLP
 from foltr.device.click_log import ClickLog, Epoch, LoggedSearch
 from foltr.device.features import NAMES
 from foltr.device.guard import Guard
-from foltr.device.learning import ALONE, LocalRanker, OfEpoch, as_it_is
+from foltr.device.learning import ALONE, LocalRanker, OfEpoch, as_it_is, choose_start, chosen_start
+from foltr.device.prior import PRIOR
+from foltr.device.running import guard_text
 from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.stepwise import ReplayedUser
@@ -112,6 +114,35 @@ def test_the_first_lists_are_those_of_bm25():
     assert ranker.order(features).plain.tolist() == best
     taught(ranker, range(1), clicked=())  # a search without a click teaches nothing
     assert ranker.order(features).ranking.tolist() == best
+
+
+def test_a_start_from_public_manuals():
+    """Its lists are mixed with BM25's from the first search on, and forgetting goes back to it."""
+    log = ClickLog(None)
+    LocalRanker(log, ranker=chosen_start(log))  # BM25, which is stored
+    choose_start(log, "manuals")
+    ranker = LocalRanker(log, ranker=chosen_start(log))
+    assert ranker.weights.tolist() == np.float32(PRIOR.start).tolist()
+    assert len(PRIOR.start) == F and all(name.endswith(" v1") for name in NAMES)
+    order = ranker.order(made_up(3))
+    assert order.shown_by == "mixed" and order.teams.any()
+    taught(ranker, range(3))
+    assert ranker.weights.tolist() != np.float32(PRIOR.start).tolist()
+    with pytest.raises(Mistake, match="has learned already"):
+        choose_start(log, "bm25")
+    ranker.forget(None)
+    assert ranker.weights.tolist() == np.float32(PRIOR.start).tolist()
+
+
+def test_while_paused_lists_are_not_mixed():
+    ranker = LocalRanker(ClickLog(None))
+    taught(ranker, range(2))
+    assert (ranker.shows(False), ranker.shows(True)) == ("mixed", "bm25")
+    assert guard_text(ranker).endswith("lists mix the two.")
+    assert guard_text(ranker, paused=True).endswith("lists are those of BM25.")
+    ranker.evidence = 5.0
+    ranker.made = ranker.guard.mix_learned - 1
+    assert (ranker.shows(False), ranker.shows(True)) == ("mixed", "learned")
 
 
 def test_equal_documents_are_in_one_order_in_both_lists():

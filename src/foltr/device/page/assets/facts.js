@@ -29,7 +29,7 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
       ["With an opened result", number(model.clicks)],
       ["Shared model", model.round === null ? "none yet" : `of round ${number(model.round)}`],
       ["Features of a result", number(model.features)],
-      ["Exploring", explore ? "on: now and then results change places, to learn more" : "off: the best known order is shown"],
+      ["Exploring", explore ? "on: lists are drawn by chance, so that more is learned; they are worse at first" : "off: the best known order is shown"],
     ]),
     element("h3", {}, "What it searches"),
     facts([

@@ -6,6 +6,7 @@ import { filtersOf, withoutFilters } from "./filters.js";
 
 const SHORT = { markdown: "MD", text: "TXT", html: "WEB", code: "CODE", pdf: "PDF", mail: "MAIL" };
 const MOST = 10; // results of a list
+const CAPPED = 60; // candidates from which there may be more
 const ORDERS = { learned: "learned order", bm25: "plain word matching", mixed: "mixed order", date: "newest first" };
 
 let rows = new Map(); // id -> {result, json, row}: a row that has not changed stays, with its focus
@@ -114,7 +115,7 @@ export function countOf(answer) {
   const shown = answer.results.length;
   if (!shown) return "Nothing found";
   if (answer.shown_by === "date") return shown < MOST ? plural(shown, "document") : `The newest ${shown} documents`;
-  return answer.found > shown ? `The best ${shown} of ${number(answer.found)} found` : plural(answer.found, "document");
+  return answer.found > shown ? `The best ${shown} of ${number(answer.found)}${answer.found < CAPPED ? "" : " or more"} found` : plural(answer.found, "document");
 }
 
 /** Show how many were found; null for no answer. */

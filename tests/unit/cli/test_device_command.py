@@ -1,0 +1,155 @@
+"""`foltr device` in a terminal: indexing, finding, what is stored, and what is refused."""
+
+import json
+import sqlite3
+
+import pytest
+from typer.testing import CliRunner
+
+from foltr.cli.app import app
+from foltr.device.click_log import ClickLog
+from foltr.device.home import Home
+
+for package in ("Stemmer", "selectolax", "pathspec", "starlette", "cryptography"):
+    pytest.importorskip(package, reason="needs foltr[device]")
+
+
+@pytest.fixture
+def documents(tmp_path):
+    folder = tmp_path / "documents"
+    (folder / "plants").mkdir(parents=True)
+    (folder / "plants" / "trees.md").write_text("# Pruning apple trees\n\nIn winter.\n")
+    (folder / "pie.txt").write_text("Apple pie needs apples and a hot oven.\n")
+    (folder / ".hidden.txt").write_text("apple in a hidden file\n")
+    return folder
+
+
+@pytest.fixture
+def device(tmp_path):
+    """Runs a command of one device; returns exit code and output."""
+
+    def called(*words, asked=""):
+        words = ["device", *map(str, words), "--folder", str(tmp_path / "device")]
+        done = CliRunner().invoke(app, words, input=asked)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.exit_code, done.output
+
+    return called
+
+
+def titles(device, *words):
+    code, output = device("find", *words, "--json")
+    assert code == 0, output
+    results = json.loads(output)["results"]
+    return ["".join(text for text, _ in each["title"]) for each in results]
+
+
+def test_index_and_find(device, documents, tmp_path):
+    code, output = device("index", documents)
+    assert code == 0 and "2 documents" in output and "hidden 1" in output
+    assert set(titles(device, "apple")) == {"Pruning apple trees", "pie.txt"}
+    code, output = device("find", "apple", "trees")
+    assert code == 0 and output.lstrip().startswith("1. Pruning apple trees")
+    assert ((tmp_path / "device" / "index.db").stat().st_mode & 0o777) == 0o600
+
+
+def test_a_search_for_nothing_says_what_may_help(device, documents):
+    device("index", documents)
+    assert "did you mean apple" in device("find", "aple")[1]
+    assert "2 documents without the filters" in device("find", "apple", "folder:elsewhere")[1]
+    assert "type:paper is no type" in device("find", "apple", "type:paper")[1]
+
+
+def test_nothing_is_indexed_yet(device):
+    for words in (("find", "apple"), ("status",), ("clear", "--yes")):
+        code, output = device(*words)
+        assert code == 2 and "nothing is indexed yet: foltr device index FOLDER" in output
+    code, output = device("index")
+    assert code == 2 and "say which folder to index" in output
+    code, output = device("index", "/no/such/folder")
+    assert code == 2 and "there is no file or folder /no/such/folder" in output
+
+
+def test_a_folder_is_indexed_no_more(device, documents):
+    device("index", documents)
+    code, output = device("index", "--remove", "/elsewhere")
+    assert code == 2 and f"/elsewhere is not indexed: {documents}" in output
+    code, output = device("index", "--remove", documents)
+    assert code == 0 and "\n0 documents" in output
+
+
+def test_everything_is_remembered(device, documents, tmp_path):
+    """The page brings the index up to date as well: it must not remove what was asked for."""
+    assert "3 documents" in device("index", documents, "--everything")[1]
+    assert "3 documents" in device("index")[1]
+    from foltr.device.running import Running
+
+    running = Running(Home(tmp_path / "device"))
+    assert running.update().removed == 0
+    assert "2 documents" in device("index", "--no-everything")[1]
+    assert running.update().removed == 0 and running.index.statistics().documents == 2
+
+
+def test_a_start_is_chosen_before_the_first_search(device, documents, tmp_path):
+    device("index", documents)
+    device("find", "apple")
+    assert "lists are those of plain word matching" in device("status")[1]
+    code, output = device("index", "--start", "manual")
+    assert code == 2 and "manuals" in output
+    assert device("index", "--start", "manuals")[0] == 0
+    assert "Nothing is learned from you yet" in device("status")[1]
+    log = ClickLog(tmp_path / "device" / "index.db")
+    with sqlite3.connect(tmp_path / "device" / "index.db") as db:
+        db.execute(
+            "insert into search (time, query, epoch, shown_by, documents, features, ranking,"
+            " teams, clicks, learned) values (0, 'q', 0, 'bm25', x'', x'', x'', x'', x'', 1)"
+        )
+    assert log.counts()[0] == 1
+    code, output = device("index", "--start", "bm25")
+    assert code == 2 and "foltr device clear first" in output
+    assert device("index", "--start", "manuals")[0] == 0  # as it is already
+
+
+def test_clearing_asks_first(device, documents, tmp_path):
+    device("index", documents)
+    code, output = device("clear", asked="n\n")
+    assert code == 2 and "nothing was deleted" in output
+    code, output = device("clear", "--index", asked="y\n")
+    assert code == 0 and "deleted" in output
+    assert titles(device, "apple") == []
+
+
+def test_an_index_of_a_newer_version_is_refused_and_unchanged(device, documents, tmp_path):
+    device("index", documents)
+    path = tmp_path / "device" / "index.db"
+    with sqlite3.connect(path) as db:
+        db.execute("update about set value = ? where name = 'format'", (b"99 1",))
+    code, output = device("find", "apple")
+    assert code == 2 and "format 99 1" in " ".join(output.split())
+    with sqlite3.connect(path) as db:
+        assert db.execute("select count(*) from document").fetchone() == (2,)
+
+
+def test_two_processes_do_not_index_at_once(device, documents, tmp_path):
+    device("index", documents)
+    with Home(tmp_path / "device").alone("indexing"):
+        code, output = device("index")
+    assert code == 2 and "another process does this already" in " ".join(output.split())
+
+
+def test_leaving_and_joining_need_a_federation(device, documents):
+    device("index", documents)
+    code, output = device("leave")
+    assert code == 2 and "has not joined a federation" in output
+    code, output = device("join", "https://127.0.0.1:9", "--yes")
+    assert code == 2 and "is the address right?" in " ".join(output.split())
+    code, output = device("join", "nonsense", "--yes")
+    assert code == 2 and "nonsense" in output
+
+
+def test_export(device, documents, tmp_path):
+    assert device("export", tmp_path / "mine.json")[0] == 2
+    device("index", documents)
+    assert device("export", tmp_path / "mine.json")[0] == 0
+    assert json.loads((tmp_path / "mine.json").read_text()) == []
