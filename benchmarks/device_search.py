@@ -12,7 +12,12 @@ import argparse
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,14 +27,16 @@ from typing import Any
 
 import numpy as np
 
+from foltr import web
 from foltr.device import features, indexing
 from foltr.device.anchors import AnchorQuery, anchor_queries
 from foltr.device.candidates import candidates, slots_of
 from foltr.device.click_log import ClickLog, LoggedSearch
 from foltr.device.generated_manuals import OBJECTS, generated
 from foltr.device.index import Index
-from foltr.device.learning import START, LocalRanker
+from foltr.device.learning import LocalRanker
 from foltr.device.manuals import DOCS, PEOPLE, TUNING, fetch, pages_of
+from foltr.device.prior import START
 from foltr.device.query import parsed
 from foltr.device.searching import Search, search
 from foltr.device.snippets import snippet
@@ -44,6 +51,7 @@ QUERIES = 1000  # at most
 LEARNED = 200  # searches that are learned from
 CHANGED = 20  # pages that are changed
 SHOWN = 10  # results with a snippet
+IDLE = 60.0  # seconds in which nobody searches
 STAGES = ("slots", "candidates", "forward", "features", "ranking", "snippets")
 
 
@@ -135,7 +143,7 @@ def staged(index: Index, text: str, clock: Clock) -> Search:
         docs = index.forward(ids)
         about = tuple(index.documents(doc.id for doc in docs).values())
     with clock.measuring("features"):
-        words = np.array([id_of(word.term) for word in query.words], np.uint32)
+        words = np.array([id_of(term) for term in query.terms], np.uint32)
         found = features.Candidates(slots, words, docs, about, index.statistics())
         scaled = features.scaled(features.raw_features(found))
     made = Search(query, slots, about, tuple(docs), scaled)
@@ -212,6 +220,46 @@ def measure_change(index: Index, folder: Path, pages: Sequence[Path], clock: Clo
         assert [document.path for document in found.documents] == [str(page)]
 
 
+def measure_page(folder: Path, queries: Sequence[AnchorQuery]) -> dict[str, float]:
+    """The process of the page, on the same index: its memory, what it takes while nobody searches,
+    and a search by HTTP as the page makes it."""
+    words = ["-m", "foltr", "device", "search", "--no-open", "--folder", str(folder)]
+    page = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert page.stdout is not None
+        address, _, token = page.stdout.readline().split()[-1].partition("#")
+        first = usage(page.pid)
+        time.sleep(IDLE)
+        idle = usage(page.pid)
+        seconds = []
+        for query in queries:
+            asked = urllib.request.Request(
+                f"{address}api/search?{urllib.parse.urlencode({'q': query.text})}",
+                headers={web.TOKEN: token, "Sec-Fetch-Site": "same-origin"},
+            )
+            begun = time.perf_counter()
+            urllib.request.urlopen(asked).read()
+            seconds.append(time.perf_counter() - begun)
+        last = usage(page.pid)
+    finally:
+        page.send_signal(signal.SIGINT)
+        page.wait()
+    if first.cpu_seconds is None or idle.cpu_seconds is None or last.cpu_seconds is None:
+        return {}  # this system does not say what a process uses
+    p50, p95 = 1e3 * np.percentile(seconds, [50, 95])
+    busy = 1e3 * (last.cpu_seconds - idle.cpu_seconds) / len(queries)
+    return {
+        "MB at the beginning": round((first.resident_bytes or 0) / 1e6),
+        f"MB after {len(queries):,} searches": round((last.resident_bytes or 0) / 1e6),
+        "idle, CPU seconds per hour": round(
+            3600.0 * (idle.cpu_seconds - first.cpu_seconds) / IDLE, 1
+        ),
+        "search by HTTP, ms p50": round(float(p50), 1),
+        "search by HTTP, ms p95": round(float(p95), 1),
+        "search by HTTP, CPU ms": round(busy, 1),
+    }
+
+
 def spread(items: Sequence[Any], most: int) -> list[Any]:
     """At most so many items, from all parts of a sequence."""
     return [items[i] for i in np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)]
@@ -230,6 +278,7 @@ def measured(place: Path, manuals: Mapping[str, Sequence[Path]], most: int) -> d
     every = [page for own in pages for page in own]
     measure_change(index, folder, spread(every, CHANGED), clock)
     index.close()
+    page = measure_page(place, queries)
     times = ("search", "learning step", "changed page found")
     memory = {"start": started, "indexed": indexed, "end": usage().resident_bytes or 0}
     return {
@@ -238,6 +287,7 @@ def measured(place: Path, manuals: Mapping[str, Sequence[Path]], most: int) -> d
         "target among the candidates": recall,
         "ms": {name: clock.milliseconds(name) for name in times},
         "share of a search": shares,
+        "page": page,
         "MB of memory": {name: round(size / 1e6) for name, size in memory.items()},
     }
 
@@ -259,6 +309,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         *of_times,
         f"share of a search: {shares}",
         f"MB of memory: {memory}",
+        *(f"page: {name:28}{value:10,}" for name, value in found["page"].items()),
     ]
 
 

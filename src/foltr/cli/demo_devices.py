@@ -93,14 +93,17 @@ def _tell_privacy(console: Console, five: list[Person], seed: int) -> None:
     )
     bed = Bed("story", tuple(person.device() for person in five), ())
     run = Run(bed, CLICKS, seed)
-    rows = ((FEW, None), (FEW, NOISE), (SIMULATED, NOISE))
+    rows = ((FEW, None), (FEW, NOISE), (SIMULATED, None), (SIMULATED, NOISE))
     for devices, noise in rows:
         found = private(run, devices, noise, CLIP)
         last = max(found.held_out)
         value = float(found.held_out[last].mean())
         told = "no noise" if found.epsilon is None else f"epsilon {found.epsilon:.2f}"
         console.print(f"  {len(found.devices):3} devices, {told:12} nDCG@10 {value:.3f}")
-    console.print("(epsilon of all that one person sends, delta 1e-5; 100 searches each)")
+    console.print(
+        "(epsilon of all that one person sends, delta 1e-5; 100 searches each. Each of the 200"
+        "\nhas few searches to learn from, which it makes again and again.)"
+    )
 
 
 def _draw(

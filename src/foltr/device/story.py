@@ -58,7 +58,7 @@ MOST_PAGES = 900  # of a person
 MEASURED = 100  # held-out queries of a person
 CLICKS = Cascade("navigational")
 LEARNER = (
-    f"Personal(learner=PDGD(lr=0.1, sessions={SEARCHES}, explore=False), pull=0.2)"  # one message
+    f"Personal(learner=PDGD(lr=0.1, sessions={SEARCHES}, explore=False), pull=0.05)"  # one message
 )
 SECONDS = 60.0  # in which a process must start, or a round end
 
