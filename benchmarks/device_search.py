@@ -202,7 +202,7 @@ def measure_learning(index: Index, queries: Sequence[AnchorQuery], clock: Clock)
         logged = log.add(made)
         with clock.measuring("learning step"):
             ranker.learn(logged)
-        ranker.learned_alone()
+        ranker.begin_epoch_if_full()
     log.close()
 
 
@@ -223,7 +223,7 @@ def measure_change(index: Index, folder: Path, pages: Sequence[Path], clock: Clo
 def measure_page(folder: Path, queries: Sequence[AnchorQuery]) -> dict[str, float]:
     """The process of the page, on the same index: its memory, what it takes while nobody searches,
     and a search by HTTP as the page makes it."""
-    words = ["-m", "foltr", "device", "search", "--no-open", "--folder", str(folder)]
+    words = ["-m", "foltr", "device", "search", "--no-open", "--home", str(folder)]
     page = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
     try:
         assert page.stdout is not None

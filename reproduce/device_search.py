@@ -285,13 +285,13 @@ class Claim(NamedTuple):
 
     def __str__(self) -> str:
         if self.least == -np.inf:
-            return f"beside: {self.text}: {self.value:+.4f}"
+            return f"for comparison: {self.text}: {self.value:+.4f}"
         says = "holds" if self.holds else "FAILS"
         return f"{says}: {self.text}: {self.value:+.4f}, at least {self.least:+.3f}"
 
 
 def claims(results: Results, bed: str) -> list[Claim]:
-    """What the documentation says about a bed."""
+    """The least values that the study must reach on a bed, for `--check`."""
     found = {"five": claims_on_five, "docs": claims_on_docs, "packages": claims_on_packages}
     return found[bed](results) if bed in found else []
 

@@ -17,7 +17,7 @@ from foltr.web import TOKEN
 
 def device_command(home, *words, code=0):
     """Run `foltr device ...` with this folder. Returns what it prints."""
-    command = [sys.executable, "-m", "foltr", "device", *words, "--folder", str(home.folder)]
+    command = [sys.executable, "-m", "foltr", "device", *words, "--home", str(home.folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     text = done.stdout + done.stderr
     assert done.returncode == code, text
@@ -44,7 +44,7 @@ class PageProcess:
         command = [sys.executable, "-m", "foltr", "device", *words]
         self.errors = open(self.home.folder / "page.log", "a")
         self.process = subprocess.Popen(
-            [*command, "--folder", str(self.home.folder)],
+            [*command, "--home", str(self.home.folder)],
             stdout=subprocess.PIPE, stderr=self.errors, text=True,
         )  # fmt: skip
         line = self.process.stdout.readline()

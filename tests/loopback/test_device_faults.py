@@ -341,7 +341,7 @@ def test_a_device_is_forgotten_by_command_and_joins_again(tmp_path):
         with TakingPart([other], searching=True):
             text = device_command(person.home, "leave", "--forget", "--wait", "60")
         assert "the server has forgotten this device; its key is deleted" in text, text
-        assert not (person.home.folder / KEY).exists() and person.home.place.joined is None
+        assert not (person.home.folder / KEY).exists() and person.home.federation.joined is None
         here.wait_logged("server", "forgetting 1 device", 60)
         db = sqlite3.connect(person.home.index_file)
         for table in ("client", "norm"):
@@ -385,7 +385,7 @@ def test_a_wish_to_be_forgotten_is_stored_without_a_gateway_and_repeated_by_the_
             here.start("gateway-0")
             here.wait_logged("gateway-0", "devices connect to")
             with TakingPart([other], searching=True):
-                here.wait(lambda: person.home.place.joined is None, 90, "the notice")
+                here.wait(lambda: person.home.federation.joined is None, 90, "the notice")
                 alone = lambda: page.ask("GET", "status")["federation"] is None  # noqa: E731
                 here.wait(alone, 30, "the page alone")
             assert page.search_and_open("plum fig")

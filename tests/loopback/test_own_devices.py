@@ -48,7 +48,7 @@ def test_a_newcomer_starts_from_the_others_model(tmp_path):
         mine = late.running.membership
         other = replace(mine.agreed, rounds=99)
         with pytest.raises(Mistake, match="under another agreement: rounds is 99 now"):
-            late.home.place.join(mine.gateway, other, None)
+            late.home.federation.join(mine.gateway, other, None)
 
 
 def test_a_device_that_learned_alone_keeps_its_share_when_it_joins(tmp_path):

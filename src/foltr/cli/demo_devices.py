@@ -66,7 +66,7 @@ def demo_devices(out: Path, seed: int, open_pages: bool) -> None:
             story.join(len(five))
             plain, learned = late.plain, late.learned
             console.print(
-                f"\nA sixth person joins late. Without one click, the device is good at once:"
+                f"\nA sixth person joins. nDCG@10 of this device before its first click:"
                 f"\n  BM25 {plain:.3f}, with the others' model {learned:.3f}"
                 f" ({learned - plain:+.3f})"
             )

@@ -56,8 +56,9 @@ def index_(
 ) -> None:
     """Index folders, or bring the index up to date.
 
-    Text, Markdown, HTML, source code, PDF and mail (mbox, Maildir) are read. Hidden files, keys
-    and what .gitignore names are left out. Nothing leaves this device."""
+    Text, Markdown, HTML, source code, the text of PDF files, and mail (mbox, Maildir, .eml) are
+    read. Hidden files, files that hold keys, and what .gitignore or .ignore names are left out.
+    Nothing leaves this device."""
     from foltr.cli.indexing_progress import IndexingProgress
     from foltr.device.indexing import absolute, reads_everything, set_everything, update
     from foltr.device.learning import choose_start
@@ -72,7 +73,8 @@ def index_(
         gone = {Path(path).expanduser().resolve() for path in remove or ()}
         unknown = gone - set(index.roots())
         known = ", ".join(map(str, index.roots())) or "none"
-        require(not unknown, f"{', '.join(map(str, unknown))} is not indexed: {known} are")
+        named = ", ".join(map(str, unknown))
+        require(not unknown, f"{named} is not an indexed folder. Indexed folders: {known}")
         roots = [root for root in dict.fromkeys([*index.roots(), *new]) if root not in gone]
         require(bool(roots or gone), "say which folder to index: foltr device index FOLDER")
         index.set_roots(roots)
@@ -108,12 +110,14 @@ def search_(
         bool, typer.Option("--no-open", help="Print the address, and do not open a browser.")
     ] = False,
     update_every: Annotated[
-        float, typer.Option(help="Minutes between two updates of the index; 0 for none.")
+        float,
+        typer.Option(metavar="MINUTES", help="Time between two updates of the index; 0 for none."),
     ] = 15.0,
     soon: Annotated[
         float,
         typer.Option(
-            help="Seconds between two looks for a new model in the minutes after a message."
+            help="Seconds between two requests for a new model in the minutes after a message.",
+            hidden=True,  # for demonstrations
         ),
     ] = 60.0,
     watch: Annotated[
@@ -132,9 +136,10 @@ def search_(
         ),
     ] = False,
 ) -> None:
-    """Open the search page. Only this machine's browser can use it, with a token.
+    """Open the search page in your browser.
 
-    If it runs already, its page is opened."""
+    Its address holds a token, and works on this machine only. If the page runs already, it is
+    opened again."""
     from foltr.device.guard import Guard
     from foltr.device.home import Busy
     from foltr.device.running import Options, serve
@@ -176,7 +181,7 @@ def find_(
 
     from foltr.device.running import Running
 
-    running = Running(home_of(folder), looking=True)
+    running = Running(home_of(folder), read_only=True)
     found = running.service.search(" ".join(words))
     if json_:
         print(json.dumps(found))
@@ -217,7 +222,7 @@ def status_(folder: Folder = None, json_: Json = False) -> None:
     from foltr.device.running import Running
 
     home = home_of(folder)
-    found = Running(home, looking=True).status()
+    found = Running(home, read_only=True).status()
     if json_:
         print(json.dumps(found))
         return
@@ -246,12 +251,13 @@ def status_(folder: Folder = None, json_: Json = False) -> None:
 def export_(
     out: Annotated[Path, typer.Argument(help="The JSON file to write.")], folder: Folder = None
 ) -> None:
-    """Write all your searches and clicks to a file."""
+    """Write all your searches and clicks to a JSON file."""
+    from foltr.device.service import exported
     from foltr.system.private import replace_private
 
     home = home_of(folder)
     require(home.index_file.exists(), "there is nothing to export: nothing was indexed yet")
-    replace_private(out, home.log().exported().encode())
+    replace_private(out, exported(home.log(), home.existing()).encode())
     print(f"written: {out}")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Folder = Annotated[
     Path | None,
     typer.Option(
-        "--folder",
+        "--home",
         metavar="FOLDER",
         help="Folder of the device: its index, its keys, its place in a federation. Default:"
         " FOLTR_DEVICE, or foltr/device in your data folder.",

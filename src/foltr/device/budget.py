@@ -22,26 +22,27 @@ class Spent:
     """What is spent of a budget.
 
     Fields
-        answers: messages in this period
+        messages: messages in this period
         epsilon: of these messages; infinite without noise
         budget: the epsilon of a period; None for no limit
-        rounds: messages of a period that the budget buys
+        within_budget: messages of a period that the budget buys
         ever: messages to this federation, of all periods
         agreed: messages that the agreement allows, in all periods together
-        hidden: whether noise hides what a message says"""
+        noisy: whether messages have noise
+        delta: that of epsilon"""
 
-    answers: int
+    messages: int
     epsilon: float
     budget: float | None
-    rounds: int
+    within_budget: int
     ever: int
     agreed: int
-    hidden: bool = True
+    noisy: bool = True
     delta: float = DELTA
 
     @property
     def over(self) -> bool:
-        return self.answers >= self.rounds or self.ever >= self.agreed
+        return self.messages >= self.within_budget or self.ever >= self.agreed
 
 
 @lru_cache(64)
@@ -58,7 +59,7 @@ def epsilon_after(text: str, answers: int) -> float:
     return float(found.guarantee("server", "client").epsilon)
 
 
-def rounds_bought(text: str, budget: float | None) -> int:
+def messages_within(text: str, budget: float | None) -> int:
     """How many messages a budget buys, and the agreement allows."""
     most = Agreement.from_text(text).rounds
     if budget is None:
@@ -72,18 +73,21 @@ def rounds_bought(text: str, budget: float | None) -> int:
 
 def spent_of(text: str, budget: float | None, answers: int, ever: int = 0) -> Spent:
     """What `answers` messages of this period have spent. `ever` counts those before it as well."""
-    most, bought = Agreement.from_text(text).rounds, rounds_bought(text, budget)
-    found, hidden = epsilon_after(text, answers), math.isfinite(epsilon_after(text, 1))
-    return Spent(answers, found, budget, bought, max(answers, ever), most, hidden)
+    most, bought = Agreement.from_text(text).rounds, messages_within(text, budget)
+    found, noisy = epsilon_after(text, answers), math.isfinite(epsilon_after(text, 1))
+    return Spent(answers, found, budget, bought, max(answers, ever), most, noisy)
 
 
 def spent_text(spent: Spent, period: float) -> str:
     """What is spent, in one sentence. `period` is in days."""
     if spent.ever >= spent.agreed:
-        return f"All {spent.agreed} messages of the agreement are sent: nothing more is."
-    if not spent.hidden:
-        return "Nothing hides what a message says of you: there is no budget to count."
-    used = f"{spent.answers} of {spent.rounds} messages in {period:g} days"
+        return f"This device has sent all {spent.agreed} messages that the agreement allows."
+    if not spent.noisy:
+        return "Messages have no noise, so there is no privacy budget."
+    used = f"{spent.messages} of {spent.within_budget} messages in {period:g} days"
     if spent.over:
-        return f"The budget is spent ({used}): nothing is sent until the period is over."
+        return (
+            f"The budget is spent ({used}): the next message can be sent when the oldest of these"
+            f" is more than {period:g} days old."
+        )
     return f"{used}; so far epsilon {epsilon_text(spent.epsilon)}."

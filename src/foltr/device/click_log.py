@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.guard import in_turn, winner
+from foltr.device.guard import click_order, winner
 from foltr.device.index import PRAGMAS
-from foltr.device.turns import turn
+from foltr.device.write_access import write_access
 from foltr.errors import Mistake
 from foltr.system.state_file import StateFile
 
@@ -58,7 +58,7 @@ class LoggedSearch:
 
     Fields
         id, time, query: its number, when it was, and what was typed
-        epoch: how many messages this device had made before it
+        epoch: the number of its epoch
         shown_by: which ranker made the list: learned, bm25 or mixed
         documents: the candidates' ids (m,)
         features: theirs (m, f)
@@ -110,15 +110,15 @@ class ClickLog(StateFile):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with turn(self.path), super()._transaction():
+        with write_access(self.path), super()._transaction():
             yield
 
     def set_about(self, name: str, value: bytes) -> None:
-        with turn(self.path):
+        with write_access(self.path):
             super().set_about(name, value)
 
     def delete_about(self, name: str) -> None:
-        with turn(self.path):
+        with write_access(self.path):
             super().delete_about(name)
 
     def add(self, search: LoggedSearch) -> LoggedSearch:
@@ -128,7 +128,7 @@ class ClickLog(StateFile):
             search.time, search.query, search.epoch, search.shown_by,
             search.documents.astype(np.int64).tobytes(), packed,
             search.ranking.astype(np.int32).tobytes(), search.teams.astype(np.uint8).tobytes(),
-            in_turn(search.clicks).tobytes(), int(search.learned), search.sent,
+            click_order(search.clicks).tobytes(), int(search.learned), search.sent,
         )  # fmt: skip
         with self._transaction():
             made = self._db.execute(
@@ -320,19 +320,15 @@ class ClickLog(StateFile):
                 self._db.execute("delete from search where id = ?", (id,))
                 self._db.execute("delete from opened where search = ?", (id,))
 
-    def exported(self) -> str:
-        """All searches as JSON, for their owner."""
-        found = [
-            {
-                "time": each.time,
-                "query": each.query,
-                "shown_by": each.shown_by,
-                "shown": each.documents[each.ranking].tolist(),
-                "clicked": each.documents[each.ranking][each.clicks].tolist(),
-                "sent": each.sent,
-            }
-            for each in self._found("order by id", ())
-        ]
+    def exported(self, path_of: Callable[[int], str | None]) -> str:
+        """All searches as JSON, for their owner. `path_of` says where a document is; None if it is
+        gone."""
+        found = []
+        for each in self._found("order by id", ()):
+            paths = [path_of(id) for id in each.documents[each.ranking].tolist()]
+            clicked = [path for path, click in zip(paths, each.clicks, strict=True) if click]
+            about = {"time": each.time, "query": each.query, "shown_by": each.shown_by}
+            found.append({**about, "shown": paths, "clicked": clicked, "sent": each.sent})
         return json.dumps(found, ensure_ascii=False, indent=1)
 
 

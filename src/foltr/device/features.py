@@ -1,9 +1,20 @@
 """The features of a document for a query: what the ranker sees. They are computed from the forward
 index, on the device.
 
-Each query scales every feature to 0 .. 1 over its candidates (min-max; a feature that is the same
-for all becomes 0). A ranker is trained for these names. `NAMES` carries a version: whoever changes
-what a feature means must raise it, so that models of before are refused."""
+With c the count of term t in a field of length l, m the mean length of the field, n of N documents
+that have t in it, p the share of t in all such fields, and q how often t is in the query:
+
+    idf              q ln(1 + (N - n + 1/2) / (n + 1/2))
+    BM25             sum over t of idf c (k1 + 1) / (c + k1 (1 - b + b l / m))
+    Dirichlet        sum over t of q ln((c + mu p) / (l + mu))
+    Jelinek-Mercer   sum over t of q ln(1 + (1 - lambda) c / (lambda l p))
+
+For each query, every feature is scaled to 0 .. 1 over the candidates (min-max; a feature that is
+the same for all becomes 0). A ranker is trained for these names. `NAMES` carries a version:
+whoever changes what a feature means must raise it, so that models of before are refused.
+
+References: Robertson & Zaragoza, Foundations and Trends in IR 2009; Zhai & Lafferty, SIGIR
+2001."""
 
 from __future__ import annotations
 
@@ -21,7 +32,7 @@ from foltr.device.tokens import tokens_of
 
 VERSION = 1
 K1, B = 1.2, 0.75  # of BM25
-MU = (10.0, 50.0, 1000.0)  # of language models of title, headings and body
+MU = (10.0, 50.0, 1000.0)  # Dirichlet mu for title, headings, and title with body
 MIX = 0.3  # weight of the collection in a mixed language model
 NEAR = 3  # tokens within which two words of the query are neighbours
 EARLY = 100  # tokens at the beginning of the body
@@ -30,38 +41,38 @@ TITLE, HEADINGS, BODY, TEXT = range(4)  # TEXT is title and body; a body has its
 
 # for the people who see why a document has its rank; the formulas are below
 ABOUT = {
-    "bm25": "how well title and text match the words, by BM25: the ranking of a new device",
+    "bm25": "how well title and body match, by BM25: the ranking of a new device",
     "bm25_title": "how well the title matches, by BM25",
     "bm25_headings": "how well the headings match, by BM25",
-    "bm25_body": "how well the text matches, by BM25",
+    "bm25_body": "how well the body matches, by BM25",
     "tfidf_title": "how often the words are in the title; rare words count more",
     "tfidf_headings": "how often the words are in the headings; rare words count more",
-    "tfidf_body": "how often the words are in the text; rare words count more",
-    "language_title": "how likely the title's words make the query (Dirichlet smoothing)",
-    "language_headings": "how likely the headings' words make the query (Dirichlet smoothing)",
-    "language_text": "how likely the words of title and text make the query (Dirichlet smoothing)",
-    "mixed_text": "how likely title and text make the query (Jelinek-Mercer smoothing)",
+    "tfidf_body": "how often the words are in the body; rare words count more",
+    "language_title": "query likelihood of the title (language model, Dirichlet smoothing)",
+    "language_headings": "query likelihood of the headings (Dirichlet smoothing)",
+    "language_text": "query likelihood of title and body (Dirichlet smoothing)",
+    "mixed_text": "query likelihood of title and body (Jelinek-Mercer smoothing)",
     "cover_title": "share of the query's words in the title",
     "cover_headings": "share of the query's words in the headings",
-    "cover_text": "share of the query's words in title or text",
+    "cover_text": "share of the query's words in title or body",
     "idf_title": "share of the query's words in the title; rare words count more",
     "idf_headings": "share of the query's words in the headings; rare words count more",
-    "idf_text": "share of the query's words in title or text; rare words count more",
+    "idf_text": "share of the query's words in title or body; rare words count more",
     "run_title": "longest part of the query that is in the title word for word",
     "run_headings": "longest part of the query that is in the headings word for word",
-    "run_body": "longest part of the query that is in the text word for word",
+    "run_body": "longest part of the query that is in the body word for word",
     "neighbours_title": "neighbours in the query are near each other in the title",
     "neighbours_headings": "neighbours in the query are near each other in the headings",
-    "neighbours_body": "neighbours in the query are near each other in the text",
-    "closeness": "how often different words of the query are close together in the text",
-    "nearest": "smallest distance of two different words of the query in the text",
+    "neighbours_body": "neighbours in the query are near each other in the body",
+    "closeness": "how often different words of the query are close together in the body",
+    "nearest": "how near the two closest different words of the query are in the body",
     "title_share": "share of the title's words that are in the query",
     "headings_share": "share of the headings' words that are in the query",
-    "body_share": "share of the text's words that are in the query",
+    "body_share": "share of the body's words that are in the query",
     "title_equal": "the title is the query",
     "title_begins": "the title begins with the query",
-    "first": "how early the text has a word of the query",
-    "early": "share of the query's words in the first 100 words of the text",
+    "first": "how early the body has a word of the query",
+    "early": "share of the query's words in the first 100 words of the body",
     "name": "share of the query's words in the name of the file",
     "path": "share of the query's words in the names of its folders",
     "depth": "number of folders around the file",

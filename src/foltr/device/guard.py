@@ -73,16 +73,16 @@ class Guard:
         return "mixed"
 
 
-def winner(teams: Array, turns: Array) -> int:
+def winner(teams: Array, order: Array) -> int:
     """1 if the last click was on a document of the learned ranker, -1 if on one of BM25's, 0 if
-    there was none, or if both would have placed it. `turns` says which click was first, second,
+    there was none, or if both would have placed it. `order` says which click was first, second,
     ...; 0 for none."""
-    if not turns.any():
+    if not order.any():
         return 0
-    return {BOTH: 0, LEARNED: 1, BM25: -1}[int(teams[turns.argmax()])]
+    return {BOTH: 0, LEARNED: 1, BM25: -1}[int(teams[order.argmax()])]
 
 
-def in_turn(clicks: Array) -> Array:
+def click_order(clicks: Array) -> Array:
     """Clicks (k,) of a user who reads from the top: which was first, second, ..."""
     return (np.cumsum(clicks) * clicks).astype(np.uint8)
 

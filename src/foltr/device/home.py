@@ -4,7 +4,9 @@ index.db        documents, click log, local model, records of what was sent (mod
 device.key      the private key, if the device has joined a federation
 joined.json     the gateway, the client number and the pinned agreement
 terms.json      when this device sends, and its privacy budget
-page.json       the address of the page, while it runs"""
+page.json       the address of the page, while it runs
+ca.pem          the certificate that the gateway's own authority has
+*.lock          folders of processes that must be alone; index.db.writing: who writes next"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from platformdirs import user_data_path
 from foltr.core import Array
 from foltr.device.click_log import ClickLog
 from foltr.device.index import Index
-from foltr.device.turns import turn
+from foltr.device.write_access import write_access
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
 from foltr.federated.credentials import trusting
@@ -49,11 +51,11 @@ class DeviceRecords(Records):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with turn(self.path), super()._transaction():
+        with write_access(self.path), super()._transaction():
             yield
 
     def set_about(self, name: str, value: bytes) -> None:
-        with nullcontext() if self._db.in_transaction else turn(self.path):
+        with nullcontext() if self._db.in_transaction else write_access(self.path):
             super().set_about(name, value)
 
     def forget(self) -> None:
@@ -79,8 +81,8 @@ class DeviceRecords(Records):
                 )
 
 
-class Place(DeviceFolder):
-    """The place of a device in a federation. Its records are in the index file."""
+class FederationFiles(DeviceFolder):
+    """The files of a device that is in a federation. Its records are in the index file."""
 
     @property
     def records_file(self) -> Path:
@@ -137,9 +139,8 @@ class Home:
         return self.folder / INDEX
 
     @property
-    def place(self) -> Place:
-        """Its place in a federation."""
-        return Place(self.folder)
+    def federation(self) -> FederationFiles:
+        return FederationFiles(self.folder)
 
     @property
     def tls(self) -> ssl.SSLContext:
@@ -199,7 +200,7 @@ class Home:
     def agreed(self, log: ClickLog) -> Agreement | None:
         """The agreement of the federation that this device is in; None if it is in none. Files of
         an attempt to join or to leave that was interrupted do not count."""
-        joined = self.place.joined
+        joined = self.federation.joined
         found = None if joined is None else Agreement.from_text(joined["agreement"])
         return found if found is not None and found.id == log.period.federation else None
 

@@ -32,7 +32,7 @@ from foltr.device.query import Filter
 from foltr.device.term_counts import TABLE, TermCounts, beginning, frequencies
 from foltr.device.text import Kind, Text
 from foltr.device.tokens import VERSION, Tokens, tokens_of
-from foltr.device.turns import turn
+from foltr.device.write_access import write_access
 from foltr.errors import Mistake
 from foltr.system.state_file import StateFile
 
@@ -147,7 +147,7 @@ class Index(StateFile):
     def batch(self) -> Iterator[None]:
         """A transaction: all that is written in it, or nothing."""
         self._counts.clear()
-        with turn(self.path), self._transaction():
+        with write_access(self.path), self._transaction():
             yield
             self._counts.write(self._db)
             self._db.execute(BATCHES)
@@ -268,7 +268,7 @@ class Index(StateFile):
 
     def set_roots(self, roots: Iterable[Path]) -> None:
         """Remember the folders that are indexed."""
-        with turn(self.path), self._transaction():
+        with write_access(self.path), self._transaction():
             self._db.execute("delete from root")
             rows = [(str(root),) for root in sorted(set(roots))]
             self._db.executemany("insert into root values (?)", rows)

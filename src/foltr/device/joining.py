@@ -10,7 +10,7 @@ import ssl
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.budget import rounds_bought
+from foltr.device.budget import messages_within
 from foltr.device.click_log import Epoch
 from foltr.device.features import NAMES
 from foltr.device.home import Home, Terms
@@ -68,7 +68,7 @@ def check_fits(agreed: Agreement, url: str) -> None:
 
 def terms_text(agreed: Agreement, sees: str, terms: Terms) -> list[str]:
     """What joining means, for the user to read before."""
-    bought = rounds_bought(agreed.text, terms.epsilon)
+    bought = messages_within(agreed.text, terms.epsilon)
     lines = [
         f"learner: {agreed.learner!r}",
         f"noise: {agreed.privacy!r}" if agreed.privacy else "noise: none",
@@ -78,7 +78,7 @@ def terms_text(agreed: Agreement, sees: str, terms: Terms) -> list[str]:
         f"this device sends after {terms.searches} searches, or {terms.days:g} days",
     ]
     if agreed.privacy is None:
-        lines.append("privacy budget: none, because nothing hides what a message says of you")
+        lines.append("privacy budget: none, because messages have no noise")
     elif terms.epsilon is None:
         lines.append(f"privacy budget: no limit of yours; the agreement allows {bought} messages")
     else:
@@ -99,12 +99,12 @@ def join(
         names += ["federation", MASKED, EARLIER]
     for name in names:
         own.log.delete_about(name)
-    records = home.place.records(agreed)
+    records = home.federation.records(agreed)
     if len(names) > 2:
         records.forget()
     (home.folder / JOINED).unlink(missing_ok=True)  # of an attempt that was interrupted
-    gateway = GatewayClient(terms.gateway, home.place.requests(agreed), home.tls)
-    client = home.place.join(gateway, agreed, invitation)
+    gateway = GatewayClient(terms.gateway, home.federation.requests(agreed), home.tls)
+    client = home.federation.join(gateway, agreed, invitation)
     home.set_terms(terms)
     try:
         found = gateway.model()

@@ -19,7 +19,7 @@ from foltr.device.click_log import ClickLog, Epoch, LoggedSearch, Period
 from foltr.device.features import NAMES
 from foltr.device.guard import Guard, Shown, by_bm25, mixed
 from foltr.device.prior import START, STARTS
-from foltr.errors import Mistake, did_you_mean, require
+from foltr.errors import Mistake, require, shown
 from foltr.seeds import Stream, stream
 from foltr.stepwise import LearnsStepwise, Start
 
@@ -39,7 +39,7 @@ class Order(NamedTuple):
     plain: Array  # (k,) BM25's list
 
 
-class OfEpoch(Stream):
+class EpochStream(Stream):
     """The draws of an epoch, whatever the server's round is. While a list is shown, nobody knows
     which round its search will be sent in."""
 
@@ -48,6 +48,7 @@ class OfEpoch(Stream):
 
 
 def as_it_is(which: int, values: int, session: int) -> int:
+    """A reward as it is: noise is added when a message is made."""
     return which
 
 
@@ -142,7 +143,7 @@ class LocalRanker:
 
     # --- epochs ---
 
-    def learned_alone(self) -> bool:
+    def begin_epoch_if_full(self) -> bool:
         """Of a device without a federation: begin a new epoch, if this one has all its searches.
         Returns whether it did."""
         whole, (n, t, params, _) = self.learner.sessions, self.epoch
@@ -245,9 +246,10 @@ def choose_start(log: ClickLog, name: str) -> None:
     """Choose what the ranker starts from, before it has learned anything."""
     if (log.about(CHOSEN) or b"bm25") == name.encode():
         return
-    require(name in STARTS, f"there is no start {name!r}: {did_you_mean(name, STARTS)}")
-    fresh = log.counts()[0] == 0 and log.period == Period()
-    require(fresh, f"the ranker has learned already, not from {name}: foltr device clear first")
+    require(name in STARTS, f"--start must be bm25 or manuals, got {shown(name)}")
+    late = "--start can only be chosen before the first search"
+    require(log.period == Period(), f"{late}, and before joining a federation")
+    require(log.counts()[0] == 0, f"{late}: run foltr device clear first")
     log.set_about(CHOSEN, name.encode())
     log.drop_epochs()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from foltr.core import Answers, Array, Ask, Cohort
 from foltr.device.features import NAMES
-from foltr.device.learning import LocalRanker, OfEpoch
+from foltr.device.learning import EpochStream, LocalRanker
 from foltr.federated.agreement import Agreement
 from foltr.federation import Client
 from foltr.seeds import Stream, SystemStream, stream
@@ -67,7 +67,7 @@ class LogEngine:
             searches += [NOTHING] * (self.most - len(searches))
         # the log has what is kept: its user may have had it computed again since the last message
         kept = self.ranker.log.epochs(epoch)[0].memory
-        ranking = OfEpoch(stream(self.ranker.seed, "ranking", epoch).key)
+        ranking = EpochStream(stream(self.ranker.seed, "ranking", epoch).key)
         parts = self.agreed.device_learner, self.agreed.ranker, self.agreed.privacy
         client = Client(0, *parts, ranking, self.noise())
         update, after = client.step(ask, kept, ReplayedUser(searches))

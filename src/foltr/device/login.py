@@ -54,7 +54,7 @@ def stop_at_login() -> bool:
 
 
 def command(folder: Path) -> list[str]:
-    words = ["-m", "foltr", "device", "search", "--no-open", "--folder", str(folder.resolve())]
+    words = ["-m", "foltr", "device", "search", "--no-open", "--home", str(folder.resolve())]
     return [sys.executable, *words]
 
 

@@ -58,7 +58,7 @@ class Membership:
         lock: threading.RLock,
         tell: Tell = lambda text: None,
     ) -> None:
-        joined, terms = home.place.joined, home.terms
+        joined, terms = home.federation.joined, home.terms
         if joined is None:
             raise Mistake("this device has not joined a federation: foltr device join URL")
         if terms is None:
@@ -70,7 +70,7 @@ class Membership:
         self.agreed = Agreement.from_text(joined["agreement"])
         check_fits(self.agreed, terms.gateway)
         self.client, self.lock = int(joined["client"]), lock
-        self.records = home.place.records(self.agreed)
+        self.records = home.federation.records(self.agreed)
         self.gateway = self._connection()
         own = range(self.client, self.client + 1)
         self.device = Device(
@@ -92,7 +92,7 @@ class Membership:
 
     def _connection(self) -> GatewayClient:
         """A connection to the gateway, for one thread."""
-        requests = self.home.place.requests(self.agreed)
+        requests = self.home.federation.requests(self.agreed)
         return GatewayClient(self.terms.gateway, requests, self.home.tls, tell=self.tell)
 
     def _engine(self, sessions: int) -> LogEngine:
@@ -129,7 +129,8 @@ class Membership:
         if record is not None and messages:
             last = {
                 "round": record.round + 1, "when": messages[-1][1], "weight": record.weight,
-                "names": list(NAMES), "numbers": [round(float(x), 6) for x in record.payload],
+                "names": list(NAMES), "numbers": [float(str(x)) for x in record.payload],
+                "masked": self.agreed.protocol is not None,
             }  # fmt: skip
         pending = PENDING.format(self.terms.gateway) if self.leaving else self._excluded
         return {
@@ -140,7 +141,7 @@ class Membership:
             "last_message": last, "messages_sent": len(messages), "pending": pending,
             "budget": {
                 "spent": _finite(spent.epsilon), "epsilon": spent.budget, "delta": spent.delta,
-                "rounds": spent.answers, "of_rounds": spent.rounds,
+                "rounds": spent.messages, "of_rounds": spent.within_budget,
                 "text": spent_text(spent, self.terms.period),
             },
         }  # fmt: skip
@@ -291,7 +292,7 @@ class Membership:
         """Ask to be unlearned. What is stored for unlearning is deleted when that is done."""
         gateway = self._connection()
         try:
-            self.home.place.forget(gateway, self.agreed)
+            self.home.federation.forget(gateway, self.agreed)
             return (
                 "The gateway has the request. The server forgets this device before one of its"
                 " next rounds. Until then this device refuses every ask."
@@ -312,7 +313,7 @@ class Membership:
             pass  # it does not take part already
         except (Unavailable, Mistake) as error:
             known = False
-            text += f" The gateway does not know this, and asks it in vain ({error})."
+            text += f" The gateway could not be told ({error}): it may still ask, in vain."
         finally:
             gateway.close()
         self.end(keys=known)
@@ -329,11 +330,11 @@ class Membership:
         federation, or what is left of its files does not matter."""
         with self.lock:
             if keys:
-                self.home.place.delete_keys()
+                self.home.federation.delete_keys()
             if not self.over:
                 self.ranker.end_membership(ALONE, START)
             self.over = True
-            self.home.place.clear()
+            self.home.federation.clear()
         self.wake.set()
 
 

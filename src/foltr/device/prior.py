@@ -2,8 +2,7 @@
 
 The weights are those of a ranking SVM on the hyperlinks of Debian's manuals
 (`reproduce/device_prior.py`, which also says how good it is on a manual that it was not trained
-on). Like everything that is learned, they are shown only while the user's clicks prefer them to
-BM25 (`guard.py`)."""
+on). The guard compares their lists with BM25's from the first search on (`guard.py`)."""
 
 from __future__ import annotations
 

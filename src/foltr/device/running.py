@@ -58,7 +58,7 @@ class JoinedService(Service):
                 self.records.set_memory(self.ranker.epoch.memory)
 
 
-class LookingService(JoinedService):
+class ReadOnlyService(JoinedService):
     """The service of a process that only looks: another one may run the page."""
 
     def close_open(self) -> None:
@@ -78,10 +78,10 @@ class Running:
         home: Home,
         guard: Guard = GUARD,
         tell: Tell = lambda text: None,
-        looking: bool = False,
+        read_only: bool = False,
         explore: bool = False,
     ) -> None:
-        self.home, self.tell, self._guard, self._looking = home, tell, guard, looking
+        self.home, self.tell, self._guard, self._read_only = home, tell, guard, read_only
         self._learner = replace(ALONE, explore=explore)  # without a federation
         self.index, self.log = home.existing(), home.log()
         self.work: Work | None = None  # of an update that is being made
@@ -94,19 +94,19 @@ class Running:
         if agreed is None:
             start = chosen_start(self.log)
             ranker = LocalRanker(self.log, self._learner, start, self._guard)
-            if self.log.period.federation and not self._looking:  # its files are lost
+            if self.log.period.federation and not self._read_only:  # its files are lost
                 ranker.end_membership(ALONE, start)
                 ranker.replay()
-            alone = LookingService if self._looking else Service
+            alone = ReadOnlyService if self._read_only else Service
             return alone(self.index, self.log, ranker)
         learner = stepwise(agreed.device_learner)
         on = self._guard.on and agreed.learner.reward_levels == 0  # rewards are of its own lists
         guard = self._guard if on else Guard(on=False)
         ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
-        kind = LookingService if self._looking else JoinedService
+        kind = ReadOnlyService if self._read_only else JoinedService
         service = kind(self.index, self.log, ranker)
         self.membership = Membership(self.home, ranker, service.lock, self.tell)
-        if self._looking:
+        if self._read_only:
             return service
         self.membership.settle()
         service.wake, service.records = self.membership.wake, self.membership.records
@@ -137,7 +137,7 @@ class Running:
                 "folders": self._folder_counts(),
                 "model": {
                     "round": ranker.epoch.round or None, "searches": made, "clicks": clicked,
-                    "features": len(ranker.epoch.params),
+                    "parameters": len(ranker.epoch.params),
                 },
                 "guard": {
                     "showing": ranker.shows(service.paused),

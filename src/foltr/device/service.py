@@ -172,7 +172,7 @@ class Service:
 
     def after_learning(self) -> None:
         """A device that has not joined a federation begins a new epoch by itself."""
-        self.ranker.learned_alone()
+        self.ranker.begin_epoch_if_full()
 
     def close_old(self) -> None:
         """Learn from a search that has been open for long."""
@@ -301,7 +301,14 @@ class Service:
     def exported(self) -> str:
         """All that is stored of the user's searches, as JSON."""
         with self.lock:
-            return self.log.exported()
+            return exported(self.log, self.index)
+
+
+def exported(log: ClickLog, index: Index) -> str:
+    """All searches of a log as JSON, with the paths of documents."""
+    ids = {id for each in log.last(2**62) for id in each.documents[each.ranking].tolist()}
+    paths = {id: document.path for id, document in index.documents(ids).items()}
+    return log.exported(paths.get)
 
 
 def _described(

@@ -125,7 +125,7 @@ class Person:
     # --- the process ---
 
     def foltr(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "foltr", "device", *words, "--folder", str(self.home.folder)]
+        return [sys.executable, "-m", "foltr", "device", *words, "--home", str(self.home.folder)]
 
     def command(self, *words: str) -> None:
         done = subprocess.run(self.foltr(*words), capture_output=True, text=True)

@@ -31,7 +31,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.core import Answers, Array, Ask, ClickModel, Cohort, Observed, Show
 from foltr.device.features import NAMES
-from foltr.device.guard import Guard, by_bm25, in_turn, mixed, winner
+from foltr.device.guard import Guard, by_bm25, click_order, mixed, winner
 from foltr.device.learning import ALONE, GUARD, WATCHED, as_it_is
 from foltr.device.prior import PRIOR, START
 from foltr.device.study_data import Bed, Device, HeldOut, JudgedQuery, dealt, halves
@@ -96,7 +96,7 @@ class Person:
         draws = stream(self.seed, "user", made)
         clicks = self.clicks.clicks(query.labels[ranking], self.device.grades, draws)
         if choice == "mixed":
-            self.won.append(winner(teams, in_turn(clicks)))
+            self.won.append(winner(teams, click_order(clicks)))
         self.shown.append(dcg(query.labels[ranking]) / query.ideal)
         self.plain.append(dcg(query.labels[plain]) / query.ideal)
         return query.features, ranking, clicks
@@ -205,7 +205,7 @@ def one_learner(
     places: Sequence[Place], ranker: Linear = START, learner: LearnsStepwise = ALONE
 ) -> dict[int, Array]:
     """nDCG@10 on the held-out queries of each device, of a learner that sees the searches of all
-    of them. Its epochs are those of `LocalRanker.learned_alone`."""
+    of them. Its epochs are those of `LocalRanker.begin_epoch_if_full`."""
     epoch, seed = 0, places[0].person.seed
 
     def begun(params: Array, memory: Array) -> Start:

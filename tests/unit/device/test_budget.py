@@ -13,7 +13,7 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
 from foltr.components.rankers.linear import Linear
-from foltr.device.budget import Spent, epsilon_after, rounds_bought, spent_of, spent_text
+from foltr.device.budget import Spent, epsilon_after, messages_within, spent_of, spent_text
 from foltr.device.features import NAMES
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
@@ -62,7 +62,7 @@ def test_a_budget_buys_the_messages_that_brute_force_counts(agreed):
     for step in steps[1:]:
         for budget in (math.nextafter(step, 0.0), step, math.nextafter(step, math.inf)):
             expected = sum(each <= budget for each in steps[1:])
-            assert rounds_bought(agreed.text, budget) == expected
+            assert messages_within(agreed.text, budget) == expected
 
 
 @settings(max_examples=30, deadline=None)
@@ -70,30 +70,30 @@ def test_a_budget_buys_the_messages_that_brute_force_counts(agreed):
 def test_any_budget_buys_the_messages_that_brute_force_counts(budget, rounds):
     text = replace(SHARES, rounds=rounds).text
     fitting = [n for n in range(1, rounds + 1) if epsilon_after(text, n) <= budget]
-    assert rounds_bought(text, budget) == max(fitting, default=0)
+    assert messages_within(text, budget) == max(fitting, default=0)
 
 
 def test_the_agreement_s_own_limit_holds_beside_any_budget():
-    assert rounds_bought(SHARES.text, None) == rounds_bought(SHARES.text, 1e9) == 12
-    assert rounds_bought(PLAIN.text, None) == 12
+    assert messages_within(SHARES.text, None) == messages_within(SHARES.text, 1e9) == 12
+    assert messages_within(PLAIN.text, None) == 12
 
 
 def test_a_budget_may_be_too_small_for_one_message():
     one = epsilon_after(SHARES.text, 1)
-    assert rounds_bought(SHARES.text, one / 2) == 0
+    assert messages_within(SHARES.text, one / 2) == 0
     assert spent_of(SHARES.text, one / 2, 0).over
     assert not spent_of(SHARES.text, one, 0).over
 
 
 def test_without_noise_a_message_costs_everything():
     assert epsilon_after(PLAIN.text, 0) == 0.0 and epsilon_after(PLAIN.text, 1) == math.inf
-    assert rounds_bought(PLAIN.text, 5.0) == 0
+    assert messages_within(PLAIN.text, 5.0) == 0
     assert not spent_of(PLAIN.text, None, 3).over
 
 
 def test_noise_that_a_simulation_can_repeat_buys_nothing():
     open_to_all = replace(SHARES, noise="address")
-    assert rounds_bought(open_to_all.text, 100.0) == 0
+    assert messages_within(open_to_all.text, 100.0) == 0
 
 
 def test_a_period_s_budget_is_spent_by_its_own_messages():
@@ -111,7 +111,7 @@ def test_the_agreement_s_limit_counts_the_messages_of_all_periods():
     found = spent_of(text, budget, 0, 12)
     assert found.over
     assert spent_text(found, 30.0) == (
-        "All 12 messages of the agreement are sent: nothing more is."
+        "This device has sent all 12 messages that the agreement allows."
     )
 
 
@@ -120,7 +120,7 @@ def test_what_is_spent_is_said():
     assert spent_text(found, 30.0) == "2 of 5 messages in 30 days; so far epsilon 0.50."
     over = Spent(5, 0.99, 1.0, 5, 5, 12)
     assert "The budget is spent (5 of 5 messages in 30 days)" in spent_text(over, 30.0)
-    assert "there is no budget to count" in spent_text(spent_of(PLAIN.text, None, 0), 365.0)
-    assert "there is no budget to count" in spent_text(spent_of(PLAIN.text, None, 2), 365.0)
+    assert "there is no privacy budget" in spent_text(spent_of(PLAIN.text, None, 0), 365.0)
+    assert "there is no privacy budget" in spent_text(spent_of(PLAIN.text, None, 2), 365.0)
     unlimited = spent_text(spent_of(SHARES.text, None, 0), 365.0)
     assert unlimited == "0 of 12 messages in 365 days; so far epsilon 0.00."

@@ -134,7 +134,7 @@ def test_a_reader_beside_the_page_changes_nothing(owner):
     found = owner.running.service.search("apple pear")
     owner.running.service.look(found["list"])
     owner.log._db.execute("update search set time = 0 where learned = 0")  # it is open for long
-    status = Running(owner.home, looking=True).status()
+    status = Running(owner.home, read_only=True).status()
     assert status["federation"]["messages_sent"] == 1
     assert len(owner.log.unfinished()) == 1
     owner.search(1, 6)
@@ -149,7 +149,7 @@ def test_a_reader_does_not_note_a_message_that_the_page_has_just_stored(owner, m
     owner.gateway.ask()
     with stopped_at(monkeypatch, owner.log, "note_message"):
         owner.once()
-    Running(owner.home, looking=True).status()
+    Running(owner.home, read_only=True).status()
     assert not owner.log.messages()
     assert len(owner.run().log.messages()) == 1
 

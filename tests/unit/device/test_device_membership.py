@@ -265,7 +265,7 @@ def test_the_agreement_s_rounds_end_the_sending_for_good(tmp_path, monkeypatch):
     monkeypatch.setattr(membership.time, "time", lambda: later)
     assert not owner.membership.due()
     text = owner.running.status()["federation"]["budget"]["text"]
-    assert text == "All 2 messages of the agreement are sent: nothing more is."
+    assert text == "This device has sent all 2 messages that the agreement allows."
 
 
 def test_a_server_that_asks_one_round_with_many_models_gets_no_more_than_the_budget(

@@ -22,7 +22,7 @@ from foltr.device import membership
 from foltr.device.budget import epsilon_after
 from foltr.device.click_log import ClickLog
 from foltr.device.features import NAMES
-from foltr.device.home import DeviceRecords, Home, Place
+from foltr.device.home import DeviceRecords, Home, FederationFiles
 from foltr.device.joining import check_fits, offered
 from foltr.device.learning import LocalRanker
 from foltr.errors import Mistake
@@ -155,7 +155,7 @@ def assert_alone(owner, weights):
     owner.run()
     assert owner.running.membership is None
     assert owner.ranker.weights.tobytes() == weights
-    assert owner.home.place.joined is None and owner.home.terms is None
+    assert owner.home.federation.joined is None and owner.home.terms is None
 
 
 def test_after_leaving_the_ranker_is_the_same_and_learns_on(owner):
@@ -231,7 +231,7 @@ def test_a_device_joins_another_federation_after_the_first(tmp_path, monkeypatch
     owner.membership.records.set_about(MASKED, (99).to_bytes(8, "little") + bytes(32))
     leave_and_check(owner)
     owner = Owner(tmp_path / "d", two, monkeypatch).join()
-    assert owner.membership.spent.answers == 0 and owner.membership.spent.ever == 0
+    assert owner.membership.spent.messages == 0 and owner.membership.spent.ever == 0
     assert owner.log.about(MASKED) is None
     answer_round(owner, 12)
     assert len(two.updates) == 1 and owner.membership.spent.ever == 1
@@ -242,7 +242,7 @@ def test_a_device_joins_another_federation_after_the_first(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "where, name", [(Place, "delete_keys"), (LocalRanker, "end_membership"), (Place, "clear")]
+    "where, name", [(FederationFiles, "delete_keys"), (LocalRanker, "end_membership"), (FederationFiles, "clear")]
 )
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_device_that_is_stopped_while_leaving_can_leave_and_join(
@@ -361,10 +361,10 @@ def test_the_page_s_thread_asks_to_be_forgotten_until_it_is(owner, monkeypatch):
     [
         (DeviceRecords, "forget", False),
         (DeviceRecords, "forget", True),
-        (Place, "delete_keys", False),
-        (Place, "delete_keys", True),
+        (FederationFiles, "delete_keys", False),
+        (FederationFiles, "delete_keys", True),
         (LocalRanker, "end_membership", True),
-        (Place, "clear", True),
+        (FederationFiles, "clear", True),
     ],
 )
 def test_a_device_that_is_stopped_while_it_is_forgotten_finishes(
@@ -387,7 +387,7 @@ def test_a_device_that_is_stopped_while_it_is_forgotten_finishes(
     assert not (owner.home.folder / KEY).exists() and no_records_of(owner)
     owner.join()
     assert owner.membership.client == 1 and not owner.membership.leaving
-    assert owner.home.place.joined is not None
+    assert owner.home.federation.joined is not None
 
 
 def test_who_gives_up_waiting_to_be_forgotten_can_just_leave(owner):

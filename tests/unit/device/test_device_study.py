@@ -88,7 +88,7 @@ def test_a_device_alone_is_a_local_ranker_bit_for_bit(monkeypatch, clicks):
             query.features, order.ranking, order.teams, clicked,
         )  # fmt: skip
         ranker.learn(ranker.log.add(log))
-        ranker.learned_alone()
+        ranker.begin_epoch_if_full()
         shown.append(dcg(query.labels[order.ranking]) / query.ideal)
         if made + 1 in study.AFTER:
             expected.append(ranker.weights)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.guard import BM25, BOTH, LEARNED, Guard, in_turn, mixed, winner
+from foltr.device.guard import BM25, BOTH, LEARNED, Guard, click_order, mixed, winner
 from foltr.errors import Mistake
 from foltr.seeds import stream
 
@@ -52,7 +52,7 @@ def test_who_has_the_last_click_wins():
     assert winner(teams, np.array([1, 2, 0, 0, 0])) == -1
     assert winner(teams, np.array([1, 2, 3, 0, 0])) == 0
     assert winner(teams, np.zeros(5, int)) == 0
-    assert in_turn(np.array([0, 1, 0, 1, 1], bool)).tolist() == [0, 1, 0, 2, 3]
+    assert click_order(np.array([0, 1, 0, 1, 1], bool)).tolist() == [0, 1, 0, 2, 3]
 
 
 def test_evidence_fades():

@@ -13,7 +13,14 @@ from foltr.components.rankers.mlp import MLP
 from foltr.device.click_log import ClickLog, Epoch, LoggedSearch
 from foltr.device.features import NAMES
 from foltr.device.guard import Guard
-from foltr.device.learning import ALONE, LocalRanker, OfEpoch, as_it_is, choose_start, chosen_start
+from foltr.device.learning import (
+    ALONE,
+    EpochStream,
+    LocalRanker,
+    as_it_is,
+    choose_start,
+    chosen_start,
+)
 from foltr.device.prior import PRIOR
 from foltr.device.running import guard_text
 from foltr.errors import Mistake
@@ -83,7 +90,7 @@ def test_replayed_through_a_client_is_live(learner):
     taught(live, range(20))
     log = live.log.of_epoch(0)
     user = ReplayedUser([search.session for search in log])
-    draws = OfEpoch(live.start.rng.key)
+    draws = EpochStream(live.start.rng.key)
     epoch = live.epoch
     payload, weight, kept = learner.learn(
         live.ranker, epoch.params, epoch.memory, user, draws.at(17), 17, as_it_is
@@ -128,7 +135,7 @@ def test_a_start_from_public_manuals():
     assert order.shown_by == "mixed" and order.teams.any()
     taught(ranker, range(3))
     assert ranker.weights.tolist() != np.float32(PRIOR.start).tolist()
-    with pytest.raises(Mistake, match="has learned already"):
+    with pytest.raises(Mistake, match="before the first search: run foltr device clear"):
         choose_start(log, "bm25")
     ranker.forget(None)
     assert ranker.weights.tolist() == np.float32(PRIOR.start).tolist()
@@ -172,10 +179,10 @@ def test_a_device_alone_begins_an_epoch_after_all_its_searches():
     learner = PDGD(lr=0.2, explore=False, sessions=3)
     ranker = LocalRanker(ClickLog(None), learner)
     taught(ranker, range(2))
-    assert not ranker.learned_alone()
+    assert not ranker.begin_epoch_if_full()
     taught(ranker, range(2, 5))
     before = ranker.weights.copy()
-    assert ranker.learned_alone() and ranker.epoch.epoch == 1
+    assert ranker.begin_epoch_if_full() and ranker.epoch.epoch == 1
     assert len(ranker.log.of_epoch(0)) == 3 and len(ranker.log.of_epoch(1)) == 2
     assert np.allclose(ranker.weights, before, atol=1e-6)  # the same steps, added up elsewhere
     whole = LocalRanker(ClickLog(None), PDGD(lr=0.2, explore=False, sessions=50))
@@ -216,7 +223,7 @@ def test_a_forgotten_search_of_an_earlier_epoch_is_forgotten():
     ranker = LocalRanker(ClickLog(None), learner)
     for number in range(7):
         taught(ranker, [number])
-        ranker.learned_alone()
+        ranker.begin_epoch_if_full()
     assert ranker.epoch.epoch == 2
     before = ranker.weights.copy()
     ids = [search.id for search in ranker.log.last(100)]

@@ -26,7 +26,7 @@ def test_a_desktop_starts_the_page_of_this_folder(at_home, monkeypatch):
     entry = configparser.RawConfigParser()
     entry.read(file)
     assert shlex.split(entry["Desktop Entry"]["Exec"]) == [
-        sys.executable, "-m", "foltr", "device", "search", "--no-open", "--folder",
+        sys.executable, "-m", "foltr", "device", "search", "--no-open", "--home",
         str(at_home / "my device"),
     ]  # fmt: skip
 

@@ -19,7 +19,7 @@ from foltr.system.state_file import Unusable
 
 MOST_TEXT = 2000  # characters of a query
 MOST_BODY = 10_000  # bytes of a request
-FAILED = "the search program has failed: its window says why"
+FAILED = "the search program failed: the terminal in which it runs shows the error"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 

@@ -27,8 +27,8 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
       ["Results now use", paused ? null : SHOWING[guard.showing] ?? guard.showing],
       ["Recorded searches", number(model.searches)],
       ["With an opened result", number(model.clicks)],
-      ["Shared model", model.round === null ? "none yet" : `of round ${number(model.round)}`],
-      ["Features of a result", number(model.features)],
+      ["Model of the federation", model.round === null ? "none yet" : `of round ${number(model.round)}`],
+      ["Parameters of the ranker", number(model.parameters)],
       ["Exploring", explore ? "on: lists are drawn by chance, so that more is learned; they are worse at first" : "off: the best known order is shown"],
     ]),
     element("h3", {}, "What it searches"),
@@ -36,7 +36,7 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
       ["Documents", number(documents)],
       ["Files", number(files)],
       ["Size of the index", `${number(megabytes, megabytes < 10 ? 1 : 0)} MB`],
-      ["Files left out", left.length ? left.join(", ") : "none"],
+      ["Files that could not be read", left.length ? left.join(", ") : "none"],
     ]),
   ];
 }
@@ -48,7 +48,7 @@ export function leavingParts({ federation, never_leaves: never }) {
   const { pending, next, last_message: last, messages_sent: sent, budget } = federation;
   return [
     title,
-    element("p", {}, "This device learns in a group with others. Now and then it sends one message of numbers, computed from your searches and clicks.", last ? " The table below has all numbers of the last one." : ""),
+    element("p", {}, "This device learns in a federation: a group of devices that share one ranker. Now and then it sends one message of numbers, computed from your searches and clicks.", last ? " The table below has all numbers of the last one." : ""),
     pending ? element("p", { class: "warn" }, pending) : "",
     ...kept,
     ...nextParts(next),
@@ -79,19 +79,19 @@ function budgetParts(budget) {
   ];
 }
 
-/** A number of four bytes, with all of its digits. */
+/** A number with all of its digits. */
 function exact(value) {
-  return String(Number(value.toPrecision(7))).replace("-", "−");
+  return String(value).replace("-", "−");
 }
 
 function messageParts(last, sent) {
   const title = element("h4", {}, "Last message");
   if (!last) return [title, element("p", {}, sent ? "Its numbers are not stored any more." : "Nothing was sent yet.")];
   const rows = last.numbers.map((value, i) => element("tr", {}, element("th", { scope: "row" }, last.names[i] ?? String(i + 1)), element("td", {}, exact(value))));
-  const head = element("tr", {}, element("th", { scope: "col" }, "Name"), element("th", { scope: "col" }, "Number that was sent"));
+  const head = element("tr", {}, element("th", { scope: "col" }, "Name"), element("th", { scope: "col" }, "Number"));
   return [
     title,
-    element("p", {}, "Sent: ", dateElement(last.when), `, round ${number(last.round)}. All that was sent: these numbers, and their weight ${exact(last.weight)}, the searches behind them.`),
+    element("p", {}, "Sent: ", dateElement(last.when), `, round ${number(last.round)}. These numbers were sent, with their weight ${exact(last.weight)} (the searches behind them) and the number of this device. ${last.masked ? "They were masked: the server learns only the sum of all devices, if the gateway and the server follow the protocol." : ""}`),
     element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Numbers of the last message" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))),
   ];
 }

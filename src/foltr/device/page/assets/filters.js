@@ -36,7 +36,7 @@ export function withoutFilters(text) {
 export function startFilters(change) {
   const type = $("#only-type"), folder = $("#only-folder"), date = $("#only-date"), after = $("#only-after"), before = $("#only-before");
   const write = (wanted) => change(withFilters($("#query").value, wanted));
-  type.replaceChildren(...options([["", "All kinds"], ...Object.entries(KINDS)]));
+  type.replaceChildren(...options([["", "All types"], ...Object.entries(KINDS)]));
   type.addEventListener("change", () => write({ type: type.value }));
   folder.addEventListener("change", () => write({ folder: folder.value }));
   date.addEventListener("change", () => {

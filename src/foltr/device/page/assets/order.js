@@ -13,7 +13,7 @@ const SHOWN_BY = {
   bm25: "This list is in the order of plain word matching (BM25).",
   mixed: "This list mixes the learned order with plain word matching (BM25), to find out which one you prefer.",
 };
-const TEAMS = { 1: "the learned order", 2: "plain matching" }; // who chose the result at a place of a mixed list
+const TEAMS = { 1: "the learned order", 2: "BM25" }; // who chose the result at a place of a mixed list
 
 let timer = 0, orderAsked = 0, whyAsked = 0, drawnList = null, drawnWhy = "";
 let all = false; // whether all parts of the score are shown
@@ -100,7 +100,7 @@ function teamMark(team) {
 function shownRow(id, i, titles, bm25, team) {
   const from = bm25.indexOf(id), by = from - i, title = titles[id] ?? shownOf(id).title;
   const move = from < 0 ? "new" : by === 0 ? "=" : `${by > 0 ? "▲" : "▼"}${Math.abs(by)}`;
-  const said = from < 0 ? "not among the first of plain matching" : by === 0 ? "same place" : `${by > 0 ? "up" : "down"} ${Math.abs(by)}`;
+  const said = from < 0 ? "not among the first of BM25" : by === 0 ? "same place" : `${by > 0 ? "up" : "down"} ${Math.abs(by)}`;
   const choose = button({ title, "aria-pressed": "false" }, () => selectResult(id),
     element("span", { class: "place" }, String(i + 1)), team ? teamMark(team) : "", element("span", { class: "name" }, title),
     element("span", { class: `move ${from < 0 ? "up" : direction(from, i)}`, "aria-hidden": "true" }, move), element("span", { class: "sr" }, `, ${said}${team ? `, chosen by ${TEAMS[team]}` : ""}`));

@@ -1,4 +1,4 @@
-// "Your data": pause, what was recorded, a copy of it, delete it, leave the group.
+// "Your data": pause, what was recorded, a copy of it, delete it, leave the federation.
 
 import { $, button, element, plural, say } from "./base.js";
 import { Failure, get, post } from "./api.js";
@@ -27,7 +27,7 @@ export function startYours(searchAgain) {
       action("Save a copy", "All recorded searches and clicks, as a JSON file.", () => act(saveCopy)),
       action("Delete everything…", "All recorded searches and clicks, and what was learned from them.", () => act(deleteAll), "danger"),
       element("div", { id: "leave-row", hidden: true },
-        element("p", {}, element("b", {}, "Leave the group"), "This device sends nothing any more."), button({ class: "button danger" }, () => act(leave), "Leave…"))));
+        element("p", {}, element("b", {}, "Leave the federation"), "This device sends nothing any more."), button({ class: "button danger" }, () => act(leave), "Leave…"))));
 }
 
 function action(name, about, run, danger = "") {
@@ -38,7 +38,7 @@ export function showYours({ paused, federation }) {
   $("#learns").setAttribute("aria-checked", String(!paused));
   $("#learns-about").textContent = paused
     ? "Off: nothing is learned or recorded. Searching works as before."
-    : "On: searches and opened results are recorded on this device, and the order of results learns from them.";
+    : "On: searches and opened results are recorded on this device, and the ranker learns from them.";
   $("#leave-row").hidden = !federation;
 }
 
@@ -89,11 +89,11 @@ async function deleteAll() {
 
 async function leave() {
   const chosen = await asked({
-    title: "Leave the group?",
+    title: "Leave the federation?",
     lines: ["This device then learns alone and sends nothing any more. Searching works as before.", ...sentLines(statusNow()?.federation)],
     choices: [
-      ["stay", "Only leave", "What this device contributed stays in the shared model."],
-      ["forget", "Leave and be forgotten", "The group also removes what this device contributed from the shared model. This takes a while."],
+      ["stay", "Only leave", "What this device contributed stays in the ranker of the federation."],
+      ["forget", "Leave and be forgotten", "The server also unlearns what this device contributed. This takes a while."],
     ],
     yes: "Leave",
   });

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PAUSE = 0.002  # seconds that a writer of many batches leaves to the others between two of them
-
 
 @contextmanager
-def turn(path: Path | None) -> Iterator[None]:
+def write_access(path: Path | None) -> Iterator[None]:
     """Wait for the turn to write to the index at `path`."""
     try:
         import fcntl
@@ -20,6 +18,6 @@ def turn(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    with open(path.with_name(f"{path.name}.turn"), "a") as file:
+    with open(path.with_name(f"{path.name}.writing"), "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
