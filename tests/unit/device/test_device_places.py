@@ -190,7 +190,7 @@ def test_a_device_leaves_while_its_gateway_is_away(owner):
     owner.search(2)
 
     owner.gateway.fault = unreachable
-    leave_and_check(owner, "The gateway does not know this")
+    leave_and_check(owner, "The gateway could not be told")
     owner.gateway.fault = reachable
     owner.join()  # with the same key, and so the same number
     assert owner.membership.client == 0
