@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from foltr.device.click_log import ClickLog
-from foltr.device.home import DeviceRecords, Home, Place
+from foltr.device.home import DeviceRecords, FederationFiles, Home
 from foltr.device.learning import LocalRanker
 from foltr.device.membership import Membership
 from foltr.device.running import Running
@@ -62,7 +62,7 @@ def prepare(when):
         case "told":
             dying(DeviceRecords, "set_about", only=lambda name, value: name == FORGOTTEN)
         case "key":
-            dying(Place, "delete_keys")
+            dying(FederationFiles, "delete_keys")
         case "alone":
             dying(LocalRanker, "end_membership")
         case _:

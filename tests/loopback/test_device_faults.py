@@ -444,7 +444,7 @@ def test_a_device_leaves_one_federation_for_another(tmp_path):
         assert len(here.running.log.messages()) == 3
         two.kill("gateway-0")
         text = device_command(here.home, "leave")
-        assert "The gateway does not know this" in text
+        assert "The gateway could not be told" in text
         text = device_command(here.home, "leave", code=2)
         assert "has not joined" in text
         again = one.invite(0, 1)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,6 +60,7 @@ def join_(
     The terms are shown first, and pinned: if the federation changes them, this device sends
     nothing more."""
     from foltr.device import joining
+    from foltr.device.budget import DAY, epsilon_elsewhere
     from foltr.device.home import CA, Terms
     from foltr.device.running import Running
     from foltr.federated.credentials import trusting
@@ -76,7 +78,9 @@ def join_(
         require(often <= agreed.sessions, most)
         terms = Terms(url, often, days, None if agreed.privacy is None else epsilon, period)
         print(f"The federation at {url}:")
-        for line in joining.terms_text(agreed, sees, terms):
+        since = time.time() - period * DAY
+        elsewhere = epsilon_elsewhere(running.log, since, agreed.id)
+        for line in joining.terms_text(agreed, sees, terms, elsewhere):
             print(f"  {line}")
         if not yes and not typer.confirm("Join?"):
             raise Mistake("not joined")

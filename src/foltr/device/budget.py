@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from foltr.device.click_log import ClickLog
 from foltr.federated.agreement import Agreement
 from foltr.privacy.text import epsilon_text
 from foltr.runs.account import DELTA
@@ -59,23 +60,43 @@ def epsilon_after(text: str, answers: int) -> float:
     return float(found.guarantee("server", "client").epsilon)
 
 
-def messages_within(text: str, budget: float | None) -> int:
-    """How many messages a budget buys, and the agreement allows."""
+def epsilon_elsewhere(log: ClickLog, since: float, own: bytes) -> float:
+    """The epsilon of the messages to other federations since a time: their sum. Messages without
+    noise have none."""
+    counts = log.messages_by_federation(since)
+    found = [
+        epsilon_after(text, count)
+        for federation, count in counts.items()
+        if federation != own and (text := log.agreement(federation))
+    ]
+    return sum(filter(math.isfinite, found))
+
+
+def messages_within(text: str, budget: float | None, elsewhere: float = 0.0) -> int:
+    """How many messages a budget buys, and the agreement allows. `elsewhere` of it is spent in
+    other federations."""
     most = Agreement.from_text(text).rounds
     if budget is None:
         return most
     low, high = 0, most  # epsilon grows with the number of answers
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if epsilon_after(text, middle) <= budget else (low, middle - 1)
+        low, high = (
+            (middle, high)
+            if epsilon_after(text, middle) + elsewhere <= budget
+            else (low, middle - 1)
+        )
     return low
 
 
-def spent_of(text: str, budget: float | None, answers: int, ever: int = 0) -> Spent:
-    """What `answers` messages of this period have spent. `ever` counts those before it as well."""
-    most, bought = Agreement.from_text(text).rounds, messages_within(text, budget)
+def spent_of(
+    text: str, budget: float | None, answers: int, ever: int = 0, elsewhere: float = 0.0
+) -> Spent:
+    """What `answers` messages of this period have spent. `ever` counts those before it as well;
+    `elsewhere` is the epsilon of messages to other federations."""
+    most, bought = Agreement.from_text(text).rounds, messages_within(text, budget, elsewhere)
     found, noisy = epsilon_after(text, answers), math.isfinite(epsilon_after(text, 1))
-    return Spent(answers, found, budget, bought, max(answers, ever), most, noisy)
+    return Spent(answers, found + elsewhere, budget, bought, max(answers, ever), most, noisy)
 
 
 def spent_text(spent: Spent, period: float) -> str:

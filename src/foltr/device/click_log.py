@@ -47,6 +47,7 @@ create index if not exists search_epoch on search (epoch);
 create index if not exists opened_search on opened (search);
 """
 PERIOD = "period"  # name of the present one
+AGREEMENT = "agreement "  # beginning of the names of the texts of agreements
 COLUMNS = (
     "id, time, query, epoch, shown_by, documents, features, ranking, teams, clicks, learned, sent"
 )
@@ -183,6 +184,15 @@ class ClickLog(StateFile):
             self._db.execute("update epoch set memory = ? where epoch = ?", (memory, following))
         return True
 
+    def messages_by_federation(self, since: float) -> dict[bytes, int]:
+        """The number of messages to each federation since a time."""
+        with self._told():
+            rows = self._db.execute(
+                "select federation, count(*) from message where time >= ? group by federation",
+                (since,),
+            ).fetchall()
+        return {bytes(federation): int(count) for federation, count in rows}
+
     def messages(
         self, since: float = 0.0, federation: bytes | None = None
     ) -> list[tuple[int, float]]:
@@ -194,6 +204,16 @@ class ClickLog(StateFile):
                 (since, *values),
             )
             return [(int(round), float(time)) for round, time in rows]
+
+    def round_before(self, period: Period) -> int:
+        """The last round for which a message was made to the federation of a period before the
+        period began; -1 for none."""
+        with self._told():
+            (found,) = self._db.execute(
+                "select max(round) from message where federation = ? and epoch < ?",
+                (period.federation, period.first),
+            ).fetchone()
+        return -1 if found is None else int(found)
 
     def waiting(self, first: int) -> int:
         """The number of searches since an epoch that are learned from and in no message."""
@@ -208,9 +228,17 @@ class ClickLog(StateFile):
         first, _, federation = (self.about(PERIOD) or b"0 ").partition(b" ")
         return Period(int(first), bytes.fromhex(federation.decode()))
 
-    def begin_period(self, epoch: Epoch, federation: bytes = b"") -> None:
-        """Begin a period with this epoch. Searches that are open belong to it."""
+    def agreement(self, federation: bytes) -> str:
+        """The text of the agreement of a federation that the device has joined once."""
+        return (self.about(AGREEMENT + federation.hex()) or b"").decode()
+
+    def begin_period(self, epoch: Epoch, federation: bytes = b"", text: str = "") -> None:
+        """Begin a period with this epoch, in a federation with an agreement of this text, or in
+        none. Searches that are open belong to it."""
         with self._transaction():
+            if text:
+                row = AGREEMENT + federation.hex(), text.encode()
+                self._db.execute("insert or replace into about values (?, ?)", row)
             self._store(epoch)
             self._db.execute("update search set epoch = ? where learned = 0", (epoch.epoch,))
             named = f"{epoch.epoch} {federation.hex()}".encode()
@@ -302,6 +330,12 @@ class ClickLog(StateFile):
         read = [(np.frombuffer(a, np.uint8), np.frombuffer(b, np.uint8)) for a, b in rows]
         return [winner(teams, turns) for teams, turns in reversed(read)]
 
+    def learned(self) -> int:
+        """The number of searches that were learned from."""
+        with self._told():
+            row = self._db.execute("select count(*) from search where learned = 1").fetchone()
+        return int(row[0])
+
     def counts(self) -> tuple[int, int]:
         """The number of searches, and of those with a click."""
         with self._told():
@@ -310,8 +344,9 @@ class ClickLog(StateFile):
             ).fetchone()
         return int(row[0]), int(row[1])
 
-    def forget(self, ids: Sequence[int] | None = None) -> None:
-        """Delete searches and what was opened in them; None for all."""
+    def forget(self, ids: Sequence[int] | None, epochs: Sequence[Epoch], first: int) -> None:
+        """Delete searches (None for all) with what was opened in them, and store epochs that were
+        computed without them. Epochs before `first` are deleted. All of it happens, or nothing."""
         with self._transaction():
             if ids is None:
                 self._db.execute("delete from search")
@@ -319,6 +354,9 @@ class ClickLog(StateFile):
             for id in ids or ():
                 self._db.execute("delete from search where id = ?", (id,))
                 self._db.execute("delete from opened where search = ?", (id,))
+            for each in epochs:
+                self._store(each)
+            self._db.execute("delete from epoch where epoch < ?", (first,))
 
     def exported(self, path_of: Callable[[int], str | None]) -> str:
         """All searches as JSON, for their owner. `path_of` says where a document is; None if it is

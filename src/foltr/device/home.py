@@ -69,6 +69,13 @@ class DeviceRecords(Records):
         with self._transaction():
             self._db.execute("update client set before = ?, after = ?", (memory, memory))
 
+    def blank(self) -> None:
+        """Make the last message one of zeros. It was made from searches that its user wants
+        forgotten, and has not arrived yet."""
+        with self._transaction():
+            zeros = "substr(payload, 1, 1) || zeroblob(length(payload) - 1)"  # after its type
+            self._db.execute(f"update client set payload = cast({zeros} as blob)")
+
     def set_memory(self, memory: Array) -> None:
         """Replace what the device keeps between messages, because its user wants searches
         forgotten. Which epoch is sent next does not change."""

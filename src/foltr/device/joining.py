@@ -14,7 +14,7 @@ from foltr.device.budget import messages_within
 from foltr.device.click_log import Epoch
 from foltr.device.features import NAMES
 from foltr.device.home import Home, Terms
-from foltr.device.learning import LocalRanker
+from foltr.device.learning import LocalRanker, check_usable
 from foltr.device.log_engine import first_memory
 from foltr.errors import Mistake, require
 from foltr.federated.agreement import Agreement
@@ -66,9 +66,10 @@ def check_fits(agreed: Agreement, url: str) -> None:
     stepwise(agreed.learner)
 
 
-def terms_text(agreed: Agreement, sees: str, terms: Terms) -> list[str]:
-    """What joining means, for the user to read before."""
-    bought = messages_within(agreed.text, terms.epsilon)
+def terms_text(agreed: Agreement, sees: str, terms: Terms, elsewhere: float = 0.0) -> list[str]:
+    """What joining means, for the user to read before. `elsewhere` is the epsilon of messages to
+    other federations in this period."""
+    bought = messages_within(agreed.text, terms.epsilon, elsewhere)
     lines = [
         f"learner: {agreed.learner!r}",
         f"noise: {agreed.privacy!r}" if agreed.privacy else "noise: none",
@@ -83,7 +84,8 @@ def terms_text(agreed: Agreement, sees: str, terms: Terms) -> list[str]:
         lines.append(f"privacy budget: no limit of yours; the agreement allows {bought} messages")
     else:
         per = f"epsilon {terms.epsilon:g} (delta 1e-5) in {terms.period:g} days"
-        lines.append(f"privacy budget: {per}, which buys {bought} messages")
+        used = f", of which {elsewhere:.2f} is spent in other federations" if elsewhere else ""
+        lines.append(f"privacy budget: {per}{used}, which buys {bought} messages")
         if bought == 0:
             lines.append("this is too little for one message: nothing would be sent")
     return lines
@@ -121,7 +123,7 @@ def join(
     memory = first_memory(agreed, own.weights if same else params, params, own.made)
     epoch = own.epoch.epoch + 1
     records.restart(np.append(memory, np.float32(epoch)).tobytes())
-    own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id)
+    own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id, agreed.text)
     return client
 
 
@@ -137,4 +139,8 @@ def model_in(frame: bytes, agreed: Agreement) -> tuple[int, Array]:
         raise Unavailable(f"the gateway's model is not understood: {error}") from None
     if found.federation != agreed.id or found.features != agreed.feature_hash:
         raise Unavailable("the gateway's model is of another federation, or for other features")
+    try:
+        check_usable(params)
+    except Mistake as mistake:
+        raise Unavailable(str(mistake)) from None
     return found.model_round, params

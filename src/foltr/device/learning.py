@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ ALONE = PDGD(lr=0.1, explore=False, sessions=50)  # the learner without a federa
 GUARD = Guard()
 WATCHED = 200  # mixed lists that the guard remembers
 SECRET = "secret"  # name of the seed of this device's draws
+LARGEST = 1e6  # parameter of a model
 CHOSEN = "start"  # name of the stored choice of a start
 
 
@@ -86,12 +88,18 @@ class LocalRanker:
         self.start = self.start_of(self.epoch)
         self.sofar = self._after(self.start, self.log.of_epoch(self.epoch.epoch))
         self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
-        self.made, self.clicked = self.log.counts()
+        self.made = self.log.learned()
 
     def _present(self) -> Epoch:
         found = self.log.epoch()
         assert found is not None
         return found
+
+    @property
+    def epoch_now(self) -> int:
+        """The epoch of a search that is made now. The log knows it even if this ranker is not used
+        any more, because the device has just left its federation."""
+        return self._present().epoch
 
     def start_of(self, epoch: Epoch) -> Start:
         draws = stream(self.seed, "ranking", epoch.epoch)
@@ -137,7 +145,7 @@ class LocalRanker:
         self.log.close_search(search.id)
         closed = self.log.one(search.id)
         self.sofar = self.learner.step(self.start, self.sofar, *closed.session)
-        self.made, self.clicked = self.log.counts()
+        self.made = self.log.learned()
         if closed.shown_by == "mixed":
             self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
 
@@ -170,6 +178,7 @@ class LocalRanker:
     def use_model(self, round: int, params: Array) -> None:
         """Of a device in a federation: go on with the server's parameters after `round` rounds, if
         they are not older than those that it has."""
+        check_usable(params)
         now = self.epoch
         if round >= now.round and not (
             round == now.round and params.tobytes() == now.params.tobytes()
@@ -180,8 +189,10 @@ class LocalRanker:
     def end_membership(self, learner: LearnsStepwise, ranker: Ranker) -> None:
         """Go on without a federation, from the ranker as it is now; from the beginning, if the
         federation's was of another kind."""
-        first = ranker.init(len(NAMES), stream(self.seed, "init"))
-        params = self.weights if len(self.weights) == len(first) else first
+        params = first = ranker.init(len(NAMES), stream(self.seed, "init"))
+        with suppress(Mistake):
+            check_usable(self.weights)
+            params = self.weights if len(self.weights) == len(first) else first
         memory = learner.remembered(ranker, params)
         self.log.begin_period(Epoch(self.epoch.epoch + 1, 0, params, memory))
 
@@ -197,15 +208,12 @@ class LocalRanker:
     def forget(self, ids: Sequence[int] | None) -> None:
         """Delete searches from the log, and compute what was learned without them; None for all of
         them, and all that was learned."""
+        now = self._present()
         if ids is None:
-            now = self._present()
-            self.log.forget()
-            self.log.set_epochs([self._unlearned(now)])
-        else:
-            epochs = [self.log.one(id).epoch for id in ids]
-            self.log.forget(ids)
-            if epochs:
-                self.log.set_epochs(self._again(min(epochs)))
+            self.log.forget(None, [self._unlearned(now)], now.epoch)
+        elif ids:
+            first = min(self.log.one(id).epoch for id in ids)
+            self.log.forget(ids, self._again(first, frozenset(ids)), self.log.period.first)
         self.replay()
 
     def _unlearned(self, epoch: Epoch) -> Epoch:
@@ -216,22 +224,30 @@ class LocalRanker:
         memory = self.learner.remembered(self.ranker, params)
         return epoch._replace(params=params, memory=memory)
 
-    def _again(self, first: int) -> list[Epoch]:
-        """The epochs from `first` on, computed again from their searches. The server's parameters
-        stay what they were: what was sent cannot be taken back. What was learned before the
-        present period cannot be computed again: if it has changed, the period begins without
-        it."""
+    def _again(self, first: int, without: frozenset[int]) -> list[Epoch]:
+        """The epochs from `first` on, computed again from their searches without some of them. The
+        server's parameters stay what they were: what was sent cannot be taken back. What was
+        learned before the present period cannot be computed again: if it has changed, the period
+        begins without it."""
         period = self.log.period
         epochs = self.log.epochs(max(first, period.first))
         found = epochs[:1] if first >= period.first else [self._unlearned(epochs[0])]
         for n, t, params, _ in epochs[1:]:
             before = found[-1]
             start = self.start_of(before)
-            sofar = self._after(start, self.log.of_epoch(before.epoch))
+            left = [s for s in self.log.of_epoch(before.epoch) if s.id not in without]
+            sofar = self._after(start, left)
             update, _, memory = self.learner.finish(start, sofar)
             alone = not period.federation
             found.append(Epoch(n, t, before.params + update if alone else params, memory))
         return found
+
+
+def check_usable(params: Array) -> None:
+    """Refuse parameters that are so large that scores could overflow. Nothing that is learned
+    comes near them."""
+    largest = float(np.abs(params).max(initial=0.0))
+    require(largest <= LARGEST, f"the model has a parameter of {largest:g}, beyond {LARGEST:g}")
 
 
 def chosen_start(log: ClickLog) -> Ranker:

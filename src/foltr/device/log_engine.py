@@ -13,7 +13,7 @@ import numpy as np
 
 from foltr.core import Answers, Array, Ask, Cohort
 from foltr.device.features import NAMES
-from foltr.device.learning import EpochStream, LocalRanker
+from foltr.device.learning import EpochStream, LocalRanker, check_usable
 from foltr.federated.agreement import Agreement
 from foltr.federation import Client
 from foltr.seeds import Stream, SystemStream, stream
@@ -55,22 +55,32 @@ class LogEngine:
 
     def collect(self, ask: Ask, clients: Array) -> Answers:
         """The message of this device, from the searches of one epoch."""
-        nothing = Answers(clients, Cohort.empty(len(ask.params)), None)
+        check_usable(ask.params)
+        log = self.ranker.log
         epoch = self._next(int(self.memory[0, -1]))
-        if not self.may_send() or not (self._equal or self.ranker.log.of_epoch(epoch)):
-            return nothing
+        found = log.of_epoch(epoch)
+        # a round that is asked again with another model must not have the same searches again, and
+        # one that was answered before the device left and joined again has no second message
+        again = ask.t <= log.round_before(log.period)
+        sent = again or any(each.sent is not None for each in found)
+        if sent or not self.may_send() or not (found or self._equal):
+            return Answers(clients, Cohort.empty(len(ask.params)), None)
         if epoch == self.ranker.epoch.epoch:
             self.ranker.close_epoch(self.most)
+        elif len(found) > self.most:  # as in a round of unlearning: the rest is for the next one
+            log.set_epochs(log.epochs(epoch + 1)[:1], self.most)
+            self.ranker.replay()
         self.ranker.use_model(ask.t, ask.params)
-        searches = [each.session for each in self.ranker.log.of_epoch(epoch)][: self.most]
-        if self._equal:
-            searches += [NOTHING] * (self.most - len(searches))
         # the log has what is kept: its user may have had it computed again since the last message
-        kept = self.ranker.log.epochs(epoch)[0].memory
+        row = log.epochs(epoch)[0]
+        log.set_epochs([row._replace(round=ask.t, params=ask.params)])  # what it is made on
+        searches = [each.session for each in log.of_epoch(epoch)]
+        if self._padded:
+            searches += [NOTHING] * (self.most - len(searches))
         ranking = EpochStream(stream(self.ranker.seed, "ranking", epoch).key)
         parts = self.agreed.device_learner, self.agreed.ranker, self.agreed.privacy
         client = Client(0, *parts, ranking, self.noise())
-        update, after = client.step(ask, kept, ReplayedUser(searches))
+        update, after = client.step(ask, row.memory, ReplayedUser(searches))
         self.memory[0, :-1], self.memory[0, -1] = after, epoch + 1
         return Answers(clients, Cohort.stack([update]), None)
 
@@ -84,7 +94,13 @@ class LogEngine:
 
     @property
     def _equal(self) -> bool:
+        """Whether every message has the same weight, also that of a device without a search."""
         return self.agreed.privacy is not None and self.agreed.privacy.needs_equal_weights
+
+    @property
+    def _padded(self) -> bool:
+        """Whether the weight of a message hides how many searches it is made from."""
+        return self.agreed.privacy is not None
 
 
 def first_memory(agreed: Agreement, own: Array, params: Array, searches: int) -> Array:

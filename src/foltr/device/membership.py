@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.budget import DAY, Spent, spent_of, spent_text
+from foltr.device.budget import DAY, Spent, epsilon_elsewhere, spent_of, spent_text
 from foltr.device.features import NAMES
 from foltr.device.home import TERMS, Home
 from foltr.device.joining import check_fits, model_in
@@ -87,6 +87,7 @@ class Membership:
         self._excluded = ""  # why the gateway refuses this device
         self._known = ""  # ETag of the last model
         self._answered = ""  # ETag of the last ask that was answered
+        self._paused: Callable[[], bool] = lambda: False
         self._only_due = False  # whether asks are refused while nothing is due
         self._refreshed = -math.inf
 
@@ -100,7 +101,9 @@ class Membership:
         return LogEngine(*parts, sessions=sessions, may_send=self._may_send)
 
     def _may_send(self) -> bool:
-        return not self.spent.over and (not self._only_due or self.due())
+        if self._paused() or self.spent.over:
+            return False
+        return not self._only_due or self.due()
 
     # --- what the user sees ---
 
@@ -119,7 +122,8 @@ class Membership:
         log, since = self.ranker.log, time.time() - self.terms.period * DAY
         answers = len(log.messages(since, self.agreed.id))
         ever = len(log.messages(federation=self.agreed.id))
-        return spent_of(self.agreed.text, self.terms.epsilon, answers, ever)
+        elsewhere = epsilon_elsewhere(log, since, self.agreed.id)
+        return spent_of(self.agreed.text, self.terms.epsilon, answers, ever, elsewhere)
 
     def about(self) -> dict[str, Any]:
         """What the page shows."""
@@ -177,6 +181,7 @@ class Membership:
 
     def run(self, stop: threading.Event, paused: Callable[[], bool] = lambda: False) -> None:
         """Send and get models until `stop` is set, or until the device has left."""
+        self._paused = paused
         while not stop.is_set() and not self.over:
             try:
                 if self.leaving or self.finishing() or (self.due() and not paused()):
@@ -245,6 +250,16 @@ class Membership:
     def _record(self) -> Record | None:
         return self.records.of([self.client]).get(self.client)
 
+    def waits_with(self, ids: Sequence[int] | None) -> bool:
+        """Whether a message from some of these searches (None for all) has not arrived, and
+        neither noise nor a secure sum hides what it says."""
+        record, log = self._record(), self.ranker.log
+        hidden = self.agreed.privacy is not None or self.device.sums is not None
+        if record is None or hidden or log.about(ARRIVED) == record.ask:
+            return False
+        chosen = (each for each in log.last(2**62) if ids is None or each.id in ids)
+        return any(each.sent == record.round for each in chosen)
+
     def settle(self) -> None:
         """Make what was answered the beginning of the present epoch. Safe to repeat: it may have
         been stopped before."""
@@ -252,7 +267,9 @@ class Membership:
         if record is None or not len(record.after):
             return
         named = self.agreed.id, record.ask, record.round
-        if self.ranker.log.note_message(*named, record.after, time.time()):
+        # a clock that was set back must not make messages older than those before them
+        times = [time.time(), *(when for _, when in self._messages()[-1:])]
+        if self.ranker.log.note_message(*named, record.after, max(times)):
             self.ranker.replay()
 
     # --- models ---

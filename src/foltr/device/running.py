@@ -17,7 +17,7 @@ import numpy as np
 from foltr import web
 from foltr.device.features import NAMES
 from foltr.device.guard import Guard
-from foltr.device.home import DeviceRecords, Home
+from foltr.device.home import Home
 from foltr.device.indexing import Work, reads_everything, update
 from foltr.device.learning import ALONE, GUARD, LocalRanker, chosen_start
 from foltr.device.membership import SOON, Membership
@@ -42,20 +42,23 @@ Tell = Callable[[str], None]
 
 
 class JoinedService(Service):
-    """The service of a device in a federation: its epochs end when it sends. `wake` is set when it
-    has learned something."""
+    """The service of a device in a federation: its epochs end when it sends."""
 
-    wake = threading.Event()
-    records: DeviceRecords | None = None
+    membership: Membership | None = None
 
     def after_learning(self) -> None:
-        self.wake.set()
+        if self.membership is not None:
+            self.membership.wake.set()
 
     def forget(self, ids: Sequence[int] | None) -> None:
         with self.lock:
+            membership = self.membership
+            waiting = membership is not None and membership.waits_with(ids)
             super().forget(ids)
-            if self.records is not None:
-                self.records.set_memory(self.ranker.epoch.memory)
+            if membership is not None:
+                membership.records.set_memory(self.ranker.epoch.memory)
+                if waiting:
+                    membership.records.blank()
 
 
 class ReadOnlyService(JoinedService):
@@ -109,7 +112,7 @@ class Running:
         if self._read_only:
             return service
         self.membership.settle()
-        service.wake, service.records = self.membership.wake, self.membership.records
+        service.membership = self.membership
         if self.membership.forgotten:  # it was stopped before it was done
             self.membership.end(keys=True)
             return self._alone()

@@ -33,6 +33,7 @@ BY_DATE = ""  # name of every list that is in the order of dates: it is neither 
 SUGGESTED = 4  # unknown words for which a similar one is looked for
 LONGEST = 200_000  # characters of a preview
 OPEN_SECONDS = 1800.0  # after which a search is closed even if there is no other
+CLEAN_MILLISECONDS = 500  # in which others must finish reading
 PAUSED = "paused"  # name of the stored setting
 GONE = "the document is not there any more: search again"
 
@@ -59,6 +60,7 @@ class Service:
         self.index, self.log, self.ranker = index, log, ranker
         self._lists: OrderedDict[str, MadeList] = OrderedDict()
         self.lock = threading.RLock()
+        self._clean = True  # whether nothing of a forgotten search is left on the disk
         self.close_old()
 
     # --- searching ---
@@ -149,7 +151,7 @@ class Service:
             ids = np.array([document.id for document in found.documents], np.int64)
             none = np.zeros(len(order.ranking), bool)
             when, text = time.time(), found.query.text.strip()
-            about = 0, when, text, self.ranker.epoch.epoch, order.shown_by, ids
+            about = 0, when, text, self.ranker.epoch_now, order.shown_by, ids
             lists = found.features, order.ranking, order.teams, none
             logged = self.log.add(LoggedSearch(*about, *lists))
             made.logged = logged.id
@@ -177,6 +179,7 @@ class Service:
     def close_old(self) -> None:
         """Learn from a search that has been open for long."""
         with self.lock:
+            self._clean_up()
             if any(time.time() - each.time > OPEN_SECONDS for each in self.log.unfinished()):
                 self.close_open()
 
@@ -297,6 +300,14 @@ class Service:
             for made in list(self._lists.values()):  # a list that was not logged can still be used
                 if ids is None or made.logged in ids:
                     del self._lists[made.name]
+            self._clean = False
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Delete what SQLite's log of changes still has of forgotten searches. While another
+        process reads the file, this must wait for the next time."""
+        if not self._clean:
+            self._clean = self.log.truncate_log(CLEAN_MILLISECONDS)
 
     def exported(self) -> str:
         """All that is stored of the user's searches, as JSON."""

@@ -22,7 +22,7 @@ from foltr.device import membership
 from foltr.device.budget import epsilon_after
 from foltr.device.click_log import ClickLog
 from foltr.device.features import NAMES
-from foltr.device.home import DeviceRecords, Home, FederationFiles
+from foltr.device.home import DeviceRecords, FederationFiles, Home
 from foltr.device.joining import check_fits, offered
 from foltr.device.learning import LocalRanker
 from foltr.errors import Mistake
@@ -242,7 +242,12 @@ def test_a_device_joins_another_federation_after_the_first(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "where, name", [(FederationFiles, "delete_keys"), (LocalRanker, "end_membership"), (FederationFiles, "clear")]
+    "where, name",
+    [
+        (FederationFiles, "delete_keys"),
+        (LocalRanker, "end_membership"),
+        (FederationFiles, "clear"),
+    ],
 )
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_device_that_is_stopped_while_leaving_can_leave_and_join(
