@@ -141,11 +141,11 @@ class OnlyThisPage:
     ) -> tuple[int, bytes] | None:
         """Status and text, if a request is to be refused."""
         if headers.get("host", b"").decode("latin-1").lower() != self.where:
-            return 421, REFUSAL
+            return 421, b"open the address that the command printed: this page answers to no other"
         first = path == "/" and method == "GET"
         allowed = (b"same-origin", b"none") if first else (b"same-origin",)
         if headers.get("sec-fetch-site") not in allowed:
-            return 403, b"only the page itself may ask"
+            return 403, b"only the page itself may ask, in a browser that says so (Sec-Fetch-Site)"
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{self.where}".encode():
             return 403, b"only the page itself may ask"

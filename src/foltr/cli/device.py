@@ -80,14 +80,21 @@ def index_(
         index.set_roots(roots)
         if everything is not None:
             set_everything(index, everything)
-        with IndexingProgress() as progress:
-            work = update(index, roots, reads_everything(index), progress)
-        _report(work, index.statistics().documents, home)
+        try:
+            with IndexingProgress() as progress:
+                work = update(index, roots, reads_everything(index), progress)
+        except KeyboardInterrupt:
+            made = index.statistics().documents
+            raise KeyboardInterrupt(
+                f"stopped: {made:,} documents are indexed so far; foltr device index goes on"
+            ) from None
+        _report(work, index.statistics().documents, home, folder)
 
 
-def _report(work: Work, documents: int, home: Home) -> None:
+def _report(work: Work, documents: int, home: Home, folder: Path | None) -> None:
     print(
-        f"{documents:,} documents in {home.index_file}: {work.documents:,} written,"
+        f"{documents:,} document{'' if documents == 1 else 's'} in {home.index_file}:"
+        f" {work.documents:,} written,"
         f" {work.unchanged:,} files unchanged, {work.removed:,} files gone"
     )
     for what, counts in (("not read", work.unread), ("left out", work.left_out)):
@@ -98,7 +105,8 @@ def _report(work: Work, documents: int, home: Home) -> None:
         print(f"not there now, its documents stay: {root}")
     for inner in work.closed:
         print(f"may not be read now, its documents stay: {inner}")
-    print("next: foltr device search")
+    if documents:
+        print(f"next: foltr device search{'' if folder is None else f' --home {folder}'}")
 
 
 @app.command("search")
@@ -164,7 +172,7 @@ def search_(
         address = home.page
         if address is None:
             raise
-        print(f"it runs already: {address}")
+        print(f"it runs already, with the options of that time: {address}")
         if not no_open:
             webbrowser.open(address)
 
@@ -188,7 +196,7 @@ def find_(
         return
     for number, result in enumerate(found["results"], 1):
         print(f"{number:2}. {_joined(result['title'])}")
-        print(f"    {result['path']}")
+        print(f"    {''.join(c if c.isprintable() else '?' for c in result['path'])}")
         print(f"    {_joined(result['snippet'])}")
     if found["note"]:
         print(found["note"])
@@ -271,11 +279,25 @@ def clear_(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Delete all searches and clicks, and what was learned from them on this device."""
+    from foltr.device.home import NOT_INDEXED
     from foltr.device.running import Running
+    from foltr.system.state_file import Damaged
 
     home = home_of(folder)
+    require(home.index_file.exists(), NOT_INDEXED)
     with home.without_page(), home.alone("indexing"):
-        running = Running(home)
+        try:
+            running = Running(home)
+            running.index.check()
+        except Damaged as damaged:
+            if not index:
+                raise
+            print(damaged)
+            if not yes and not typer.confirm("Delete the damaged index?"):
+                raise Mistake("nothing was deleted") from None
+            home.delete_index()
+            print("deleted")
+            return
         asked = "Delete all searches, clicks, and what was learned from them?"
         if index:
             asked = "Delete all searches, clicks, what was learned, and the index of documents?"

@@ -45,6 +45,12 @@ PRIVATE_KEY = re.compile(
     rb"-----? ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-----?"
     rb"|AGE-SECRET-KEY-|PuTTY-User-Key-File-"
 )
+# a key in the middle of a text, with its content: a manual that shows how a key begins is no key
+WHOLE_KEY = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----\s{0,4}"
+    rb"(?:[A-Za-z-]{1,30}: [^\n]{0,200}\s{1,4}){0,5}[A-Za-z0-9+/=]{40}"
+    rb"|AGE-SECRET-KEY-1[0-9A-Z]{50}"
+)
 ODD = bytes({*range(32), 127} - {*b"\b\t\n\f\r\x1b"})  # bytes that text hardly ever has
 CONTROL = bytes(
     ord("\n") if byte in b"\n\r\f\v" else ord(" ") if byte in {*range(32), 127} - {9} else byte
@@ -157,7 +163,10 @@ def is_binary(sample: bytes) -> bool:
     return odd > max(3, len(sample) // 20) and not is_marked(sample)
 
 
-def holds_key(head: bytes) -> bool:
-    """Whether content begins with a private key, which no index may copy: PEM, OpenSSH, PGP, age
-    or PuTTY. Null bytes are left out, because a key may be written as UTF-16."""
-    return PRIVATE_KEY.search(head[:HEAD].replace(b"\0", b"")) is not None
+def holds_key(data: bytes) -> bool:
+    """Whether content begins with a private key, which no index may copy (PEM, OpenSSH, PGP, age
+    or PuTTY), or has one anywhere. Null bytes at the beginning are left out, because a key may be
+    written as UTF-16."""
+    begins = PRIVATE_KEY.search(data[:HEAD].replace(b"\0", b"")) is not None
+    maybe = b"PRIVATE KEY" in data or b"AGE-SECRET-KEY-1" in data
+    return begins or (maybe and WHOLE_KEY.search(data) is not None)

@@ -174,6 +174,11 @@ class Home:
     def log(self) -> ClickLog:
         return ClickLog(self.made().index_file)
 
+    def delete_index(self) -> None:
+        """Delete the file of the index, with everything in it. No process may use it."""
+        for path in self.folder.glob(f"{INDEX}*"):
+            path.unlink(missing_ok=True)
+
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
         """Within it, no other process does `what` (page, indexing) with this folder."""
@@ -253,4 +258,4 @@ class Busy(Mistake):
 def default_folder() -> Path:
     """The folder of this user's device: FOLTR_DEVICE, or in the user's data folder."""
     named = os.environ.get("FOLTR_DEVICE")
-    return Path(named) if named else user_data_path("foltr") / "device"
+    return Path(named).expanduser() if named else user_data_path("foltr") / "device"

@@ -20,7 +20,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from foltr.device.text import Kind, Text
 from foltr.device.tokens import VERSION, Tokens, tokens_of
 from foltr.device.write_access import write_access
 from foltr.errors import Mistake
-from foltr.system.state_file import StateFile
+from foltr.system.state_file import DESTROYED, Damaged, StateFile, Unusable
 
 FORMAT = 1  # of the tables
 EVERY = 64  # tokens between two stored places
@@ -124,16 +124,14 @@ class Index(StateFile):
         if path is None or not path.exists() or not path.stat().st_size:
             return
         try:
-            db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-            try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
                 row = db.execute("select value from about where name = 'format'").fetchone()
-            finally:
-                db.close()
         except sqlite3.Error as error:
-            raise Mistake(
-                f"{path} is no index of foltr, or it is damaged ({error}): choose another file, or"
-                " delete it and index again"
-            ) from None
+            if error.sqlite_errorcode & 0xFF not in (*DESTROYED, sqlite3.SQLITE_ERROR):
+                raise Unusable(f"{path} cannot be used ({error}): check its permissions") from None
+            way_out = "choose another folder, or delete it (foltr device clear --index)"
+            told = f"{path} is no index of foltr, or it is damaged ({error}): {way_out}"
+            raise Damaged(told) from None
         found = row and bytes(row[0]).decode()
         if found not in (None, f"{FORMAT} {VERSION}"):
             raise Mistake(

@@ -22,6 +22,7 @@ from foltr.device.walking import Found, walk
 from foltr.errors import Mistake
 
 SECONDS = 1.5  # between two commits
+OWN = ("page.json", "terms.json", "joined.json", "ca.pem")  # files beside the index
 EVERYTHING = "everything"  # name of the stored setting
 # reasons that can pass without a change of the file: it is tried again each time
 PASSING = frozenset(("no permission", "not a file", "no reader"))
@@ -57,6 +58,9 @@ def update(
     changed: list[Found] = []
     for found in walk(there, everything, work.left_out, work.closed):
         path = str(found.path)
+        if is_own(index, path):
+            work.left_out["index"] += 1
+            continue
         seen.add(path)
         work.files += 1
         before = known.get(path)
@@ -74,6 +78,14 @@ def update(
     _remove(index, gone, work, tell)
     _read(index, changed, work, tell)
     return work
+
+
+def is_own(index: Index, path: str) -> bool:
+    """Whether a file is one of this device's own: its index, or beside it."""
+    if index.path is None:
+        return False
+    own = index.path.resolve()
+    return path.startswith(str(own)) or path in {str(own.with_name(name)) for name in OWN}
 
 
 def _deleted(root: Path, known: Container[str]) -> bool:

@@ -128,14 +128,23 @@ class LocalRanker:
             return Order(empty, none, shown, empty)
         own = self.learner.show(self.start, self.sofar, features)[:k]
         plain = by_bm25(features[:, 0], own, stream(self.seed, "plain", self.made))
+        if shown == "mixed" and np.array_equal(own, plain):
+            shown = "bm25"  # there is nothing to mix
         if shown == "mixed":
             draws = stream(self.seed, "mixed", self.made)
             return Order(*mixed(own.tolist(), plain.tolist(), draws), shown, plain)
         return Order(plain if shown == "bm25" else own, none, shown, plain)
 
+    @property
+    def is_bm25(self) -> bool:
+        """Whether nothing is learned, here or elsewhere: its lists are those of BM25."""
+        return np.array_equal(self.weights, START.init(len(NAMES), stream(0)))
+
     def shows(self, paused: bool) -> Shown:
         """Which list is shown next."""
         shown = self.guard.choice(self.evidence, self.made)
+        if self.guard.on and self.is_bm25 and not self.explores:
+            return "bm25"
         if paused and shown == "mixed":
             shown = "learned" if self.evidence >= self.guard.up else "bm25"
         return shown

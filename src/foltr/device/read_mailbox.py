@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import BinaryIO
 
-from foltr.device.content import HEAD, MOST_BYTES, Unread, holds_key, parsing
+from foltr.device.content import MOST_BYTES, Unread, holds_key, parsing
 from foltr.device.read_mail import key_of, read_message
 from foltr.device.text import Text
 
@@ -42,7 +42,7 @@ def read_mailbox(file: BinaryIO, name: str, left_out: Counter[str]) -> Iterator[
 def _document(data: bytes | None, name: str, keys: set[str]) -> Text:
     if data is None:
         raise Unread("too large")
-    if holds_key(data[:HEAD]):
+    if holds_key(data):
         raise Unread("key")
     # without the envelope, and the end, which is another one when the next message has arrived
     digest = sha256(data.partition(b"\n")[2].rstrip()).hexdigest()

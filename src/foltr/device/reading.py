@@ -91,11 +91,11 @@ def _is_mailbox(path: Path, head: bytes) -> bool:
 
 
 def _text(path: Path, head: bytes, file: BinaryIO, size: int) -> Text:
-    if holds_key(head):
-        raise Unread("key")
-    if size > MOST_BYTES:
+    if size > MOST_BYTES and not holds_key(head):
         raise Unread("too large")
     data = file.read(MOST_BYTES + 1)
+    if holds_key(data):
+        raise Unread("key")
     if len(data) > MOST_BYTES:  # it has grown
         raise Unread("too large")
     reader = _reader(path, head)

@@ -12,23 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from foltr import web
-from foltr.device.features import NAMES
 from foltr.device.guard import Guard
 from foltr.device.home import Home
 from foltr.device.indexing import Work, reads_everything, update
 from foltr.device.learning import ALONE, GUARD, LocalRanker, chosen_start
 from foltr.device.membership import SOON, Membership
 from foltr.device.page.app import application
-from foltr.device.prior import START
 from foltr.device.service import Service
 from foltr.device.watching import follow
 from foltr.errors import Mistake
 from foltr.gateway.client import Excluded, Unavailable
 from foltr.runs.interruptions import on_signals
-from foltr.seeds import stream
 from foltr.stepwise import stepwise
 
 NEVER_LEAVES = (
@@ -250,17 +245,20 @@ class Running:
             self._go_on()
 
     def _keep_updated(self, stop: threading.Event, every: float) -> None:
-        while not stop.wait(every):
+        while not stop.is_set():
             try:
                 self.update()
             except Mistake as mistake:
                 self.tell(str(mistake))
+            stop.wait(every)
 
     def _follow(self, stop: threading.Event) -> None:
-        try:
-            follow(self.home, stop, self.update)
-        except Mistake as mistake:
-            self.tell(str(mistake))
+        while not stop.is_set():
+            try:
+                follow(self.home, stop, self.update)
+            except Mistake as mistake:  # the disk is full, or there are too many folders
+                self.tell(f"{mistake}: trying again in a minute")
+                stop.wait(60.0)
 
     def application(self, where: str, token: str) -> web.Application:
         return application(lambda: self.service, self.status, self.leave, where, token)
@@ -270,9 +268,10 @@ def guard_text(ranker: LocalRanker, paused: bool = False) -> str:
     """What is shown, and why, in one sentence or two."""
     z, guard = ranker.evidence, ranker.guard
     if not guard.on:
-        return "Lists are always in the learned order."
+        order = "drawn at random, best documents first more often" if ranker.explores else "shown"
+        return f"There is no guard: lists of the learned ranker are always {order}."
     if ranker.made == 0:
-        if np.array_equal(ranker.weights, START.init(len(NAMES), stream(0))):
+        if ranker.is_bm25:
             return "Nothing is learned yet: lists are those of plain word matching (BM25)."
         return (
             "Nothing is learned from you yet. Lists mix what was learned elsewhere with plain word"

@@ -27,6 +27,7 @@ from foltr.device.snippets import Piece, marked, snippet
 from foltr.device.spelling import similar_word, unknown_words
 from foltr.errors import Mistake, require
 from foltr.scoring.layers import layers_of
+from foltr.system.state_file import Unusable
 
 REMEMBERED = 200  # lists
 BY_DATE = ""  # name of every list that is in the order of dates: it is neither logged nor kept
@@ -60,6 +61,7 @@ class Service:
         self.index, self.log, self.ranker = index, log, ranker
         self._lists: OrderedDict[str, MadeList] = OrderedDict()
         self.lock = threading.RLock()
+        self.not_recorded = ""  # why the last click was not
         self._clean = True  # whether nothing of a forgotten search is left on the disk
         self.close_old()
 
@@ -192,9 +194,15 @@ class Service:
             document = next((each for each in made.shown if each.id == id), None)
             if document is None:
                 raise Mistake(f"document {id} is not in this list: search again")
-            self.look(name)
-            if made.logged is not None and not self.paused:
-                self.log.click(made.logged, id, time.time(), how)
+            self.not_recorded = ""
+            try:
+                self.look(name)
+                if made.logged is not None and not self.paused:
+                    self.log.click(made.logged, id, time.time(), how)
+            except (
+                Unusable
+            ) as unusable:  # as of a full disk: the document can be shown all the same
+                self.not_recorded = f"This was not recorded: {unusable}"
         return document
 
     def _indexed(self, id: int) -> Document:
@@ -216,6 +224,7 @@ class Service:
         return {
             "title": document.title, "path": document.path, "kind": document.kind,
             "date": document.date, "pieces": pieces, "cut": len(body) > LONGEST,
+            "note": self.not_recorded,
         }  # fmt: skip
 
     # --- why ---

@@ -14,7 +14,7 @@ from threading import Event
 
 from foltr.device.home import Busy, Home
 from foltr.device.index import Index
-from foltr.device.indexing import reads_everything, remove_file, update_file
+from foltr.device.indexing import is_own, reads_everything, remove_file, update_file
 from foltr.device.walking import IGNORE_FILES, find
 from foltr.errors import Mistake
 
@@ -29,19 +29,33 @@ def follow(home: Home, stop: Event, update: Callable[[], object]) -> None:
     index = home.existing()
     try:
         while not stop.is_set():
-            roots = index.roots()
-            for changed in _changes(roots, home.folder, stop):
-                with suppress(Busy):  # whoever indexes now sees the changes as well
+            before = _state(index)
+            with suppress(Busy):  # whoever indexes now sees the changes as well
+                update()
+            for changed in _changes(index.roots(), home.folder, stop):
+                with suppress(Busy):
                     if _one_by_one(index, changed):
                         with home.alone("indexing"):
-                            read_changed(index, roots, changed)
+                            read_changed(index, index.roots(), changed)
                     elif changed:
                         update()
-                if index.roots() != roots:
+                if _state(index) != before:
                     break
             stop.wait(1.0)
     finally:
         index.close()
+
+
+def _state(index: Index) -> list[tuple[Path, int]]:
+    """The folders, and which of them are there: a disk can be taken away, and another can come in
+    its place."""
+    found = []
+    for root in index.roots():
+        try:
+            found.append((root, os.stat(root).st_ino))
+        except OSError:
+            found.append((root, -1))
+    return found
 
 
 def read_changed(index: Index, roots: Collection[Path], changed: Collection[str]) -> None:
@@ -50,7 +64,7 @@ def read_changed(index: Index, roots: Collection[Path], changed: Collection[str]
     there = [root for root in roots if os.path.exists(root)]
     for path in sorted(changed):
         found = find(Path(path), there, everything)
-        if found is not None:
+        if found is not None and not is_own(index, path):
             update_file(index, found)
         elif path in known:
             remove_file(index, Path(path))
@@ -92,6 +106,4 @@ def _changes(roots: Collection[Path], own: Path, stop: Event) -> Iterator[frozen
         ):
             yield frozenset(path for _, path in changes)
     except (OSError, RuntimeError) as error:
-        raise Mistake(
-            f"the folders cannot be watched ({error}): they are looked through now and then"
-        ) from None
+        raise Mistake(f"the folders cannot be watched ({error})") from None

@@ -17,6 +17,13 @@ class Unusable(Mistake):
     another process has changed the file."""
 
 
+class Damaged(Unusable):
+    """The file is not of SQLite, or its content is destroyed."""
+
+
+DESTROYED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class StateFile:
     """A SQLite file of mode 0600, in which deleted values are overwritten. With `path` None it is
     kept in memory.
@@ -76,6 +83,15 @@ class StateFile:
                 self._db.execute(f"pragma busy_timeout = {usual}")
         return not busy
 
+    def check(self) -> None:
+        """Raise Damaged if the content is destroyed."""
+        with self._told():
+            (found,) = self._db.execute("pragma quick_check(1)").fetchone()
+        if found != "ok":
+            raise Damaged(
+                f"{self._what} {self.path} is damaged ({found}): restore it, or delete it"
+            )
+
     def close(self) -> None:
         self._db.close()
 
@@ -100,6 +116,11 @@ class StateFile:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in DESTROYED:
+                raise Damaged(
+                    f"{self._what} {self.path} is damaged ({error}): restore it, or delete it and"
+                    " begin anew"
+                ) from None
             raise Unusable(
                 f"{self._what} {self.path} cannot be used ({error}): free some space, or check the"
                 " folder's permissions"

@@ -117,7 +117,7 @@ def test_the_file_of_another_federation_is_refused(path):
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"\0" * 4096])
 def test_another_file_is_refused(path, content):
     path.write_bytes(content)
-    with pytest.raises(Mistake, match="cannot be used"):
+    with pytest.raises(Mistake, match="is damaged"):
         Records(path, FEDERATION)
     assert path.read_bytes() == content
 

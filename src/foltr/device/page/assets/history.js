@@ -2,7 +2,7 @@
 
 import { $, button, dateElement, element } from "./base.js";
 import { Failure, get, post } from "./api.js";
-import { refreshStatus } from "./status.js";
+import { refreshStatus, statusNow } from "./status.js";
 import { searchesForgotten } from "./searching.js";
 
 let again = null, said = null; // called with a query to search for, and with what is to be said
@@ -63,12 +63,13 @@ function showNone(none) {
 
 function drawn({ id, when, query, clicked, learned, sent }) {
   const opened = clicked.length ? element("p", { class: "opened" }, "Opened: ", clicked.join(", ")) : element("p", {}, "Nothing was opened.");
-  const state = sent ? "learned from, part of a message that was sent" : learned ? "learned from, not sent" : "not learned from yet";
+  const state = !clicked.length ? "nothing to learn from" : !learned ? "not learned from yet" : "learned from";
+  const where = sent ? ", part of a message that was sent" : statusNow()?.federation ? ", not sent" : "";
   const row = element("li", { "data-id": id },
     button({ class: "query", title: "Search for this again" }, () => again(query), query),
     button({ class: "button small", "aria-label": `Forget the search ${query}` }, () => forget(row, sent), "Forget"),
     opened,
-    element("p", { class: "quiet" }, dateElement(when), ` · ${state}`));
+    element("p", { class: "quiet" }, dateElement(when), ` · ${state}${where}`));
   return row;
 }
 

@@ -62,9 +62,10 @@ async function openPreview(id) {
 }
 
 function showText(found) {
-  const text = element("div", { class: `text ${found.kind}` }, ...marked(found.pieces));
+  const text = element("div", { class: `text ${found.kind}`, dir: "auto" }, ...marked(found.pieces));
   const cut = found.cut ? element("p", { class: "quiet" }, "The document goes on. Open it with its own program to see the rest.") : "";
-  draw(found, text, cut);
+  const note = found.note ? element("p", { class: "warn", role: "status" }, found.note) : "";
+  draw(found, note, text, cut);
   if ($$("mark", text).length) jump(1);
 }
 

@@ -57,7 +57,7 @@ function drawn(result) {
   const kind = element("span", { class: "kind", "data-kind": result.kind, title: KINDS[result.kind] ?? result.kind },
     element("span", { "aria-hidden": "true" }, SHORT[result.kind] ?? result.kind), element("span", { class: "sr" }, KINDS[result.kind] ?? result.kind));
   const row = element("li", { "data-id": result.id },
-    element("h3", {}, title), kind, element("p", { class: "snippet" }, ...marked(result.snippet)),
+    element("h3", { dir: "auto" }, title), kind, element("p", { class: "snippet", dir: "auto" }, ...marked(result.snippet)),
     element("p", { class: "about" }, shortPath(result.path, result.part), element("span", { class: "date" }, dateElement(result.date))), open);
   row.addEventListener("click", (event) => {
     if (event.target.closest("button") || String(getSelection())) return; // text is being selected
