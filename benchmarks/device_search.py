@@ -51,7 +51,7 @@ QUERIES = 1000  # at most
 LEARNED = 200  # searches that are learned from
 CHANGED = 20  # pages that are changed
 SHOWN = 10  # results with a snippet
-IDLE = 60.0  # seconds in which nobody searches
+SETTLED, IDLE = 15.0, 60.0  # seconds after the page has started, and in which nobody searches
 STAGES = ("slots", "candidates", "forward", "features", "ranking", "snippets")
 
 
@@ -120,6 +120,7 @@ def copied(page: Path, new: Path) -> None:
 
 def measure_indexing(index: Index, folder: Path) -> dict[str, float]:
     begun = time.process_time()
+    index.set_roots([folder])
     work = indexing.update(index, [folder])
     seconds = time.process_time() - begun
     index.truncate_log(10_000)
@@ -228,6 +229,7 @@ def measure_page(folder: Path, queries: Sequence[AnchorQuery]) -> dict[str, floa
     try:
         assert page.stdout is not None
         address, _, token = page.stdout.readline().split()[-1].partition("#")
+        time.sleep(SETTLED)  # it looks through its folders first
         first = usage(page.pid)
         time.sleep(IDLE)
         idle = usage(page.pid)

@@ -205,6 +205,8 @@ class Running:
         other = self.home.existing()  # a connection of its own, for this thread
         try:
             roots = other.roots()
+            if not roots:
+                return Work()
             with self.home.alone("indexing"):
                 return update(other, roots, reads_everything(other), told)
         finally:

@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -153,3 +155,76 @@ def test_export(device, documents, tmp_path):
     device("index", documents)
     assert device("export", tmp_path / "mine.json")[0] == 0
     assert json.loads((tmp_path / "mine.json").read_text()) == []
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%41b", "a b"])
+def test_a_home_of_any_name(documents, tmp_path, name):
+    home = tmp_path / name
+    for _ in range(2):
+        words = ["device", "index", str(documents), "--home", str(home)]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0 and "2 documents" in done.output, done.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "documents"])
+
+
+def test_the_next_command_is_for_the_same_home(device, documents, tmp_path):
+    assert (
+        f"next: foltr device search --home {tmp_path / 'device'}" in device("index", documents)[1]
+    )
+
+
+@pytest.mark.parametrize("damage", ["all of it", "the middle"])
+def test_a_damaged_index_is_told_and_can_be_deleted(device, documents, tmp_path, damage):
+    home = str(tmp_path / "device")  # in a process that ends, so that the file is whole
+    words = [sys.executable, "-m", "foltr", "device", "index", str(documents), "--home", home]
+    subprocess.run(words, check=True, capture_output=True)
+    path = tmp_path / "device" / "index.db"
+    content = bytearray(path.read_bytes())
+    first = 0 if damage == "all of it" else 8192
+    content[first:] = b"x" * (len(content) - first)
+    path.write_bytes(content)
+    code, output = device("index")
+    assert code == 2 and "damaged" in output and "free some space" not in output
+    code, output = device("clear", "--index", asked="n\n")
+    assert code == 2 and "nothing was deleted" in output and path.exists()
+    code, output = device("clear", "--index", "--yes")
+    assert code == 0 and not path.exists()
+    assert "2 documents" in device("index", documents)[1]
+
+
+def test_the_files_of_the_device_are_not_indexed(device, documents, tmp_path):
+    """The address of the page has its token."""
+    home = tmp_path / "device"
+    device("index", documents)
+    (home / "page.json").write_text('{"address": "http://127.0.0.1:1/#tokenword"}')
+    code, output = device("index", home)
+    assert code == 0 and titles(device, "tokenword") == [] and "index " in output
+    assert titles(device, "address") == []
+
+
+def test_a_path_cannot_write_to_the_terminal(device, documents):
+    (documents / "red\x1b[31m.txt").write_text("tomato")
+    device("index", documents)
+    output = device("find", "tomato")[1]
+    assert "\x1b" not in output and "red?[31m.txt" in output
+
+
+def test_an_interrupted_run_says_how_to_go_on(device, documents, monkeypatch):
+    from foltr.device import indexing
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(indexing, "_read", interrupted)
+    code, output = device("index", documents)
+    assert code == 130 and "0 documents are indexed so far; foltr device index goes on" in output
+
+
+def test_a_device_without_folders_keeps_its_documents(device, documents, tmp_path):
+    from foltr.device.running import Running
+
+    device("index", documents)
+    home = Home(tmp_path / "device")
+    home.index().set_roots([])
+    running = Running(home)
+    assert running.update().removed == 0 and running.index.statistics().documents == 2

@@ -288,3 +288,17 @@ def test_nothing_but_unread_comes_out_of_any_bytes(tmp_path, name, data, begin):
             assert_read_text_is_sound(text)
     except Unread as error:
         assert error.reason in ("binary", "empty", "damaged")
+
+
+KEY = b"-----BEGIN RSA PRIVATE KEY-----\n" + b"MIIEpAIBAAKCAQEA" * 4 + b"\n"
+
+
+@pytest.mark.parametrize("before", [b"", b"word " * 2000])
+def test_a_file_with_a_private_key_anywhere_is_not_read(tmp_path, before):
+    assert why_unread(tmp_path, "a.txt", before + KEY) == "key"
+    assert why_unread(tmp_path, "a.txt", before + b"AGE-SECRET-KEY-1" + b"Q" * 58) == "key"
+
+
+def test_a_manual_that_shows_how_a_key_begins_is_read(tmp_path):
+    text = b"word " * 2000 + b"It begins with -----BEGIN RSA PRIVATE KEY----- and ends."
+    assert "It begins with" in texts_in(tmp_path, "a.txt", text)[0].body

@@ -23,6 +23,7 @@ from foltr.device.spelling import distance, similar_word
 from foltr.device.text import Text
 from foltr.device.tokens import id_of
 from foltr.errors import Mistake
+from foltr.system.state_file import Unusable
 
 pytest.importorskip("Stemmer", reason="needs foltr[device]")
 
@@ -538,3 +539,22 @@ def test_several_threads_at_once(tmp_path):
     searcher.close_open()
     weights = searcher.ranker.weights.tobytes()
     assert LocalRanker(log).weights.tobytes() == weights  # as if replayed in order
+
+
+def test_a_document_is_shown_if_it_cannot_be_recorded(searcher, monkeypatch):
+    """As on a full disk."""
+    found = searcher.search("kernel")
+
+    def full(*given):
+        raise Unusable("the disk is full")
+
+    monkeypatch.setattr(searcher.log, "add", full)
+    shown = searcher.preview(found["list"], ids_of(found)[0])
+    assert shown["pieces"] and shown["note"] == "This was not recorded: the disk is full"
+    monkeypatch.undo()
+    assert searcher.preview(found["list"], ids_of(found)[0])["note"] == ""
+
+
+def test_lists_of_a_new_device_are_called_those_of_bm25(searcher):
+    assert searcher.search("kernel")["shown_by"] == "bm25"
+    assert searcher.ranker.shows(False) == "bm25"

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from foltr.device import watching
 from foltr.device.home import Home
 from foltr.device.indexing import absolute, update
 from foltr.device.query import parsed
@@ -55,6 +56,38 @@ def test_when_all_folders_are_looked_through(watched):
     update(index, [docs])
     (docs / "inner").rename(docs.parent / "elsewhere")
     assert not _one_by_one(index, {str(docs / "inner")})
+
+
+def found_soon(index, text, expected):
+    until = time.monotonic() + 60.0
+    while names(index, text) != expected:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_folder_that_goes_away_and_comes_back_is_watched_again(watched, monkeypatch):
+    pytest.importorskip("watchfiles", reason="needs foltr[device]")
+    monkeypatch.setattr(watching, "LOOK", 200)
+    home, index, docs = watched
+    stop = threading.Event()
+
+    def whole():
+        update(index, [docs])
+
+    thread = threading.Thread(target=follow, args=(home, stop, whole), daemon=True)
+    thread.start()
+    try:
+        time.sleep(1.0)
+        docs.rename(docs.with_name("away"))
+        docs.mkdir()
+        (docs / "n.txt").write_text("nectarine")
+        found_soon(index, "nectarine", ["n.txt"])
+        time.sleep(1.5)
+        (docs / "o.txt").write_text("orange")
+        found_soon(index, "orange", ["o.txt"])
+    finally:
+        stop.set()
+        thread.join(20.0)
 
 
 def test_changes_are_followed(watched):
