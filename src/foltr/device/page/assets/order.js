@@ -64,13 +64,13 @@ async function drawOrder(list, by) {
 
 function compared({ shown, bm25, titles, teams }, by) {
   const rows = Math.max(shown.length, bm25.length), moved = shown.filter((id, i) => bm25.indexOf(id) !== i).length;
-  const words = moved ? `${moved} of its ${shown.length} results are at another place than in plain word matching.` : "Plain word matching gives the same order.";
+  const words = moved ? `${moved} of its ${shown.length} results are at another place than in plain word matching (BM25).` : "Plain word matching (BM25) gives the same order.";
   const lines = svg("svg", { viewBox: `0 0 100 ${rows * 20}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...shown.map((id, i) => line(id, i, bm25)));
   return [
     element("p", {}, `${SHOWN_BY[by] ?? ""} ${words}`),
     by === "mixed" && moved ? element("p", { class: "quiet" }, "Chosen by ", teamMark(1), ` ${TEAMS[1]}, `, teamMark(2), ` ${TEAMS[2]}`) : "",
     element("div", { class: "order" },
-      element("h4", { id: "order-plain" }, "Plain matching"), element("span"), element("h4", { id: "order-shown" }, "This list"),
+      element("h4", { id: "order-plain" }, "BM25"), element("span"), element("h4", { id: "order-shown" }, "This list"),
       element("ol", { "aria-labelledby": "order-plain" }, ...bm25.map((id, i) => plainRow(id, i, titles, shown))),
       lines,
       element("ol", { "aria-labelledby": "order-shown" }, ...shown.map((id, i) => shownRow(id, i, titles, bm25, teams[i])))),
