@@ -34,7 +34,7 @@ from foltr.device.text import Kind, Text
 from foltr.device.tokens import VERSION, Tokens, tokens_of
 from foltr.device.write_access import write_access
 from foltr.errors import Mistake
-from foltr.system.state_file import DESTROYED, Damaged, StateFile, Unusable
+from foltr.system.state_file import DESTROYED, Damaged, StateFile, Unusable, code_of
 
 FORMAT = 1  # of the tables
 EVERY = 64  # tokens between two stored places
@@ -127,7 +127,7 @@ class Index(StateFile):
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
                 row = db.execute("select value from about where name = 'format'").fetchone()
         except sqlite3.Error as error:
-            if error.sqlite_errorcode & 0xFF not in (*DESTROYED, sqlite3.SQLITE_ERROR):
+            if code_of(error) not in (*DESTROYED, sqlite3.SQLITE_ERROR):
                 raise Unusable(f"{path} cannot be used ({error}): check its permissions") from None
             way_out = "choose another folder, or delete it (foltr device clear --index)"
             told = f"{path} is no index of foltr, or it is damaged ({error}): {way_out}"

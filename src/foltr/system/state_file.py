@@ -24,6 +24,11 @@ class Damaged(Unusable):
 DESTROYED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def code_of(error: Exception) -> int:
+    """SQLite's code of an error; 0 for an error that is not SQLite's."""
+    return int(vars(error).get("sqlite_errorcode", 0)) & 0xFF  # without what kind of it
+
+
 class StateFile:
     """A SQLite file of mode 0600, in which deleted values are overwritten. With `path` None it is
     kept in memory.
@@ -116,7 +121,7 @@ class StateFile:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in DESTROYED:
+            if code_of(error) in DESTROYED:
                 raise Damaged(
                     f"{self._what} {self.path} is damaged ({error}): restore it, or delete it and"
                     " begin anew"
