@@ -67,6 +67,7 @@ def index_(
     new = absolute(paths or ())
     if start is not None:
         with home.without_page():
+            home.index().close()  # refuses a file that is no index
             choose_start(home.log(), start)
     with home.alone("indexing"):
         index = home.index()
@@ -293,7 +294,8 @@ def clear_(
             if not index:
                 raise
             print(damaged)
-            if not yes and not typer.confirm("Delete the damaged index?"):
+            asked = "Delete it, with searches, clicks, and the record of what was sent?"
+            if not yes and not typer.confirm(asked):
                 raise Mistake("nothing was deleted") from None
             home.delete_index()
             print("deleted")

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from foltr.device.click_log import ClickLog
+from foltr.errors import Mistake
 from foltr.federated.agreement import Agreement
 from foltr.privacy.text import epsilon_text
 from foltr.runs.account import DELTA
 from foltr.serving.guarantee import experiment_of, spent
 
 DAY = 86_400.0  # seconds
+UNKNOWN = 1e9  # an epsilon that no budget allows
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,18 @@ def epsilon_after(text: str, answers: int) -> float:
 
 
 def epsilon_elsewhere(log: ClickLog, since: float, own: bytes) -> float:
-    """The epsilon of the messages to other federations since a time: their sum. Messages without
-    noise have none."""
+    """The epsilon of the messages to other federations since a time: their sum, and deltas add up
+    as well. Messages without noise have none."""
     counts = log.messages_by_federation(since)
-    found = [
-        epsilon_after(text, count)
-        for federation, count in counts.items()
-        if federation != own and (text := log.agreement(federation))
-    ]
+    found = []
+    for federation, count in counts.items():
+        text = log.agreement(federation)
+        if federation == own or not text:
+            continue
+        try:
+            found.append(epsilon_after(text, count))
+        except Mistake:  # this version does not know its components: it may have cost anything
+            return UNKNOWN
     return sum(filter(math.isfinite, found))
 
 
@@ -106,6 +112,11 @@ def spent_text(spent: Spent, period: float) -> str:
     if not spent.noisy:
         return "Messages have no noise, so there is no privacy budget."
     used = f"{spent.messages} of {spent.within_budget} messages in {period:g} days"
+    if spent.over and not spent.messages:
+        return (
+            f"Messages to other federations have spent the budget of {period:g} days, or it is too"
+            " small for one message: nothing is sent."
+        )
     if spent.over:
         return (
             f"The budget is spent ({used}): the next message can be sent when the oldest of these"

@@ -42,7 +42,7 @@ create table if not exists epoch (
     memory blob not null);
 create table if not exists message (
     federation blob not null, ask blob not null, round integer not null, epoch integer not null,
-    time real not null, primary key (federation, ask));
+    time real not null, counted real not null, primary key (federation, ask));
 create index if not exists search_epoch on search (epoch);
 create index if not exists opened_search on opened (search);
 """
@@ -169,11 +169,13 @@ class ClickLog(StateFile):
     ) -> bool:
         """Note that the searches of an epoch are in the message to `ask` (its hash), the answer
         in a round. `after` is what the device keeps then, and as its last number the next epoch.
-        Returns whether this was new: noting it again changes nothing."""
+        Returns whether this was new: noting it again changes nothing. For the budget a message
+        is not older than those before it, whatever a clock that was set back says."""
         following = int(after[-1])
-        row = federation, ask, round, following - 1, time
         with self._transaction():
-            new = self._db.execute("insert or ignore into message values (?,?,?,?,?)", row)
+            (last,) = self._db.execute("select max(counted) from message").fetchone()
+            row = federation, ask, round, following - 1, time, max(time, last or 0.0)
+            new = self._db.execute("insert or ignore into message values (?,?,?,?,?,?)", row)
             if not new.rowcount:
                 return False
             self._db.execute(
@@ -188,20 +190,19 @@ class ClickLog(StateFile):
         """The number of messages to each federation since a time."""
         with self._told():
             rows = self._db.execute(
-                "select federation, count(*) from message where time >= ? group by federation",
+                "select federation, count(*) from message where counted >= ? group by federation",
                 (since,),
             ).fetchall()
         return {bytes(federation): int(count) for federation, count in rows}
 
-    def messages(
-        self, since: float = 0.0, federation: bytes | None = None
-    ) -> list[tuple[int, float]]:
-        """Round and time of the messages since a time, in order; to one federation, or to all."""
-        which, values = ("", ()) if federation is None else (" and federation = ?", (federation,))
+    def messages(self, federation: bytes | None = None) -> list[tuple[int, float]]:
+        """Round and time of the messages, in order; to one federation, or to all."""
+        which, values = (
+            ("", ()) if federation is None else (" where federation = ?", (federation,))
+        )
         with self._told():
             rows = self._db.execute(
-                f"select round, time from message where time >= ?{which} order by rowid",
-                (since, *values),
+                f"select round, time from message{which} order by rowid", values
             )
             return [(int(round), float(time)) for round, time in rows]
 
@@ -232,13 +233,15 @@ class ClickLog(StateFile):
         """The text of the agreement of a federation that the device has joined once."""
         return (self.about(AGREEMENT + federation.hex()) or b"").decode()
 
-    def begin_period(self, epoch: Epoch, federation: bytes = b"", text: str = "") -> None:
-        """Begin a period with this epoch, in a federation with an agreement of this text, or in
-        none. Searches that are open belong to it."""
+    def keep_agreement(self, federation: bytes, text: str) -> None:
+        """Keep the text of a federation's agreement: its messages count for the budget also when
+        the device has left it."""
+        self.pin(AGREEMENT + federation.hex(), text.encode())
+
+    def begin_period(self, epoch: Epoch, federation: bytes = b"") -> None:
+        """Begin a period with this epoch, in a federation or in none. Searches that are open
+        belong to it."""
         with self._transaction():
-            if text:
-                row = AGREEMENT + federation.hex(), text.encode()
-                self._db.execute("insert or replace into about values (?, ?)", row)
             self._store(epoch)
             self._db.execute("update search set epoch = ? where learned = 0", (epoch.epoch,))
             named = f"{epoch.epoch} {federation.hex()}".encode()

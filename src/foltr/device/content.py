@@ -47,8 +47,8 @@ PRIVATE_KEY = re.compile(
 )
 # a key in the middle of a text, with its content: a manual that shows how a key begins is no key
 WHOLE_KEY = re.compile(
-    rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----\s{0,4}"
-    rb"(?:[A-Za-z-]{1,30}: [^\n]{0,200}\s{1,4}){0,5}[A-Za-z0-9+/=]{40}"
+    rb"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----\s{0,4}"
+    rb"(?:[A-Za-z-]{1,30}: [^\n]{0,200}\n\s{0,3}){0,5}[A-Za-z0-9+/=]{40}"  # its fields, its lines
     rb"|AGE-SECRET-KEY-1[0-9A-Z]{50}"
 )
 ODD = bytes({*range(32), 127} - {*b"\b\t\n\f\r\x1b"})  # bytes that text hardly ever has

@@ -176,8 +176,8 @@ class Home:
 
     def delete_index(self) -> None:
         """Delete the file of the index, with everything in it. No process may use it."""
-        for path in self.folder.glob(f"{INDEX}*"):
-            path.unlink(missing_ok=True)
+        for end in ("", "-wal", "-shm", "-journal", ".writing"):
+            (self.folder / f"{INDEX}{end}").unlink(missing_ok=True)
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:

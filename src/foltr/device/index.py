@@ -36,7 +36,7 @@ from foltr.device.write_access import write_access
 from foltr.errors import Mistake
 from foltr.system.state_file import DESTROYED, Damaged, StateFile, Unusable, code_of
 
-FORMAT = 1  # of the tables
+FORMAT = 2  # of the tables
 EVERY = 64  # tokens between two stored places
 LONGEST = 1 << 15  # tokens of a document that features look at
 LEVEL = 3  # of compression
@@ -129,9 +129,10 @@ class Index(StateFile):
         except sqlite3.Error as error:
             if code_of(error) not in (*DESTROYED, sqlite3.SQLITE_ERROR):
                 raise Unusable(f"{path} cannot be used ({error}): check its permissions") from None
-            way_out = "choose another folder, or delete it (foltr device clear --index)"
-            told = f"{path} is no index of foltr, or it is damaged ({error}): {way_out}"
-            raise Damaged(told) from None
+            if code_of(error) == sqlite3.SQLITE_ERROR:  # a file of another program
+                raise Mistake(f"{path} is no index of foltr: choose another folder") from None
+            way_out = "delete it (foltr device clear --index) and index again"
+            raise Damaged(f"{path} is damaged ({error}): {way_out}") from None
         found = row and bytes(row[0]).decode()
         if found not in (None, f"{FORMAT} {VERSION}"):
             raise Mistake(

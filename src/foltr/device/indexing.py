@@ -19,6 +19,7 @@ from foltr.device.index import Index, SeenFile
 from foltr.device.reading import Unread, texts_of
 from foltr.device.text import Text
 from foltr.device.walking import Found, walk
+from foltr.device.write_access import PAUSE
 from foltr.errors import Mistake
 
 SECONDS = 1.5  # between two commits
@@ -82,7 +83,7 @@ def update(
 
 def is_own(index: Index, path: str) -> bool:
     """Whether a file is one of this device's own: its index, or beside it."""
-    if index.path is None:
+    if index.path is None or (not path.endswith(OWN) and index.path.name not in path):
         return False
     own = index.path.resolve()
     return path.startswith(str(own)) or path in {str(own.with_name(name)) for name in OWN}
@@ -118,6 +119,7 @@ def _remove(index: Index, gone: Iterable[str], work: Work, tell: Callable[[Work]
                 index.remove(path)
         work.removed += len(some)
         tell(work)
+        time.sleep(PAUSE)
 
 
 def _read(
@@ -131,6 +133,7 @@ def _read(
                 while left and time.monotonic() < until:
                     _store(index, left.pop(), work)
             tell(work)
+            time.sleep(PAUSE)
     finally:
         read_apart.stop()
 

@@ -123,7 +123,8 @@ def join(
     memory = first_memory(agreed, own.weights if same else params, params, own.made)
     epoch = own.epoch.epoch + 1
     records.restart(np.append(memory, np.float32(epoch)).tobytes())
-    own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id, agreed.text)
+    own.log.keep_agreement(agreed.id, agreed.text)
+    own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id)
     return client
 
 

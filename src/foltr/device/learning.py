@@ -241,13 +241,16 @@ class LocalRanker:
         period = self.log.period
         epochs = self.log.epochs(max(first, period.first))
         found = epochs[:1] if first >= period.first else [self._unlearned(epochs[0])]
+        alone = not period.federation
         for n, t, params, _ in epochs[1:]:
             before = found[-1]
+            if not (alone or len(before.memory)):  # then there is nothing to compute
+                found.append(Epoch(n, t, params, before.memory))
+                continue
             start = self.start_of(before)
             left = [s for s in self.log.of_epoch(before.epoch) if s.id not in without]
             sofar = self._after(start, left)
             update, _, memory = self.learner.finish(start, sofar)
-            alone = not period.federation
             found.append(Epoch(n, t, before.params + update if alone else params, memory))
         return found
 

@@ -61,7 +61,8 @@ class LogEngine:
         found = log.of_epoch(epoch)
         # a round that is asked again with another model must not have the same searches again, and
         # one that was answered before the device left and joined again has no second message
-        again = ask.t <= log.round_before(log.period)
+        before = log.round_before(log.period)
+        again = before >= 0 and ask.t < before + (self.agreed.separation or 1)
         sent = again or any(each.sent is not None for each in found)
         if sent or not self.may_send() or not (found or self._equal):
             return Answers(clients, Cohort.empty(len(ask.params)), None)

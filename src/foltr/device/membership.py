@@ -70,6 +70,7 @@ class Membership:
         self.agreed = Agreement.from_text(joined["agreement"])
         check_fits(self.agreed, terms.gateway)
         self.client, self.lock = int(joined["client"]), lock
+        ranker.log.keep_agreement(self.agreed.id, self.agreed.text)
         self.records = home.federation.records(self.agreed)
         self.gateway = self._connection()
         own = range(self.client, self.client + 1)
@@ -120,9 +121,9 @@ class Membership:
     @property
     def spent(self) -> Spent:
         log, since = self.ranker.log, time.time() - self.terms.period * DAY
-        answers = len(log.messages(since, self.agreed.id))
-        ever = len(log.messages(federation=self.agreed.id))
+        answers = log.messages_by_federation(since).get(self.agreed.id, 0)
         elsewhere = epsilon_elsewhere(log, since, self.agreed.id)
+        ever = len(self._messages())
         return spent_of(self.agreed.text, self.terms.epsilon, answers, ever, elsewhere)
 
     def about(self) -> dict[str, Any]:
@@ -254,7 +255,9 @@ class Membership:
         """Whether a message from some of these searches (None for all) has not arrived, and
         neither noise nor a secure sum hides what it says."""
         record, log = self._record(), self.ranker.log
-        hidden = self.agreed.privacy is not None or self.device.sums is not None
+        privacy = self.agreed.privacy
+        noisy = privacy is not None and not privacy.adds_noise_on_server
+        hidden = noisy or self.device.sums is not None
         if record is None or hidden or log.about(ARRIVED) == record.ask:
             return False
         chosen = (each for each in log.last(2**62) if ids is None or each.id in ids)
@@ -267,9 +270,7 @@ class Membership:
         if record is None or not len(record.after):
             return
         named = self.agreed.id, record.ask, record.round
-        # a clock that was set back must not make messages older than those before them
-        times = [time.time(), *(when for _, when in self._messages()[-1:])]
-        if self.ranker.log.note_message(*named, record.after, max(times)):
+        if self.ranker.log.note_message(*named, record.after, time.time()):
             self.ranker.replay()
 
     # --- models ---

@@ -49,11 +49,11 @@ class JoinedService(Service):
         with self.lock:
             membership = self.membership
             waiting = membership is not None and membership.waits_with(ids)
+            if membership is not None and waiting:  # first: it may be stopped after any of these
+                membership.records.blank()
             super().forget(ids)
             if membership is not None:
                 membership.records.set_memory(self.ranker.epoch.memory)
-                if waiting:
-                    membership.records.blank()
 
 
 class ReadOnlyService(JoinedService):

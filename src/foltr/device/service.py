@@ -62,7 +62,7 @@ class Service:
         self._lists: OrderedDict[str, MadeList] = OrderedDict()
         self.lock = threading.RLock()
         self.not_recorded = ""  # why the last click was not
-        self._clean = True  # whether nothing of a forgotten search is left on the disk
+        self._clean = False  # whether nothing of a forgotten search is left on the disk
         self.close_old()
 
     # --- searching ---

@@ -28,10 +28,12 @@ def follow(home: Home, stop: Event, update: Callable[[], object]) -> None:
     index up to date."""
     index = home.existing()
     try:
+        before: list[tuple[Path, int, int]] | None = None
         while not stop.is_set():
-            before = _state(index)
-            with suppress(Busy):  # whoever indexes now sees the changes as well
-                update()
+            if (now := _state(index)) != before:
+                before = now
+                with suppress(Busy):  # whoever indexes now sees the changes as well
+                    update()
             for changed in _changes(index.roots(), home.folder, stop):
                 with suppress(Busy):
                     if _one_by_one(index, changed):
@@ -46,15 +48,16 @@ def follow(home: Home, stop: Event, update: Callable[[], object]) -> None:
         index.close()
 
 
-def _state(index: Index) -> list[tuple[Path, int]]:
+def _state(index: Index) -> list[tuple[Path, int, int]]:
     """The folders, and which of them are there: a disk can be taken away, and another can come in
     its place."""
     found = []
     for root in index.roots():
         try:
-            found.append((root, os.stat(root).st_ino))
+            status = os.stat(root)
+            found.append((root, status.st_dev, status.st_ino))
         except OSError:
-            found.append((root, -1))
+            found.append((root, -1, -1))
     return found
 
 

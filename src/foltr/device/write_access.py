@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# seconds that a writer of many batches leaves to the others between two of them: the lock is given
+# to whoever asks first
+PAUSE = 0.002
+
 
 @contextmanager
 def write_access(path: Path | None) -> Iterator[None]:

@@ -228,3 +228,28 @@ def test_a_device_without_folders_keeps_its_documents(device, documents, tmp_pat
     home.index().set_roots([])
     running = Running(home)
     assert running.update().removed == 0 and running.index.statistics().documents == 2
+
+
+def test_a_file_of_another_program_is_neither_used_nor_deleted(device, documents, tmp_path):
+    home = tmp_path / "device"
+    home.mkdir()
+    with sqlite3.connect(home / "index.db") as db:
+        db.execute("create table mine (x)")
+    content = (home / "index.db").read_bytes()
+    for words in (
+        ("index", documents),
+        ("index", "--start", "manuals"),
+        ("clear", "--index", "--yes"),
+    ):
+        code, output = device(*words)
+        assert code == 2 and "is no index of foltr" in " ".join(output.split())
+    assert (home / "index.db").read_bytes() == content
+
+
+def test_a_copy_of_a_damaged_index_is_kept(device, documents, tmp_path):
+    home = tmp_path / "device"
+    home.mkdir()
+    (home / "index.db").write_bytes(b"x" * 9000)
+    (home / "index.db.backup").write_bytes(b"mine")
+    assert device("clear", "--index", "--yes")[0] == 0
+    assert not (home / "index.db").exists() and (home / "index.db.backup").exists()

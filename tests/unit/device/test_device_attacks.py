@@ -15,8 +15,10 @@ from pretend_gateway import (
     stopped_at,
 )
 
+from foltr.components.learners.es import ES
 from foltr.device import membership
 from foltr.device.budget import DAY, epsilon_after
+from foltr.device.click_log import AGREEMENT
 from foltr.device.features import NAMES
 from foltr.device.learning import LARGEST
 from foltr.gateway.client import Excluded, Unavailable
@@ -118,6 +120,72 @@ def test_a_clock_that_was_set_back_does_not_free_the_budget(tmp_path, monkeypatc
     answer_round(owner, 4)
     monkeypatch.setattr(membership.time, "time", lambda: now + 1.0)
     assert owner.membership.spent.messages == 2 and owner.membership.spent.over
+
+
+def test_a_clock_that_was_ahead_keeps_nothing_from_being_sent_again(tmp_path, monkeypatch):
+    owner = private_owner(tmp_path / "d", monkeypatch, 4)
+    now = time.time()
+    monkeypatch.setattr(membership.time, "time", lambda: now + 3000 * DAY)
+    answer_round(owner)
+    monkeypatch.setattr(membership.time, "time", lambda: now)
+    owner.search(4, 4)
+    owner.gateway.next_round()
+    owner.gateway.lost = True
+    with pytest.raises(Unavailable):
+        owner.once()
+    assert owner.membership.finishing() and owner.membership._by() < now + 8 * DAY
+    assert owner.membership.spent.messages == 2
+
+
+def test_messages_before_a_clock_was_set_right_count_in_another_federation(tmp_path, monkeypatch):
+    """Its first message is not older than the last one to anybody."""
+    agreed = pretend_agreement(privacy=LAPLACE)
+    one = epsilon_after(agreed.text, 1)
+    owner = Owner(tmp_path / "d", PretendGateway(agreed), monkeypatch).join(epsilon=one)
+    answer_round(owner)
+    owner.running.leave(False)
+    now = time.time()
+    monkeypatch.setattr(membership.time, "time", lambda: now - 800 * DAY)
+    other = PretendGateway(pretend_agreement(privacy=LAPLACE, rounds=7))
+    again = Owner(tmp_path / "d", other, monkeypatch).join(epsilon=3.0 * one)
+    answer_round(again, 8)
+    monkeypatch.setattr(membership.time, "time", lambda: now + 1.0)
+    assert again.membership.spent.messages == 1
+    assert again.membership.spent.epsilon == pytest.approx(2.0 * one)
+
+
+def test_an_agreement_that_cannot_be_read_any_more_counts_as_the_whole_budget(
+    tmp_path, monkeypatch
+):
+    agreed = pretend_agreement(privacy=LAPLACE)
+    owner = Owner(tmp_path / "d", PretendGateway(agreed), monkeypatch).join(epsilon=100.0)
+    answer_round(owner)
+    owner.running.leave(False)
+    owner.log.set_about(AGREEMENT + agreed.id.hex(), b"of a version that is gone")
+    other = PretendGateway(pretend_agreement(privacy=LAPLACE, rounds=7))
+    again = Owner(tmp_path / "d", other, monkeypatch).join(epsilon=100.0)
+    assert again.membership.spent.over and "other federations" in spent_words(again)
+
+
+def spent_words(owner):
+    return owner.running.status()["federation"]["budget"]["text"]
+
+
+def test_rounds_stay_apart_for_a_device_that_joins_again(tmp_path, monkeypatch):
+    gateway = PretendGateway(pretend_agreement(rounds=50, separation=5))
+    owner = Owner(tmp_path / "device", gateway, monkeypatch).join()
+    answer_round(owner)
+    owner.running.leave(True)
+    gateway.standings[0] = "forgotten"
+    owner.once()
+    owner.running._go_on()
+    again = Owner(tmp_path / "device", gateway, monkeypatch).join()
+    own = (again.membership.client,)
+    again.search(4, 4)
+    for t in range(1, 6):
+        gateway.next_round(clients=own)
+        again.once()
+        assert len(gateway.updates) == (1 if gateway.round < 5 else 2), t
 
 
 @pytest.mark.parametrize("tried", [False, True], ids=["at once", "after another federation"])
@@ -234,6 +302,29 @@ def test_a_message_that_has_not_arrived_says_nothing_of_forgotten_searches(membe
     member.once(only_due=True)
     assert [np.abs(update).max() for update, _ in member.gateway.updates] == [0.0]
     assert len(member.log.messages()) == 1
+
+
+def test_a_kill_while_forgetting_leaves_no_message_of_forgotten_searches(member, monkeypatch):
+    member.search(4)
+    member.gateway.ask()
+    member.gateway.lost = True
+    with pytest.raises(Unavailable):
+        member.once(only_due=True)
+    with stopped_at(monkeypatch, member.log, "forget", after=True):
+        member.running.service.forget(None)
+    member.gateway.lost = False
+    member.run().once(only_due=True)
+    assert [np.abs(update).max() for update, _ in member.gateway.updates] == [0.0]
+
+
+def test_a_search_of_a_round_of_es_can_be_forgotten(tmp_path, monkeypatch):
+    agreed = pretend_agreement(learner=ES(sessions=4), rounds=50)
+    owner = Owner(tmp_path / "device", PretendGateway(agreed), monkeypatch).join()
+    answer_round(owner)
+    owner.search(2, 4)
+    assert owner.sent() == {0: [1, 2, 3, 4], None: [5, 6]}
+    owner.running.service.forget([2])
+    assert owner.sent() == {0: [1, 3, 4], None: [5, 6]}
 
 
 def test_forgetting_a_search_without_a_click_changes_nothing(member):

@@ -302,3 +302,13 @@ def test_a_file_with_a_private_key_anywhere_is_not_read(tmp_path, before):
 def test_a_manual_that_shows_how_a_key_begins_is_read(tmp_path):
     text = b"word " * 2000 + b"It begins with -----BEGIN RSA PRIVATE KEY----- and ends."
     assert "It begins with" in texts_in(tmp_path, "a.txt", text)[0].body
+
+
+def test_a_trap_for_the_search_for_keys_is_harmless(tmp_path):
+    """A pattern that tries all ways to divide these would take hours."""
+    begun = b"-----BEGIN PRIVATE KEY-----"
+    for trap in (b"\n" + b"a: " * 2000, b"\n" + b"a: b\n" * 2000, b" " * 5000 + b"A " * 5000):
+        text = b"word " * 2000 + (begun + trap) * 20
+        assert texts_in(tmp_path, "a.txt", text)
+    fields = b"\r\nProc-Type: 4,ENCRYPTED\r\nDEK-Info: AES-128-CBC,00\r\n\r\n"
+    assert why_unread(tmp_path, "a.txt", b"word " * 2000 + begun + fields + b"Q" * 64) == "key"
