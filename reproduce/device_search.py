@@ -36,7 +36,7 @@ from foltr.system.terminal import LivePanel, progress_bar
 
 COMPARED = (
     "bm25", "local", "fedavg", "personal", "personal-unguarded", "newcomer", "pooled", "prior",
-    "local-from-prior", "personal-from-prior", "ranking-svm", "lambda-mart",
+    "local-from-prior", "personal-from-prior", "local-exploring", "ranking-svm", "lambda-mart",
 )  # fmt: skip
 ALSO = {  # on one bed only
     "tuning": tuple(name for name in METHODS if name.startswith("clip-")),

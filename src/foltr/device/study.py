@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -46,11 +46,9 @@ from foltr.world.dataset import Dataset, padded
 from foltr.world.protocols import Baseline
 
 AFTER = (10, 20, 50, 100)  # searches of each device after which results are measured
-CLICKS = {
-    "perfect": Cascade("perfect"),
-    "navigational": Cascade("navigational"),
-    "informational": Cascade("informational"),
-}
+KINDS: tuple[Literal["perfect", "navigational", "informational"], ...]
+KINDS = ("perfect", "navigational", "informational")
+CLICKS = {kind: Cascade(kind) for kind in KINDS}
 SHARED = PDGD(lr=0.1, explore=False, sessions=10)  # devices send after 10 searches
 PERSONAL = Personal(SHARED, pull=0.05)
 IN_TWO_ROUNDS = Personal(replace(SHARED, sessions=50), pull=0.2)  # each round costs privacy
@@ -86,7 +84,7 @@ class Person:
         made = len(self.shown)
         query = self.device.queries[made % len(self.device.queries)]
         k = min(DEPTH, len(query.labels))
-        own = show(query.features)[:k]
+        own = show(query.features)[:k] if k else np.zeros(0, np.int64)
         plain = by_bm25(query.features[:, 0], own, stream(self.seed, "plain", made))
         choice = self.guard.choice(self.guard.evidence(self.won[-WATCHED:]), made)
         ranking = plain if choice == "bm25" else own
@@ -188,10 +186,10 @@ def bm25(run: Run, start: Linear = START) -> Outcome:
     return Outcome(tuple(place.name for place in places), {0: held_out}, {})
 
 
-def local(run: Run, start: Linear = START) -> Outcome:
+def local(run: Run, start: Linear = START, learner: PDGD = ALONE) -> Outcome:
     """Each device learns alone, as `LocalRanker` does without a federation."""
-    places = run.places(ALONE.sessions)
-    found = [one_learner([place], start) for place in places]
+    places = run.places(learner.sessions)
+    found = [one_learner([place], start, learner) for place in places]
     return _outcome(places, {n: np.concatenate([each[n] for each in found]) for n in AFTER})
 
 
@@ -373,6 +371,7 @@ def dataset_of(queries: Sequence[JudgedQuery], grades: int) -> Dataset:
 METHODS: Mapping[str, partial[Outcome]] = {
     "bm25": partial(bm25),
     "local": partial(local),
+    "local-exploring": partial(local, learner=replace(ALONE, explore=True)),
     "fedavg": partial(federated, learner=SHARED),
     "personal": partial(federated, learner=PERSONAL),
     "personal-unguarded": partial(federated, learner=PERSONAL, guard=Guard(on=False)),

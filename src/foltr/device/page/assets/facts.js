@@ -29,7 +29,7 @@ export function learnedParts({ model, guard, explore, documents, files, megabyte
       ["With an opened result", number(model.clicks)],
       ["Model of the federation", model.round === null ? "none yet" : `of round ${number(model.round)}`],
       ["Parameters of the ranker", number(model.parameters)],
-      ["Exploring", explore ? "on: lists are drawn by chance, so that more is learned; they are worse at first" : "off: the best known order is shown"],
+      ["Exploring", explore ? "on: lists are drawn at random. With simulated users, the first ten lists were worse than plain word matching (BM25) by .07 nDCG@10" : "off: the best known order is shown"],
     ]),
     element("h3", {}, "What it searches"),
     facts([
