@@ -140,8 +140,8 @@ def search_(
         bool,
         typer.Option(
             "--explore",
-            help="Draw lists at random, better documents first more often. Lists are worse at first"
-            " (docs/device.md has figures). In a federation, its agreement decides.",
+            help="Draw lists at random, better documents first more often. Lists are worse at"
+            " first (docs/device.md has figures). In a federation, its agreement decides.",
         ),
     ] = False,
 ) -> None:
