@@ -80,7 +80,7 @@ class History:
 
 
 @given(STEPS, st.sampled_from([None, LAPLACE]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_any_history(steps, privacy):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
         history = History(Path(folder), monkeypatch, privacy)
