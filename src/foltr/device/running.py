@@ -145,7 +145,8 @@ class Running:
                 "never_leaves": list(NEVER_LEAVES),
                 "messages": len(self.log.messages()),  # to all federations
             }  # fmt: skip
-            found["federation"] = None if self.membership is None else self.membership.about()
+            here = self.membership
+            found["federation"] = None if here is None or here.over else here.about()
         return found
 
     def _indexing(self) -> dict[str, int] | None:

@@ -347,6 +347,7 @@ def test_a_search_while_the_device_is_forgotten_is_learned_from_after_a_restart(
     member.search(4)
     service = member.running.service
     member.membership.end(keys=True)
+    assert member.running.status()["federation"] is None
     found = looked_at(member)
     service.open(found["list"], found["results"][1]["id"], "preview")
     member.running._go_on()
