@@ -159,8 +159,12 @@ class Membership:
         return self.ranker.log.waiting(self.ranker.log.period.first)
 
     def _by(self) -> float:
+        """When it sends at the latest (seconds since 1970)."""
         messages = self._messages()
-        stamp = (self.home.folder / JOINED).stat().st_mtime
+        try:
+            stamp = (self.home.folder / JOINED).stat().st_mtime
+        except FileNotFoundError:  # it leaves at this moment
+            return math.inf
         return max(stamp, messages[-1][1] if messages else 0.0) + self.terms.days * DAY
 
     # --- sending ---
