@@ -36,6 +36,8 @@ UNSPACED = (
     (0x20000, 0x3FFFF),
 )  # fmt: skip
 ACCENTS = re.compile("[\u0300-\u036f]")
+# what Unicode writes a character as may have signs in it: a number in parentheses, "a.m."
+SIGNS = re.compile(r"[\x00-\x2f\x3a-\x60\x7b-\x7f]")
 MARKS = ("Mn", "Mc")  # categories of accents and vowel signs
 LETTER, SPECIAL = 1, 2  # SPECIAL: marks, and characters of scripts without spaces
 
@@ -103,7 +105,7 @@ def folded(token: str) -> str:
         return lower
     apart = unicodedata.normalize("NFKD", lower)
     plain = unicodedata.normalize("NFC", ACCENTS.sub("", apart))
-    return "".join(plain.casefold().split()) or token
+    return "".join(SIGNS.sub("", plain.casefold()).split()) or token
 
 
 def _term(token: str) -> str:

@@ -1,7 +1,7 @@
 """From text to terms: accents, other scripts, and where each token begins."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foltr.device.tokens import LONGEST, id_of, tokens_of, whole
@@ -52,6 +52,7 @@ def test_an_endless_word_is_cut():
 
 
 @given(st.text())
+@example("㈠ ㏂ ⒈ ½ ㎏")
 def test_any_text_has_terms_that_can_be_quoted(text):
     tokens = tokens_of(text)
     assert len(tokens.terms) == len(tokens.ids) == len(tokens.starts)
