@@ -8,7 +8,7 @@ import numpy as np
 from foltr.components.aggregators.mean import Mean
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Answers, Cohort
-from foltr.device import membership
+from foltr.device import joining
 from foltr.device.features import NAMES
 from foltr.device.home import CA, Home, Terms
 from foltr.device.running import Running
@@ -69,14 +69,14 @@ class Person:
         url = f"https://localhost:{self.here.ports[0]}"
         ca = self.here.folder / "gateway-tls" / "ca.pem"
         replace_private(self.home.made().folder / CA, ca.read_bytes())
-        agreed, _ = membership.offered(url, trusting(ca))
+        agreed, _ = joining.offered(url, trusting(ca))
         token = (self.here.folder / "invitations-0.txt").read_text().split()[self.number]
         ranker = Running(self.home).service.ranker
         given = Terms(url, **{"searches": SESSIONS, "epsilon": None, **terms})
         until = time.monotonic() + 30.0
         while True:
             try:
-                membership.join(self.home, ranker, agreed, given, token)
+                joining.join(self.home, ranker, agreed, given, token)
                 return self.run()
             except Mistake as mistake:  # the gateway has only just started
                 early = "has not reached its server" in str(mistake)

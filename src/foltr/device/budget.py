@@ -87,11 +87,8 @@ def messages_within(text: str, budget: float | None, elsewhere: float = 0.0) -> 
     low, high = 0, most  # epsilon grows with the number of answers
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high)
-            if epsilon_after(text, middle) + elsewhere <= budget
-            else (low, middle - 1)
-        )
+        fits = epsilon_after(text, middle) + elsewhere <= budget
+        low, high = (middle, high) if fits else (low, middle - 1)
     return low
 
 

@@ -155,9 +155,9 @@ class ClickLog(StateFile):
     def _note_click(self, id: int, place: int) -> None:
         """The stored clicks say which was first, second, ...; 0 where there was none."""
         (stored,) = self._db.execute("select clicks from search where id = ?", (id,)).fetchone()
-        turns = np.frombuffer(stored, np.uint8).copy()
-        turns[place] = min(int(turns.max()) + 1, 255)
-        self._db.execute("update search set clicks = ? where id = ?", (turns.tobytes(), id))
+        order = np.frombuffer(stored, np.uint8).copy()
+        order[place] = min(int(order.max()) + 1, 255)
+        self._db.execute("update search set clicks = ? where id = ?", (order.tobytes(), id))
 
     def close_search(self, id: int) -> None:
         """Make a search's clicks final: it is learned from now."""
@@ -331,7 +331,7 @@ class ClickLog(StateFile):
                 (most,),
             ).fetchall()
         read = [(np.frombuffer(a, np.uint8), np.frombuffer(b, np.uint8)) for a, b in rows]
-        return [winner(teams, turns) for teams, turns in reversed(read)]
+        return [winner(teams, order) for teams, order in reversed(read)]
 
     def learned(self) -> int:
         """The number of searches that were learned from."""

@@ -265,9 +265,8 @@ def check_usable(params: Array) -> None:
 def chosen_start(log: ClickLog) -> Ranker:
     """What the ranker of a device without a federation starts from."""
     name = (log.about(CHOSEN) or b"bm25").decode()
-    known = {str(each): ranker for each, ranker in STARTS.items()}
-    require(name in known, f"the index starts from {name!r}, which this version does not know")
-    return known[name]
+    require(name in STARTS, f"the index starts from {name!r}, which this version does not know")
+    return STARTS[name]
 
 
 def choose_start(log: ClickLog, name: str) -> None:

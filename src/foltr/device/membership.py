@@ -22,9 +22,6 @@ from foltr.device.budget import DAY, Spent, epsilon_elsewhere, spent_of, spent_t
 from foltr.device.features import NAMES
 from foltr.device.home import TERMS, Home
 from foltr.device.joining import check_fits, model_in
-from foltr.device.joining import join as join
-from foltr.device.joining import offered as offered
-from foltr.device.joining import terms_text as terms_text
 from foltr.device.learning import ALONE, LocalRanker
 from foltr.device.log_engine import LogEngine
 from foltr.device.prior import START
@@ -70,7 +67,6 @@ class Membership:
         self.agreed = Agreement.from_text(joined["agreement"])
         check_fits(self.agreed, terms.gateway)
         self.client, self.lock = int(joined["client"]), lock
-        ranker.log.keep_agreement(self.agreed.id, self.agreed.text)
         self.records = home.federation.records(self.agreed)
         self.gateway = self._connection()
         own = range(self.client, self.client + 1)

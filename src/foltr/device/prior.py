@@ -7,7 +7,6 @@ on). The guard compares their lists with BM25's from the first search on (`guard
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from foltr.components.rankers.linear import Linear
 from foltr.device.features import ABOUT
@@ -52,7 +51,6 @@ WEIGHTS = {  # for features of version 1
     "title_length": -0.45,
     "recent": 0.0,
 }
-Start = Literal["bm25", "manuals"]
 START = Linear(start=(5.0,))  # BM25, the first feature
 PRIOR = Linear(start=tuple(WEIGHTS[name] for name in ABOUT))
-STARTS: Mapping[Start, Linear] = {"bm25": START, "manuals": PRIOR}
+STARTS: Mapping[str, Linear] = {"bm25": START, "manuals": PRIOR}
