@@ -230,3 +230,21 @@ def participants(clients: int, participation: float, seed: int, t: int) -> Array
     if participation == 1.0:
         return np.arange(clients)
     return stream(seed, "participation", t).sample(clients, cohort_size(clients, participation))
+
+
+@dataclass(frozen=True)
+class Participants:
+    """`participants` of a simulation: some of the clients `pool` in each round."""
+
+    pool: Array  # (clients,) in ascending order
+    participation: float
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """How many are asked in a round."""
+        return cohort_size(len(self.pool), self.participation)
+
+    def __call__(self, t: int) -> Array:
+        chosen: Array = self.pool[participants(len(self.pool), self.participation, self.seed, t)]
+        return chosen

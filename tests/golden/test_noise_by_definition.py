@@ -23,9 +23,9 @@ RARE = 1e-4  # a test that draws may fail so often by bad luck; its luck is fixe
 
 def sent(privacy, updates, n, t=0):
     """What many clients send, compiled (`tests/parity` compares with the plain definition)."""
-    kernel, settings = noise_twin(privacy, n)
+    kernel, settings, chances = noise_twin(privacy, n)
     out = updates.astype(np.float32)
-    kernel(settings, n, np.uint64(key(1, "privacy")), np.arange(len(out)), t, out)
+    kernel(settings, chances, np.uint64(key(1, "privacy")), np.arange(len(out)), t, out)
     return out.astype(np.float64)
 
 

@@ -29,9 +29,9 @@ def test_the_same_noise(privacy, n):
     updates[2] = 0.0
     noise = [stream(seed, "privacy", client, t) for client in clients.tolist()]
     plain = [privacy.on_client(u, n, rng) for u, rng in zip(updates, noise, strict=True)]
-    kernel, settings = noise_twin(privacy, n)
+    kernel, settings, chances = noise_twin(privacy, n)
     fast = updates.copy()
-    kernel(settings, n, np.uint64(key(seed, "privacy")), clients, t, fast)
+    kernel(settings, chances, np.uint64(key(seed, "privacy")), clients, t, fast)
     np.testing.assert_allclose(fast, plain, rtol=2e-6, atol=1e-6 * np.abs(plain).max())
     if not (isinstance(privacy, Gaussian) and privacy.where == "server") and n < 1000:
         assert (fast != updates).mean() > 0.5

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from foltr.components.learners.es import PERTURBATION
 from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatizer, Ranker
 from foltr.engines.debug import Debug
 from foltr.engines.twins import learn_twin, noise_twin
@@ -19,7 +20,9 @@ from foltr.seeds import Stream, key, stream
 from foltr.system.threads import Threads
 from foltr.world.population import Population, nobody
 
-ALONE = 64  # sessions too few to be worth a second thread
+# Microseconds of a search, and of each product of a feature and a parameter in it, about; and of a
+# round that is too short to be worth a second thread. No bit depends on them.
+SEARCH, PRODUCT, ALONE = 0.8, 1e-4, 200.0
 
 
 @dataclass
@@ -52,17 +55,25 @@ class Local:
             self.twin = None
             return
         purposes = "user", "ranking", "privacy"
-        self.keys = np.array([key(self.seed, name) for name in purposes], np.uint64)
+        drawn = [*(key(self.seed, name) for name in purposes), PERTURBATION]
+        self.keys = np.array(drawn, np.uint64)
         data = (frozen(p.data.storage), frozen(p.data.labels), p.longest)
         blocks = tuple(map(frozen, (*placed(p.starts, p.stops, p.rows), p.labelling, p.ideals)))
         tables = tuple(map(frozen, (*clicks, gains(np.arange(p.data.grades)), discounts(DEPTH))))
         # a kernel's arguments before and after those that say how each client clicks
-        self.around: tuple[Any, Any] = ((data, blocks), (tables, *self.twin.settings))
+        how = self.twin.settings, self.twin.rewards, self.twin.network
+        self.around: tuple[Any, Any] = ((data, blocks), (tables, *how))
         self.honest = self._given(p.models)
         # who was malicious in the last round, and the arguments for them
         self.last_malicious: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)
-        self.usual = float(p.sessions.mean())
+        products = float((p.stops - p.starts).mean()) * p.data.width * max(1, self.twin.network[0])
+        self.usual = float(p.sessions.mean()) * (SEARCH + PRODUCT * products)
         self.all_search = bool((p.sessions > 0).all())
+
+    def on_one_thread(self, n: int) -> bool:
+        """Whether a round of n clients runs on one thread: there is no other, or it would not
+        pay."""
+        return self.threads.number == 1 or (self.twin is not None and n * self.usual < ALONE)
 
     def _given(self, models: Array) -> tuple[Any, ...]:
         """A kernel's arguments that are the same in every round."""
@@ -87,11 +98,14 @@ class Local:
         honest = self.population.malicious_model is None
         given = self.honest if honest else self._with_malicious(t, clients)
         directions, seen = np.empty((n, len(params)), np.float32), np.empty((3, n))
-        sent = np.empty((n, twin.message), np.uint32) if twin.message else directions
-        filled = (sent, directions, seen) if twin.message else (self.memory, sent, seen)
+        payloads = np.empty((n, twin.message), np.uint32)
+        sent, filled = payloads if twin.message else directions, (payloads, directions, seen)
+
+        ids = frozen(clients)  # one compiled version, whoever has sealed them
 
         def piece(first: int, last: int) -> None:
-            failed = twin.kernel(*given, params, self.keys, t, clients, first, last, *filled)
+            these = self.keys, t, ids, first, last, self.memory
+            failed = twin.kernel(*given, params, *these, *filled)
             if failed >= 0:
                 where = f"client {clients[failed]}, round {t}"
                 raise FloatingPointError(f"{where}: the scores are not finite")
@@ -99,7 +113,7 @@ class Local:
                 some = slice(first, last)
                 self._privatize(self.privacy, sent[some], clients[some], ask)
 
-        self.threads.share(n, piece, small=n * self.usual < ALONE)
+        self.threads.share(n, piece, small=self.on_one_thread(n))
         ndcg, max_rr, weights = seen
         cohort = Cohort(clients, sent, weights, directions if twin.message else None)
         return Answers(asked, cohort, Observed(ndcg, max_rr))
@@ -121,8 +135,8 @@ def privatize(
     noise by address."""
     compiled = noise_twin(privacy, n)
     if compiled is not None:
-        kernel, settings = compiled
-        kernel(settings, n, np.uint64(key(seed, "privacy")), clients, t, updates)
+        kernel, settings, chances = compiled
+        kernel(settings, chances, np.uint64(key(seed, "privacy")), frozen(clients), t, updates)
         return
     for i, client in enumerate(clients.tolist()):
         updates[i] = privatized(privacy, updates[i], n, stream(seed, "privacy", client, t))

@@ -7,11 +7,11 @@ A twin is found by the exact class, so that a user's own PDGD or MLP is never mi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from foltr.components.learners.es import ES, PERTURBATION
+from foltr.components.learners.es import ES
 from foltr.components.learners.fed_per import FedPer
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
@@ -38,9 +38,14 @@ LOOKS_AT = {"maxrr": FIRST, "first": FIRST, "last": LAST, "ctr": COUNT, "dcg": W
 
 class Twin(NamedTuple):
     kernel: Callable[..., int]
-    settings: tuple[Any, ...]  # its arguments after the tables
+    settings: Array  # its fields as numbers
+    rewards: tuple[Array, Array]  # values and lookup of ES
+    network: tuple[int, int, int]  # hidden units (0 for a linear ranker), features, activation
     depth: int  # documents shown
     message: int = 0  # words of a message; 0 for as many as there are parameters, float32
+
+
+NO_REWARDS = frozen(np.empty(0)), frozen(np.empty(0, np.int64))
 
 
 def learn_twin(
@@ -59,7 +64,7 @@ def learn_twin(
     if type(learner) is FedPer or type(learner) is Personal:
         send, keep, learner = learner.send, learner.keep, learner.learner
     if type(learner) is PDGD:
-        settings = (
+        settings = numbers(
             learner.lr,
             learner.decay,
             learner.k,
@@ -71,45 +76,52 @@ def learn_twin(
             send,
             keep,
         )
-        if type(ranker) is Linear:
-            return Twin(learn_linear, (settings,), learner.k)
-        return Twin(learn_mlp, (settings, network), learner.k)
+        kernel = learn_linear if type(ranker) is Linear else learn_mlp
+        return Twin(kernel, settings, NO_REWARDS, network, learner.k)
     if type(learner) is ES and (privacy is None or type(privacy) is RandomizedReward):
         for count in np.unique(sessions).tolist():
             learner.check_halves(count)
         p = 1.0 if privacy is None else privacy.p
         looks_at, shared = LOOKS_AT[learner.objective], learner.entropy == "shared"
-        rewards = tuple(frozen(part) for part in learner.reward_values())
-        how = (
-            learner.sigma,
-            learner.k,
-            learner.antithetic,
-            shared,
-            looks_at,
-            p,
-            np.uint64(PERTURBATION),
-        )
-        return Twin(learn_es, (how, rewards, network), learner.k, 2 + learner.antithetic)
+        values, lookup = learner.reward_values()
+        settings = numbers(learner.sigma, p, learner.k, looks_at, learner.antithetic, shared)
+        rewards = frozen(values.astype(np.float64)), frozen(lookup.astype(np.int64))
+        return Twin(learn_es, settings, rewards, network, learner.k, 2 + learner.antithetic)
     return None
 
 
-def noise_twin(privacy: Privatizer, n: int) -> tuple[Callable[..., None], tuple[Any, ...]] | None:
-    """(settings, n, key, clients, t, updates) -> what clients send, in place; its settings."""
+def numbers(*values: float) -> Array:
+    """Settings of a kernel: all of them as float64, so that kernels of one kind have the same
+    types."""
+    return frozen(np.array(values, np.float64))
+
+
+class NoiseTwin(NamedTuple):
+    """(settings, chances, key, clients, t, updates) -> what clients send, in place."""
+
+    kernel: Callable[..., int]
+    settings: Array
+    chances: Array
+
+
+NO_CHANCES = frozen(np.empty(0))
+
+
+def noise_twin(privacy: Privatizer, n: int) -> NoiseTwin | None:
+    """What adds the noise of a round of n clients to their updates, or None."""
     if type(privacy) is GammaShares:
         length, chances = jumps(n, privacy.scale / privacy.step)
-        return add_polya_shares, (privacy.step, MOST, length, frozen(chances))
+        return NoiseTwin(add_polya_shares, numbers(privacy.step, MOST, length), frozen(chances))
+    most = 1.0 - SLACK
     if type(privacy) is Laplace:
-        return clip_and_add_laplace, (privacy.clip * (1.0 - SLACK), privacy.scale, privacy.step)
+        settings = numbers(privacy.clip * most, privacy.scale, privacy.step)
+        return NoiseTwin(clip_and_add_laplace, settings, NO_CHANCES)
     if type(privacy) is Gaussian:
         sd, step = (
             (0.0, 1.0) if privacy.where == "server" else (privacy.sent_sd(n), privacy.step(n))
         )
-        return clip_and_add_normals, (
-            privacy.clip * (1.0 - SLACK),
-            sd,
-            step,
-            privacy.where == "shares",
-        )
+        settings = numbers(privacy.clip * most, sd, step, privacy.where == "shares")
+        return NoiseTwin(clip_and_add_normals, settings, NO_CHANCES)
     return None
 
 

@@ -34,9 +34,11 @@ KEPT = 4  # caches kept, one per version of the sources
 
 
 def kernel(
-    fastmath: set[str] | bool = False,
+    fastmath: set[str] | bool = False, by_address: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function without the interpreter lock, and cache the result on disk."""
+    """Compile a function without the interpreter lock, and cache the result on disk. A kernel that
+    others call `by_address` begins with `calls.never_inlined()`; any other is inlined into the
+    kernels that call it."""
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         folder = compile_cache()
@@ -47,7 +49,8 @@ def kernel(
             "nogil": True,
             "error_model": "numpy",
             "fastmath": fastmath,
-            "forceinline": True,
+            "forceinline": not by_address,
+            "no_cfunc_wrapper": True,  # nobody calls it from C: half a second less to compile
         }
         with _numba_cache(folder):
             dispatcher: Any = numba.njit(cache=folder is not None, **options)(function)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from foltr.kernels import SUMS, kernel
+from foltr.kernels.calls import never_inlined
 from foltr.kernels.cohorts import distances
 
 
@@ -42,7 +43,8 @@ def _is_picked(apart, sums, far, order, copies, nearest, kept):
     """Whether `copies` equal messages, at the distances `far` from the others, are among the
     `kept` lowest scores even if they lose ties."""
     b = apart.shape[0]
-    order[:] = far
+    for i in range(b):
+        order[i] = far[i]
     order.sort()
     crafted, better = 0.0, 0
     for k in range(nearest - (copies - 1)):
@@ -66,9 +68,11 @@ def _bound(sums, squares, nearest, copies, squared, signed):
     return (radius + math.sqrt(longest)) / math.sqrt(max(1.0, signed))
 
 
-@kernel()
-def picked(updates, signs, fewest, most, nearest, kept, squared, start, least):
-    """(lambda, copies) as in `foltr.components.attacks._crafting.picked`."""
+@kernel(by_address=True)
+def picked(updates, signs, fewest, most, nearest, kept, squared, start, least, found):
+    """Fill found (1,) with lambda, and return the copies, as in
+    `foltr.components.attacks._crafting.picked`."""
+    never_inlined()
     b, d = updates.shape
     apart, sums = np.empty((b, b)), np.empty((b, b))
     squares, along, far, order = np.empty(b), np.empty(b), np.empty(b), np.empty(b)
@@ -88,6 +92,8 @@ def picked(updates, signs, fewest, most, nearest, kept, squared, start, least):
                 away = max(0.0, squares[i] - 2.0 * scale * along[i] + scale * scale * signed)
                 far[i] = away if squared else math.sqrt(away)
             if _is_picked(apart, sums, far, order, copies, nearest, kept):
-                return scale, copies
+                found[0] = scale
+                return copies
             scale *= 0.5
-    return scale, 0
+    found[0] = scale
+    return 0

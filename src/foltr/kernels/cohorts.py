@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from foltr.kernels import SUMS, kernel
+from foltr.kernels.calls import never_inlined
 
 LANES = 32  # clients processed side by side
 STEP = 4  # parameters at a time
@@ -19,15 +20,23 @@ SAMPLE, FEW = 7, 16  # values that a pivot is chosen from; size below which a pl
 
 
 @kernel()
-def weighted_mean(updates, weights):
-    """sum_i weights[i] updates[i] / sum_i weights[i], summed client by client."""
-    mean, whole = np.zeros(updates.shape[1]), 0.0
+def mean_into(updates, weights, mean):
+    """mean = sum_i weights[i] updates[i] / sum_i weights[i], summed client by client."""
+    whole = 0.0
+    for f in range(updates.shape[1]):
+        mean[f] = 0.0
     for i in range(updates.shape[0]):
         whole += weights[i]
         for f in range(updates.shape[1]):
             mean[f] += weights[i] * np.float64(updates[i, f])
     for f in range(updates.shape[1]):
         mean[f] /= whole
+
+
+@kernel()
+def weighted_mean(updates, weights):
+    mean = np.empty(updates.shape[1])
+    mean_into(updates, weights, mean)
     return mean
 
 
@@ -138,13 +147,15 @@ def krum_scores(apart, nearest, squared, scores):
         scores[i] = _sum(v, nearest + 1)
 
 
-@kernel()
+@kernel(by_address=True)
 def krum_scores_of(updates, nearest, squared, scores):
     """`krum_scores` from the updates (n, d)."""
+    never_inlined()
     n = updates.shape[0]
     apart = np.empty((n, n))
     distances(updates, squared, apart)
     krum_scores(apart, nearest, False, scores)
+    return 0
 
 
 @kernel()

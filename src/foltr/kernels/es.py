@@ -8,6 +8,7 @@ import numpy as np
 from numba import float32, uint64
 
 from foltr.kernels import kernel
+from foltr.kernels.calls import never_inlined
 from foltr.kernels.draws import below, uniform, word
 from foltr.kernels.gaussians import gaussians
 from foltr.kernels.hidden_layer import activate, head, layer_of, products
@@ -54,7 +55,8 @@ def perturb(params, step, sign, network, width, w):
     """w = params + sign x step, in the layout of the scoring loops."""
     hidden, features, _ = network
     rows = max(hidden, 1)
-    w[:] = float32(0)
+    for j in range(w.shape[0]):
+        w[j] = float32(0)
     for h in range(rows):
         for f in range(features):
             w[h * width + f] = params[h * features + f] + sign * step[h * features + f]
@@ -62,7 +64,7 @@ def perturb(params, step, sign, network, width, w):
         w[hidden * width + j] = params[hidden * features + j] + sign * step[hidden * features + j]
 
 
-@kernel()
+@kernel(by_address=True)
 def learn_es(
     data,
     blocks,
@@ -77,6 +79,7 @@ def learn_es(
     clients,
     begin,
     end,
+    memory,
     payloads,
     directions,
     seen,
@@ -85,12 +88,14 @@ def learn_es(
     round.
 
     Returns the row whose scores were not finite, or -1. A linear ranker is a network without a
-    hidden layer."""
+    hidden layer. Nothing is kept in `memory`."""
+    never_inlined()
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
-    sigma, depth, antithetic, shared, looks_at, p, origin = settings
+    sigma, p, depth, looks_at = settings[0], settings[1], int(settings[2]), int(settings[3])
+    antithetic, shared, origin = settings[4] != 0.0, settings[5] != 0.0, keys[3]
     values, lookup = rewards
     hidden, _, activation = network
     width, d = X.shape[1], params.shape[0]
@@ -119,8 +124,7 @@ def learn_es(
         for f in range(d):
             step[f] = float32(sigma) * v[f]
         half = sessions[c] // 2 if antithetic else sessions[c]
-        tally[:] = 0.0
-        sums[:] = 0.0
+        tally[0] = tally[1] = sums[0] = sums[1] = 0.0
         for session in range(sessions[c]):
             side = 1 if session >= half else 0
             if session == 0 or session == half:

@@ -15,7 +15,8 @@ CHUNK = 256  # documents whose hidden layer is computed at a time
 @kernel()
 def score_linear(X, first, last, params, scores):
     w = np.zeros(X.shape[1], np.float32)
-    w[: params.shape[0]] = params
+    for f in range(params.shape[0]):
+        w[f] = params[f]
     dots(X, np.empty(0, np.int32), first, last - first, w, scores[first:])
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from foltr.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT
 from foltr.kernels import SUMS, kernel
+from foltr.kernels.calls import never_inlined
 from foltr.kernels.cohorts import SAMPLE, smallest_first
 
 
@@ -104,10 +105,11 @@ def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, c
         chosen[i] = single[i] and apart[i] <= border
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, by_address=True)
 def look(updates, single, bounds, sums, tallies, scale, left_out):
     """The twin of `foltr.components.aggregators._gating.look`; fills sums, tallies, scale and
     left_out."""
+    never_inlined()
     decay, limit, uneven, longest = bounds
     n, d = updates.shape
     unit, y, reference, energy = np.empty(d), np.empty((n, d)), np.empty(d), np.empty(n)
@@ -169,3 +171,4 @@ def look(updates, single, bounds, sums, tallies, scale, left_out):
             scale[j] = decay * scale[j] + unit[j]
         scale[d] = decay * scale[d] + 1.0
         scale[d + 1] = decay * scale[d + 1] + level
+    return 0

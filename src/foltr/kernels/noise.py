@@ -7,6 +7,7 @@ import numpy as np
 from numba import float32, float64, uint64
 
 from foltr.kernels import SUMS, kernel
+from foltr.kernels.calls import never_inlined
 from foltr.kernels.draws import below, uniform, word
 from foltr.kernels.normals import finer, normals
 from foltr.noise import FINE
@@ -40,9 +41,10 @@ def _polya_share(length, chances, key, i, first):
     return total
 
 
-@kernel()
-def add_polya_shares(settings, n, key, clients, t, updates):
-    step, most, length, chances = settings
+@kernel(by_address=True)
+def add_polya_shares(settings, chances, key, clients, t, updates):
+    never_inlined()
+    step, most, length = settings[0], settings[1], settings[2]
     least = chances[0] * 2.0**64
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
@@ -57,6 +59,7 @@ def add_polya_shares(settings, n, key, clients, t, updates):
             if float64(first) + 0.5 < least:  # rare with many clients
                 bare += _polya_share(length, chances, own, j, first)
             updates[i, j] = float32(bare * step)
+    return 0
 
 
 @kernel(fastmath=SUMS)
@@ -77,9 +80,10 @@ def _kept(row, order, most, kept):
         kept[j] = np.float64(row[j]) * shrink if math.isfinite(norm) else 0.0
 
 
-@kernel()
-def clip_and_add_laplace(settings, n, key, clients, t, updates):
-    most, scale, step = settings
+@kernel(by_address=True)
+def clip_and_add_laplace(settings, chances, key, clients, t, updates):
+    never_inlined()
+    most, scale, step = settings[0], settings[1], settings[2]
     kept = np.empty(updates.shape[1])
     for i in range(clients.shape[0]):
         own = below(below(key, uint64(clients[i])), uint64(t))
@@ -88,17 +92,20 @@ def clip_and_add_laplace(settings, n, key, clients, t, updates):
             u = uniform(own, uint64(j))
             noise = math.log(2.0 * u) if u < 0.5 else -math.log(2.0 * (1.0 - u))
             updates[i, j] = float32(math.floor((kept[j] + scale * noise) / step + 0.5) * step)
+    return 0
 
 
-@kernel()
-def clip_and_add_normals(settings, n, key, clients, t, updates):
-    most, sd, step, shares = settings
+@kernel(by_address=True)
+def clip_and_add_normals(settings, chances, key, clients, t, updates):
+    never_inlined()
+    most, sd, step, shares = settings[0], settings[1], settings[2], settings[3] != 0.0
     d = updates.shape[1]
     v, r, noise, kept = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for i in range(clients.shape[0]):
         _kept(updates[i], 2, most, kept)
         if sd == 0.0:
-            updates[i] = kept
+            for j in range(d):
+                updates[i, j] = kept[j]
             continue
         normals(below(below(key, uint64(clients[i])), uint64(t)), d, v, r, noise)
         if shares:  # update and noise are rounded separately
@@ -111,3 +118,4 @@ def clip_and_add_normals(settings, n, key, clients, t, updates):
         else:
             for j in range(d):
                 updates[i, j] = float32(math.floor((kept[j] + sd * noise[j]) / step + 0.5) * step)
+    return 0

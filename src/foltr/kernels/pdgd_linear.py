@@ -7,6 +7,7 @@ import numpy as np
 from numba import float32
 
 from foltr.kernels import SUMS, kernel
+from foltr.kernels.calls import never_inlined
 from foltr.kernels.interaction import (
     NOT_FINITE,
     choose,
@@ -70,12 +71,31 @@ def keep_apart(memory, client, send, keep, updates, i):
 
 
 @kernel()
+def unpacked(settings):
+    """The fields of PDGD and of a learner around it, as `engines.twins` packs them."""
+    return (
+        settings[0],  # lr
+        settings[1],  # decay
+        int(settings[2]),  # documents shown
+        settings[3] != 0.0,  # pairs of all shown documents
+        settings[4] != 0.0,  # explore
+        settings[5],  # radius of the ball, or infinity
+        settings[6],  # mu
+        settings[7] != 0.0,  # a step after every session
+        settings[8],  # share of its own part that a client sends
+        settings[9],  # and that it keeps
+    )
+
+
+@kernel(by_address=True)
 def learn_linear(
     data,
     blocks,
     people,
     tables,
     settings,
+    rewards,
+    network,
     params,
     keys,
     t,
@@ -83,18 +103,23 @@ def learn_linear(
     begin,
     end,
     memory,
+    payloads,
     updates,
     seen,
 ):
     """Fill updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept)
-    for clients begin .. end of the round.
+    for clients begin .. end of the round. All learners have these arguments; `rewards`, `network`
+    and `payloads` are of no use here.
 
     Returns the row whose scores were not finite, or -1."""
+    never_inlined()
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
-    lr, decay, depth, shown_pairs, explore, radius, mu, each_session, send, keep = settings
+    lr, decay, depth, shown_pairs, explore, radius, mu, each_session, send, keep = unpacked(
+        settings
+    )
     width, d = X.shape[1], params.shape[0]
     base, w, s, scratch = (
         np.zeros(width, np.float32),
@@ -102,16 +127,18 @@ def learn_linear(
         np.empty(longest, np.float32),
         scratch_of(longest, depth),
     )
-    base[:d] = params
+    for f in range(d):
+        base[f] = params[f]
     ranking, weights, tally = scratch[3], scratch[7], np.empty(2)
     for i in range(begin, end):
         c = clients[i]
         if memory.shape[1] > 0:
             start_from(params, memory, c, base)
-        w[:] = base
+        for f in range(width):
+            w[f] = base[f]
         used = w if each_session else base
         rate = lr * decay ** (t * sessions[c])
-        tally[:] = 0.0
+        tally[0] = tally[1] = 0.0
         for b in range(sessions[c]):
             ukey, rkey = session_keys(keys, c, t, b)
             block, model = choose(ukey, first[c], last[c], models[c])

@@ -4,6 +4,7 @@ for `MLP`."""
 import numpy as np
 
 from foltr.kernels import kernel
+from foltr.kernels.calls import never_inlined
 from foltr.kernels.hidden_layer import activate, head, layer_of, products, step
 from foltr.kernels.interaction import (
     NOT_FINITE,
@@ -13,25 +14,29 @@ from foltr.kernels.interaction import (
     scratch_of,
     session_keys,
 )
-from foltr.kernels.pdgd_linear import keep_apart, keep_in_ball, pull_back, start_from
+from foltr.kernels.pdgd_linear import keep_apart, keep_in_ball, pull_back, start_from, unpacked
 
 
 @kernel()
 def spread(params, hidden, d, width, out):
     """[W | b | v] with the rows of W padded to `width`."""
-    out[:] = 0
     for h in range(hidden):
-        out[h * width : h * width + d] = params[h * d : (h + 1) * d]
-    out[hidden * width :] = params[hidden * d :]
+        for f in range(d):
+            out[h * width + f] = params[h * d + f]
+        for f in range(d, width):
+            out[h * width + f] = 0
+    for j in range(2 * hidden):
+        out[hidden * width + j] = params[hidden * d + j]
 
 
-@kernel()
+@kernel(by_address=True)
 def learn_mlp(
     data,
     blocks,
     people,
     tables,
     settings,
+    rewards,
     network,
     params,
     keys,
@@ -40,18 +45,22 @@ def learn_mlp(
     begin,
     end,
     memory,
+    payloads,
     updates,
     seen,
 ):
     """Fill updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept)
-    for clients begin .. end of the round.
+    for clients begin .. end of the round. `rewards` and `payloads` are of no use here.
 
     Returns the row whose scores were not finite, or -1."""
+    never_inlined()
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks
     first, last, models, sessions = people
     click, stop, gain, discount = tables
-    lr, decay, depth, shown_pairs, explore, radius, mu, each_session, send, keep = settings
+    lr, decay, depth, shown_pairs, explore, radius, mu, each_session, send, keep = unpacked(
+        settings
+    )
     hidden, features, activation = network
     width = X.shape[1]
     split = hidden * width
@@ -68,12 +77,13 @@ def learn_mlp(
         if memory.shape[1] > 0:
             start_from(params, memory, c, own)
             spread(own, hidden, features, width, base)
-        w[:] = base
+        for j in range(w.shape[0]):
+            w[j] = base[j]
         used = w if each_session else base
         W_used, b_used = used[:split].reshape(hidden, width), used[split : split + hidden]
         v_used = used[split + hidden :]
         rate = lr * decay ** (t * sessions[c])
-        tally[:] = 0.0
+        tally[0] = tally[1] = 0.0
         for session in range(sessions[c]):
             user_key, rank_key = session_keys(keys, c, t, session)
             block, model = choose(user_key, first[c], last[c], models[c])
@@ -103,7 +113,8 @@ def learn_mlp(
             )
             if last_click == NOT_FINITE:
                 return i
-            v_before[:] = v_used  # the gradient is taken at the weights that computed the scores
+            for h in range(hidden):  # the gradient is taken at the weights that gave the scores
+                v_before[h] = v_used[h]
             if mu > 0.0:
                 pull_back(w, base, rate * mu)
             if last_click >= 0:

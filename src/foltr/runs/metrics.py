@@ -37,6 +37,13 @@ class Metrics:
         online["maxrr"].append(max_rr)
         online["interactions"].append(float(total(cohort.weights)))
 
+    def add_rounds(self, seen: Array) -> None:
+        """The same of several rounds: nDCG, MaxRR and searches of each client (rounds, 3, n)."""
+        totals, n = np.add.reduce(seen, axis=2), seen.shape[2]
+        self.online["online_ndcg@10"].extend((totals[:, 0] / n).tolist())
+        self.online["maxrr"].extend((totals[:, 1] / n).tolist())
+        self.online["interactions"].extend(totals[:, 2].tolist())
+
     def evaluate(self, t: int, measures: dict[str, float]) -> None:
         self.evaluated.append(t)
         for name, value in measures.items():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foltr.core import Array, Cohort, Engine, Observed
-from foltr.federation import Delivery, Server, State, federate, participants
+from foltr.federation import Delivery, Participants, Server, State, federate
 from foltr.runs.account import ledger_of
 from foltr.runs.context import Context
 from foltr.runs.interruptions import Interruptions
@@ -21,7 +21,11 @@ from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.seeds import stream
 from foltr.world.history import History
 
+if TYPE_CHECKING:
+    from foltr.engines.stretch import Stretch
+
 CHECKPOINT_SECONDS = 5.0
+STRETCH_SECONDS = 0.1  # in one compiled call: signals and progress wait for its end
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,7 @@ def train(
     parts = e, run.population, params, run.threads, run.engine
     engine, delivery = engine_of(*parts), delivery_of(e, run.population)
 
-    def choose(t: int) -> Array:
-        return participants(e.clients, e.participation, e.seed, t)
-
+    choose = Participants(np.arange(e.clients), e.participation, e.seed)
     history = None
     if e.history is not None:
         history = run.history(e.history, e.rounds, e.cohort, len(params))
@@ -116,11 +118,14 @@ def follow(
         return before[0] + time.perf_counter() - began, before[1] + run.threads.busy
 
     def record(state: State, sent: Cohort, observed: Observed | None) -> None:
-        nonlocal saved
-        interruptions.under_way = True
         metrics.add_round(sent, observed)
         if history is not None:
             history.keep(state.t - 1, sent)
+        after(state)
+
+    def after(state: State) -> None:
+        nonlocal saved
+        interruptions.under_way = True
         if state.t % e.evaluate_every == 0 or state.t == rounds:
             metrics.evaluate(state.t, evaluate(state.params))
         run.watch(Progress(e, state.t, first, rounds, metrics, run.notes + stage.engine.notes))
@@ -135,12 +140,59 @@ def follow(
             saved = time.monotonic()
             interruptions.obey(state.t, rounds)
 
+    def next_stop(t: int) -> int:
+        """The first round after t that is evaluated or stored; the latter is made singly."""
+        stop = min(stage.until, (t // e.evaluate_every + 1) * e.evaluate_every)
+        return stop if history is None else min(stop, -(-t // history.every) * history.every)
+
     for stage in stages:
-        parts = stage.server, stage.engine, state, stage.until, stage.choose
-        state = federate(*parts, seed, record, stage.delivery)
+        parts = stage.server, stage.engine, stage.choose, stage.delivery, seed
+        stretch, count = stretch_of(*parts, len(state.params)), 1
+        while state.t < stage.until:
+            wanted = 0 if stretch is None else min(count, next_stop(state.t) - state.t)
+            if stretch is not None and wanted:
+                begun = time.monotonic()
+                state, seen = stretch.advance(state, wanted)
+                spent = max(1e-9, time.monotonic() - begun) / max(1, len(seen))
+                count = max(1, min(4 * count, int(STRETCH_SECONDS / spent)))
+                if len(seen):
+                    metrics.add_rounds(seen)
+                    after(state)
+                if len(seen) == wanted:
+                    continue
+            until = stage.until if stretch is None else state.t + 1
+            state = federate(*parts[:2], state, until, stage.choose, seed, record, stage.delivery)
     if history is not None:
         history.flush()
     return Followed(state, metrics, seconds(), stages[-1].engine, history)
+
+
+def stretch_of(
+    server: Server,
+    engine: Engine,
+    choose: Callable[[int], Array],
+    delivery: Delivery,
+    seed: int,
+    dim: int,
+) -> Stretch | None:
+    """What makes rounds of these parts in compiled stretches; None where nothing does, or where
+    threads over the clients of a round are faster."""
+    if not isinstance(choose, Participants):
+        return None
+    from foltr.engines.local import Local  # loads numba
+
+    if not isinstance(engine, Local) or not engine.on_one_thread(choose.count):
+        return None
+    from foltr.engines.stretch import Stretch, missing, parts_of
+
+    parts = parts_of(server, engine, choose, delivery, seed)
+    if parts is None:
+        return None
+    if names := missing(parts):
+        slow = f"rounds are made one by one: no compiled stretch of rounds for {', '.join(names)}"
+        engine.notes = (*engine.notes, slow)
+        return None
+    return Stretch(parts, dim)
 
 
 def of_clients(

@@ -13,7 +13,7 @@ from foltr.compatibility import setting_of, stretches_of
 from foltr.core import Array, Ask, Cohort, Memory, Optimizer, Privatizer
 from foltr.errors import Mistake, require
 from foltr.experiment import Experiment
-from foltr.federation import Rewrite, Server, cohort_size, participants
+from foltr.federation import Participants, Rewrite, Server, cohort_size, participants
 from foltr.privacy.accounting import described
 from foltr.runs.account import ledger_of
 from foltr.runs.context import Context
@@ -213,8 +213,7 @@ def choice(e: Experiment, past: Past, phase: Phase, first: int) -> Callable[[int
         history, rows = past.history, past.history.with_any(past.remaining)
         require(len(rows) == phase.rounds, f"{phase.rounds} rounds for {len(rows)} stored ones")
         return lambda t: history.took_part(int(rows[t - first]), past.remaining)
-    seed, n = seed_of(e), len(past.remaining)
-    return lambda t: past.remaining[participants(n, e.participation, seed, t)]
+    return Participants(past.remaining, e.participation, seed_of(e))
 
 
 def most_asked(e: Experiment, past: Past, phase: Phase) -> int:

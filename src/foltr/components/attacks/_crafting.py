@@ -97,7 +97,8 @@ def picked(
     (`squared`). `start=None` is the bound beyond which Krum (kept = 1) selects none of `fewest`
     copies: (r + max_i |u_i|) / |signs|, where (nearest + 1 - fewest) r, or with squares (nearest +
     1 - fewest) r^2, is the smallest score among `updates` alone."""
-    found: tuple[float, int] = compiled().picked(
+    found = np.empty(1)
+    copies: int = compiled().picked(
         cohorts.rows(updates),
         signs,
         fewest,
@@ -107,8 +108,9 @@ def picked(
         squared,
         -1.0 if start is None else start,
         LEAST,
+        found,
     )
-    return found
+    return float(found[0]), copies
 
 
 def _picked(

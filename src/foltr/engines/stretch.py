@@ -1,0 +1,214 @@
+"""Several rounds of a simulation in one compiled call: the twin of `federation.federate`.
+
+Rounds of a few clients take less time than Python needs to begin them. A stretch has the same
+draws and gives the same bits as `federate`, in pieces of any length. It is for parts that have
+twins; `missing` names those that have none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from foltr.components.optimizers.adam import Adam
+from foltr.components.optimizers.sgd import SGD
+from foltr.core import Array, Engine, Memory
+from foltr.engines.local import Local
+from foltr.engines.server_twins import PartTwin, attack_twin, rule_twin
+from foltr.engines.twins import NoiseTwin, noise_twin, numbers
+from foltr.federation import Delivery, Participants, Server, State
+from foltr.kernels import frozen, rounds
+from foltr.kernels.calls import address_of
+from foltr.seeds import key
+from foltr.simulation.malicious import Malicious, MaliciousRewrite
+from foltr.world.population import nobody
+
+MOST_SEEN = 2**21  # numbers that are observed in one call
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a round that a stretch is made of."""
+
+    server: Server
+    engine: Local
+    choose: Participants
+    delivery: Delivery
+    seed: int
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether clients add noise to their updates. (Kernels of learners change rewards.)"""
+        return self.server.privacy is not None and not self.engine.learner.reward_levels
+
+    @property
+    def noise(self) -> NoiseTwin | None:
+        privacy, drawn_by_address = self.server.privacy, self.engine.noise is None
+        if privacy is None or privacy.adds_noise_on_server or not drawn_by_address:
+            return None
+        return noise_twin(privacy, self.choose.count)
+
+    @property
+    def attack(self) -> PartTwin | None:
+        rewrite = self.delivery.rewrite
+        if type(rewrite) is not MaliciousRewrite or self.engine.learner.reward_levels:
+            return None  # changed rewards would have to be decoded
+        return attack_twin(rewrite.attack, self.choose.count)
+
+
+def parts_of(
+    server: Server, engine: Engine, choose: object, delivery: Delivery, seed: int
+) -> Parts | None:
+    """The parts, if clients are simulated by kernels and chosen as a simulation chooses them."""
+    if type(engine) is not Local or engine.twin is None or type(choose) is not Participants:
+        return None
+    return Parts(server, engine, choose, delivery, seed)
+
+
+def missing(parts: Parts) -> tuple[str, ...]:
+    """What keeps rounds of these parts from being made in stretches, in words."""
+    server, engine, delivery, found = parts.server, parts.engine, parts.delivery, list[object]()
+    if delivery.host is not None or rule_twin(server.aggregator) is None:
+        found.append(server.aggregator)
+    if type(server.optimizer) not in (SGD, Adam):
+        found.append(server.optimizer)
+    if parts.adds_noise and parts.noise is None:
+        found.append(server.privacy)
+    if type(engine.malicious) is not Malicious and engine.malicious is not nobody:
+        found.append(engine.malicious)
+    if delivery.rewrite is not None and parts.attack is None:
+        rewrite = delivery.rewrite
+        found.append(rewrite.attack if type(rewrite) is MaliciousRewrite else rewrite)
+    if delivery.channel is not None:
+        found.append(delivery.channel)
+    names = [type(part).__name__ for part in found]
+    if delivery.dropout:
+        names.append("dropout")
+    if not engine.all_search:
+        names.append("clients that never search")
+    if engine.population.data.width < 2:  # NumPy adds up a single column in another order
+        names.append("a single feature")
+    return tuple(names)
+
+
+class Stretch:
+    """Makes rounds of parts of which nothing is `missing`."""
+
+    def __init__(self, parts: Parts, dim: int) -> None:
+        self.parts, self.n, self.dim = parts, parts.choose.count, dim
+        engine, p = parts.engine, parts.engine.population
+        (data, blocks), (tables, *how) = engine.around
+        self.given = (data, blocks, tables, *how, engine.keys)
+        models, mask = p.models.copy(), np.zeros(len(p.first), bool)
+        roaming, draws, count = False, 0, 0
+        if type(engine.malicious) is Malicious:
+            malicious = engine.malicious
+            roaming, count = malicious.roaming, malicious.count
+            draws = key(malicious.seed, "malicious")
+            if not roaming:
+                mask[malicious.members(0)] = True
+                models = p.models_with_malicious(malicious.members(0)).copy()
+        poison = -1 if p.malicious_model is None else p.malicious_model
+        first, last, _, sessions = engine.honest[2]
+        self.people = (first, last, models, sessions, frozen(p.models), poison)
+        pool, chosen = frozen(parts.choose.pool), key(parts.choose.seed, "participation")
+        moving = mask, roaming, np.uint64(draws), count, p.clients
+        self.who = (pool, np.uint64(chosen), *moving)
+        self._scratch()
+        self._addresses()
+
+    def _scratch(self) -> None:
+        """Arrays that a round fills."""
+        n, d, pool, twin = self.n, self.dim, self.parts.choose.pool, self.parts.engine.twin
+        assert twin is not None
+        longest = max(len(pool), self.parts.engine.population.clients)
+        words = np.empty((2, longest), np.uint64)
+        self.work = (
+            pool[:n].astype(np.int64),
+            np.empty(d, np.float32),
+            np.empty((n, twin.message), np.uint32),
+            np.empty((n, d), np.float32),
+            np.empty(d),
+            np.empty(n, bool),
+            (words[0], words[1], np.empty(longest, np.int64)),
+        )
+
+    def _addresses(self) -> None:
+        """Where the kernels of the parts are, and their settings."""
+        parts, engine, rule = (
+            self.parts,
+            self.parts.engine,
+            rule_twin(self.parts.server.aggregator),
+        )
+        assert engine.twin is not None and rule is not None
+        clients, sent, payloads, updates, direction, lies, _ = self.work
+        ids, weights, remembered = frozen(clients), np.empty(self.n), self._remembered(())
+        round_ = sent, engine.keys, 0, ids, 0, self.n, engine.memory
+        filled = payloads, updates, np.empty((3, self.n))
+        learn_at = address_of(engine.twin.kernel, *engine.honest, *round_, *filled)
+        self.rule = rule.given
+        aggregated = *rule.given, clients, updates, weights, remembered, direction
+        rule_at, noise_at, attack_at = address_of(rule.kernel, *aggregated), 0, 0
+        none, noise_key = numbers(), np.uint64(key(engine.seed, "privacy"))
+        self.noise = (none, none, noise_key)
+        if parts.adds_noise and (noise := parts.noise) is not None:
+            self.noise = (noise.settings, noise.chances, noise_key)
+            noise_at = address_of(noise.kernel, *self.noise, ids, 0, updates)
+        attack_key = np.uint64(key(parts.seed, "attack"))
+        self.attack = (frozen(np.empty(0, np.int64)), none, attack_key)
+        if (attack := parts.attack) is not None:
+            self.attack = (*attack.given, attack_key)
+            attack_at = address_of(attack.kernel, *self.attack, clients, lies, sent, updates)
+        self.addresses = learn_at, noise_at, attack_at, rule_at
+
+    @property
+    def most(self) -> int:
+        """The most rounds of one call."""
+        return max(1, MOST_SEEN // (3 * self.n))
+
+    def advance(self, state: State, count: int) -> tuple[State, Array]:
+        """Up to `count` rounds: the server's state after them, and what was observed in each
+        (rounds, 3, n): nDCG, MaxRR and searches of each client. Fewer rounds, or none, where
+        `federate` must make the next one."""
+        memory = self.parts.engine.memory
+        before = memory.copy() if memory.size else memory
+        made, after, seen = self._made(state, min(count, self.most))
+        if made < len(seen):  # the last round was made in part
+            memory[...] = before
+            made, after, seen = self._made(state, made)
+        return after, seen
+
+    def _made(self, state: State, count: int) -> tuple[int, State, Array]:
+        optimizer, steps = self.parts.server.optimizer, state.optimizer
+        which, settings, powers = rounds.SGD, numbers(1.0), np.empty((count, 2))
+        first, second = np.empty(0), np.empty(0)
+        if type(optimizer) is SGD:
+            settings = numbers(optimizer.lr)
+        elif type(optimizer) is Adam:
+            which, times = rounds.ADAM, steps[2] + np.arange(1.0, count + 1.0)
+            settings = numbers(optimizer.lr, optimizer.b1, optimizer.b2, optimizer.eps)
+            powers[:, 0], powers[:, 1] = optimizer.b1**times, optimizer.b2**times
+            first, second = steps[0].copy(), steps[1].copy()
+        params, seen = state.params.copy(), np.empty((count, 3, self.n))
+        kept = self._remembered(state.aggregator)
+        now = (state.t, params, self.parts.engine.memory, kept, first, second)
+        fixed = self.addresses, self.given, self.people, self.who
+        parts = self.noise, self.attack, self.rule, (which, settings, powers)
+        done = 0
+
+        def work(first: int, last: int) -> None:
+            nonlocal done
+            done = rounds.make_rounds(*fixed, *parts, now, self.work, seen)
+
+        self.parts.engine.threads.share(1, work)
+        if which == rounds.ADAM:
+            steps = first, second, steps[2] + float(done)
+        rule = kept[: len(state.aggregator)] if state.aggregator else ()
+        after = replace(state, params=params, aggregator=rule, optimizer=steps, t=state.t + done)
+        return done, after, seen
+
+    def _remembered(self, memory: Memory) -> Memory:
+        """A copy of what the rule remembers, in the shape that all rules have here."""
+        if memory:
+            return tuple(part.copy() for part in memory)
+        return np.empty(0, np.int64), np.empty((0, self.dim)), np.empty((0, 4)), np.empty(0)

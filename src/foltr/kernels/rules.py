@@ -1,0 +1,238 @@
+"""Aggregation rules inside a stretch of rounds: the compiled twins of some of
+`components/aggregators`.
+
+All have the same arguments: addresses of the kernels that a rule calls, its numbers, then the
+round's clients (n,), updates (n, d), weights (n,), the memory of `Gated`, and direction (d,),
+which they fill. Sums are made in the order in which the definitions make them: no fast-math. All
+updates are finite, and clients are in ascending order."""
+
+import numpy as np
+from numba import float32
+
+from foltr.kernels import kernel
+from foltr.kernels.calls import called, never_inlined
+from foltr.kernels.cohorts import mean_into
+
+# DONE: the direction is filled. TOO_FEW: the rule needs more updates. UNUSUAL: the definition
+# must make this round.
+DONE, TOO_FEW, UNUSUAL = 0, 1, 2
+RUN = 16  # values that are sorted by insertion
+
+
+@kernel(by_address=True)
+def mean(addresses, numbers, clients, updates, weights, memory, direction):
+    never_inlined()
+    mean_into(updates, weights, direction)
+    return DONE
+
+
+@kernel(by_address=True)
+def krum(addresses, numbers, clients, updates, weights, memory, direction):
+    """Numbers: malicious, squared. Addresses: `krum_scores_of`."""
+    never_inlined()
+    n, malicious = updates.shape[0], int(numbers[0])
+    if n < malicious + 3:
+        return TOO_FEW
+    scores, best = np.empty(n), 0
+    called(addresses[0], (updates, n - malicious - 2, numbers[1] != 0.0, scores))
+    for i in range(1, n):
+        if scores[i] < scores[best]:
+            best = i
+    for f in range(updates.shape[1]):
+        direction[f] = updates[best, f]
+    return DONE
+
+
+@kernel(by_address=True)
+def multi_krum(addresses, numbers, clients, updates, weights, memory, direction):
+    """As `krum`."""
+    never_inlined()
+    n, malicious = updates.shape[0], int(numbers[0])
+    if n < malicious + 3:
+        return TOO_FEW
+    scores, order, whole = np.empty(n), np.empty(n, np.int64), 0.0
+    called(addresses[0], (updates, n - malicious - 2, numbers[1] != 0.0, scores))
+    for i in range(n):  # ties stay in order
+        j = i
+        while j > 0 and scores[order[j - 1]] > scores[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    for f in range(updates.shape[1]):
+        direction[f] = 0.0
+    for place in range(n - malicious):
+        i = order[place]
+        whole += weights[i]
+        for f in range(updates.shape[1]):
+            direction[f] += weights[i] * np.float64(updates[i, f])
+    for f in range(updates.shape[1]):
+        direction[f] /= whole
+    return DONE
+
+
+@kernel()
+def sort(v, spare):
+    """Sort v (n,): runs by insertion, which are then merged. spare (n,) is scratch."""
+    n = v.shape[0]
+    for low in range(0, n, RUN):
+        for i in range(low + 1, min(low + RUN, n)):
+            x, j = v[i], i
+            while j > low and v[j - 1] > x:
+                v[j] = v[j - 1]
+                j -= 1
+            v[j] = x
+    width = RUN
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            left, right = low, middle
+            for i in range(low, high):
+                if left < middle and (right >= high or v[left] <= v[right]):
+                    spare[i] = v[left]
+                    left += 1
+                else:
+                    spare[i] = v[right]
+                    right += 1
+        for i in range(n):
+            v[i] = spare[i]
+        width *= 2
+
+
+@kernel()
+def sorted_column(updates, f, column, spare):
+    for i in range(updates.shape[0]):
+        column[i] = updates[i, f]
+    sort(column, spare)
+
+
+@kernel(by_address=True)
+def trimmed_mean(addresses, numbers, clients, updates, weights, memory, direction):
+    """Numbers: malicious."""
+    never_inlined()
+    n, malicious = updates.shape[0], int(numbers[0])
+    if n < 2 * malicious + 1:
+        return TOO_FEW
+    column, spare = np.empty(n, np.float32), np.empty(n, np.float32)
+    for f in range(updates.shape[1]):
+        sorted_column(updates, f, column, spare)
+        total = 0.0
+        for i in range(malicious, n - malicious):
+            total += np.float64(column[i])
+        direction[f] = total / (n - 2 * malicious)
+    return DONE
+
+
+@kernel(by_address=True)
+def median(addresses, numbers, clients, updates, weights, memory, direction):
+    never_inlined()
+    n = updates.shape[0]
+    column, spare = np.empty(n, np.float32), np.empty(n, np.float32)
+    for f in range(updates.shape[1]):
+        sorted_column(updates, f, column, spare)
+        direction[f] = (np.float64(column[(n - 1) // 2]) + np.float64(column[n // 2])) / 2.0
+    return DONE
+
+
+@kernel()
+def _same(bits, i, j):
+    for f in range(bits.shape[1]):
+        if bits[i, f] != bits[j, f]:
+            return False
+    return True
+
+
+@kernel()
+def _mark_single(updates, single):
+    """single[i] = whether row i is no copy: the twin of `_gating.copies`."""
+    n, bits = updates.shape[0], updates.view(np.int32)
+    first, majority = np.empty(n, np.int64), False  # of the rows that are equal to i
+    for i in range(n):
+        first[i], single[i] = i, True
+        for j in range(i):
+            if bits[j, 0] == bits[i, 0] and first[j] == j and _same(bits, i, j):
+                first[i] = j
+                break
+    for i in range(n):
+        if first[i] != i:
+            continue
+        size, zero = 0, True
+        for j in range(i, n):
+            size += first[j] == i
+        for f in range(updates.shape[1]):
+            zero = zero and updates[i, f] == float32(0)
+        if size < 2 or zero:
+            continue
+        majority = majority or 2 * size > n
+        for j in range(i, n):
+            if first[j] == i:
+                single[j] = False
+    if majority:
+        for i in range(n):
+            single[i] = True
+
+
+@kernel()
+def _placed(ids, clients, at):
+    """at[i] = where client i stands in ids, both ascending; whether all do."""
+    place = 0
+    for i in range(clients.shape[0]):
+        while place < ids.shape[0] and ids[place] < clients[i]:
+            place += 1
+        if place == ids.shape[0] or ids[place] != clients[i]:
+            return False
+        at[i] = place
+    return True
+
+
+@kernel(by_address=True)
+def gated(addresses, numbers, clients, updates, weights, memory, direction):
+    """Numbers: decay, limit, uneven, longest, and the smallest share of kept clients without the
+    fallback; then those of the fallback. Addresses: `look` and the fallback; then those of the
+    fallback."""
+    never_inlined()
+    ids, sums, tallies, scale = memory
+    n, d = updates.shape
+    at, single, left_out = np.empty(n, np.int64), np.empty(n, np.bool_), np.empty(n, np.bool_)
+    if not _placed(ids, clients, at):
+        return UNUSUAL  # a client is new: the memory must grow
+    _mark_single(updates, single)
+    bounds = numbers[0], numbers[1], numbers[2], numbers[3]
+    if ids.shape[0] == n:
+        called(addresses[0], (updates, single, bounds, sums, tallies, scale, left_out))
+    else:
+        own, counts = np.empty((n, d)), np.empty((n, 4))
+        for i in range(n):
+            for f in range(d):
+                own[i, f] = sums[at[i], f]
+            for f in range(4):
+                counts[i, f] = tallies[at[i], f]
+        called(addresses[0], (updates, single, bounds, own, counts, scale, left_out))
+        for i in range(n):
+            for f in range(d):
+                sums[at[i], f] = own[i, f]
+            for f in range(4):
+                tallies[at[i], f] = counts[i, f]
+    kept = 0
+    for i in range(n):
+        kept += not left_out[i]
+    if kept == 0:
+        return UNUSUAL
+    if kept == n:
+        mean_into(updates, weights, direction)
+        return DONE
+    trusted, shares = np.empty((kept, d), np.float32), np.empty(kept)
+    who, row = np.empty(kept, np.int64), 0
+    for i in range(n):
+        if not left_out[i]:
+            who[row], shares[row] = clients[i], weights[i]
+            for f in range(d):
+                trusted[row, f] = updates[i, f]
+            row += 1
+    if kept < numbers[4] * n:
+        made = called(
+            addresses[1], (addresses[2:], numbers[5:], who, trusted, shares, memory, direction)
+        )
+        if made != TOO_FEW:
+            return made
+    mean_into(trusted, shares, direction)
+    return DONE
