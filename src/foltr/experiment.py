@@ -172,7 +172,8 @@ class Experiment:
         """Run the experiment, or continue it if it was stopped. With `out`, the run is stored
         there in a folder that is named by its identity; a finished run is not repeated. `engine`
         is a name, or something that makes an engine (`runs.execution.MakeEngine`). `watch` is
-        called after every round. `per_query` keeps the final ranker's measures on each held-out
+        called after the first round, after rounds that are evaluated, and in between several times
+        a second. `per_query` keeps the final ranker's measures on each held-out
         query in the folder."""
         from foltr.runs.execution import checked_threads, engine_maker
 

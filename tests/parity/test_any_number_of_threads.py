@@ -15,7 +15,7 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.core import Cohort
-from foltr.engines.local import ALONE, Local
+from foltr.engines.local import Local
 from foltr.federation import Server, federate
 from foltr.kernels.evaluation import CHUNK
 from foltr.seeds import stream
@@ -27,13 +27,17 @@ MODELS = (Cascade(), INFORMATIONAL)
 RANKERS = [Linear(), MLP(hidden=7), MLP(hidden=16, activation="tanh")]
 
 
+@pytest.fixture(autouse=True)
+def every_round_is_shared(monkeypatch):
+    monkeypatch.setattr("foltr.engines.local.ALONE", 0.0)
+
+
 def start(ranker):
     return weights() if ranker == Linear() else ranker.init(FEATURES, stream(1, "init"))
 
 
 def engine(ranker, threads):
     population = varied(usual(), MODELS, CLIENTS)
-    assert population.sessions.sum() > ALONE  # else it would not be shared at all
     return Local(
         PDGD(mu=0.1, max_norm=3.0),
         ranker,

@@ -31,7 +31,7 @@ def label_of(e: Experiment) -> str:
 
 
 class RunProgress(LivePanel):
-    """Called after every round of a run; shows something a few times a second."""
+    """Called while a run is made; shows something a few times a second."""
 
     def __init__(self, label: str, quiet: bool = False) -> None:
         super().__init__(quiet, PANEL_SECONDS, LINE_SECONDS, compiling_notice)
@@ -57,6 +57,10 @@ class RunProgress(LivePanel):
         return made / elapsed, (progress.rounds - progress.t) * elapsed / rounds
 
     def _line(self, progress: Progress, now: float) -> str:
+        if progress.measured is not None:
+            done, of = progress.measured
+            made = f"all {progress.rounds:,} rounds made"
+            return f"{made}; rankers of clients measured: {done:,} of {of:,}"
         rate, left = self._rates(progress, now)
         m, rounds = progress.metrics, progress.rounds
         return (
@@ -73,6 +77,9 @@ class RunProgress(LivePanel):
             table.add_column(no_wrap=True)
         bar = progress_bar(progress.t, rounds, WIDTH)
         table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
+        if progress.measured is not None:
+            done, of = progress.measured
+            table.add_row(progress_bar(done, of, WIDTH), f"clients {done:,} of {of:,}", "measured")
         offline = m.offline["ndcg@10"]
         table.add_row(
             sparkline(offline), f"offline nDCG@10 {offline[-1]:.4f}", f"{rate:,.0f} interactions/s"

@@ -1,4 +1,4 @@
-"""Which compiled twin stands for which aggregation rule or attack in a stretch of rounds. As in
+"""Which compiled twin stands for which rule, attack or optimizer in a stretch of rounds. As in
 `twins.py`, a twin is found by the exact class."""
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from foltr.components.attacks.inner_product import InnerProduct
 from foltr.components.attacks.little_is_enough import LittleIsEnough
 from foltr.components.attacks.mimic import Mimic
 from foltr.components.attacks.min_sum import MinSum
-from foltr.core import Aggregator, Array
+from foltr.components.optimizers.adam import Adam
+from foltr.components.optimizers.sgd import SGD
+from foltr.core import Aggregator, Array, Optimizer
 from foltr.engines.twins import numbers
-from foltr.kernels import attacks, crafting, frozen, gated, rules
+from foltr.kernels import attacks, crafting, frozen, gated, rounds, rules
 from foltr.kernels.calls import address_of
 from foltr.kernels.cohorts import krum_scores_of
 from foltr.world.protocols import Attack
@@ -76,6 +78,15 @@ def _gated(rule: Gated) -> PartTwin | None:
     other = address_of(fallback.kernel, *fallback.given, *cohort)
     own = 1.0 - 1.0 / rule.horizon, rule.limit, rule.uneven, rule.longest, 1.0 - FEW
     return PartTwin(rules.gated, (look, other, *fallback.calls), (*own, *fallback.numbers))
+
+
+def optimizer_twin(optimizer: Optimizer) -> tuple[int, Array] | None:
+    """Which steps `kernels.rounds` makes, and their settings."""
+    if type(optimizer) is SGD:
+        return rounds.PLAIN, numbers(optimizer.lr)
+    if type(optimizer) is Adam:
+        return rounds.MOMENTS, numbers(optimizer.lr, optimizer.b1, optimizer.b2, optimizer.eps)
+    return None
 
 
 def attack_twin(attack: Attack, n: int) -> PartTwin | None:

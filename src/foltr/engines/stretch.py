@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.components.optimizers.adam import Adam
-from foltr.components.optimizers.sgd import SGD
 from foltr.core import Array, Engine, Memory
 from foltr.engines.local import Local
-from foltr.engines.server_twins import PartTwin, attack_twin, rule_twin
+from foltr.engines.server_twins import PartTwin, attack_twin, optimizer_twin, rule_twin
 from foltr.engines.twins import NoiseTwin, noise_twin, numbers
 from foltr.federation import Delivery, Participants, Server, State
 from foltr.kernels import frozen, rounds
@@ -70,7 +68,7 @@ def missing(parts: Parts) -> tuple[str, ...]:
     server, engine, delivery, found = parts.server, parts.engine, parts.delivery, list[object]()
     if delivery.host is not None or rule_twin(server.aggregator) is None:
         found.append(server.aggregator)
-    if type(server.optimizer) not in (SGD, Adam):
+    if optimizer_twin(server.optimizer) is None:
         found.append(server.optimizer)
     if parts.adds_noise and parts.noise is None:
         found.append(server.privacy)
@@ -135,12 +133,11 @@ class Stretch:
 
     def _addresses(self) -> None:
         """Where the kernels of the parts are, and their settings."""
-        parts, engine, rule = (
-            self.parts,
-            self.parts.engine,
-            rule_twin(self.parts.server.aggregator),
-        )
-        assert engine.twin is not None and rule is not None
+        parts, engine = self.parts, self.parts.engine
+        rule = rule_twin(parts.server.aggregator)
+        optimizer = optimizer_twin(parts.server.optimizer)
+        assert engine.twin is not None and rule is not None and optimizer is not None
+        self.steps, self.settings = optimizer
         clients, sent, payloads, updates, direction, lies, _ = self.work
         ids, weights, remembered = frozen(clients), np.empty(self.n), self._remembered(())
         round_ = sent, engine.keys, 0, ids, 0, self.n, engine.memory
@@ -179,21 +176,17 @@ class Stretch:
         return after, seen
 
     def _made(self, state: State, count: int) -> tuple[int, State, Array]:
-        optimizer, steps = self.parts.server.optimizer, state.optimizer
-        which, settings, powers = rounds.SGD, numbers(1.0), np.empty((count, 2))
-        first, second = np.empty(0), np.empty(0)
-        if type(optimizer) is SGD:
-            settings = numbers(optimizer.lr)
-        elif type(optimizer) is Adam:
-            which, times = rounds.ADAM, steps[2] + np.arange(1.0, count + 1.0)
-            settings = numbers(optimizer.lr, optimizer.b1, optimizer.b2, optimizer.eps)
-            powers[:, 0], powers[:, 1] = optimizer.b1**times, optimizer.b2**times
-            first, second = steps[0].copy(), steps[1].copy()
+        steps, first, second = state.optimizer, np.empty(0), np.empty(0)
+        powers = np.empty((count, 2))
+        if self.steps == rounds.MOMENTS:
+            first, second, times = steps[0].copy(), steps[1].copy(), np.arange(1.0, count + 1.0)
+            for i in range(2):
+                powers[:, i] = self.settings[1 + i] ** (steps[2] + times)
         params, seen = state.params.copy(), np.empty((count, 3, self.n))
         kept = self._remembered(state.aggregator)
         now = (state.t, params, self.parts.engine.memory, kept, first, second)
         fixed = self.addresses, self.given, self.people, self.who
-        parts = self.noise, self.attack, self.rule, (which, settings, powers)
+        parts = self.noise, self.attack, self.rule, (self.steps, self.settings, powers)
         done = 0
 
         def work(first: int, last: int) -> None:
@@ -201,7 +194,7 @@ class Stretch:
             done = rounds.make_rounds(*fixed, *parts, now, self.work, seen)
 
         self.parts.engine.threads.share(1, work)
-        if which == rounds.ADAM:
+        if self.steps == rounds.MOMENTS:
             steps = first, second, steps[2] + float(done)
         rule = kept[: len(state.aggregator)] if state.aggregator else ()
         after = replace(state, params=params, aggregator=rule, optimizer=steps, t=state.t + done)

@@ -23,8 +23,9 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.core import Array, Learner, Privatizer, Ranker
 from foltr.kernels import frozen
+from foltr.kernels.calls import address_of
 from foltr.kernels.es import COUNT, FIRST, LAST, WHICH, learn_es
-from foltr.kernels.evaluation import score_linear, score_mlp
+from foltr.kernels.evaluation import head_into, hidden_into, score_linear, score_mlp
 from foltr.kernels.hidden_layer import RELU, SIGMOID, TANH
 from foltr.kernels.noise import add_polya_shares, clip_and_add_laplace, clip_and_add_normals
 from foltr.kernels.pdgd_linear import learn_linear
@@ -125,15 +126,34 @@ def noise_twin(privacy: Privatizer, n: int) -> NoiseTwin | None:
     return None
 
 
-def score_kernel(
-    ranker: Ranker, features: int
-) -> Callable[[Array, int, int, Array, Array], None] | None:
-    """(storage, first, last, params, scores) -> fills scores[first:last], or None."""
+class ScoreTwin(NamedTuple):
+    """(parts, storage, first, last, network, params, scores) -> fills scores[first:last]."""
+
+    kernel: Callable[..., int]
+    parts: Array  # addresses of the kernels that it calls: `hidden_into` and `head_into`
+    network: tuple[int, int, int]
+
+    def __call__(
+        self, storage: Array, first: int, last: int, params: Array, scores: Array
+    ) -> None:
+        self.kernel(self.parts, storage, first, last, self.network, params, scores)
+
+    @property
+    def address(self) -> int:
+        params = frozen(np.empty(1, np.float32))
+        some = frozen(np.empty((1, 1), np.float32)), 0, 0, self.network, params
+        return address_of(self.kernel, self.parts, *some, np.empty(1, np.float32))
+
+
+def score_twin(ranker: Ranker, features: int) -> ScoreTwin | None:
+    """The kernel that scores documents by a ranker, or None."""
     if type(ranker) is Linear:
-        return score_linear
+        return ScoreTwin(score_linear, frozen(np.empty(0, np.int64)), (0, features, RELU))
     if type(ranker) is MLP:
-        network = (ranker.hidden, features, ACTIVATIONS[ranker.activation])
-        return lambda X, first, last, params, scores: score_mlp(
-            X, first, last, network, params, scores
-        )
+        network = ranker.hidden, features, ACTIVATIONS[ranker.activation]
+        rows, params = frozen(np.empty((1, 1), np.float32)), frozen(np.empty(1, np.float32))
+        layer, scores = np.empty((1, 1), np.float32), np.empty(1, np.float32)
+        hidden = address_of(hidden_into, rows, 0, 0, network, params, layer, 0)
+        head = address_of(head_into, layer, 0, 0, params, scores, 0)
+        return ScoreTwin(score_mlp, frozen(np.array([hidden, head])), network)
     return None

@@ -16,7 +16,7 @@ from foltr.kernels.draws import below, word
 from foltr.kernels.lists import finite
 from foltr.kernels.rules import DONE
 
-SGD, ADAM = 0, 1
+PLAIN, MOMENTS = 0, 1  # steps of SGD and of Adam
 LARGEST = np.float64(np.finfo(np.float32).max)  # number that a device can hold
 
 
@@ -67,7 +67,7 @@ def step(which, numbers, powers, direction, params, first_moment, second_moment)
     good = True
     for f in range(params.shape[0]):
         g = direction[f]
-        if which == SGD:
+        if which == PLAIN:
             params[f] += numbers[0] * g
         else:
             lr, b1, b2, eps = numbers[0], numbers[1], numbers[2], numbers[3]

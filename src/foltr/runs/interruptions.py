@@ -1,5 +1,5 @@
-"""Ctrl-C and SIGTERM stop a run between two rounds, after a checkpoint; a second signal stops it
-at once."""
+"""Ctrl-C and SIGTERM stop a run between two rounds or stretches of rounds, after a checkpoint; a
+second signal stops it at once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Interruptions:
             )
         self.asked = signum
         print(
-            "\nfoltr: stopping after this round (Ctrl-C again: at once)",
+            "\nfoltr: stopping, and saving what is done (Ctrl-C again: at once)",
             file=sys.stderr,
             flush=True,
         )

@@ -26,7 +26,7 @@ COSTS = {
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher sees after each round."""
+    """What a watcher sees while a run is made."""
 
     experiment: Experiment
     t: int  # rounds done
@@ -34,6 +34,8 @@ class Progress:
     rounds: int  # in all
     metrics: Metrics
     notes: tuple[str, ...]
+    # after the last round: how many clients' rankers are measured, and of how many
+    measured: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, repr=False)

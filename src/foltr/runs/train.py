@@ -12,6 +12,7 @@ import numpy as np
 from foltr.core import Array, Cohort, Engine, Observed
 from foltr.federation import Delivery, Participants, Server, State, federate
 from foltr.runs.account import ledger_of
+from foltr.runs.client_measures import of_clients
 from foltr.runs.context import Context
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from foltr.engines.stretch import Stretch
 
 CHECKPOINT_SECONDS = 5.0
+SOON = 1.0  # seconds after which the rounds of a run are saved while clients are measured
 STRETCH_SECONDS = 0.1  # in one compiled call: signals and progress wait for its end
 
 
@@ -67,12 +69,20 @@ def train(
         history = run.history(e.history, e.rounds, e.cohort, len(params))
     stages = [Stage(e.rounds, server, engine, choose, delivery)]
     made = follow(run, stages, lambda: warmed_up(*parts), e.seed, interruptions, claim, history)
-    return concluded(run, made, np.arange(e.clients), {"privacy": guarantee}), history
+    clients, more = np.arange(e.clients), {"privacy": guarantee}
+    return concluded(run, made, clients, more, interruptions, claim), history
 
 
-def concluded(run: Context, made: Followed, clients: Array, more: dict[str, Any]) -> Result:
+def concluded(
+    run: Context,
+    made: Followed,
+    clients: Array,
+    more: dict[str, Any],
+    interruptions: Interruptions,
+    claim: Claim | None,
+) -> Result:
     """The result of a run whose rounds are over, with measures of the clients that are there in
-    the end."""
+    the end. If these take long, the rounds are saved first."""
     state, notes = made.state, run.notes + made.engine.notes
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
@@ -80,7 +90,24 @@ def concluded(run: Context, made: Followed, clients: Array, more: dict[str, Any]
     final = run.final(made.metrics, made.seconds, notes)
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}
-    final |= of_clients(run, state.params, made.engine.memory, clients)
+    began, saved, rounds = time.monotonic(), False, state.t
+
+    def told(done: int, of: int) -> None:
+        nonlocal saved
+        progress = Progress(
+            run.experiment, rounds, rounds, rounds, made.metrics, notes, (done, of)
+        )
+        run.watch(progress)
+        if claim is not None and claim.report(rounds, rounds):
+            interruptions.ask_outside()
+        if run.folder is None or not (interruptions.asked or time.monotonic() - began > SOON):
+            return
+        if not saved:
+            run.folder.checkpoint(state, made.engine.memory, made.metrics, made.seconds)
+            saved = True
+        interruptions.obey(rounds, rounds)
+
+    final |= of_clients(run, state.params, made.engine.memory, clients, told)
     final |= more
     if made.history is not None:
         final["history"] = made.history.sum()
@@ -147,7 +174,9 @@ def follow(
 
     for stage in stages:
         parts = stage.server, stage.engine, stage.choose, stage.delivery, seed
-        stretch, count = stretch_of(*parts, len(state.params)), 1
+        # a checkpoint after every round is one before the next is asked
+        stretch = None if every == 0.0 else stretch_of(*parts, len(state.params))
+        count = 1
         while state.t < stage.until:
             wanted = 0 if stretch is None else min(count, next_stop(state.t) - state.t)
             if stretch is not None and wanted:
@@ -193,31 +222,3 @@ def stretch_of(
         engine.notes = (*engine.notes, slow)
         return None
     return Stretch(parts, dim)
-
-
-def of_clients(
-    run: Context, params: Array, memory: Array, clients: Array
-) -> dict[str, float | None]:
-    """Means over clients: the final ranker judged by each client on the queries it holds, and,
-    where clients have rankers of their own, each of those by its client and on all held-out
-    queries."""
-    e, evaluate, population = run.experiment, run.evaluator(), run.population
-    shared, personal = params.astype(np.float32), memory.shape[1] > 0
-    if e.partition.identical_clients and not personal:
-        return {}
-    own = [evaluate.of_client(shared, population, c) for c in clients]
-    measures = {"own_ndcg@10": mean_known(own)}
-    if personal:
-        rankers = [e.device_learner.personal(shared, memory[c]) for c in clients]
-        on_test = [evaluate(ranker)["ndcg@10"] for ranker in rankers]
-        pairs = zip(clients, rankers, strict=True)
-        on_own = [evaluate.of_client(ranker, population, c) for c, ranker in pairs]
-        measures["personal_ndcg@10"] = mean_known(on_test)
-        measures["personal_own_ndcg@10"] = mean_known(on_own)
-    return measures
-
-
-def mean_known(values: list[float]) -> float | None:
-    """Over those that are known."""
-    there = [value for value in values if not np.isnan(value)]
-    return sum(there) / len(there) if there else None

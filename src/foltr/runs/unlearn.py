@@ -16,12 +16,13 @@ from foltr.experiment import Experiment
 from foltr.federation import Participants, Rewrite, Server, cohort_size, participants
 from foltr.privacy.accounting import described
 from foltr.runs.account import ledger_of
+from foltr.runs.client_measures import mean_known
 from foltr.runs.context import Context
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.result import Result
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
-from foltr.runs.train import Stage, concluded, follow, mean_known
+from foltr.runs.train import Stage, concluded, follow
 from foltr.seeds import Stream, stream
 from foltr.simulation.evaluation import MEASURES
 from foltr.simulation.planned import unlearning_seed
@@ -109,7 +110,7 @@ def unlearn(
         **costs(e, past, phases, sum(made.metrics.online["interactions"])),
     }
     more = {"privacy": guarantee, "unlearning": about}
-    return concluded(run, made, past.remaining, more), history
+    return concluded(run, made, past.remaining, more, interruptions, claim), history
 
 
 def unlearner_of(e: Experiment) -> Unlearner:

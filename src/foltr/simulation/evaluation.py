@@ -69,9 +69,9 @@ class Evaluator:
         self.key = key(self.seed, "ties")
         self.kernel = None
         if not self.plain:
-            from foltr.engines.twins import score_kernel
+            from foltr.engines.twins import score_twin
 
-            self.kernel = score_kernel(self.ranker, data.width)
+            self.kernel = score_twin(self.ranker, data.width)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -103,6 +103,22 @@ class Evaluator:
             return total / defined if defined else float("nan")
         return (total + (pairs - defined if self.empty == "one" else 0.0)) / pairs
 
+    def mean_ndcg(self, found: list[Array]) -> float:
+        """`ndcg@10` of what was found by each labelling: (q,) each, NaN where a query has no
+        relevant document."""
+        if not self.several:
+            return self._mean(found[0])
+        return self._mean(self._over_labellings(np.stack(found)[:, :, None])[:, 0])
+
+    def _over_labellings(self, each: Array) -> Array:
+        """(labellings, q, measures) -> (q, measures): the means over those by which a query has a
+        relevant document."""
+        totals = np.nan_to_num(each).sum(axis=0)
+        times = np.broadcast_to(self.relevant[:, None], totals.shape)
+        undefined = np.full(totals.shape, np.nan)
+        means: Array = np.divide(totals, times, out=undefined, where=times > 0)
+        return means
+
     def per_query(self, params: Array) -> Array:
         """(q, measures); NaN where a query has no relevant document. With several labellings, the
         first three are means over a query's labellings, of nDCG and MRR over those by which it has
@@ -115,12 +131,7 @@ class Evaluator:
         if not self.several:
             return found[0]
         *each, merged = np.stack(found)  # (q, 3) each
-        totals, undefined = (
-            np.nan_to_num(each)[:, :, :2].sum(axis=0),
-            np.full((len(merged), 2), np.nan),
-        )
-        times = np.broadcast_to(self.relevant[:, None], totals.shape)
-        means = np.divide(totals, times, out=undefined, where=times > 0)
+        means = self._over_labellings(np.stack(each)[:, :, :2])
         return np.column_stack([means, np.mean(each, axis=0)[:, 2], merged[:, : len(MERGED)]])
 
     def of_client(self, params: Array, population: Population, client: int) -> float:
@@ -182,5 +193,6 @@ class Evaluator:
         from foltr.kernels import frozen
 
         scores, kernel, rows = np.empty(len(storage), np.float32), self.kernel, frozen(storage)
-        self.threads.share(len(rows), lambda a, b: kernel(rows, a, b, params, scores))
+        given = frozen(params)
+        self.threads.share(len(rows), lambda a, b: kernel(rows, a, b, given, scores))
         return scores

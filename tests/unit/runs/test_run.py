@@ -59,6 +59,7 @@ def test_threads_do_not_change_a_bit(experiment):
 def test_a_killed_run_resumes_to_the_same_bits(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
     whole = bits(experiment.run())
+    monkeypatch.setattr(foltr.runs.train, "STRETCH_SECONDS", 0.0)  # stretches of one round
     for t in (1, 7, 8, 20, 29):
         with pytest.raises(Killed):
             experiment.run(tmp_path, watch=killed_at(t))

@@ -63,6 +63,7 @@ def killed_at(t, unlearning=True):
 
 def test_a_killed_run_resumes_to_the_same_bits(unlearned, tmp_path, monkeypatch):
     monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(foltr.runs.train, "STRETCH_SECONDS", 0.0)  # stretches of one round
     whole = bits(unlearned.run())
     with pytest.raises(Killed):
         unlearned.run(tmp_path, watch=killed_at(20, unlearning=False))
