@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -31,14 +33,6 @@ from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages
 from foltr.cli.unlearn import unlearn
 
-app = typer.Typer(
-    help="Simulate federated online learning to rank: run, compare and audit experiments.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-
-
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "demo": demo,
@@ -62,11 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "restore": restore,
     "plan": plan,
 }
-for name, command in COMMANDS.items():
-    app.command(name)(with_error_messages(command))
-app.add_typer(data.app, name="data")
-app.add_typer(device.app, name="device")
-app.add_typer(keys.app, name="keys")
+GROUPS = {"data": data.app, "device": device.app, "keys": keys.app}
 
 
 def _print_version(asked: bool) -> None:
@@ -77,7 +67,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool,
@@ -89,9 +78,34 @@ def options(
     pass
 
 
+def made(*names: str) -> typer.Typer:
+    """The command line with the commands of these names."""
+    made = typer.Typer(
+        help="Simulate federated online learning to rank: run, compare and audit experiments.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    made.callback()(options)
+    for name in names:
+        if name in COMMANDS:
+            made.command(name)(with_error_messages(COMMANDS[name]))
+        else:
+            made.add_typer(GROUPS[name], name=name)
+    return made
+
+
+app = made(*COMMANDS, *GROUPS)
+
+
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # a terminal that cannot print a character gets a question mark, not a traceback
             stream.reconfigure(errors="replace")
-    app()
+    # Less of a start: imports make many objects and no garbage; threads of NumPy's matrix products
+    # need not wait for work in a loop; and describing all commands to typer takes time.
+    gc.set_threshold(50_000)
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    named = sys.argv[1] if len(sys.argv) > 1 else ""
+    (made(named) if named in COMMANDS else app)()

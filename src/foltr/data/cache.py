@@ -42,10 +42,7 @@ class CachedFolder:
 def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> CachedFolder:
     """The arrays of `key`. If there are none yet, `make(folder)` writes them as .npy files and
     returns the facts."""
-    content = blake2b(
-        json.dumps([FORMAT, dict(key)], sort_keys=True).encode(), digest_size=16
-    ).hexdigest()
-    root = cache_folder("data")
+    content, root = _content(key), cache_folder("data")
     found = _open(root / content, content)
     if found is not None:
         return found
@@ -63,6 +60,31 @@ def kept(key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> C
             " disk"
         )
     return found
+
+
+def kept_lately(
+    kind: str, most: int, key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
+) -> CachedFolder | None:
+    """As `kept`, for arrays that are quickly made again: the cache holds the `most` that were used
+    last. None where it cannot be written."""
+    content, root = _content(key), cache_folder(kind)
+    found = _open(root / content, content)
+    try:
+        if found is None:
+            _write(root, content, make)
+            found = _open(root / content, content)
+        os.utime(root / content)
+        used = sorted(root.iterdir(), key=lambda folder: folder.stat().st_mtime)
+    except OSError:
+        return found
+    for old in used[:-most]:
+        rmtree(old, ignore_errors=True)
+    return found
+
+
+def _content(key: Mapping[str, Any]) -> str:
+    text = json.dumps([FORMAT, dict(key)], sort_keys=True)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _write(root: Path, content: str, make: Callable[[Path], Mapping[str, Any]]) -> None:

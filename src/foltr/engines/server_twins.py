@@ -1,39 +1,26 @@
 """Which compiled twin stands for which rule, attack or optimizer in a stretch of rounds. As in
-`twins.py`, a twin is found by the exact class."""
+`twins.py`, a twin is found by the exact class. Classes and kernels are imported when one is asked
+for: most runs need few of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from foltr.components.aggregators.gated import FEW, Gated
-from foltr.components.aggregators.krum import Krum
 from foltr.components.aggregators.mean import Mean
-from foltr.components.aggregators.median import Median
-from foltr.components.aggregators.multi_krum import MultiKrum
-from foltr.components.aggregators.trimmed_mean import TrimmedMean
-from foltr.components.attacks._crafting import LEAST
-from foltr.components.attacks.compromised_model import CompromisedModel
-from foltr.components.attacks.disguised import Disguised
-from foltr.components.attacks.fang_krum import FangKrum
-from foltr.components.attacks.fang_multi_krum import FangMultiKrum
-from foltr.components.attacks.fang_trimmed import SPREADS, FangTrimmed
-from foltr.components.attacks.inner_product import InnerProduct
-from foltr.components.attacks.little_is_enough import LittleIsEnough
-from foltr.components.attacks.mimic import Mimic
-from foltr.components.attacks.min_sum import MinSum
 from foltr.components.optimizers.adam import Adam
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Aggregator, Array, Optimizer
 from foltr.engines.twins import numbers
-from foltr.kernels import attacks, crafting, frozen, gated, rounds, rules
+from foltr.kernels import frozen, rounds, rules
 from foltr.kernels.calls import address_of
-from foltr.kernels.cohorts import krum_scores_of
 from foltr.world.protocols import Attack
 
-DIRECTIONS = {"std": crafting.STD, "unit": crafting.UNIT, "sign": crafting.SIGN}
+if TYPE_CHECKING:
+    from foltr.components.aggregators.gated import Gated
+    from foltr.components.attacks.disguised import Disguised
 
 
 class PartTwin(NamedTuple):
@@ -52,6 +39,13 @@ class PartTwin(NamedTuple):
 def rule_twin(rule: Aggregator) -> PartTwin | None:
     if type(rule) is Mean:
         return PartTwin(rules.mean, (), ())
+    from foltr.components.aggregators.gated import Gated
+    from foltr.components.aggregators.krum import Krum
+    from foltr.components.aggregators.median import Median
+    from foltr.components.aggregators.multi_krum import MultiKrum
+    from foltr.components.aggregators.trimmed_mean import TrimmedMean
+    from foltr.kernels.cohorts import krum_scores_of
+
     if type(rule) is Krum or type(rule) is MultiKrum:
         kernel = rules.krum if type(rule) is Krum else rules.multi_krum
         rows, scores = frozen(np.empty((1, 1), np.float32)), np.empty(1)
@@ -67,6 +61,9 @@ def rule_twin(rule: Aggregator) -> PartTwin | None:
 
 
 def _gated(rule: Gated) -> PartTwin | None:
+    from foltr.components.aggregators.gated import FEW
+    from foltr.kernels import gated
+
     fallback = rule_twin(rule.fallback)
     if fallback is None:
         return None
@@ -91,6 +88,19 @@ def optimizer_twin(optimizer: Optimizer) -> tuple[int, Array] | None:
 
 def attack_twin(attack: Attack, n: int) -> PartTwin | None:
     """What malicious clients among n send."""
+    from foltr.components.attacks._crafting import LEAST
+    from foltr.components.attacks.compromised_model import CompromisedModel
+    from foltr.components.attacks.disguised import Disguised
+    from foltr.components.attacks.fang_krum import FangKrum
+    from foltr.components.attacks.fang_multi_krum import FangMultiKrum
+    from foltr.components.attacks.fang_trimmed import SPREADS, FangTrimmed
+    from foltr.components.attacks.inner_product import InnerProduct
+    from foltr.components.attacks.little_is_enough import LittleIsEnough
+    from foltr.components.attacks.mimic import Mimic
+    from foltr.components.attacks.min_sum import MinSum
+    from foltr.kernels import attacks, crafting
+
+    directions = {"std": crafting.STD, "unit": crafting.UNIT, "sign": crafting.SIGN}
     if type(attack) is LittleIsEnough:
         found = (attack.coefficient(n, m) for m in range(n + 1))
         shifts = [np.nan if z is None else z for z in found]
@@ -105,7 +115,7 @@ def attack_twin(attack: Attack, n: int) -> PartTwin | None:
     if type(attack) is FangTrimmed:
         return PartTwin(crafting.fang_trimmed, (), (knows(attack.knowledge), attack.b, *SPREADS))
     if type(attack) is MinSum:
-        along = DIRECTIONS[attack.direction]
+        along = directions[attack.direction]
         return PartTwin(crafting.min_sum, (), (knows(attack.knowledge), along))
     if type(attack) is Mimic and attack.target == "fixed":
         return PartTwin(crafting.mimic_fixed, (), ())
@@ -117,6 +127,8 @@ def attack_twin(attack: Attack, n: int) -> PartTwin | None:
 
 
 def _disguised(attack: Disguised, n: int) -> PartTwin | None:
+    from foltr.kernels import crafting
+
     inner = attack_twin(attack.attack, n)
     if inner is None:
         return None
@@ -127,4 +139,6 @@ def _disguised(attack: Disguised, n: int) -> PartTwin | None:
 
 
 def knows(knowledge: str) -> int:
+    from foltr.kernels import crafting
+
     return crafting.OWN if knowledge == "own" else crafting.ALL

@@ -156,7 +156,15 @@ class Stretch:
         if (attack := parts.attack) is not None:
             self.attack = (*attack.given, attack_key)
             attack_at = address_of(attack.kernel, *self.attack, clients, lies, sent, updates)
-        self.addresses = learn_at, noise_at, attack_at, rule_at
+        sample_at, move_at, scratch = 0, 0, self.work[-1]
+        _, chosen, mask, roaming, moving, count, everybody = self.who
+        if roaming or self.n < len(parts.choose.pool):
+            sample_at = address_of(rounds.sample, chosen, everybody, self.n, scratch)
+        if roaming:
+            models, honest, poison = self.people[2], *self.people[4:]
+            moved = moving, everybody, count, mask, models, honest, poison, scratch
+            move_at = address_of(rounds.move_malicious, sample_at, *moved)
+        self.addresses = learn_at, noise_at, attack_at, rule_at, sample_at, move_at
 
     @property
     def most(self) -> int:

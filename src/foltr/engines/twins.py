@@ -24,17 +24,14 @@ from foltr.components.rankers.mlp import MLP
 from foltr.core import Array, Learner, Privatizer, Ranker
 from foltr.kernels import frozen
 from foltr.kernels.calls import address_of
-from foltr.kernels.es import COUNT, FIRST, LAST, WHICH, learn_es
 from foltr.kernels.evaluation import head_into, hidden_into, score_linear, score_mlp
 from foltr.kernels.hidden_layer import RELU, SIGMOID, TANH
-from foltr.kernels.noise import add_polya_shares, clip_and_add_laplace, clip_and_add_normals
 from foltr.kernels.pdgd_linear import learn_linear
 from foltr.kernels.pdgd_mlp import learn_mlp
 from foltr.noise import jumps
 from foltr.privacy.clipping import SLACK
 
 ACTIVATIONS = {"sigmoid": SIGMOID, "relu": RELU, "tanh": TANH}
-LOOKS_AT = {"maxrr": FIRST, "first": FIRST, "last": LAST, "ctr": COUNT, "dcg": WHICH}
 
 
 class Twin(NamedTuple):
@@ -80,15 +77,21 @@ def learn_twin(
         kernel = learn_linear if type(ranker) is Linear else learn_mlp
         return Twin(kernel, settings, NO_REWARDS, network, learner.k)
     if type(learner) is ES and (privacy is None or type(privacy) is RandomizedReward):
-        for count in np.unique(sessions).tolist():
-            learner.check_halves(count)
-        p = 1.0 if privacy is None else privacy.p
-        looks_at, shared = LOOKS_AT[learner.objective], learner.entropy == "shared"
-        values, lookup = learner.reward_values()
-        settings = numbers(learner.sigma, p, learner.k, looks_at, learner.antithetic, shared)
-        rewards = frozen(values.astype(np.float64)), frozen(lookup.astype(np.int64))
-        return Twin(learn_es, settings, rewards, network, learner.k, 2 + learner.antithetic)
+        return _es_twin(learner, network, 1.0 if privacy is None else privacy.p, sessions)
     return None
+
+
+def _es_twin(learner: ES, network: tuple[int, int, int], p: float, sessions: Array) -> Twin:
+    from foltr.kernels.es import COUNT, FIRST, LAST, WHICH, learn_es  # many kernels
+
+    for count in np.unique(sessions).tolist():
+        learner.check_halves(count)
+    by = {"maxrr": FIRST, "first": FIRST, "last": LAST, "ctr": COUNT, "dcg": WHICH}
+    looks_at, shared = by[learner.objective], learner.entropy == "shared"
+    values, lookup = learner.reward_values()
+    settings = numbers(learner.sigma, p, learner.k, looks_at, learner.antithetic, shared)
+    rewards = frozen(values.astype(np.float64)), frozen(lookup.astype(np.int64))
+    return Twin(learn_es, settings, rewards, network, learner.k, 2 + learner.antithetic)
 
 
 def numbers(*values: float) -> Array:
@@ -110,6 +113,8 @@ NO_CHANCES = frozen(np.empty(0))
 
 def noise_twin(privacy: Privatizer, n: int) -> NoiseTwin | None:
     """What adds the noise of a round of n clients to their updates, or None."""
+    from foltr.kernels.noise import add_polya_shares, clip_and_add_laplace, clip_and_add_normals
+
     if type(privacy) is GammaShares:
         length, chances = jumps(n, privacy.scale / privacy.step)
         return NoiseTwin(add_polya_shares, numbers(privacy.step, MOST, length), frozen(chances))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.runtime import rtsys
 
 from foltr.system.paths import cache_folder
 
@@ -34,11 +35,12 @@ KEPT = 4  # caches kept, one per version of the sources
 
 
 def kernel(
-    fastmath: set[str] | bool = False, by_address: bool = False
+    fastmath: set[str] | bool = False, by_address: bool = False, inner: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function without the interpreter lock, and cache the result on disk. A kernel that
     others call `by_address` begins with `calls.never_inlined()`; any other is inlined into the
-    kernels that call it."""
+    kernels that call it. An `inner` one cannot be called from Python, and takes less time to
+    compile."""
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         folder = compile_cache()
@@ -50,7 +52,8 @@ def kernel(
             "error_model": "numpy",
             "fastmath": fastmath,
             "forceinline": not by_address,
-            "no_cfunc_wrapper": True,  # nobody calls it from C: half a second less to compile
+            "no_cfunc_wrapper": True,  # nobody calls it from C
+            "no_cpython_wrapper": inner,
         }
         with _numba_cache(folder):
             dispatcher: Any = numba.njit(cache=folder is not None, **options)(function)
@@ -83,12 +86,14 @@ def sources_hash() -> str:
 
 def _forgive(disk: Any) -> None:
     """Recompile where the cache is damaged, and go on where it cannot be written; numba would
-    raise for both."""
-    load, save = disk.load_overload, disk.save_overload
+    raise for both. And load without what only compiling needs: numba would first import all its
+    implementations of Python and NumPy, and SciPy, for a third of a second."""
+    save = disk.save_overload
 
-    def load_overload(*args: Any) -> Any:
+    def load_overload(signature: Any, context: Any) -> Any:
         try:
-            return load(*args)
+            rtsys.initialize(context)  # what compiled code calls; kernels call nothing else
+            return disk._load_overload(signature, context)
         except (
             OSError,
             EOFError,

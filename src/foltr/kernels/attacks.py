@@ -14,7 +14,7 @@ from foltr.kernels.calls import never_inlined
 from foltr.kernels.cohorts import distances
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _products(row, signs):
     """|u|^2 and u.s."""
     square, along = 0.0, 0.0
@@ -25,7 +25,7 @@ def _products(row, signs):
     return square, along
 
 
-@kernel()
+@kernel(inner=True)
 def _sums_of_nearest(updates, squared, apart, sums):
     """Sort each row's distances to others, and fill sums[i, k] with the sum of the k smallest."""
     b = updates.shape[0]
@@ -38,7 +38,7 @@ def _sums_of_nearest(updates, squared, apart, sums):
             sums[i, k + 1] = sums[i, k] + apart[i, k]
 
 
-@kernel()
+@kernel(inner=True)
 def _is_picked(apart, sums, far, order, copies, nearest, kept):
     """Whether `copies` equal messages, at the distances `far` from the others, are among the
     `kept` lowest scores even if they lose ties."""
@@ -58,7 +58,7 @@ def _is_picked(apart, sums, far, order, copies, nearest, kept):
     return better <= max(0, kept - copies)
 
 
-@kernel()
+@kernel(inner=True)
 def _bound(sums, squares, nearest, copies, squared, signed):
     """The lambda beyond which Krum selects no crafted message."""
     least, longest, beyond = np.inf, 0.0, nearest - (copies - 1)

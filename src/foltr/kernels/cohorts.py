@@ -19,7 +19,7 @@ STEP = 4  # parameters at a time
 SAMPLE, FEW = 7, 16  # values that a pivot is chosen from; size below which a plain sort is used
 
 
-@kernel()
+@kernel(inner=True)
 def mean_into(updates, weights, mean):
     """mean = sum_i weights[i] updates[i] / sum_i weights[i], summed client by client."""
     whole = 0.0
@@ -87,7 +87,7 @@ def distances(updates, squared, out):
         out[i, i] = 0.0
 
 
-@kernel()
+@kernel(inner=True)
 def _sort(v, low, high):
     for i in range(low + 1, high):
         x, j = v[i], i
@@ -125,7 +125,7 @@ def smallest_first(v, n, k, sample):
     _sort(v, low, high)
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _sum(v, n):
     total = 0.0
     for i in range(n):
@@ -158,7 +158,7 @@ def krum_scores_of(updates, nearest, squared, scores):
     return 0
 
 
-@kernel()
+@kernel(inner=True)
 def _nearest_left(apart, order, left, i, most):
     """The sum of row i's distances to its `most` nearest others that are left, and where they end
     in its order."""
@@ -232,7 +232,7 @@ def mean_around_median(ordered, count, out):
         out[j] = total / count
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _apart(row, z):
     total = 0.0
     for f in range(z.shape[0]):

@@ -20,7 +20,7 @@ STD, UNIT, SIGN = 0, 1, 2  # direction
 BLOCK, LANES = 128, 8  # of NumPy's pairwise sums
 
 
-@kernel()
+@kernel(inner=True)
 def _block(v, start, n):
     """The sum of up to BLOCK numbers, as NumPy adds them: eight side by side, then the rest."""
     if n < LANES:
@@ -74,14 +74,14 @@ def numpy_sum(v):
     return sums[0]
 
 
-@kernel()
+@kernel(inner=True)
 def squared_length(v, spare):
     for f in range(v.shape[0]):
         spare[f] = np.float64(v[f]) * np.float64(v[f])
     return numpy_sum(spare)
 
 
-@kernel()
+@kernel(inner=True)
 def rows_of(updates, malicious, which):
     """The updates of malicious clients, or of the others."""
     count, row = 0, 0
@@ -96,7 +96,7 @@ def rows_of(updates, malicious, which):
     return rows
 
 
-@kernel()
+@kernel(inner=True)
 def known(updates, malicious, knowledge):
     if knowledge == ALL:
         honest = rows_of(updates, malicious, False)
@@ -105,7 +105,7 @@ def known(updates, malicious, knowledge):
     return rows_of(updates, malicious, True)
 
 
-@kernel()
+@kernel(inner=True)
 def mean_of(rows):
     mu = np.zeros(rows.shape[1])
     for i in range(rows.shape[0]):
@@ -116,7 +116,7 @@ def mean_of(rows):
     return mu
 
 
-@kernel()
+@kernel(inner=True)
 def spread_of(rows, mu):
     sigma = np.zeros(rows.shape[1])
     for i in range(rows.shape[0]):
@@ -128,12 +128,12 @@ def spread_of(rows, mu):
     return sigma
 
 
-@kernel()
+@kernel(inner=True)
 def sign(x):
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
 
 
-@kernel()
+@kernel(inner=True)
 def send(message, malicious, updates):
     """The same message (d,) from every malicious client."""
     for i in range(updates.shape[0]):

@@ -27,7 +27,7 @@ FIRST, LAST, COUNT, WHICH = (0, 1, 2, 3)
 _LAST_ADDRESS = np.uint64(0xFFFFFFFFFFFFFFFF)  # -1
 
 
-@kernel()
+@kernel(inner=True)
 def code_of(clicked, k, looks_at):
     code = 0
     for j in range(k):
@@ -41,7 +41,7 @@ def code_of(clicked, k, looks_at):
     return code
 
 
-@kernel()
+@kernel(inner=True)
 def sent_value(which, values, p, key):
     """Randomised response: the twin of `RandomizedReward.on_reward`."""
     if p >= 1.0 or uniform(key, uint64(0)) < p:
@@ -50,7 +50,7 @@ def sent_value(which, values, p, key):
     return other + 1 if other >= which else other
 
 
-@kernel()
+@kernel(inner=True)
 def perturb(params, step, sign, network, width, w):
     """w = params + sign x step, in the layout of the scoring loops."""
     hidden, features, _ = network

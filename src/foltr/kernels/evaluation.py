@@ -88,7 +88,7 @@ def measure(scores, labels, offsets, first, last, ideals, click, gain, discount,
         out[q, 2] = expected
 
 
-@kernel()
+@kernel(inner=True)
 def rank_of(s, n, i, key):
     """How many of s[:n] stand before document i in `best_first`."""
     x, above, equal = s[i], np.int32(0), np.int32(0)
@@ -102,7 +102,7 @@ def rank_of(s, n, i, key):
     return above
 
 
-@kernel()
+@kernel(inner=True)
 def ndcg_of_list(s, n, key, relevant, block, discount, ideal, slots):
     """nDCG of a list ranked best first. Only relevant documents add to it: each is put in the slot
     of its rank, so that gains are added up in the order of the list."""

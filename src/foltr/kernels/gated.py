@@ -11,7 +11,7 @@ from foltr.kernels.calls import never_inlined
 from foltr.kernels.cohorts import SAMPLE, smallest_first
 
 
-@kernel()
+@kernel(inner=True)
 def _median(v, n, sample):
     """The median of v[:n], which is reordered; 0 if n is 0."""
     half = n // 2
@@ -26,7 +26,7 @@ def _median(v, n, sample):
     return high if n % 2 else 0.5 * (low + high)
 
 
-@kernel()
+@kernel(inner=True)
 def _median_of(values, among, buffer, sample):
     k = 0
     for i in range(len(values)):
@@ -36,7 +36,7 @@ def _median_of(values, among, buffer, sample):
     return _median(buffer, k, sample)
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _squares(updates, among, out):
     """out[j] = the mean square of coordinate j over the rows `among`; returns their number."""
     n, d = updates.shape
@@ -54,7 +54,7 @@ def _squares(updates, among, out):
     return k
 
 
-@kernel()
+@kernel(inner=True)
 def _pooled(rows, weights, among, centre):
     """centre = sum_i rows[i] / sum_i weights[i] over the rows `among`."""
     n, d = rows.shape
@@ -70,7 +70,7 @@ def _pooled(rows, weights, among, centre):
         centre[j] /= whole
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _apart(sums, tallies, noise, centre, out):
     n, d = sums.shape
     for i in range(n):
@@ -81,7 +81,7 @@ def _apart(sums, tallies, noise, centre, out):
         out[i] = total / (tallies[i, SQUARES] * noise)
 
 
-@kernel()
+@kernel(inner=True)
 def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, chosen):
     """Choose more than half of the single rows: those nearest to the median of each coordinate."""
     n, d = sums.shape

@@ -13,7 +13,7 @@ SIGMOID, RELU, TANH = 0, 1, 2
 _ONE, _TWO, _ZERO, _MOST = np.float32(1), np.float32(2), np.float32(0), np.float32(80)
 
 
-@kernel()
+@kernel(inner=True)
 def layer_of(documents, hidden):
     """Scratch arrays of a hidden layer: before activation, after it, and for `exponentials`."""
     before, after = (
@@ -23,7 +23,7 @@ def layer_of(documents, hidden):
     return before, after, np.empty(documents * hidden, np.int32)
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def products(X, rows, start, n, W, Z):
     """Z[:n] = X W' for the n documents of a block."""  # (n, w) x (h, w) -> (n, h)
     hidden, width = W.shape
@@ -55,7 +55,7 @@ def products(X, rows, start, n, W, Z):
         Z[i, even] = total
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def activate(Z, n, b, activation, A, bits):
     """A[:n] = a(Z[:n] + b); overwrites Z. Input and output are different arrays so that the loops
     are vectorised."""
@@ -75,7 +75,7 @@ def activate(Z, n, b, activation, A, bits):
         a[i] = slope / (_ONE + a[i]) - (slope - _ONE)
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def head(A, n, v, s):
     """s[:n] = A[:n] . v."""
     for i in range(n):
@@ -85,7 +85,7 @@ def head(A, n, v, s):
         s[i] = total
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def slopes_into(A, ranking, k, weights, rate, v, activation, G, ranks):
     """G[m] = rate x weight x v x a'(z) of the m-th shown document with a weight; returns their
     number."""
@@ -108,7 +108,7 @@ def slopes_into(A, ranking, k, weights, rate, v, activation, G, ranks):
     return m
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def step(X, rows, start, A, ranking, k, weights, rate, v_used, activation, W, b, v, G, ranks):
     """Add rate x pullback(weights) to W, b and v; `v_used` is the head that computed the
     scores."""

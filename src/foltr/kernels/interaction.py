@@ -32,7 +32,7 @@ def choose(user_key, first, last, models):
     return block, models[int(uniform(user_key, uint64(1)) * models.shape[0])]
 
 
-@kernel()
+@kernel(inner=True)
 def scan(grades, k, click, stop, user_key, clicked):
     """Fill the clicks of a list; returns the rank of the last one, or NO_CLICK."""
     last = NO_CLICK
@@ -47,7 +47,7 @@ def scan(grades, k, click, stop, user_key, clicked):
     return last
 
 
-@kernel()
+@kernel(inner=True)
 def judge(ranking, k, labels, rows, start, ideal, gain, discount, grades, tally):
     """Fill the grades of the shown documents, and add their nDCG to `tally`."""
     dcg = 0.0
@@ -59,7 +59,7 @@ def judge(ranking, k, labels, rows, start, ideal, gain, discount, grades, tally)
         tally[0] += dcg / ideal
 
 
-@kernel()
+@kernel(inner=True)
 def reciprocal_rank(clicked, k):
     """The reciprocal rank of the first click among k, 0 without a click."""
     for j in range(k):
@@ -122,7 +122,7 @@ def interact(
     return last
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _sum(mass, n):
     total = float32(0)
     for i in range(n):
@@ -130,7 +130,7 @@ def _sum(mass, n):
     return total
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
     """The document weights from masses; those of shown documents are in `taken`, and 0 in
     `mass`."""
@@ -155,7 +155,7 @@ def _weights_narrow(mass, n, taken, k, clicked, examined, inverse, weights):
             weights[loser] -= weight
 
 
-@kernel()
+@kernel(inner=True)
 def _weights_wide(s, n, ranking, k, clicked, examined, weights):
     """The document weights from scores, with D_j as logarithms, for any range of scores."""
     shown, log_mass = np.zeros(n, np.bool_), np.empty(k + 1)
@@ -204,13 +204,13 @@ def scratch_of(longest, k):
     )
 
 
-@kernel()
+@kernel(inner=True)
 def report(seen, i, tally, sessions):
     """Fill a client's column of `seen`: mean nDCG, mean MaxRR, sessions."""
     seen[0, i], seen[1, i], seen[2, i] = tally[0] / sessions, tally[1] / sessions, sessions
 
 
-@kernel()
+@kernel(inner=True)
 def session_keys(keys, client, t, session):
     """The keys of the user and of the ranking in one session."""
     c, r, s = uint64(client), uint64(t), uint64(session)

@@ -15,7 +15,7 @@ from foltr.noise import FINE
 _FINE = uint64(FINE)
 
 
-@kernel()
+@kernel(inner=True)
 def _jump(length, key):
     """The twin of `noise._jump`."""
     first = word(key, uint64(0))
@@ -25,7 +25,7 @@ def _jump(length, key):
     return far if first & uint64(1) else -far
 
 
-@kernel()
+@kernel(inner=True)
 def _polya_share(length, chances, key, i, first):
     """The twin of one number of `noise.polya_shares`, given its `first` word."""
     own = below(key, uint64(i))
@@ -62,7 +62,7 @@ def add_polya_shares(settings, chances, key, clients, t, updates):
     return 0
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _norm(row, order):
     total = 0.0
     for j in range(row.shape[0]):
@@ -71,7 +71,7 @@ def _norm(row, order):
     return total if order == 1 else math.sqrt(total)
 
 
-@kernel()
+@kernel(inner=True)
 def _kept(row, order, most, kept):
     """The twin of `privacy.clipping.within`."""
     norm = _norm(row, order)

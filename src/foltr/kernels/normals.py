@@ -31,7 +31,7 @@ def finer(first, key, drawn):
     return (float64(first) + (float64(word(key, uint64(drawn))) + 0.5) * 2.0**-64) * unit
 
 
-@kernel()
+@kernel(inner=True)
 def _middle(x):
     above = ((((((_A7 * x + _A6) * x + _A5) * x + _A4) * x + _A3) * x + _A2) * x + _A1) * x + _A0
     return above / (
@@ -39,7 +39,7 @@ def _middle(x):
     )
 
 
-@kernel()
+@kernel(inner=True)
 def _tail(x):
     above = ((((((_C7 * x + _C6) * x + _C5) * x + _C4) * x + _C3) * x + _C2) * x + _C1) * x + _C0
     return above / (
@@ -47,7 +47,7 @@ def _tail(x):
     )
 
 
-@kernel()
+@kernel(inner=True)
 def _far(x):
     above = ((((((_E7 * x + _E6) * x + _E5) * x + _E4) * x + _E3) * x + _E2) * x + _E1) * x + _E0
     return above / (

@@ -13,7 +13,7 @@ from foltr.kernels import SUMS, kernel
 EXACT = 1e-6  # largest |U'U v - s v| / s
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def _dot(x, y):
     total = 0.0
     for f in range(x.shape[0]):
@@ -21,7 +21,7 @@ def _dot(x, y):
     return total
 
 
-@kernel()
+@kernel(inner=True)
 def _spread(centred, v, out):
     """out = U'U v for the rows U (n, d)."""
     for f in range(v.shape[0]):
@@ -32,7 +32,7 @@ def _spread(centred, v, out):
             out[f] += along * centred[i, f]
 
 
-@kernel()
+@kernel(inner=True)
 def _best(a, b, c):
     """x and y, x^2 + y^2 = 1, with the largest a x^2 + 2 b x y + c y^2; b is not 0."""
     half = (a - c) / 2.0

@@ -19,7 +19,7 @@ from foltr.kernels.interaction import (
 from foltr.kernels.lists import dots, row_of
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def add_rows(X, rows, start, ranking, k, weights, rate, w):
     for j in range(k):
         if weights[j] != 0.0:
@@ -28,14 +28,14 @@ def add_rows(X, rows, start, ranking, k, weights, rate, w):
                 w[f] += c * X[row, f]
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def pull_back(w, params, strength):
     """FedProx: w += strength x (params - w)."""
     for f in range(w.shape[0]):
         w[f] += float32(strength) * (params[f] - w[f])
 
 
-@kernel(fastmath=SUMS)
+@kernel(fastmath=SUMS, inner=True)
 def keep_in_ball(w, radius):
     total = 0.0
     for f in range(w.shape[0]):
@@ -48,7 +48,7 @@ def keep_in_ball(w, radius):
             w[f] *= shrink
 
 
-@kernel()
+@kernel(inner=True)
 def start_from(params, memory, client, start):
     """start[:d] = params plus the client's residual on the last of them: the twin of
     `Residual.personal`."""
@@ -59,7 +59,7 @@ def start_from(params, memory, client, start):
         start[d - kept + f] = params[d - kept + f] + memory[client, f]
 
 
-@kernel()
+@kernel(inner=True)
 def keep_apart(memory, client, send, keep, updates, i):
     """Split the last numbers of an update between device and server: the twin of the end of
     `Residual.learn`."""
@@ -70,7 +70,7 @@ def keep_apart(memory, client, send, keep, updates, i):
         updates[i, shared + f] = float32(send) * own
 
 
-@kernel()
+@kernel(inner=True)
 def unpacked(settings):
     """The fields of PDGD and of a learner around it, as `engines.twins` packs them."""
     return (

@@ -17,7 +17,7 @@ from foltr.kernels.interaction import (
 from foltr.kernels.pdgd_linear import keep_apart, keep_in_ball, pull_back, start_from, unpacked
 
 
-@kernel()
+@kernel(inner=True)
 def spread(params, hidden, d, width, out):
     """[W | b | v] with the rows of W padded to `width`."""
     for h in range(hidden):

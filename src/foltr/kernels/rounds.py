@@ -10,7 +10,7 @@ import numpy as np
 from numba import float32, uint64
 
 from foltr.kernels import kernel
-from foltr.kernels.calls import called
+from foltr.kernels.calls import called, never_inlined
 from foltr.kernels.cohorts import SAMPLE, smallest_first
 from foltr.kernels.draws import below, word
 from foltr.kernels.lists import finite
@@ -20,10 +20,12 @@ PLAIN, MOMENTS = 0, 1  # steps of SGD and of Adam
 LARGEST = np.float64(np.finfo(np.float32).max)  # number that a device can hold
 
 
-@kernel()
-def sample(key, n, k, words, edges, chosen):
-    """chosen[:k] = k of 0 .. n - 1 in ascending order: the twin of `Stream.sample`. words (n,) and
-    edges (n,) are scratch."""
+@kernel(by_address=True)
+def sample(key, n, k, scratch):
+    """chosen[:k] = k of 0 .. n - 1 in ascending order: the twin of `Stream.sample`. The last array
+    of `scratch` is `chosen`."""
+    never_inlined()
+    words, edges, chosen = scratch
     for i in range(n):
         words[i] = word(key, uint64(i))
         edges[i] = words[i]
@@ -40,27 +42,30 @@ def sample(key, n, k, words, edges, chosen):
         if words[i] < edge or last:
             chosen[at] = i
             at += 1
+    return 0
 
 
-@kernel()
-def move_malicious(key, clients, count, malicious, models, honest, model, scratch):
+@kernel(by_address=True)
+def move_malicious(sample_at, key, clients, count, malicious, models, honest, model, scratch):
     """Who is malicious in a round, where they roam: malicious (clients,), and their click models
     (`model`; -1 where malicious users click as all others do)."""
-    words, edges, chosen = scratch
+    never_inlined()
+    chosen = scratch[2]
     for c in range(clients):
         if malicious[c] and model >= 0:
             for j in range(models.shape[1]):
                 models[c, j] = honest[c, j]
         malicious[c] = False
-    sample(key, clients, count, words, edges, chosen)
+    called(sample_at, (key, clients, count, scratch))
     for i in range(count):
         malicious[chosen[i]] = True
         if model >= 0:
             for j in range(models.shape[1]):
                 models[chosen[i], j] = model
+    return 0
 
 
-@kernel()
+@kernel(inner=True)
 def step(which, numbers, powers, direction, params, first_moment, second_moment):
     """The optimizer: the twins of `SGD` and `Adam`. `powers` are b1^t and b2^t. Returns whether
     devices can hold the new parameters."""
@@ -86,7 +91,7 @@ def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, s
     """Rounds t, t + 1, ... of `state`, as many as `seen` (rounds, 3, n) has room for. Changes all
     that `state` holds, in place. Returns how many were made: fewer where the definition must make
     the next one, with the state from before this call."""
-    learn_at, noise_at, attack_at, rule_at = addresses
+    learn_at, noise_at, attack_at, rule_at, sample_at, move_at = addresses
     data, blocks, tables, settings, rewards, network, keys = given
     first, last, models, sessions, honest, poison = people
     pool, participation, malicious, roaming, members, count, everybody = who
@@ -97,16 +102,19 @@ def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, s
     t, params, memory, remembered, first_moment, second_moment = state
     clients, sent, payloads, updates, direction, lies, scratch = work
     n, flat = clients.shape[0], updates.reshape(updates.size)
-    words, edges, chosen = scratch
+    chosen = scratch[2]
     for made in range(seen.shape[0]):
         if n < pool.shape[0]:
             key = below(participation, uint64(t + made))
-            sample(key, pool.shape[0], n, words, edges, chosen)
+            called(sample_at, (key, pool.shape[0], n, scratch))
             for i in range(n):
                 clients[i] = pool[chosen[i]]
         if roaming:
             key = below(members, uint64(t + made))
-            move_malicious(key, everybody, count, malicious, models, honest, poison, scratch)
+            called(
+                move_at,
+                (sample_at, key, everybody, count, malicious, models, honest, poison, scratch),
+            )
         for f in range(params.shape[0]):
             sent[f] = float32(params[f])
         failed = called(

@@ -70,7 +70,7 @@ def multi_krum(addresses, numbers, clients, updates, weights, memory, direction)
     return DONE
 
 
-@kernel()
+@kernel(inner=True)
 def sort(v, spare):
     """Sort v (n,): runs by insertion, which are then merged. spare (n,) is scratch."""
     n = v.shape[0]
@@ -98,7 +98,7 @@ def sort(v, spare):
         width *= 2
 
 
-@kernel()
+@kernel(inner=True)
 def sorted_column(updates, f, column, spare):
     for i in range(updates.shape[0]):
         column[i] = updates[i, f]
@@ -133,7 +133,7 @@ def median(addresses, numbers, clients, updates, weights, memory, direction):
     return DONE
 
 
-@kernel()
+@kernel(inner=True)
 def _same(bits, i, j):
     for f in range(bits.shape[1]):
         if bits[i, f] != bits[j, f]:
@@ -141,7 +141,7 @@ def _same(bits, i, j):
     return True
 
 
-@kernel()
+@kernel(inner=True)
 def _mark_single(updates, single):
     """single[i] = whether row i is no copy: the twin of `_gating.copies`."""
     n, bits = updates.shape[0], updates.view(np.int32)
@@ -171,7 +171,7 @@ def _mark_single(updates, single):
             single[i] = True
 
 
-@kernel()
+@kernel(inner=True)
 def _placed(ids, clients, at):
     """at[i] = where client i stands in ids, both ascending; whether all do."""
     place = 0

@@ -22,7 +22,10 @@ from foltr.world.dataset import Dataset, padded
 MADE = 1  # version: raise it when the same seed gives other data
 FACTORS = 10  # topics of a document; features are noisy views of them
 CHUNK = 250  # queries drawn from one random stream
-IN_MEMORY = 4_000_000  # numbers; larger data sets are written to the cache and memory-mapped
+# Numbers. Larger data sets are written to the cache and memory-mapped; of those in between, which
+# take a tenth of a second to make, the cache holds a few.
+QUICK, IN_MEMORY = 500_000, 4_000_000
+KEPT = 32  # data sets in between
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,17 @@ class Synthetic:
         train = self.queries or shape.queries
         count = train if split == "train" else -(-train // 3)
         key = {"synthetic": repr(self), "queries": count, "split": split, "made": MADE}
-        if count * shape.documents * shape.features > IN_MEMORY:
-            found = cache.kept(key, partial(_write, self, split, count))
+        size, write = count * shape.documents * shape.features, partial(_write, self, split, count)
+        if size > IN_MEMORY:
+            found = cache.kept(key, write)
             return _dataset(shape, found.arrays, found.content)
+        content = blake2b(repr(key).encode(), digest_size=16).hexdigest()
+        lately = cache.kept_lately("made", KEPT, key, write) if size > QUICK else None
+        if lately is not None:
+            return _dataset(shape, lately.arrays, content)
         parts = list(World(self).chunks(split, count))
         storage, labels, lengths = (np.concatenate(part) for part in zip(*parts, strict=True))
-        arrays = {"storage": storage, **_small(labels, lengths)}
-        return _dataset(shape, arrays, blake2b(repr(key).encode(), digest_size=16).hexdigest())
+        return _dataset(shape, {"storage": storage, **_small(labels, lengths)}, content)
 
 
 class World:
