@@ -115,21 +115,23 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert bits(SMALL.run(tmp_path)) == bits(SMALL.run())
 
 
-def test_kill_9_at_any_moment(tmp_path):
-    """A real process, really killed, several times; what it leaves is resumed to the bits of an
-    undisturbed run."""
-    e = replace(SMALL, rounds=3000, evaluate_every=10)
+@pytest.mark.parametrize(("rounds", "every"), [(5000, 10), (100_000, 100_000)])
+def test_kill_9_at_any_moment(rounds, every, tmp_path):
+    """A real process, really killed, several times, also within long stretches of rounds; what it
+    leaves is resumed to the bits of an undisturbed run."""
+    e = replace(SMALL, rounds=rounds, evaluate_every=every)
     code = f"""import sys, foltr, foltr.runs.train
 foltr.runs.train.CHECKPOINT_SECONDS = 0.0
 foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
-    for wait in (0.05, 0.2, 0.35):
+
+    def saved():
+        return [file.stat().st_mtime_ns for file in tmp_path.glob("*/checkpoint.npz")]
+
+    for wait in (0.05, 0.15, 0.25):
+        before = saved()
         process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
         until = time.monotonic() + 60
-        while (
-            not list(tmp_path.glob("*/checkpoint.npz"))
-            and time.monotonic() < until
-            and process.poll() is None
-        ):
+        while saved() == before and time.monotonic() < until and process.poll() is None:
             time.sleep(0.01)
         time.sleep(wait)
         process.kill()
