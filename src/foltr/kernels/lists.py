@@ -26,6 +26,7 @@ _C2, _C1, _C0 = (
     np.float32(5.0000001201e-1),
 )
 _EXPONENT = np.int32(0x7F800000)
+COUNTED = 128  # documents of a list in which a place is found by counting
 _HALF, _ONE, _LEAST = np.float32(0.5), np.float32(1.0), np.float32(-87.0)
 
 
@@ -67,37 +68,52 @@ def finite(s, n):
     return greatest < _EXPONENT
 
 
-@kernel()
-def _cumulate(mass, n, cdf):
-    total = 0.0
-    for i in range(n):
+@kernel(inner=True)
+def _cumulate(mass, first, n, cdf):
+    """cdf[first:n] = the sums of mass up to each document; returns the last one."""
+    total = cdf[first - 1] if first > 0 else 0.0
+    for i in range(first, n):
         total += mass[i]
         cdf[i] = total
     return total
+
+
+@kernel(inner=True)
+def _position(cdf, n, u):
+    """The first i < n - 1 with cdf[i] > u, or n - 1. Short lists are counted, which is vectorised;
+    long ones are bisected, without branches."""
+    if n <= COUNTED:
+        below = 0
+        for i in range(n - 1):
+            below += cdf[i] <= u
+        return below
+    low, span = 0, n - 1
+    while span > 0:
+        half = span >> 1
+        above = cdf[low + half] <= u
+        low = low + half + 1 if above else low
+        span = span - half - 1 if above else half
+    return low
 
 
 @kernel()
 def sample_narrow(mass, n, k, key, cdf, ranking, taken):
     """Plackett-Luce sampling by inverse CDF with replacement. Afterwards the mass of shown
     documents is 0, and `taken` holds their former mass."""
-    total = _cumulate(mass, n, cdf)
-    drawn, j = uint64(0), 0
+    total, drawn, j = _cumulate(mass, 0, n, cdf), uint64(0), 0
+    first = n  # the first document that was taken since the sums were made
     while j < k:
-        u = uniform(key, drawn) * total
+        i = _position(cdf, n, uniform(key, drawn) * total)
         drawn += uint64(1)
-        low, span = 0, n - 1
-        while span > 0:  # the first i with cdf[i] > u, without branches
-            half = span >> 1
-            above = cdf[low + half] <= u
-            low = low + half + 1 if above else low
-            span = span - half - 1 if above else half
-        if mass[low] > 0:
-            ranking[j] = low
-            taken[j] = mass[low]
-            mass[low] = 0
+        if mass[i] > 0:
+            ranking[j] = i
+            taken[j] = mass[i]
+            mass[i] = 0
             j += 1
-        else:
-            total = _cumulate(mass, n, cdf)
+            first = min(first, i)
+        else:  # sums before the first are the same as they were
+            total = _cumulate(mass, first, n, cdf)
+            first = n
 
 
 @kernel()
