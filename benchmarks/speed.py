@@ -1,13 +1,20 @@
 """How fast a round is, as ratios measured in one process: over the debug engine, of the read-only
-limit, whole rounds.
+limit, whole rounds, small rounds.
 
 Run: python benchmarks/speed.py [SHAPE ...]. One thread but where it says two. Ends with one line
 of JSON: interactions_per_s of the local engine; over_debug, that over the debug engine's;
 of_limit, that over a pass that only reads the same query blocks; round_adds, what aggregation,
 recording and evaluation every 10 rounds add to it; privacy_adds, what noise shares of 1000 clients
-add to the collecting of a round. And for 10, 100 and 1000 clients with 5 sessions each: rounds per
-second, and what whole rounds (collect, aggregate, step, record) keep of the bare kernel's speed,
-with Mean and with Krum."""
+add to the collecting of a round.
+
+Rows "CLIENTS x SESSIONS": rounds per second with Mean, and the share of the bare kernel that whole
+rounds keep (learn, aggregate, step, record; in stretches, as `foltr run` makes them) with Mean,
+Krum and Gated: the time per search of one compiled call that makes as many searches, over that of
+the rounds. one_by_one is the share that rounds keep which `federate` makes singly, with Mean.
+
+Networks: gflops are float32 operations per second of the forward pass (2 x documents x features x
+hidden units), if a search did nothing else; peak_gflops those of a product of two 1024 x 1024
+matrices by NumPy, on one thread; and of the microseconds of a search, those of its parts."""
 
 import os
 
@@ -24,6 +31,7 @@ from dataclasses import replace
 import numba
 import numpy as np
 
+from foltr.components.aggregators.gated import Gated
 from foltr.components.aggregators.krum import Krum
 from foltr.components.aggregators.mean import Mean
 from foltr.components.learners.es import ES
@@ -36,8 +44,10 @@ from foltr.components.users.cascade import Cascade
 from foltr.core import Ask
 from foltr.engines.debug import Debug
 from foltr.engines.local import Local
-from foltr.federation import Server, federate
+from foltr.engines.stretch import Stretch, parts_of
+from foltr.federation import DIRECTLY, Participants, Server, federate
 from foltr.kernels.draws import below, uniform
+from foltr.kernels.hidden_layer import SIGMOID, activate, products
 from foltr.metrics import DEPTH
 from foltr.runs.metrics import Metrics
 from foltr.seeds import key, stream
@@ -53,6 +63,7 @@ SHAPES = {
     "IstellaS": (220, 103, 5000),
 }
 CLIENTS, SESSIONS, REPEATS, PLAIN = 1000, 4, 15, 40
+SMALL = (1, 1), (4, 5), (10, 5), (100, 4)
 LEARNERS = {
     "linear": (PDGD(sessions=SESSIONS), Linear()),
     "mlp64": (PDGD(sessions=SESSIONS), MLP(hidden=64)),
@@ -148,6 +159,8 @@ def measured(shape: str, learner: PDGD | ES, ranker: Linear | MLP) -> dict[str, 
     }
     if shape == "MQ2007":
         row["two_threads"] = round(two_threads(local, params, everybody), 2)
+    if isinstance(ranker, MLP) and ranker.activation == "sigmoid":
+        row |= network_parts(shape, ranker.hidden, 1.0 / rate)
     if learner == PDGD(sessions=SESSIONS):
         row["privacy_adds"] = round(with_shares(local, params, everybody) - 1.0, 3)
     return row
@@ -197,55 +210,95 @@ def whole_rounds(local: Local, test: Dataset, ranker: Linear | MLP, params: np.n
     return (round_ + evaluation / 10) / bare
 
 
-def beside_the_kernel(shape: str, clients: int) -> dict[str, float]:
-    """Whole rounds beside the kernel alone; a hundred in a row, because what Python does in
-    between costs more when the kernel has emptied the caches."""
-    learner, ranker, everybody, some = (
-        PDGD(sessions=5),
-        Linear(),
-        np.arange(clients),
-        max(5, 1000 // clients),
-    )
-    data = made(shape, SHAPES[shape][2])
-    population = iid(data, Cascade(kind="navigational"), clients, 5)
+def small_rounds(shape: str, clients: int, sessions: int) -> dict[str, float]:
+    """Whole rounds beside the kernel alone."""
+    learner, data = PDGD(sessions=sessions), made(shape, SHAPES[shape][2])
     params = (0.3 * stream(4).normals(data.width)).astype(np.float32)
-    local = Local(learner, ranker, population, 1, np.empty((clients, 0), np.float32), Threads(1))
-    updates, seen = np.empty((clients, data.width), np.float32), np.empty((3, clients))
-    assert local.twin is not None
-    kernel = local.twin.kernel
+    rounds = max(5, 20_000 // (clients * sessions))
+
+    def engine_of(n: int) -> Local:
+        population = iid(data, Cascade(kind="navigational"), n, sessions)
+        return Local(learner, Linear(), population, 1, np.empty((n, 0), np.float32), Threads(1))
+
+    local, all_at_once = engine_of(clients), engine_of(clients * rounds)
+    everybody, choose = np.arange(clients * rounds), Participants(np.arange(clients), 1.0, 1)
 
     def bare(t: int) -> None:
-        for round_ in range(some * t, some * (t + 1)):
-            kernel(
-                *local.honest,
-                params,
-                local.keys,
-                round_,
-                everybody,
-                0,
-                clients,
-                local.memory,
-                updates,
-                seen,
-            )
+        all_at_once.collect(asked(params, t, clients * rounds), everybody)
 
-    def whole(rule: Mean | Krum) -> Callable[[int], object]:
+    def whole(rule: Mean | Krum | Gated, singly: bool = False) -> Callable[[int], object]:
         server, metrics = Server(learner, rule, SGD(lr=1e-3)), Metrics()
-        start = server.init(params)
         record = lambda state, sent, observed: metrics.add_round(sent, observed)  # noqa: E731
-        begin = lambda t: replace(start, t=some * t)  # noqa: E731
-        return lambda t: federate(
-            server, local, begin(t), some * (t + 1), lambda t: everybody, 1, record
-        )
+        parts = parts_of(server, local, choose, DIRECTLY, 1, data.width)
+        assert parts is not None
+        # the first round by definition: there a rule gets to know the clients
+        start = federate(server, local, server.init(params), 1, choose, 1, record)
+        stretch = Stretch(parts)
 
-    averaged, chosen = whole(Mean()), whole(Krum(malicious=clients // 5))
-    for compiled in (bare, averaged, chosen):
-        compiled(0)
-    alone, mean, krum = best(bare, averaged, chosen, repeats=25)
+        def make(t: int) -> None:
+            if singly:
+                federate(server, local, start, 1 + rounds, choose, 1, record)
+            else:
+                _, seen = stretch.advance(start, rounds)
+                assert len(seen) == rounds
+                metrics.add_rounds(seen)
+
+        return make
+
+    rules: dict[str, Mean | Krum | Gated] = {"mean": Mean()}
+    if clients > 1:
+        rules |= {"krum": Krum(malicious=clients // 5), "gated": Gated()}
+    tasks = {name: whole(rule) for name, rule in rules.items()}
+    tasks["one_by_one"] = whole(Mean(), singly=True)
+    for task in (bare, *tasks.values()):
+        task(0)
+    alone, *times = best(bare, *tasks.values(), repeats=25)
+    row = {"rounds_per_s": round(rounds / times[0])}
+    return row | {name: round(alone / time, 3) for name, time in zip(tasks, times, strict=True)}
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def only_products(X, W, Z, n, times):
+    """The first layer of searches on lists of n documents."""
+    none = np.empty(0, np.int32)
+    for i in range(times):
+        products(X, none, i * n % (X.shape[0] - n), n, W, Z)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def only_activation(before, Z, b, A, bits, n, times):
+    for _ in range(times):
+        for i in range(n):
+            for h in range(b.shape[0]):
+                Z[i, h] = before[i, h]
+        activate(Z, n, b, SIGMOID, A, bits)
+
+
+def network_parts(shape: str, hidden: int, search: float) -> dict[str, float]:
+    """What a search with a network is made of; `search` is its time in seconds."""
+    data, (_, n, _), times = made(shape, 300), SHAPES[shape], 2000
+    width = data.storage.shape[1]
+    W = stream(5).normals(hidden * width).reshape(hidden, width).astype(np.float32)
+    before = stream(6).normals(n * hidden).reshape(n, hidden).astype(np.float32)
+    Z, A, b = np.empty_like(before), np.empty_like(before), np.zeros(hidden, np.float32)
+    bits, square = np.empty(n * hidden, np.int32), np.ones((1024, 1024), np.float32)
+    tasks = (
+        lambda t: only_products(data.storage, W, Z, n, times),
+        lambda t: only_activation(before, Z, b, A, bits, n, times),
+        lambda t: square @ square,
+    )
+    for task in tasks:
+        task(0)
+    layer, activation, product = best(*tasks)
+    operations = 2 * n * data.width * hidden
+    microseconds = {"products": layer / times * 1e6, "activation": activation / times * 1e6}
+    rest = search * 1e6 - sum(microseconds.values())
     return {
-        "rounds_per_s": round(some / mean),
-        "mean_keeps": round(alone / mean, 3),
-        "krum_keeps": round(alone / krum, 3),
+        "gflops": round(operations / search / 1e9, 1),
+        "products_gflops": round(operations * times / layer / 1e9, 1),
+        "peak_gflops": round(2 * 1024**3 / product / 1e9, 1),
+        **{f"{name}_us": round(value, 2) for name, value in microseconds.items()},
+        "rest_us": round(rest, 2),
     }
 
 
@@ -269,12 +322,11 @@ def main() -> None:
             rows[shape][name] = measured(shape, learner, ranker)
             told = ", ".join(f"{what} {value:,}" for what, value in rows[shape][name].items())
             print(f"{shape:9} {name:9} {told}", flush=True)
-        for clients in (10, 100, 1000):
-            rows[shape][f"{clients} x 5"] = beside_the_kernel(shape, clients)
-            told = ", ".join(
-                f"{what} {value:,}" for what, value in rows[shape][f"{clients} x 5"].items()
-            )
-            print(f"{shape:9} {clients:>4} x 5  {told}", flush=True)
+        for clients, sessions in SMALL:
+            name = f"{clients} x {sessions}"
+            rows[shape][name] = small_rounds(shape, clients, sessions)
+            told = ", ".join(f"{what} {value:,}" for what, value in rows[shape][name].items())
+            print(f"{shape:9} {name:>9} {told}", flush=True)
     print(json.dumps(rows))
 
 

@@ -15,6 +15,7 @@ from foltr.engines.debug import Debug
 from foltr.engines.twins import learn_twin, noise_twin
 from foltr.guards import privatized
 from foltr.kernels import frozen
+from foltr.kernels.interaction import room_of
 from foltr.metrics import DEPTH, discounts, gains
 from foltr.seeds import Stream, key, stream
 from foltr.system.threads import Threads
@@ -57,7 +58,8 @@ class Local:
         purposes = "user", "ranking", "privacy"
         drawn = [*(key(self.seed, name) for name in purposes), PERTURBATION]
         self.keys = np.array(drawn, np.uint64)
-        data = (frozen(p.data.storage), frozen(p.data.labels), p.longest)
+        self.longest = p.longest
+        data = (frozen(p.data.storage), frozen(p.data.labels), self.longest)
         blocks = tuple(map(frozen, (*placed(p.starts, p.stops, p.rows), p.labelling, p.ideals)))
         tables = tuple(map(frozen, (*clicks, gains(np.arange(p.data.grades)), discounts(DEPTH))))
         # a kernel's arguments before and after those that say how each client clicks
@@ -69,6 +71,12 @@ class Local:
         products = float((p.stops - p.starts).mean()) * p.data.width * max(1, self.twin.network[0])
         self.usual = float(p.sessions.mean()) * (SEARCH + PRODUCT * products)
         self.all_search = bool((p.sessions > 0).all())
+
+    def room(self) -> tuple[Array, ...]:
+        """Scratch arrays of a learner's kernel, for one thread."""
+        assert self.twin is not None
+        width = self.population.data.storage.shape[1]
+        return room_of(self.longest, self.twin.depth, width)
 
     def on_one_thread(self, n: int) -> bool:
         """Whether a round of n clients runs on one thread: there is no other, or it would not
@@ -105,7 +113,7 @@ class Local:
 
         def piece(first: int, last: int) -> None:
             these = self.keys, t, ids, first, last, self.memory
-            failed = twin.kernel(*given, params, *these, *filled)
+            failed = twin.kernel(*given, params, *these, *filled, self.room())
             if failed >= 0:
                 where = f"client {clients[failed]}, round {t}"
                 raise FloatingPointError(f"{where}: the scores are not finite")

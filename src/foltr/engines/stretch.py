@@ -22,6 +22,7 @@ from foltr.simulation.malicious import Malicious, MaliciousRewrite
 from foltr.world.population import nobody
 
 MOST_SEEN = 2**21  # numbers that are observed in one call
+SUMMED = 8192  # numbers of which all versions of NumPy make a sum in the same order
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Parts:
     choose: Participants
     delivery: Delivery
     seed: int
+    dim: int  # parameters of the ranker
 
     @property
     def adds_noise(self) -> bool:
@@ -49,18 +51,20 @@ class Parts:
     @property
     def attack(self) -> PartTwin | None:
         rewrite = self.delivery.rewrite
-        if type(rewrite) is not MaliciousRewrite or self.engine.learner.reward_levels:
+        if type(rewrite) is not MaliciousRewrite or self.dim > SUMMED:
+            return None
+        if self.engine.learner.reward_levels:
             return None  # changed rewards would have to be decoded
         return attack_twin(rewrite.attack, self.choose.count)
 
 
 def parts_of(
-    server: Server, engine: Engine, choose: object, delivery: Delivery, seed: int
+    server: Server, engine: Engine, choose: object, delivery: Delivery, seed: int, dim: int
 ) -> Parts | None:
     """The parts, if clients are simulated by kernels and chosen as a simulation chooses them."""
     if type(engine) is not Local or engine.twin is None or type(choose) is not Participants:
         return None
-    return Parts(server, engine, choose, delivery, seed)
+    return Parts(server, engine, choose, delivery, seed, dim)
 
 
 def missing(parts: Parts) -> tuple[str, ...]:
@@ -92,8 +96,8 @@ def missing(parts: Parts) -> tuple[str, ...]:
 class Stretch:
     """Makes rounds of parts of which nothing is `missing`."""
 
-    def __init__(self, parts: Parts, dim: int) -> None:
-        self.parts, self.n, self.dim = parts, parts.choose.count, dim
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.n, self.dim = parts, parts.choose.count, parts.dim
         engine, p = parts.engine, parts.engine.population
         (data, blocks), (tables, *how) = engine.around
         self.given = (data, blocks, tables, *how, engine.keys)
@@ -129,6 +133,7 @@ class Stretch:
             np.empty(d),
             np.empty(n, bool),
             (words[0], words[1], np.empty(longest, np.int64)),
+            self.parts.engine.room(),
         )
 
     def _addresses(self) -> None:
@@ -138,10 +143,10 @@ class Stretch:
         optimizer = optimizer_twin(parts.server.optimizer)
         assert engine.twin is not None and rule is not None and optimizer is not None
         self.steps, self.settings = optimizer
-        clients, sent, payloads, updates, direction, lies, _ = self.work
+        clients, sent, payloads, updates, direction, lies, scratch, room = self.work
         ids, weights, remembered = frozen(clients), np.empty(self.n), self._remembered(())
         round_ = sent, engine.keys, 0, ids, 0, self.n, engine.memory
-        filled = payloads, updates, np.empty((3, self.n))
+        filled = payloads, updates, np.empty((3, self.n)), room
         learn_at = address_of(engine.twin.kernel, *engine.honest, *round_, *filled)
         self.rule = rule.given
         aggregated = *rule.given, clients, updates, weights, remembered, direction
@@ -156,7 +161,7 @@ class Stretch:
         if (attack := parts.attack) is not None:
             self.attack = (*attack.given, attack_key)
             attack_at = address_of(attack.kernel, *self.attack, clients, lies, sent, updates)
-        sample_at, move_at, scratch = 0, 0, self.work[-1]
+        sample_at, move_at = 0, 0
         _, chosen, mask, roaming, moving, count, everybody = self.who
         if roaming or self.n < len(parts.choose.pool):
             sample_at = address_of(rounds.sample, chosen, everybody, self.n, scratch)

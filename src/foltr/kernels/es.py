@@ -83,12 +83,13 @@ def learn_es(
     payloads,
     directions,
     seen,
+    room,
 ):
     """Fill payloads (n, 2 or 3), directions (n, d) and seen (3, n) for clients begin .. end of the
     round.
 
     Returns the row whose scores were not finite, or -1. A linear ranker is a network without a
-    hidden layer. Nothing is kept in `memory`."""
+    hidden layer. Nothing is kept in `memory`; `room` is of no use here."""
     never_inlined()
     X, labels, longest = data
     starts, lengths, rows, labelling, ideals = blocks

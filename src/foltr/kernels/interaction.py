@@ -205,6 +205,36 @@ def scratch_of(longest, k):
 
 
 @kernel(inner=True)
+def scratch_in(room, first, longest, k):
+    """The same in `room`, whose float32 numbers are free from `first` on: for callers that search
+    so rarely that allocating would cost as much as a search."""
+    singles, doubles, integers, bits, flags = room
+    end = max(longest, k)
+    return (
+        singles[first : first + longest],
+        bits,
+        doubles[:end],
+        integers[:k],
+        doubles[end : end + k],
+        integers[k : 2 * k],
+        flags,
+        doubles[end + k : end + 2 * k],
+    )
+
+
+def room_of(longest: int, k: int, width: int) -> tuple[np.ndarray, ...]:
+    """Room for a search by a linear ranker: two copies of the parameters, scores and masses in
+    single precision; `scratch_in`, and two sums."""
+    return (
+        np.empty(2 * width + 2 * longest, np.float32),
+        np.empty(max(longest, k) + 2 * k + 2),
+        np.empty(2 * k, np.int64),
+        np.empty(longest, np.int32),
+        np.empty(k, np.bool_),
+    )
+
+
+@kernel(inner=True)
 def report(seen, i, tally, sessions):
     """Fill a client's column of `seen`: mean nDCG, mean MaxRR, sessions."""
     seen[0, i], seen[1, i], seen[2, i] = tally[0] / sessions, tally[1] / sessions, sessions

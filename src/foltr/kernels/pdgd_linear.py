@@ -13,7 +13,7 @@ from foltr.kernels.interaction import (
     choose,
     interact,
     report,
-    scratch_of,
+    scratch_in,
     session_keys,
 )
 from foltr.kernels.lists import dots, row_of
@@ -106,10 +106,11 @@ def learn_linear(
     payloads,
     updates,
     seen,
+    room,
 ):
     """Fill updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept)
-    for clients begin .. end of the round. All learners have these arguments; `rewards`, `network`
-    and `payloads` are of no use here.
+    for clients begin .. end of the round; `room` is scratch (`room_of`). All learners have these
+    arguments; `rewards`, `network` and `payloads` are of no use here.
 
     Returns the row whose scores were not finite, or -1."""
     never_inlined()
@@ -121,15 +122,11 @@ def learn_linear(
         settings
     )
     width, d = X.shape[1], params.shape[0]
-    base, w, s, scratch = (
-        np.zeros(width, np.float32),
-        np.empty(width, np.float32),
-        np.empty(longest, np.float32),
-        scratch_of(longest, depth),
-    )
-    for f in range(d):
-        base[f] = params[f]
-    ranking, weights, tally = scratch[3], scratch[7], np.empty(2)
+    base, w, s = room[0][:width], room[0][width : 2 * width], room[0][2 * width :]
+    scratch = scratch_in(room, 2 * width + longest, longest, depth)
+    ranking, weights, tally = scratch[3], scratch[7], room[1][room[1].shape[0] - 2 :]
+    for f in range(width):
+        base[f] = params[f] if f < d else float32(0)
     for i in range(begin, end):
         c = clients[i]
         if memory.shape[1] > 0:

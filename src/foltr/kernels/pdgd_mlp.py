@@ -48,9 +48,11 @@ def learn_mlp(
     payloads,
     updates,
     seen,
+    room,
 ):
     """Fill updates (n, d), seen (3, n) and the clients' rows of memory (all clients, numbers kept)
-    for clients begin .. end of the round. `rewards` and `payloads` are of no use here.
+    for clients begin .. end of the round. `rewards`, `payloads` and `room` are of no
+    use here.
 
     Returns the row whose scores were not finite, or -1."""
     never_inlined()

@@ -100,7 +100,7 @@ def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, s
     rule_parts, rule_numbers = rule
     which, numbers, powers = optimizer
     t, params, memory, remembered, first_moment, second_moment = state
-    clients, sent, payloads, updates, direction, lies, scratch = work
+    clients, sent, payloads, updates, direction, lies, scratch, room = work
     n, flat = clients.shape[0], updates.reshape(updates.size)
     chosen = scratch[2]
     for made in range(seen.shape[0]):
@@ -137,6 +137,7 @@ def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, s
                 payloads,
                 updates,
                 seen[made],
+                room,
             ),
         )
         if failed >= 0:

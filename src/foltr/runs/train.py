@@ -214,11 +214,11 @@ def stretch_of(
         return None
     from foltr.engines.stretch import Stretch, missing, parts_of
 
-    parts = parts_of(server, engine, choose, delivery, seed)
+    parts = parts_of(server, engine, choose, delivery, seed, dim)
     if parts is None:
         return None
     if names := missing(parts):
         slow = f"rounds are made one by one: no compiled stretch of rounds for {', '.join(names)}"
         engine.notes = (*engine.notes, slow)
         return None
-    return Stretch(parts, dim)
+    return Stretch(parts)
