@@ -14,8 +14,10 @@ from foltr import events, kinds, spec
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "foltr"
 TEXTS = {file.relative_to(SOURCE).as_posix(): file.read_text() for file in SOURCE.rglob("*.py")}
 
-# Files that must know classes: the tables of exact twins, and what finds components by name.
-KNOWS_CLASSES = {"engines/twins.py", "engines/server_twins.py", "spec.py", "__init__.py"}
+# Files that must know classes: the tables of exact twins, the twin of `federate`, and what finds
+# components by name.
+TWINS = {"engines/twins.py", "engines/server_twins.py", "engines/stretch.py"}
+KNOWS_CLASSES = {*TWINS, "spec.py", "__init__.py"}
 # What still recognises a component, or asks for a field that no protocol has. Nothing may be
 # added; whoever mends one takes its line out.
 LEFT = {

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import foltr.runs.train
 from foltr.cli.app import app
 from foltr.compatibility import stretches_of
 from foltr.components.unlearners.fed_eraser import calibrated
@@ -50,7 +49,7 @@ def sent(monkeypatch):
         add(self, cohort, observed)
 
     monkeypatch.setattr(Metrics, "add_round", add_round)
-    monkeypatch.setattr(foltr.runs.train, "stretch_of", lambda *parts: None)
+    monkeypatch.setattr("foltr.runs.train.stretch_of", lambda *parts: None)
     return found
 
 
