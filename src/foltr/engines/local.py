@@ -86,7 +86,8 @@ class Local:
     def _given(self, models: Array) -> tuple[Any, ...]:
         """A kernel's arguments that are the same in every round."""
         p, (before, after) = self.population, self.around
-        return (*before, tuple(map(frozen, (p.first, p.last, models, p.sessions))), *after)
+        people = (p.first, p.last, models, p.sessions)
+        return (*before, tuple(frozen(np.ascontiguousarray(part)) for part in people), *after)
 
     def _with_malicious(self, t: int, clients: Array) -> tuple[Any, ...]:
         who = clients[self.malicious(t, clients)]

@@ -101,7 +101,8 @@ class Stretch:
         engine, p = parts.engine, parts.engine.population
         (data, blocks), (tables, *how) = engine.around
         self.given = (data, blocks, tables, *how, engine.keys)
-        models, mask = p.models.copy(), np.zeros(len(p.first), bool)
+        first, last, honest, sessions = engine.honest[2]
+        models, mask = honest.copy(), np.zeros(len(p.first), bool)
         roaming, draws, count = False, 0, 0
         if type(engine.malicious) is Malicious:
             malicious = engine.malicious
@@ -109,10 +110,10 @@ class Stretch:
             draws = key(malicious.seed, "malicious")
             if not roaming:
                 mask[malicious.members(0)] = True
-                models = p.models_with_malicious(malicious.members(0)).copy()
+                if p.malicious_model is not None:
+                    models[malicious.members(0)] = p.malicious_model
         poison = -1 if p.malicious_model is None else p.malicious_model
-        first, last, _, sessions = engine.honest[2]
-        self.people = (first, last, models, sessions, frozen(p.models), poison)
+        self.people = (first, last, models, sessions, honest, poison)
         pool, chosen = frozen(parts.choose.pool), key(parts.choose.seed, "participation")
         moving = mask, roaming, np.uint64(draws), count, p.clients
         self.who = (pool, np.uint64(chosen), *moving)

@@ -84,7 +84,9 @@ def picked(updates, signs, fewest, most, nearest, kept, squared, start, least, f
         signed += signs[j] * signs[j]
     if start < 0.0:
         start = _bound(sums, squares, nearest, fewest, squared, signed)
-    scale = start
+    scale, found[0] = start, start
+    if not math.isfinite(start):
+        return 0  # halving would never end
     for copies in range(fewest, most + 1):
         scale = start
         while scale >= least:

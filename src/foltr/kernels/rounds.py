@@ -149,6 +149,8 @@ def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, s
             for i in range(n):
                 lies[i] = malicious[clients[i]]
                 some = some or lies[i]
+            if not finite(flat, flat.shape[0]):
+                return made
             if some:
                 key = below(attack_key, uint64(t + made))
                 called(

@@ -6,6 +6,8 @@ round's clients (n,), updates (n, d), weights (n,), the memory of `Gated`, and d
 which they fill. Sums are made in the order in which the definitions make them: no fast-math. All
 updates are finite, and clients are in ascending order."""
 
+import math
+
 import numpy as np
 from numba import float32
 
@@ -122,6 +124,16 @@ def trimmed_mean(addresses, numbers, clients, updates, weights, memory, directio
     return DONE
 
 
+@kernel(inner=True)
+def _zeros_of_both_signs(v):
+    negative, positive = False, False
+    for i in range(v.shape[0]):
+        if v[i] == 0.0:
+            negative = negative or math.copysign(1.0, v[i]) < 0.0
+            positive = positive or math.copysign(1.0, v[i]) > 0.0
+    return negative and positive
+
+
 @kernel(by_address=True)
 def median(addresses, numbers, clients, updates, weights, memory, direction):
     never_inlined()
@@ -130,6 +142,8 @@ def median(addresses, numbers, clients, updates, weights, memory, direction):
     for f in range(updates.shape[1]):
         sorted_column(updates, f, column, spare)
         direction[f] = (np.float64(column[(n - 1) // 2]) + np.float64(column[n // 2])) / 2.0
+        if direction[f] == 0.0 and _zeros_of_both_signs(column):
+            return UNUSUAL  # NumPy sorts them in any order
     return DONE
 
 

@@ -7,7 +7,7 @@ compares the two."""
 from __future__ import annotations
 
 from functools import cache
-from math import sqrt
+from math import isfinite, sqrt
 from types import ModuleType, SimpleNamespace
 from typing import Literal
 
@@ -91,7 +91,8 @@ def picked(
     c runs over fewest .. most; for each c, lambda is start, start / 2, ... down to 1e-5. The
     result is the first (lambda, c) for which the c copies beside `updates` (b, d) are among the
     `kept` lowest Krum scores (for c > kept: fill all of them). Copies lose ties. If there is none,
-    the result is the first lambda below 1e-5, and c = 0.
+    the result is the first lambda below 1e-5, and c = 0; a start that is not finite is the result
+    itself.
 
     A score is the sum of the `nearest` <= b smallest distances to others, or of their squares
     (`squared`). `start=None` is the bound beyond which Krum (kept = 1) selects none of `fewest`
@@ -129,7 +130,7 @@ def _picked(
         r = scored(apart(updates), nearest, squared).min() / (nearest + 1 - fewest)
         start = float(((sqrt(r) if squared else r) + lengths(updates).max()) / length(signs))
     scale = start
-    for copies in range(fewest, most + 1):
+    for copies in range(fewest, most + 1) if isfinite(start) else ():
         scale = start
         while scale >= LEAST:
             crafted = np.tile(scale * signs, (copies, 1))
