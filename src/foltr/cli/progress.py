@@ -76,14 +76,16 @@ class RunProgress(LivePanel):
         for _ in range(3):
             table.add_column(no_wrap=True)
         bar = progress_bar(progress.t, rounds, WIDTH)
-        table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
-        if progress.measured is not None:
-            done, of = progress.measured
-            table.add_row(progress_bar(done, of, WIDTH), f"clients {done:,} of {of:,}", "measured")
+        if progress.measured is None:
+            table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
+            speed = f"{rate:,.0f} interactions/s"
+        else:
+            (done, of), speed = progress.measured, ""
+            table.add_row(bar, f"all {rounds:,} rounds made", "")
+            bar = progress_bar(done, of, WIDTH)
+            table.add_row(bar, f"clients {done:,} of {of:,}", "measured")
         offline = m.offline["ndcg@10"]
-        table.add_row(
-            sparkline(offline), f"offline nDCG@10 {offline[-1]:.4f}", f"{rate:,.0f} interactions/s"
-        )
+        table.add_row(sparkline(offline), f"offline nDCG@10 {offline[-1]:.4f}", speed)
         online = m.online["online_ndcg@10"]
         window = online[-max(1, len(online) // 50) :]
         table.add_row(

@@ -22,6 +22,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core import event
 from numba.core.runtime import rtsys
 
 from foltr.system.paths import cache_folder
@@ -62,6 +63,36 @@ def kernel(
         return dispatcher
 
     return compiled
+
+
+class _Compiling(event.Listener):
+    """Knows whether a kernel is being compiled. An exception that a signal raised within the
+    compiler's calls back to Python would be lost, or end the process."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.waiting: Callable[[], None] | None = None
+
+    def on_start(self, event: Any) -> None:
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.waiting is not None:
+            act, self.waiting = self.waiting, None
+            act()
+
+
+_compiling = _Compiling()
+event.register("numba:compile", _compiling)
+
+
+def after_compiling(act: Callable[[], None]) -> bool:
+    """Whether a kernel is being compiled; if so, `act`, which may raise, is called when it is."""
+    if not _compiling.depth:
+        return False
+    _compiling.waiting = act
+    return True
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 from foltr.core import Array
 from foltr.runs.context import Context
 from foltr.simulation.client_evaluation import ClientEvaluator
+from foltr.world.population import Population
 
 STEP_SECONDS = 0.2  # from one report of the progress to the next
-FIRST_STEP = 16  # clients
+T = TypeVar("T")
+FIRST_STEP, MOST_AT_ONCE = 16, 4096  # clients
 
 
 def of_clients(
@@ -27,32 +30,43 @@ def of_clients(
     if e.partition.identical_clients and not personal:
         return {}
     measure = ClientEvaluator(run.evaluator(), population, shared)
-    everywhere = on_same_data(measure, shared, clients)
-    measures = {"own_ndcg@10": mean_known(everywhere)}
-    if not personal:
-        return measures
-    on_test, on_own, done, step = list[float](), list[float](), 0, FIRST_STEP
-    while done < len(clients):
-        told(done, len(clients))
-        begun, some = time.monotonic(), clients[done : done + step]
+
+    def one_for_all(some: Array) -> list[float]:
+        return measure.on_own(np.tile(shared, (len(some), 1)), some)
+
+    def own_rankers(some: Array) -> list[tuple[float, float]]:
         rankers = np.stack([e.device_learner.personal(shared, memory[c]) for c in some])
-        on_test += measure.on_held_out(rankers)
-        on_own += measure.on_own(rankers, some)
-        done += len(some)
-        spent = max(1e-9, time.monotonic() - begun) / len(some)
-        step = max(1, min(4 * step, int(STEP_SECONDS / spent)))
-    measures["personal_ndcg@10"] = mean_known(on_test)
-    measures["personal_own_ndcg@10"] = mean_known(on_own)
+        return list(zip(measure.on_held_out(rankers), measure.on_own(rankers, some), strict=True))
+
+    different, which = holding_different(population, clients)
+    found = in_steps(one_for_all, different, told)
+    measures = {"own_ndcg@10": mean_known([found[i] for i in which])}
+    if personal:
+        on_test, on_own = zip(*in_steps(own_rankers, clients, told), strict=True)
+        measures["personal_ndcg@10"] = mean_known(list(on_test))
+        measures["personal_own_ndcg@10"] = mean_known(list(on_own))
     return measures
 
 
-def on_same_data(measure: ClientEvaluator, shared: Array, clients: Array) -> list[float]:
-    """The shared ranker on what each client holds: once for clients that hold the same."""
-    p = measure.population
+def holding_different(p: Population, clients: Array) -> tuple[Array, list[int]]:
+    """One client of all that hold the same, and for each client which of those it is."""
     ranges = np.stack([p.first[clients], p.last[clients]], axis=1)
     _, one, which = np.unique(ranges, axis=0, return_index=True, return_inverse=True)
-    found = measure.on_own(np.tile(shared, (len(one), 1)), clients[one])
-    return [found[i] for i in which.ravel().tolist()]
+    return clients[one], which.ravel().tolist()
+
+
+def in_steps(
+    work: Callable[[Array], list[T]], clients: Array, told: Callable[[int, int], None]
+) -> list[T]:
+    """`work` on all clients, some of them at a time."""
+    found, step = list[T](), FIRST_STEP
+    while len(found) < len(clients):
+        told(len(found), len(clients))
+        begun, some = time.monotonic(), clients[len(found) : len(found) + step]
+        found += work(some)
+        spent = max(1e-9, time.monotonic() - begun) / len(some)
+        step = max(1, min(4 * step, int(STEP_SECONDS / spent), MOST_AT_ONCE))
+    return found
 
 
 def mean_known(values: list[float]) -> float | None:

@@ -57,18 +57,28 @@ class Interruptions:
 
     def _ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
+            self._stop(KeyboardInterrupt())
+            return
         if not self.under_way:
-            raise Stopped(
-                "stopped before a round ended, nothing new to save: the same command continues",
-                signum,
-            )
+            nothing = "stopped before a round ended, nothing new to save"
+            self._stop(Stopped(f"{nothing}: the same command continues", signum))
+            return
         self.asked = signum
         print(
             "\nfoltr: stopping, and saving what is done (Ctrl-C again: at once)",
             file=sys.stderr,
             flush=True,
         )
+
+    def _stop(self, error: KeyboardInterrupt) -> None:
+        """Raise the error: at once, or when a kernel is compiled that is being compiled."""
+
+        def stop() -> None:
+            raise error
+
+        kernels = sys.modules.get("foltr.kernels")  # not loaded: nothing is being compiled
+        if kernels is None or not kernels.after_compiling(stop):
+            stop()
 
     def ask_outside(self) -> None:
         if self.stop is not None and self.stop():

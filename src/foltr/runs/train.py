@@ -94,6 +94,7 @@ def concluded(
 
     def told(done: int, of: int) -> None:
         nonlocal saved
+        interruptions.under_way = True
         progress = Progress(
             run.experiment, rounds, rounds, rounds, made.metrics, notes, (done, of)
         )

@@ -193,3 +193,37 @@ def test_rows_grow_into_an_ordinary_npy_file(tmp_path):
     np.testing.assert_array_equal(
         np.load(tmp_path / "rows.npy"), [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
     )
+
+
+def made(number):
+    def write(folder):
+        np.save(folder / "numbers.npy", np.full(1000, number))
+        return {"number": number}
+
+    return cache.kept_lately("made", 3, {"number": number}, write)
+
+
+def test_data_that_is_quickly_made_again_is_kept_for_a_while():
+    for number in (1, 2, 3, 1, 4):
+        found = made(number)
+        assert found.arrays["numbers"].tolist() == [number] * 1000
+        time.sleep(0.02)  # a tick of the file system's clock
+    kept = [json.loads((f / "meta.json").read_text()) for f in cache_folder("made").iterdir()]
+    assert sorted(each["facts"]["number"] for each in kept) == [1, 3, 4]  # 2 was used least lately
+    assert isinstance(made(1).arrays["numbers"], np.memmap)
+
+
+def test_damage_that_keeps_the_size_is_noticed():
+    made(1)
+    (file,) = cache_folder("made").glob("*/numbers.npy")
+    content = bytearray(file.read_bytes())
+    content[-900:] = bytes(900)
+    file.write_bytes(content)
+    assert made(1).arrays["numbers"].tolist() == [1] * 1000
+    assert file.read_bytes() != bytes(content)
+
+
+def test_nothing_is_kept_where_the_cache_cannot_be_written(monkeypatch):
+    cache_folder("made").parent.mkdir(parents=True, exist_ok=True)
+    cache_folder("made").write_text("a file where a folder should be")
+    assert made(1) is None

@@ -7,13 +7,17 @@ import sys
 import time
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 import foltr.runs.train
+from foltr import kernels
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.runs.interruptions import Stopped
+from foltr.runs.folder import Folder
+from foltr.runs.interruptions import Interruptions, Stopped
 
 SMALL = Experiment(
     data="Synthetic(queries=40)",
@@ -113,6 +117,39 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
         SMALL.run(tmp_path, watch=watch)
     assert signal.getsignal(signal.SIGINT) is before
     assert bits(SMALL.run(tmp_path)) == bits(SMALL.run())
+
+
+def test_ctrl_c_waits_for_a_kernel_that_is_being_compiled(tmp_path, monkeypatch):
+    """Within the compiler's calls back to Python an exception would be lost."""
+    waiting = []
+    monkeypatch.setattr(
+        "foltr.kernels.after_compiling", lambda act: bool(waiting.append(act)) or True
+    )
+    with Interruptions(Folder(tmp_path)) as interruptions:
+        signal.raise_signal(signal.SIGINT)
+        assert len(waiting) == 1 and not interruptions.asked
+        with pytest.raises(Stopped, match="stopped before a round ended"):
+            waiting[0]()
+
+
+def test_what_waits_for_a_kernel_is_done_when_it_is_compiled():
+    done = []
+    assert not kernels.after_compiling(lambda: done.append(1))
+
+    @numba.njit
+    def slow(x):
+        return x + 1
+
+    class Asking(event.Listener):
+        def on_start(self, event):
+            assert kernels.after_compiling(lambda: done.append(2))
+
+        def on_end(self, event):
+            pass
+
+    with event.install_listener("numba:compile", Asking()):
+        assert slow(1) == 2
+    assert done == [2]
 
 
 @pytest.mark.parametrize(("rounds", "every"), [(5000, 10), (100_000, 100_000)])
