@@ -88,7 +88,8 @@ def distances(updates, squared, out):
 
 
 @kernel(inner=True)
-def _sort(v, low, high):
+def sort_part(v, low, high):
+    """Sort v[low:high], a few values, by insertion."""
     for i in range(low + 1, high):
         x, j = v[i], i
         while j > low and v[j - 1] > x:
@@ -105,7 +106,7 @@ def smallest_first(v, n, k, sample):
     while high - low > FEW:
         for s in range(SAMPLE):
             sample[s] = v[low + s * ((high - low) // SAMPLE)]
-        _sort(sample, 0, SAMPLE)
+        sort_part(sample, 0, SAMPLE)
         pivot, less = sample[(k - low) * SAMPLE // (high - low)], low
         for j in range(low, high):
             x = v[j]
@@ -122,7 +123,7 @@ def smallest_first(v, n, k, sample):
             low += x == pivot
         if k < low:
             return
-    _sort(v, low, high)
+    sort_part(v, low, high)
 
 
 @kernel(fastmath=SUMS, inner=True)

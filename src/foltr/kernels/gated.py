@@ -8,7 +8,7 @@ import numpy as np
 from foltr.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.calls import never_inlined
-from foltr.kernels.cohorts import SAMPLE, smallest_first
+from foltr.kernels.cohorts import FEW, SAMPLE, smallest_first, sort_part
 
 
 @kernel(inner=True)
@@ -17,6 +17,9 @@ def _median(v, n, sample):
     half = n // 2
     if n < 2:
         return v[0] if n else 0.0
+    if n <= FEW:
+        sort_part(v, 0, n)
+        return v[half] if n % 2 else 0.5 * (v[half - 1] + v[half])
     smallest_first(v, n, half, sample)
     low, high = v[0], v[half]
     for i in range(half):
@@ -85,11 +88,13 @@ def _apart(sums, tallies, noise, centre, out):
 def _nearest_half(sums, tallies, noise, single, apart, centre, buffer, sample, chosen):
     """Choose more than half of the single rows: those nearest to the median of each coordinate."""
     n, d = sums.shape
-    values = np.empty(n)
     for j in range(d):
+        k = 0
         for i in range(n):
-            values[i] = sums[i, j] / tallies[i, WEIGHT]
-        centre[j] = _median_of(values, single, buffer, sample)
+            if single[i]:
+                buffer[k] = sums[i, j] / tallies[i, WEIGHT]
+                k += 1
+        centre[j] = _median(buffer, k, sample)
     _apart(sums, tallies, noise, centre, apart)
     k = 0
     for i in range(n):
