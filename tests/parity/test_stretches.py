@@ -146,6 +146,13 @@ def test_many_clients_with_many_parameters(attack, counted):
         assert_same(replace(e, aggregator=rule, attack=attack, malicious=20), counted)
 
 
+def test_what_very_many_devices_keep_is_not_copied(counted, monkeypatch):
+    e = replace(BASE, learner="Personal(learner=PDGD(sessions=2))", participation=0.5)
+    monkeypatch.setattr("foltr.engines.stretch.KEPT", 0)
+    assert any("so many devices" in note for note in e.run().final["notes"])
+    assert_same(replace(e, participation=1.0), counted)
+
+
 def test_attacks_on_large_networks_are_made_one_by_one(counted):
     e = replace(BASE, ranker="MLP(hidden=200)", attack="MinSum()", malicious=2, rounds=3)
     assert any("for MinSum" in note for note in e.run().final["notes"])

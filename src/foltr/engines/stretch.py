@@ -22,6 +22,7 @@ from foltr.simulation.malicious import Malicious, MaliciousRewrite
 from foltr.world.population import nobody
 
 MOST_SEEN = 2**21  # numbers that are observed in one call
+KEPT = 2**24  # bytes that devices keep, where some of them take part in a round
 SUMMED = 8192  # numbers of which all versions of NumPy make a sum in the same order
 
 
@@ -88,6 +89,9 @@ def missing(parts: Parts) -> tuple[str, ...]:
         names.append("dropout")
     if not engine.all_search:
         names.append("clients that never search")
+    few = parts.choose.count < engine.population.clients
+    if few and engine.memory.nbytes > KEPT:  # a stretch copies all of it
+        names.append("what so many devices keep")
     if engine.population.data.width < 2:  # NumPy adds up a single column in another order
         names.append("a single feature")
     return tuple(names)
@@ -178,12 +182,12 @@ class Stretch:
         return max(1, MOST_SEEN // (3 * self.n))
 
     def advance(self, state: State, count: int) -> tuple[State, Array]:
-        """Up to `count` rounds: the server's state after them, and what was observed in each
-        (rounds, 3, n): nDCG, MaxRR and searches of each client. Fewer rounds, or none, where
-        `federate` must make the next one."""
+        """`count` rounds, of which there may be `most`: the server's state after them, and what was
+        observed in each (rounds, 3, n): nDCG, MaxRR and searches of each client. Fewer rounds, or
+        none, where `federate` must make the next one."""
         memory = self.parts.engine.memory
         before = memory.copy() if memory.size else memory
-        made, after, seen = self._made(state, min(count, self.most))
+        made, after, seen = self._made(state, count)
         if made < len(seen):  # the last round was made in part
             memory[...] = before
             made, after, seen = self._made(state, made)

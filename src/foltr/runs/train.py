@@ -179,7 +179,9 @@ def follow(
         stretch = None if every == 0.0 else stretch_of(*parts, len(state.params))
         count = 1
         while state.t < stage.until:
-            wanted = 0 if stretch is None else min(count, next_stop(state.t) - state.t)
+            wanted = 0
+            if stretch is not None:
+                wanted = min(count, stretch.most, next_stop(state.t) - state.t)
             if stretch is not None and wanted:
                 begun = time.monotonic()
                 state, seen = stretch.advance(state, wanted)
@@ -190,8 +192,10 @@ def follow(
                     after(state)
                 if len(seen) == wanted:
                     continue
+            # all rounds, or the one that a stretch leaves to the definition
             until = stage.until if stretch is None else state.t + 1
-            state = federate(*parts[:2], state, until, stage.choose, seed, record, stage.delivery)
+            here = stage.server, stage.engine, state, until, stage.choose
+            state = federate(*here, seed, record, stage.delivery)
     if history is not None:
         history.flush()
     return Followed(state, metrics, seconds(), stages[-1].engine, history)
