@@ -182,8 +182,8 @@ class Stretch:
         return max(1, MOST_SEEN // (3 * self.n))
 
     def advance(self, state: State, count: int) -> tuple[State, Array]:
-        """`count` rounds, of which there may be `most`: the server's state after them, and what was
-        observed in each (rounds, 3, n): nDCG, MaxRR and searches of each client. Fewer rounds, or
+        """`count` rounds, `most` at most: the server's state after them, and what was observed in
+        each (rounds, 3, n): nDCG, MaxRR and searches of each client. Fewer rounds, or
         none, where `federate` must make the next one."""
         memory = self.parts.engine.memory
         before = memory.copy() if memory.size else memory

@@ -76,9 +76,12 @@ class Interruptions:
         def stop() -> None:
             raise error
 
-        kernels = sys.modules.get("foltr.kernels")  # not loaded: nothing is being compiled
-        if kernels is None or not kernels.after_compiling(stop):
-            stop()
+        if "numba" in sys.modules:  # else nothing is being compiled
+            from foltr.kernels import after_compiling
+
+            if after_compiling(stop):
+                return
+        stop()
 
     def ask_outside(self) -> None:
         if self.stop is not None and self.stop():
