@@ -49,6 +49,9 @@ class Interruptions:
 
     def __enter__(self) -> Interruptions:
         if self.folder is not None and self.stop is None:
+            from foltr.kernels import after_compiling  # loads numba, before a signal can
+
+            self._after_compiling = after_compiling
             self._ours.enter_context(on_signals(self._ask))
         return self
 
@@ -76,12 +79,8 @@ class Interruptions:
         def stop() -> None:
             raise error
 
-        if "numba" in sys.modules:  # else nothing is being compiled
-            from foltr.kernels import after_compiling
-
-            if after_compiling(stop):
-                return
-        stop()
+        if not self._after_compiling(stop):
+            stop()
 
     def ask_outside(self) -> None:
         if self.stop is not None and self.stop():
