@@ -10,11 +10,12 @@ add to the collecting of a round.
 Rows "CLIENTS x SESSIONS": rounds per second with Mean, and the share of the bare kernel that whole
 rounds keep (learn, aggregate, step, record; in stretches, as `foltr run` makes them) with Mean,
 Krum and Gated: the time per search of one compiled call that makes as many searches, over that of
-the rounds. one_by_one is the share that rounds keep which `federate` makes singly, with Mean.
+the rounds. one_by_one: the same share with Mean when `federate` makes each round.
 
-Networks: gflops are float32 operations per second of the forward pass (2 x documents x features x
-hidden units), if a search did nothing else; peak_gflops those of a product of two 1024 x 1024
-matrices by NumPy, on one thread; and of the microseconds of a search, those of its parts."""
+Networks: gflops are float32 operations of the forward pass (2 x documents x features x hidden
+units) over the time of a whole search; products_gflops the same over the time of the first layer
+alone; peak_gflops those of a product of two 1024 x 1024 matrices by NumPy, on one thread.
+products_us, activation_us and rest_us: how the time of a search divides."""
 
 import os
 

@@ -172,9 +172,10 @@ class Experiment:
         """Run the experiment, or continue it if it was stopped. With `out`, the run is stored
         there in a folder that is named by its identity; a finished run is not repeated. `engine`
         is a name, or something that makes an engine (`runs.execution.MakeEngine`). `watch` is
-        called after the first round, after rounds that are evaluated, and in between several times
-        a second. `per_query` keeps the final ranker's measures on each held-out
-        query in the folder."""
+        called after the first round and after every round that is evaluated; in between after
+        every round or, where rounds are compiled together, about ten times a second; and while
+        clients are measured in the end. `per_query` keeps the final ranker's measures on each
+        held-out query in the folder."""
         from foltr.runs.execution import checked_threads, engine_maker
 
         threads, engine = checked_threads(threads), engine_maker(engine)

@@ -78,7 +78,7 @@ def options(
     pass
 
 
-def made(*names: str) -> typer.Typer:
+def command_line(*names: str) -> typer.Typer:
     """The command line with the commands of these names."""
     made = typer.Typer(
         help="Simulate federated online learning to rank: run, compare and audit experiments.",
@@ -95,7 +95,7 @@ def made(*names: str) -> typer.Typer:
     return made
 
 
-app = made(*COMMANDS, *GROUPS)
+app = command_line(*COMMANDS, *GROUPS)
 
 
 def main() -> None:
@@ -103,9 +103,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # a terminal that cannot print a character gets a question mark, not a traceback
             stream.reconfigure(errors="replace")
-    # Less of a start: imports make many objects and no garbage; threads of NumPy's matrix products
-    # need not wait for work in a loop; and describing all commands to typer takes time.
+    # A faster start. Imports make many objects and no garbage: collect it less often. Threads of
+    # OpenBLAS sleep while they wait. Only the command that is called is described to typer.
     gc.set_threshold(50_000)
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     named = sys.argv[1] if len(sys.argv) > 1 else ""
-    (made(named) if named in COMMANDS else app)()
+    (command_line(named) if named in COMMANDS else app)()

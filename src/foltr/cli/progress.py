@@ -60,7 +60,7 @@ class RunProgress(LivePanel):
         if progress.measured is not None:
             done, of = progress.measured
             made = f"all {progress.rounds:,} rounds made"
-            return f"{made}; rankers of clients measured: {done:,} of {of:,}"
+            return f"{made}; measuring clients: {done:,} of {of:,}"
         rate, left = self._rates(progress, now)
         m, rounds = progress.metrics, progress.rounds
         return (

@@ -67,7 +67,7 @@ def kept_lately(
     kind: str, most: int, key: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
 ) -> CachedFolder | None:
     """As `kept`, for arrays that are quickly made again: the cache holds the `most` that were used
-    last. None where it cannot be written."""
+    last. None if they are not there and cannot be written."""
     content, root = _content(key), cache_folder(kind)
     found = _undamaged(_open(root / content, content))
 

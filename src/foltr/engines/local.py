@@ -21,8 +21,8 @@ from foltr.seeds import Stream, key, stream
 from foltr.system.threads import Threads
 from foltr.world.population import Population, nobody
 
-# Microseconds of a search, and of each product of a feature and a parameter in it, about; and of a
-# round that is too short to be worth a second thread. No bit depends on them.
+# Microseconds of a search without its products, of one multiplication of the scoring, and of a
+# round that is too short for a second thread. Rough estimates: they affect speed only.
 SEARCH, PRODUCT, ALONE = 0.8, 1e-4, 200.0
 
 
@@ -69,7 +69,7 @@ class Local:
         # who was malicious in the last round, and the arguments for them
         self.last_malicious: tuple[bytes, tuple[Any, ...]] = (b"", self.honest)
         products = float((p.stops - p.starts).mean()) * p.data.width * max(1, self.twin.network[0])
-        self.usual = float(p.sessions.mean()) * (SEARCH + PRODUCT * products)
+        self.client_time = float(p.sessions.mean()) * (SEARCH + PRODUCT * products)
         self.all_search = bool((p.sessions > 0).all())
 
     def room(self) -> tuple[Array, ...]:
@@ -81,7 +81,7 @@ class Local:
     def on_one_thread(self, n: int) -> bool:
         """Whether a round of n clients runs on one thread: there is no other, or it would not
         pay."""
-        return self.threads.number == 1 or (self.twin is not None and n * self.usual < ALONE)
+        return self.threads.number == 1 or (self.twin is not None and n * self.client_time < ALONE)
 
     def _given(self, models: Array) -> tuple[Any, ...]:
         """A kernel's arguments that are the same in every round."""
@@ -110,7 +110,7 @@ class Local:
         payloads = np.empty((n, twin.message), np.uint32)
         sent, filled = payloads if twin.message else directions, (payloads, directions, seen)
 
-        ids = frozen(clients)  # one compiled version, whoever has sealed them
+        ids = frozen(clients)  # read-only: one compiled version serves all callers
 
         def piece(first: int, last: int) -> None:
             these = self.keys, t, ids, first, last, self.memory

@@ -23,7 +23,7 @@ from foltr.world.population import nobody
 
 MOST_SEEN = 2**21  # numbers that are observed in one call
 KEPT = 2**24  # bytes that devices keep, where some of them take part in a round
-SUMMED = 8192  # numbers of which all versions of NumPy make a sum in the same order
+SUMMED = 8192  # numbers that NumPy 2.0 adds up at a time; later versions add up more
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Parts:
 
     @property
     def adds_noise(self) -> bool:
-        """Whether clients add noise to their updates. (Kernels of learners change rewards.)"""
+        """Whether clients add noise to their updates. Rewards are randomised in the kernel of the
+        learner instead."""
         return self.server.privacy is not None and not self.engine.learner.reward_levels
 
     @property
@@ -69,7 +70,7 @@ def parts_of(
 
 
 def missing(parts: Parts) -> tuple[str, ...]:
-    """What keeps rounds of these parts from being made in stretches, in words."""
+    """What keeps rounds of these parts from being made in stretches, in words: for a note."""
     server, engine, delivery, found = parts.server, parts.engine, parts.delivery, list[object]()
     if delivery.host is not None or rule_twin(server.aggregator) is None:
         found.append(server.aggregator)
@@ -91,7 +92,7 @@ def missing(parts: Parts) -> tuple[str, ...]:
         names.append("clients that never search")
     few = parts.choose.count < engine.population.clients
     if few and engine.memory.nbytes > KEPT:  # a stretch copies all of it
-        names.append("what so many devices keep")
+        names.append("so much memory of devices of which some take part")
     if engine.population.data.width < 2:  # NumPy adds up a single column in another order
         names.append("a single feature")
     return tuple(names)
@@ -106,21 +107,21 @@ class Stretch:
         (data, blocks), (tables, *how) = engine.around
         self.given = (data, blocks, tables, *how, engine.keys)
         first, last, honest, sessions = engine.honest[2]
-        models, mask = honest.copy(), np.zeros(len(p.first), bool)
-        roaming, draws, count = False, 0, 0
+        models, is_malicious = honest.copy(), np.zeros(len(p.first), bool)
+        roaming, malicious_key, malicious_count = False, 0, 0
         if type(engine.malicious) is Malicious:
             malicious = engine.malicious
-            roaming, count = malicious.roaming, malicious.count
-            draws = key(malicious.seed, "malicious")
+            roaming, malicious_count = malicious.roaming, malicious.count
+            malicious_key = key(malicious.seed, "malicious")
             if not roaming:
-                mask[malicious.members(0)] = True
+                is_malicious[malicious.members(0)] = True
                 if p.malicious_model is not None:
                     models[malicious.members(0)] = p.malicious_model
         poison = -1 if p.malicious_model is None else p.malicious_model
         self.people = (first, last, models, sessions, honest, poison)
-        pool, chosen = frozen(parts.choose.pool), key(parts.choose.seed, "participation")
-        moving = mask, roaming, np.uint64(draws), count, p.clients
-        self.who = (pool, np.uint64(chosen), *moving)
+        participation_key = np.uint64(key(parts.choose.seed, "participation"))
+        malicious_now = is_malicious, roaming, np.uint64(malicious_key), malicious_count
+        self.who = (frozen(parts.choose.pool), participation_key, *malicious_now, p.clients)
         self._scratch()
         self._addresses()
 
@@ -147,8 +148,8 @@ class Stretch:
         rule = rule_twin(parts.server.aggregator)
         optimizer = optimizer_twin(parts.server.optimizer)
         assert engine.twin is not None and rule is not None and optimizer is not None
-        self.steps, self.settings = optimizer
-        clients, sent, payloads, updates, direction, lies, scratch, room = self.work
+        self.optimizer, self.optimizer_settings = optimizer
+        clients, sent, payloads, updates, direction, malicious_now, scratch, room = self.work
         ids, weights, remembered = frozen(clients), np.empty(self.n), self._remembered(())
         round_ = sent, engine.keys, 0, ids, 0, self.n, engine.memory
         filled = payloads, updates, np.empty((3, self.n)), room
@@ -165,14 +166,25 @@ class Stretch:
         self.attack = (frozen(np.empty(0, np.int64)), none, attack_key)
         if (attack := parts.attack) is not None:
             self.attack = (*attack.given, attack_key)
-            attack_at = address_of(attack.kernel, *self.attack, clients, lies, sent, updates)
+            attack_at = address_of(
+                attack.kernel, *self.attack, clients, malicious_now, sent, updates
+            )
         sample_at, move_at = 0, 0
-        _, chosen, mask, roaming, moving, count, everybody = self.who
+        _, participation_key, is_malicious, roaming, malicious_key, count, clients_all = self.who
         if roaming or self.n < len(parts.choose.pool):
-            sample_at = address_of(rounds.sample, chosen, everybody, self.n, scratch)
+            sample_at = address_of(rounds.sample, participation_key, clients_all, self.n, scratch)
         if roaming:
             models, honest, poison = self.people[2], *self.people[4:]
-            moved = moving, everybody, count, mask, models, honest, poison, scratch
+            moved = (
+                malicious_key,
+                clients_all,
+                count,
+                is_malicious,
+                models,
+                honest,
+                poison,
+                scratch,
+            )
             move_at = address_of(rounds.move_malicious, sample_at, *moved)
         self.addresses = learn_at, noise_at, attack_at, rule_at, sample_at, move_at
 
@@ -188,34 +200,39 @@ class Stretch:
         memory = self.parts.engine.memory
         before = memory.copy() if memory.size else memory
         made, after, seen = self._made(state, count)
-        if made < len(seen):  # the last round was made in part
+        if made < len(seen):  # the next round was begun: all rounds before it once more
             memory[...] = before
             made, after, seen = self._made(state, made)
         return after, seen
 
     def _made(self, state: State, count: int) -> tuple[int, State, Array]:
-        steps, first, second = state.optimizer, np.empty(0), np.empty(0)
+        remembered, moments = state.optimizer, (np.empty(0), np.empty(0))
         powers = np.empty((count, 2))
-        if self.steps == rounds.MOMENTS:
-            first, second, times = steps[0].copy(), steps[1].copy(), np.arange(1.0, count + 1.0)
+        if self.optimizer == rounds.MOMENTS:
+            moments, times = (
+                (remembered[0].copy(), remembered[1].copy()),
+                np.arange(1.0, count + 1),
+            )
             for i in range(2):
-                powers[:, i] = self.settings[1 + i] ** (steps[2] + times)
+                powers[:, i] = self.optimizer_settings[1 + i] ** (remembered[2] + times)
         params, seen = state.params.copy(), np.empty((count, 3, self.n))
         kept = self._remembered(state.aggregator)
-        now = (state.t, params, self.parts.engine.memory, kept, first, second)
+        now = (state.t, params, self.parts.engine.memory, kept, *moments)
         fixed = self.addresses, self.given, self.people, self.who
-        parts = self.noise, self.attack, self.rule, (self.steps, self.settings, powers)
-        done = 0
+        optimizer = self.optimizer, self.optimizer_settings, powers
+        parts, done = (self.noise, self.attack, self.rule, optimizer), 0
 
         def work(first: int, last: int) -> None:
             nonlocal done
             done = rounds.make_rounds(*fixed, *parts, now, self.work, seen)
 
         self.parts.engine.threads.share(1, work)
-        if self.steps == rounds.MOMENTS:
-            steps = first, second, steps[2] + float(done)
+        if self.optimizer == rounds.MOMENTS:
+            remembered = *moments, remembered[2] + float(done)
         rule = kept[: len(state.aggregator)] if state.aggregator else ()
-        after = replace(state, params=params, aggregator=rule, optimizer=steps, t=state.t + done)
+        after = replace(
+            state, params=params, aggregator=rule, optimizer=remembered, t=state.t + done
+        )
         return done, after, seen
 
     def _remembered(self, memory: Memory) -> Memory:

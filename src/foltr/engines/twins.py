@@ -101,7 +101,8 @@ def numbers(*values: float) -> Array:
 
 
 class NoiseTwin(NamedTuple):
-    """(settings, chances, key, clients, t, updates) -> what clients send, in place."""
+    """A kernel that adds noise: kernel(settings, chances, key, clients, t, updates) changes the
+    updates in place."""
 
     kernel: Callable[..., int]
     settings: Array
@@ -132,7 +133,8 @@ def noise_twin(privacy: Privatizer, n: int) -> NoiseTwin | None:
 
 
 class ScoreTwin(NamedTuple):
-    """(parts, storage, first, last, network, params, scores) -> fills scores[first:last]."""
+    """A kernel that scores documents: kernel(parts, storage, first, last, network, params, scores)
+    fills scores[first:last]."""
 
     kernel: Callable[..., int]
     parts: Array  # addresses of the kernels that it calls: `hidden_into` and `head_into`

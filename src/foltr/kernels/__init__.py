@@ -88,7 +88,8 @@ event.register("numba:compile", _compiling)
 
 
 def after_compiling(act: Callable[[], None]) -> bool:
-    """Whether a kernel is being compiled; if so, `act`, which may raise, is called when it is."""
+    """If a kernel is being compiled, call `act`, which may raise, when that or a kernel that it
+    calls is compiled, and return True; otherwise return False."""
     if not _compiling.depth:
         return False
     _compiling.waiting = act

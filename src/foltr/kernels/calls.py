@@ -1,9 +1,9 @@
 """Kernels that are called by their address: from another kernel, through a number.
 
 A kernel that is called directly is inlined, and its sums may be vectorised in another way in each
-caller. One that is called by its address is compiled once. Python and all kernels that get its
-address run the same machine code, so they get the same bits. And the caller is compiled once,
-whichever kernels it is given."""
+caller. One that is called by its address is compiled once for each kind of arguments. Python and
+all kernels that get its address run the same machine code, so they get the same bits. And the
+caller is compiled once, whichever kernels it is given."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 
 def written_out(function: Callable[..., Any]) -> Any:
-    """A function of which a kernel gets the instructions that it writes."""
+    """`numba.extending.intrinsic`: the function writes LLVM code into the kernel that calls it."""
     return intrinsic(function)
 
 
@@ -33,7 +33,9 @@ def never_inlined(typing):
 @written_out
 def called(typing, address, arguments):
     """The integer that the kernel at this address returns for a tuple of arguments. They must have
-    the types for which `address_of` got the address; nothing checks them."""
+    the layout in memory of those that `address_of` was given: types of numbers, dimensions,
+    contiguity (read-only and writable arrays are alike). Nothing checks this: for others it would
+    read wrong memory."""
     made = types.int64
 
     def lowered(context, builder, signature, values):

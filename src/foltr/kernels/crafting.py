@@ -98,6 +98,8 @@ def rows_of(updates, malicious, which):
 
 @kernel(inner=True)
 def known(updates, malicious, knowledge):
+    """The updates that most attackers know: of honest clients (ALL), or their own; also where
+    nobody is honest."""
     if knowledge == ALL:
         honest = rows_of(updates, malicious, False)
         if honest.shape[0]:
@@ -144,7 +146,8 @@ def send(message, malicious, updates):
 
 @kernel(by_address=True)
 def little_is_enough(addresses, numbers, key, clients, malicious, params, updates):
-    """Numbers: knowledge, then z for 0, 1, ... malicious clients (NaN for none)."""
+    """Numbers: knowledge, then z for 0, 1, ... malicious clients (NaN: there is no z, and updates
+    stay as they are). With ALL it knows the updates of all clients."""
     never_inlined()
     rows, m = rows_of(updates, malicious, True), 0
     for i in range(malicious.shape[0]):

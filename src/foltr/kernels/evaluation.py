@@ -123,10 +123,10 @@ def ndcg_of_list(s, n, key, relevant, block, discount, ideal, slots):
 def ndcg_of_rankers(
     how, X, A, network, rankers, begin, end, blocks, held, relevant, discount, key, out
 ):
-    """Fill out with nDCG of the lists of rankers begin .. end (n, d), each on its own ones.
+    """Fill out with the nDCG of each ranker of begin .. end (n, d) on each of its lists.
 
     `held`: ranker i has lists[first[i]:last[i]], which are blocks; their values are written to
-    out[place[i]:]; `numbers` are the addresses of their draws for ties. Where A is not empty, it
+    out[place[i]:]; `numbers` are their places in the stream that breaks ties. A, if it is not empty,
     is the hidden layer of all documents, which all rankers share.
 
     Returns the first ranker whose scores are not finite, or -1."""

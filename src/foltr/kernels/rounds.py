@@ -79,8 +79,8 @@ def step(which, numbers, powers, direction, params, first_moment, second_moment)
             m, v = first_moment[f], second_moment[f]
             m = b1 * m + (1.0 - b1) * g
             v = b2 * v + (1.0 - b2) * (g * g)
-            rate = math.sqrt(v / (1.0 - powers[1])) + eps
-            params[f] += lr * (m / (1.0 - powers[0])) / rate
+            divisor = math.sqrt(v / (1.0 - powers[1])) + eps
+            params[f] += lr * (m / (1.0 - powers[0])) / divisor
             first_moment[f], second_moment[f] = m, v
         good = good and abs(params[f]) <= LARGEST  # False for NaN
     return good
@@ -89,31 +89,42 @@ def step(which, numbers, powers, direction, params, first_moment, second_moment)
 @kernel()
 def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, state, work, seen):
     """Rounds t, t + 1, ... of `state`, as many as `seen` (rounds, 3, n) has room for. Changes all
-    that `state` holds, in place. Returns how many were made: fewer where the definition must make
-    the next one, with the state from before this call."""
+    that `state` holds, in place. Returns how many rounds were completed. If these are fewer, the
+    round after them was begun, and left its traces in `state`: the caller must repeat the
+    completed rounds from a copy (`Stretch.advance`), and the definition makes the next one."""
     learn_at, noise_at, attack_at, rule_at, sample_at, move_at = addresses
     data, blocks, tables, settings, rewards, network, keys = given
     first, last, models, sessions, honest, poison = people
-    pool, participation, malicious, roaming, members, count, everybody = who
+    pool, participation_key, is_malicious, roaming, malicious_key, count, clients_all = who
     scales, chances, noise_key = noise
     attack_parts, attack_numbers, attack_key = attack
     rule_parts, rule_numbers = rule
     which, numbers, powers = optimizer
     t, params, memory, remembered, first_moment, second_moment = state
-    clients, sent, payloads, updates, direction, lies, scratch, room = work
+    clients, sent, payloads, updates, direction, malicious_now, scratch, room = work
     n, flat = clients.shape[0], updates.reshape(updates.size)
     chosen = scratch[2]
     for made in range(seen.shape[0]):
         if n < pool.shape[0]:
-            key = below(participation, uint64(t + made))
+            key = below(participation_key, uint64(t + made))
             called(sample_at, (key, pool.shape[0], n, scratch))
             for i in range(n):
                 clients[i] = pool[chosen[i]]
         if roaming:
-            key = below(members, uint64(t + made))
+            key = below(malicious_key, uint64(t + made))
             called(
                 move_at,
-                (sample_at, key, everybody, count, malicious, models, honest, poison, scratch),
+                (
+                    sample_at,
+                    key,
+                    clients_all,
+                    count,
+                    is_malicious,
+                    models,
+                    honest,
+                    poison,
+                    scratch,
+                ),
             )
         for f in range(params.shape[0]):
             sent[f] = float32(params[f])
@@ -147,14 +158,15 @@ def make_rounds(addresses, given, people, who, noise, attack, rule, optimizer, s
         if attack_at:
             some = False
             for i in range(n):
-                lies[i] = malicious[clients[i]]
-                some = some or lies[i]
+                malicious_now[i] = is_malicious[clients[i]]
+                some = some or malicious_now[i]
             if not finite(flat, flat.shape[0]):
                 return made
             if some:
                 key = below(attack_key, uint64(t + made))
                 called(
-                    attack_at, (attack_parts, attack_numbers, key, clients, lies, sent, updates)
+                    attack_at,
+                    (attack_parts, attack_numbers, key, clients, malicious_now, sent, updates),
                 )
         if not finite(flat, flat.shape[0]):
             return made

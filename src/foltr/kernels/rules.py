@@ -200,9 +200,9 @@ def _placed(ids, clients, at):
 
 @kernel(by_address=True)
 def gated(addresses, numbers, clients, updates, weights, memory, direction):
-    """Numbers: decay, limit, uneven, longest, and the smallest share of kept clients without the
-    fallback; then those of the fallback. Addresses: `look` and the fallback; then those of the
-    fallback."""
+    """Numbers: decay, limit, uneven, longest, and the share of kept clients below which the
+    fallback is used; then those of the fallback. Addresses: `look` and the fallback; then those of
+    the fallback. If too few are kept for the fallback, their mean is used."""
     never_inlined()
     ids, sums, tallies, scale = memory
     n, d = updates.shape

@@ -24,7 +24,7 @@ def of_clients(
 ) -> dict[str, float | None]:
     """Means over clients: the final ranker judged by each client on the queries it holds, and,
     where clients have rankers of their own, each of those by its client and on all held-out
-    queries. `told(done, of)` hears how many clients are measured."""
+    queries. `told(done, of)` is called before each step of a pass over the clients."""
     e, population = run.experiment, run.population
     shared, personal = params.astype(np.float32), memory.shape[1] > 0
     if e.partition.identical_clients and not personal:
@@ -49,7 +49,8 @@ def of_clients(
 
 
 def holding_different(p: Population, clients: Array) -> tuple[Array, list[int]]:
-    """One client of all that hold the same, and for each client which of those it is."""
+    """One client for each range of blocks that is held, and the place of each client's range among
+    them."""
     ranges = np.stack([p.first[clients], p.last[clients]], axis=1)
     _, one, which = np.unique(ranges, axis=0, return_index=True, return_inverse=True)
     return clients[one], which.ravel().tolist()
@@ -70,6 +71,6 @@ def in_steps(
 
 
 def mean_known(values: list[float]) -> float | None:
-    """Over those that are known."""
+    """The mean of the values that are not NaN; None if there are none."""
     there = [value for value in values if not np.isnan(value)]
     return sum(there) / len(there) if there else None

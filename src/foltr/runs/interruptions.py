@@ -74,7 +74,7 @@ class Interruptions:
         )
 
     def _stop(self, error: KeyboardInterrupt) -> None:
-        """Raise the error: at once, or when a kernel is compiled that is being compiled."""
+        """Raise the error now, or after the compilation that is under way."""
 
         def stop() -> None:
             raise error

@@ -34,7 +34,8 @@ class Progress:
     rounds: int  # in all
     metrics: Metrics
     notes: tuple[str, ...]
-    # after the last round: how many clients' rankers are measured, and of how many
+    # after the last round, while clients are measured: how many are, and of how many. There may be
+    # two passes: of the shared ranker, and of clients' own
     measured: tuple[int, int] | None = None
 
 

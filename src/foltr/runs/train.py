@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from foltr.engines.stretch import Stretch
 
 CHECKPOINT_SECONDS = 5.0
-SOON = 1.0  # seconds after which the rounds of a run are saved while clients are measured
+SAVE_AFTER_SECONDS = 1.0  # of measuring clients
 STRETCH_SECONDS = 0.1  # in one compiled call: signals and progress wait for its end
 
 
@@ -82,7 +82,7 @@ def concluded(
     claim: Claim | None,
 ) -> Result:
     """The result of a run whose rounds are over, with measures of the clients that are there in
-    the end. If these take long, the rounds are saved first."""
+    the end. When these have taken a second, or a signal came, the rounds are saved."""
     state, notes = made.state, run.notes + made.engine.notes
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
@@ -101,7 +101,9 @@ def concluded(
         run.watch(progress)
         if claim is not None and claim.report(rounds, rounds):
             interruptions.ask_outside()
-        if run.folder is None or not (interruptions.asked or time.monotonic() - began > SOON):
+        if run.folder is None or not (
+            interruptions.asked or time.monotonic() - began > SAVE_AFTER_SECONDS
+        ):
             return
         if not saved:
             run.folder.checkpoint(state, made.engine.memory, made.metrics, made.seconds)
@@ -169,13 +171,15 @@ def follow(
             interruptions.obey(state.t, rounds)
 
     def next_stop(t: int) -> int:
-        """The first round after t that is evaluated or stored; the latter is made singly."""
+        """How many rounds are done when a stretch after t rounds must end: at an evaluation, at
+        the end of the stage, or before a round whose messages are stored, which `federate`
+        makes."""
         stop = min(stage.until, (t // e.evaluate_every + 1) * e.evaluate_every)
         return stop if history is None else min(stop, -(-t // history.every) * history.every)
 
     for stage in stages:
         parts = stage.server, stage.engine, stage.choose, stage.delivery, seed
-        # a checkpoint after every round is one before the next is asked
+        # an engine that wants a checkpoint after every round gets its rounds one by one
         stretch = None if every == 0.0 else stretch_of(*parts, len(state.params))
         count = 1
         while state.t < stage.until:
@@ -209,8 +213,8 @@ def stretch_of(
     seed: int,
     dim: int,
 ) -> Stretch | None:
-    """What makes rounds of these parts in compiled stretches; None where nothing does, or where
-    threads over the clients of a round are faster."""
+    """What makes rounds of these parts in compiled stretches. None where nothing does (a note then
+    names what is missing), or where threads over the clients of a round are faster."""
     if not isinstance(choose, Participants):
         return None
     from foltr.engines.local import Local  # loads numba

@@ -23,7 +23,7 @@ class Held:
     first: Array  # (n,) ranker i has lists[first[i]:last[i]]
     last: Array  # (n,)
     lists: Array  # blocks of documents, all with a relevant document
-    numbers: Array  # the address of each list's draws for ties
+    numbers: Array  # the place of each list in the stream that breaks ties
 
     @property
     def place(self) -> Array:
@@ -64,7 +64,7 @@ class ClientEvaluator:
     shared: Array  # (d,) float32, the server's ranker
 
     def __post_init__(self) -> None:
-        self.layers: dict[str, Array] = {}  # the server's hidden layer, by split
+        self.layers: dict[str, Array] = {}  # the server's hidden layer, by set of documents
         self.compiled = self.evaluate.kernel is not None
         if not self.compiled:
             return

@@ -27,7 +27,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def slow(monkeypatch):
     """As if measuring took long: saved at once, and told after every few clients."""
-    monkeypatch.setattr(foltr.runs.train, "SOON", -1.0)
+    monkeypatch.setattr(foltr.runs.train, "SAVE_AFTER_SECONDS", -1.0)
     monkeypatch.setattr(foltr.runs.client_measures, "STEP_SECONDS", 0.0)
 
 
