@@ -126,8 +126,8 @@ def ndcg_of_rankers(
     """Fill out with the nDCG of each ranker of begin .. end (n, d) on each of its lists.
 
     `held`: ranker i has lists[first[i]:last[i]], which are blocks; their values are written to
-    out[place[i]:]; `numbers` are their places in the stream that breaks ties. A, if it is not empty,
-    is the hidden layer of all documents, which all rankers share.
+    out[place[i]:]; `numbers` are their places in the stream that breaks ties. A, if not empty, is
+    the hidden layer of all documents, which all rankers share.
 
     Returns the first ranker whose scores are not finite, or -1."""
     score_at, parts = how
