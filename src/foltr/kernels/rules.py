@@ -28,16 +28,24 @@ def mean(addresses, numbers, clients, updates, weights, memory, direction):
     return DONE
 
 
+@kernel(inner=True)
+def _scored(addresses, numbers, updates, scores):
+    """Fill the Krum scores of the updates; whether there are enough of them."""
+    n, malicious = updates.shape[0], int(numbers[0])
+    if n < malicious + 3:
+        return False
+    called(addresses[0], (updates, n - malicious - 2, numbers[1] != 0.0, scores))
+    return True
+
+
 @kernel(by_address=True)
 def krum(addresses, numbers, clients, updates, weights, memory, direction):
     """Numbers: malicious, squared. Addresses: `krum_scores_of`."""
     never_inlined()
-    n, malicious = updates.shape[0], int(numbers[0])
-    if n < malicious + 3:
+    scores, best = np.empty(updates.shape[0]), 0
+    if not _scored(addresses, numbers, updates, scores):
         return TOO_FEW
-    scores, best = np.empty(n), 0
-    called(addresses[0], (updates, n - malicious - 2, numbers[1] != 0.0, scores))
-    for i in range(1, n):
+    for i in range(1, updates.shape[0]):
         if scores[i] < scores[best]:
             best = i
     for f in range(updates.shape[1]):
@@ -50,10 +58,9 @@ def multi_krum(addresses, numbers, clients, updates, weights, memory, direction)
     """As `krum`."""
     never_inlined()
     n, malicious = updates.shape[0], int(numbers[0])
-    if n < malicious + 3:
-        return TOO_FEW
     scores, order, whole = np.empty(n), np.empty(n, np.int64), 0.0
-    called(addresses[0], (updates, n - malicious - 2, numbers[1] != 0.0, scores))
+    if not _scored(addresses, numbers, updates, scores):
+        return TOO_FEW
     for i in range(n):  # ties stay in order
         j = i
         while j > 0 and scores[order[j - 1]] > scores[i]:
