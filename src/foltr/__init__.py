@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name[:1].isupper():
+    if name != name.lower():
         from foltr.spec import FAMILIES
 
         for family in FAMILIES:

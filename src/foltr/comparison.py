@@ -18,13 +18,14 @@ from typing import Any
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
 from foltr.report.matrix import Matrix, matrix
-from foltr.report.measures import HEADLINES, MEASURES
+from foltr.report.measures import HEADLINES
 from foltr.report.study import Study, study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
 from foltr.report.tables.terminal_table import terminal_table
 from foltr.results import Runs, fields_of, load_runs
 from foltr.runs import config
+from foltr.runs.columns import usual_columns
 from foltr.spec import opened
 from foltr.sweeps.file import Point
 from foltr.sweeps.panel import SweepPanel
@@ -107,8 +108,8 @@ def compare(
     )
     for measure in measures:
         require(
-            measure in MEASURES,
-            f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}",
+            measure in usual_columns(),
+            f"no measure is called {measure!r}: {did_you_mean(measure, usual_columns())}",
         )
     points = _points(experiments, names, list(seeds), _list(folds), _list(users))
     seen: dict[Experiment, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +22,7 @@ from foltr.metrics import Empty
 from foltr.simulation.departures import Departures, Groups, Leaving
 from foltr.simulation.malicious import Malicious
 from foltr.spec import checked
-from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
+from foltr.world.protocols import Attack, Baseline, Measure, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
     from foltr.runs.execution import MakeEngine
@@ -168,6 +168,7 @@ class Experiment:
         engine: Literal["local", "debug"] | MakeEngine = "local",
         watch: Callable[[Progress], None] = lambda progress: None,
         per_query: bool = False,
+        measures: str | Sequence[str | Measure] = (),
     ) -> Result:
         """Run the experiment, or continue it if it was stopped. With `out`, the run is stored
         there in a folder that is named by its identity; a finished run is not repeated. `engine`
@@ -175,7 +176,8 @@ class Experiment:
         called after the first round and after every round that is evaluated; in between after
         every round or, where rounds are compiled together, about ten times a second; and while
         clients are measured in the end. `per_query` keeps the final ranker's measures on each
-        held-out query in the folder."""
+        held-out query in the folder. `measures` are recorded besides the usual ones, as in
+        measures="nDCG(k=5), MAP()"; they are not part of the run's identity."""
         from foltr.runs.execution import checked_threads, engine_maker
 
         threads, engine = checked_threads(threads), engine_maker(engine)
@@ -185,7 +187,7 @@ class Experiment:
             out is not None or not per_query,
             "per_query keeps its table in the run's folder: give out=...",
         )
-        return Run(self, out, threads, engine, watch, per_query).result()
+        return Run(self, out, threads, engine, watch, per_query, measures=measures).result()
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
+from foltr.runs.columns import MEASURES, Column, columns_of, parse_measures
 from foltr.runs.folder import (
     CONFIG,
     ENVIRONMENT,
@@ -33,10 +34,12 @@ from foltr.runs.folder import (
 )
 from foltr.runs.identity import folders_with_runs, holds_run
 from foltr.runs.metrics import Curve, Metrics
+from foltr.runs.result import curve_of
 from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
+from foltr.world.protocols import Measure
 
 
 class Skipped(NamedTuple):
@@ -69,7 +72,13 @@ class Recorded:
         return f"<run {self.name}>"
 
     def curve(self, name: str) -> Curve:
-        return self.metrics.curve(name)
+        return curve_of(self.metrics, self.final, name)
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What may have been measured of it, by name."""
+        asked = self.final.get(MEASURES)
+        return columns_of(map(str, asked.values()) if isinstance(asked, dict) else ())
 
     @property
     def name(self) -> str:
@@ -125,6 +134,24 @@ class Runs:
     def __repr__(self) -> str:
         more = f", {len(self.skipped)} skipped" if self.skipped else ""
         return f"<{len(self)} finished runs{more}, {len(self.unfinished)} unfinished>"
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What may have been measured of any run, by name."""
+        return {name: each for run in self for name, each in run.columns.items()}
+
+    def measuring(self, measures: str | Sequence[str | Measure]) -> Runs:
+        """The same runs with more measures of whole runs, such as 'RoundsTo(level=0.4)'."""
+        asked = parse_measures(measures)
+        if other := [each for each in asked if each.kind != "run"]:
+            raise Mistake(
+                f"{other[0]!r} is no measure of a whole run: give it to `foltr run` or"
+                " `foltr sweep` (--measures), which compute it from the parameters of finished runs"
+            )
+        specs = {each.name: repr(each) for each in asked}
+        known = [{**run.final, MEASURES: {**run.final.get(MEASURES, {}), **specs}} for run in self]
+        pairs = zip(self, known, strict=True)
+        return replace(self, recorded=tuple(replace(run, final=final) for run, final in pairs))
 
     @cached_property
     def table(self) -> Tidy:
@@ -287,6 +314,7 @@ def _recorded(path: Path, any_version: bool) -> Recorded:
     final = Folder(path).final()
     if final is None:
         raise Mistake(f"{path} was deleted while it was read")
+    final |= Folder(path).kept_measures()
     return Recorded(path, config, final, environment, use=used)
 
 

@@ -33,8 +33,7 @@ hints_of = lru_cache(None)(get_type_hints)  # of a class: finding them takes lon
 
 
 class Registry:
-    """Name -> class, for one family: the files of one folder, installed packages, and a user's own
-    files."""
+    """Name -> class, for one family: files of one folder, installed packages, a user's files."""
 
     def __init__(self, family: str, folder: str, protocol: type) -> None:
         self.family, self.folder, self.protocol = family, folder, protocol
@@ -118,8 +117,6 @@ class Registry:
 
 
 USERS = ("foltr_user_", "__main__")  # modules of users' files begin like this
-
-
 _installed: list[bool] = []
 _loading = RLock()
 
@@ -153,6 +150,7 @@ privatizers = Registry("privatizer", "privatizers", core.Privatizer)
 channels = Registry("channel", "channels", core.Channel)
 unlearners = Registry("unlearner", "unlearners", protocols.Unlearner)
 baselines = Registry("baseline", "baselines", protocols.Baseline)
+measures = Registry("measure", "measures", protocols.Measure)
 FAMILIES = (
     sources,
     partitions,
@@ -166,12 +164,14 @@ FAMILIES = (
     channels,
     unlearners,
     baselines,
+    measures,
 )
 
 source, partition, click_model = sources.register, partitions.register, click_models.register
 ranker, attack, unlearner = rankers.register, attacks.register, unlearners.register
 learner, aggregator, optimizer = learners.register, aggregators.register, optimizers.register
-privatizer, channel, baseline = privatizers.register, channels.register, baselines.register
+privatizer, channel = privatizers.register, channels.register
+baseline, measure = baselines.register, measures.register
 
 
 def added() -> Any:

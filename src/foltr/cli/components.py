@@ -98,7 +98,8 @@ def first_sentence(cls: type) -> str:
 
 
 def families() -> dict[Registry, str]:
-    """All families, each with the name of the field of `Experiment` that takes its components."""
+    """All families, each with the name of the option that takes its components: a field of
+    `Experiment`, or `measures`."""
     from typing import get_args
 
     from foltr.experiment import Experiment
@@ -110,7 +111,7 @@ def families() -> dict[Registry, str]:
         for field in fields(Experiment)
         for kind in (hints[field.name], *get_args(hints[field.name]))
     }
-    return {registry: names[registry.protocol] for registry in FAMILIES}
+    return {registry: names.get(registry.protocol, registry.folder) for registry in FAMILIES}
 
 
 def family_of(name: str) -> Registry:

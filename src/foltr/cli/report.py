@@ -49,6 +49,13 @@ def report(
     measure: Annotated[
         str, typer.Option(help="The measure of figures and tables. A page shows all.")
     ] = "ndcg@10",
+    measures: Annotated[
+        str,
+        typer.Option(
+            metavar="SPECS",
+            help="More measures of whole runs, such as 'RoundsTo(level=0.4), Epsilon()'.",
+        ),
+    ] = "",
     columns: Columns = COLUMNS,
     pairs: Pairs = PAIRS,
     where: Annotated[
@@ -80,6 +87,8 @@ def report(
     _check_formats(outs)
     found = load_runs(runs, any_version)
     print_left_out(found)
+    if measures:
+        found = found.measuring(measures)
     chosen = found.where(**conditions)
     if conditions and not len(chosen):
         wanted = ", ".join(f"{name} = {value!r}" for name, value in conditions.items())

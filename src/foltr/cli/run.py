@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foltr.cli.tools import Engine, Json, Out, PerQuery, Quiet, Use, trusted_code, typed_value
+from foltr.cli.tools import (
+    Engine,
+    Json,
+    Measures,
+    Out,
+    PerQuery,
+    Quiet,
+    Use,
+    trusted_code,
+    typed_value,
+)
 
 if TYPE_CHECKING:
     from foltr.runs.result import Result
@@ -95,6 +105,7 @@ def run(
     ] = "1",
     out: Out = Path("runs"),
     per_query: PerQuery = False,
+    measures: Measures = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -125,6 +136,7 @@ def run(
             engine,  # type: ignore[arg-type]  # checked there
             watch,
             per_query,
+            measures,
         )
     print(json_line(result) if json else summary(result))
 
@@ -147,6 +159,7 @@ def summary(result: Result) -> str:
         ),
         f"MRR@10           {measure(final['mrr@10'])}",
         f"expected MaxRR   {measure(final['expected_maxrr'])}",
+        *_asked(result),
         *_training(result),
         (
             f"held-out queries {final['queries']:,}; those without a relevant document"
@@ -157,6 +170,15 @@ def summary(result: Result) -> str:
         f"{'finished before, not repeated' if result.found else 'run'}: {result.folder}",
     ]
     return "\n".join(lines)
+
+
+def _asked(result: Result) -> list[str]:
+    """The measures that were asked for."""
+    from foltr.runs.columns import MEASURES, columns_of
+
+    specs = result.final.get(MEASURES, {})
+    found = [each for name, each in columns_of(specs.values()).items() if name in specs]
+    return [f"{each.measure.label:<16} {measure(result.value(each.name))}" for each in found]
 
 
 def _training(result: Result) -> list[str]:

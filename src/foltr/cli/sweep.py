@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.cli.tools import Engine, Out, PerQuery, Quiet, Use, trusted_code, typed_fields
+from foltr.cli.tools import Engine, Measures, Out, PerQuery, Quiet, Use, trusted_code, typed_fields
 from foltr.errors import Mistake
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def sweep(
         int, typer.Option(help="Number of threads of each run. Results do not depend on it.")
     ] = 1,
     per_query: PerQuery = False,
+    measures: Measures = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the experiments and run none.")
     ] = False,
@@ -64,8 +65,9 @@ def sweep(
     began = time.perf_counter()
     with SweepPanel(read.title, quiet) as show:
         swept = run_sweep(
-            read.points, out, read.name, read.title, pool, threads, engine, per_query, show
-        )
+            read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
+            measures,
+        )  # fmt: skip
     print(summary(swept, time.perf_counter() - began, pool))
     _raise_if_incomplete(swept, len(read.points))
 

@@ -43,6 +43,14 @@ Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differ
 PerQuery = Annotated[
     bool, typer.Option("--per-query", help="Keep the final measures of each held-out query.")
 ]
+Measures = Annotated[
+    str,
+    typer.Option(
+        metavar="SPECS",
+        help="More measures to record, such as 'nDCG(k=5), ERR(k=20), MAP()'."
+        " `foltr list measures` lists all.",
+    ),
+]
 Insecure = Annotated[
     bool,
     typer.Option(

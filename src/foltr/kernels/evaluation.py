@@ -88,6 +88,20 @@ def measure(scores, labels, offsets, first, last, ideals, click, gain, discount,
         out[q, 2] = expected
 
 
+@kernel()
+def ranked(scores, offsets, first, last, key, out):
+    """Fill out[first:last] (q, depth) with the documents of each list, best first: their places in
+    the list, -1 after the last one."""
+    depth = out.shape[1]
+    ranking = np.empty(depth, np.int64)
+    for q in range(first, last):
+        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        k = min(depth, n)
+        best_first(scores[start:], n, k, below(key, uint64(q)), ranking)
+        for j in range(depth):
+            out[q, j] = ranking[j] if j < k else -1
+
+
 @kernel(inner=True)
 def rank_of(s, n, i, key):
     """How many of s[:n] stand before document i in `best_first`."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from foltr.report.matrix import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
-from foltr.report.measures import MEASURES, SKIP_EMPTY, empty_rule
+from foltr.report.measures import column, empty_rule
 from foltr.report.number_format import count
 from foltr.report.pairing import NOT_ALIKE, NOT_PAIRED, ONE_PAIR, is_data
 from foltr.report.provenance import data_source
 from foltr.report.study import Pair, Study
-from foltr.results import Recorded
+from foltr.results import Runs
 
 NAMED = 3  # more conditions or data sets than that are counted, not named
 REASONS = {  # how the reason of a refused test begins -> what a caption says
@@ -23,7 +23,8 @@ REASONS = {  # how the reason of a refused test begins -> what a caption says
 
 def heading(matrix: Matrix) -> str:
     """The heading of its table."""
-    title, name = matrix.study.runs.title, MEASURES[matrix.measure]
+    runs = matrix.study.runs
+    title, name = runs.title, column(runs, matrix.measure).label
     return f"{title}: {name}" if title else name[0].upper() + name[1:]
 
 
@@ -165,14 +166,15 @@ def _tests_over_data(matrix: Matrix) -> str:
     )
 
 
-def _data(runs: Iterable[Recorded], measure: str, pairs: tuple[str, ...]) -> str:
+def _data(runs: Runs, measure: str, pairs: tuple[str, ...]) -> str:
     """The data, and how queries count for which the measure is undefined."""
     specs = dict.fromkeys(data_source(run, pairs) for run in runs)
     names = [spec.partition("(")[0] for spec in specs]
     # fields are shown only where names are not enough
     sources = names if len(set(names)) == len(names) else list(specs)
     data = ", ".join(sources) if len(sources) <= NAMED else f"{len(sources)} data sets"
-    rules = list(dict.fromkeys(empty_rule(run) for run in runs)) if measure in SKIP_EMPTY else []
+    follows = column(runs, measure).follows_empty
+    rules = list(dict.fromkeys(empty_rule(run) for run in runs)) if follows else []
     differing = ", depending on the run" if len(rules) > 1 else ""
     rule = (
         f" Queries without a relevant document {' or '.join(rules)}{differing}." if rules else ""

@@ -10,13 +10,10 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.metrics import discounted
-from foltr.report.measures import DISCOUNTED_SUM
+from foltr.report.measures import has_curve, run_curve
 from foltr.report.study import Place, Study
 from foltr.results import Recorded
-from foltr.runs.metrics import ONLINE, Curve
 
-SUMMED = "online_ndcg@10"  # the curve whose discounted sum is online performance
 TINY = 1e-3  # a smaller variance of the positions in a window is rounding (two neighbours: 0.25)
 
 
@@ -48,12 +45,6 @@ def curves(
     }
     end = last_round(found.values())
     return {place: extended(curve, end) for place, curve in found.items()}
-
-
-def has_curve(run: Recorded, measure: str) -> bool:
-    """Whether a run has a curve of a measure. A baseline has no online curves."""
-    name = SUMMED if measure == DISCOUNTED_SUM else measure
-    return bool(run.metrics.online.get(name) or run.metrics.offline.get(name))
 
 
 def last_round(curves: Iterable[CellCurve]) -> tuple[float, float]:
@@ -108,19 +99,6 @@ def cell_curve(
     if smooth > 1:
         values = _smoothed(values, smooth)
     return _over_runs(rounds, interactions, values)
-
-
-def run_curve(run: Recorded, measure: str) -> Curve:
-    """The curve of one run, as `Recorded.curve`; also "online", online performance so far."""
-    if measure != DISCOUNTED_SUM:
-        return run.curve(measure)
-    rounds, values = run.curve(SUMMED)
-    return Curve(rounds, np.cumsum(discounted(values)))
-
-
-def is_online(measure: str) -> bool:
-    """Whether a curve has a value in every round, not only in those that were evaluated."""
-    return measure in (*ONLINE, DISCOUNTED_SUM)
 
 
 def _interactions_before(run: Recorded) -> Array:

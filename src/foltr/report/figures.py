@@ -12,9 +12,9 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import Mistake, require
-from foltr.report.curves import CellCurve, curves, is_online
+from foltr.report.curves import CellCurve, curves
 from foltr.report.line_styles import COLOURS, DASHES, MARKERS, line_styles
-from foltr.report.measures import CURVES, DISCOUNTED_SUM
+from foltr.report.measures import column, is_smoothed
 from foltr.report.statistics import half_width
 from foltr.report.study import Place, Study
 from foltr.system.files import write_whole
@@ -80,7 +80,7 @@ def figure(
         from matplotlib.figure import Figure
     except ImportError:
         raise Mistake("matplotlib is not installed: pip install matplotlib") from None
-    bins = POINTS if is_online(measure) and measure != DISCOUNTED_SUM else 0
+    bins = POINTS if is_smoothed(study.runs, measure) else 0
     cells = curves(study, measure, bins, smooth, log)
     lines = {place: _line(curve, log, band, across) for place, curve in cells.items()}
     lines = {place: line for place, line in lines.items() if len(line.x)}
@@ -90,7 +90,7 @@ def figure(
     )
     with matplotlib.rc_context(STYLE):
         drawing = _drawn(Figure, study, lines, log)
-        _labelled(drawing.axes, across, CURVES.get(measure, measure))
+        _labelled(drawing.axes, across, column(study.runs, measure).curve_label)
         content = io.BytesIO()
         undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None}[kind]
         drawing.savefig(content, format=kind[1:], metadata=undated, dpi=200)

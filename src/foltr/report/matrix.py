@@ -23,8 +23,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import Mistake, did_you_mean
-from foltr.report.measures import MEASURES, measured, value
+from foltr.errors import Mistake
+from foltr.report.measures import column, measured, value
 from foltr.report.number_format import decimals_of
 from foltr.report.pairing import ONE_PAIR, in_order, on_equal_data, why_not_comparable
 from foltr.report.statistics import PairedT, bonferroni, expanded_interval, mean_and_sd, paired_t
@@ -60,7 +60,7 @@ class Entry:
     corrected_data: float | None = None
     refused: str = ""  # why there is no test
     comparable: bool = True  # whether the difference from the baseline means anything
-    best: bool = False  # highest mean of its condition, among two or more comparable ones
+    best: bool = False  # best mean of its condition, among two or more comparable ones
     mark: str = ""  # see MARK_MEANING
 
 
@@ -92,8 +92,7 @@ class Matrix:
 
 def matrix(study: Study, measure: str, alpha: float = ALPHA) -> Matrix:
     """The means of a measure, and whether they differ from the baseline's."""
-    if measure not in MEASURES:
-        raise Mistake(f"no measure is called {measure!r}: {did_you_mean(measure, MEASURES)}")
+    higher_is_better = column(study.runs, measure).measure.higher_is_better
     if not 0.0 < alpha < 1.0:
         raise Mistake(f"alpha must be in (0, 1), got {alpha}")
     values = {
@@ -110,7 +109,7 @@ def matrix(study: Study, measure: str, alpha: float = ALPHA) -> Matrix:
     entries = {
         place: tested_entry(study, measure, values, place, family, alpha) for place in values
     }
-    best = _best(study, measure, values, entries)
+    best = _best(study, measure, values, entries, higher_is_better)
     entries = {place: replace(entry, best=place in best) for place, entry in entries.items()}
     return Matrix(measure, study, alpha, family, entries, values)
 
@@ -147,7 +146,8 @@ def tested_entry(
         over_data=over_data,
         corrected_data=bonferroni(over_data.p, family) if over_data else None,
     )
-    return replace(entry, mark=_mark(entry, alpha))
+    higher_is_better = column(study.runs, measure).measure.higher_is_better
+    return replace(entry, mark=_mark(entry, alpha, higher_is_better))
 
 
 def _test_over_data(groups: list[list[int]], differences: Array) -> PairedT | None:
@@ -159,23 +159,26 @@ def _test_over_data(groups: list[list[int]], differences: Array) -> PairedT | No
     return paired_t(means, np.zeros(len(means)))
 
 
-def _mark(entry: Entry, alpha: float) -> str:
+def _mark(entry: Entry, alpha: float, higher_is_better: bool) -> str:
     test, over_data = entry.test, entry.over_data
     if test is None or entry.corrected is None or entry.corrected >= alpha:
         return ""
-    better = test.difference > 0.0
+    higher = test.difference > 0.0
+    better = higher == higher_is_better
     if over_data is None or (
-        (entry.corrected_data or 0.0) < alpha and (over_data.difference > 0.0) == better
+        (entry.corrected_data or 0.0) < alpha and (over_data.difference > 0.0) == higher
     ):
         return BETTER if better else WORSE
     return BETTER_HERE if better else WORSE_HERE
 
 
-def _best(study: Study, measure: str, values: Values, entries: dict[Place, Entry]) -> set[Place]:
-    """The highest mean of each condition, among the methods whose runs match the baseline's (the
+def _best(
+    study: Study, measure: str, values: Values, entries: dict[Place, Entry], higher_is_better: bool
+) -> set[Place]:
+    """The best mean of each condition, among the methods whose runs match the baseline's (the
     first method's, where the baseline has none).
 
-    A mean over other repetitions, or measured in another way, may be higher for that alone."""
+    A mean over other repetitions, or measured in another way, may be better for that alone."""
     best: set[Place] = set()
     for condition in range(len(study.conditions)):
         there = [place for place in values if place[1] == condition]
@@ -189,7 +192,8 @@ def _best(study: Study, measure: str, values: Values, entries: dict[Place, Entry
             if place == first
             or not why_not_comparable(study, measure, place, first[0], set(values[place]), base)
         ]
-        highest = max(entries[place].mean for place in rivals)
+        means = [entries[place].mean for place in rivals]
+        winner = max(means) if higher_is_better else min(means)
         if len(rivals) > 1:
-            best |= {place for place in rivals if entries[place].mean == highest}
+            best |= {place for place in rivals if entries[place].mean == winner}
     return best

@@ -1,69 +1,104 @@
-"""The measures that tables and curves show: their names, and the value that a run has of each."""
+"""The measures that tables and curves show, and the value that a run has of each."""
 
 from __future__ import annotations
 
 import math
+from typing import cast
 
+import numpy as np
+
+from foltr.errors import Mistake, did_you_mean
+from foltr.measuring import RunMeasure
 from foltr.metrics import EMPTY
 from foltr.report.study import Study
-from foltr.results import Recorded
-from foltr.runs.metrics import ONLINE
+from foltr.results import Recorded, Runs
+from foltr.runs.columns import Column, late_or_sum, usual_columns
+from foltr.runs.metrics import Curve
 
-LATE = 20  # a late mean is over the last 1 / LATE of all rounds (5 %)
 MAIN = "ndcg@10"  # the measure of the chapters, and of every file that shows one measure
-DISCOUNTED_SUM = "online"  # adds up over rounds: runs are comparable only over equally many rounds
-HEADLINES = (MAIN, DISCOUNTED_SUM)  # the page shows the highest mean of these first
-MEASURES = {  # name in result.json -> name in tables; higher is better in each
-    "ndcg@10": "offline nDCG@10",
-    "mrr@10": "offline MRR@10",
-    "expected_maxrr": "offline expected MaxRR",
-    "merged_ndcg@10": "offline nDCG@10 by merged labellings",
-    "merged_mrr@10": "offline MRR@10 by merged labellings",
-    "train_expected_maxrr": "expected MaxRR on the training queries",
-    "train_ndcg@10": "nDCG@10 on the training queries",
-    "own_ndcg@10": (
-        "offline nDCG@10 of the shared ranker on each client's own queries, by its own judgements"
-    ),
-    "personal_ndcg@10": "offline nDCG@10 of the clients' own rankers on all queries",
-    "personal_own_ndcg@10": (
-        "offline nDCG@10 of the clients' own rankers on their own queries, by their own judgements"
-    ),
-    "online": "online performance (discounted sum of nDCG@10)",
-    "online_ndcg@10": "online nDCG@10 (mean of the last 5 % of rounds)",
-    "maxrr": "online MaxRR (mean of the last 5 % of rounds)",
-}
-EVERY_ROUND = tuple(name for name in MEASURES if name in ONLINE)  # measured in every round
-CURVES = {  # name -> name of its learning curve, in the order of the page
-    "ndcg@10": MEASURES["ndcg@10"],
-    "merged_ndcg@10": MEASURES["merged_ndcg@10"],
-    "online_ndcg@10": "online nDCG@10",
-    "mrr@10": MEASURES["mrr@10"],
-    "merged_mrr@10": MEASURES["merged_mrr@10"],
-    "expected_maxrr": MEASURES["expected_maxrr"],
-    "maxrr": "online MaxRR",
-    "online": "online performance so far",
-}
-# undefined for queries without a relevant document: the field `empty` of an experiment decides
-SKIP_EMPTY = ("ndcg@10", "mrr@10", "merged_ndcg@10", "merged_mrr@10")
+HEADLINES = (MAIN, "online")  # the page shows the best mean of these first
+# the usual curves in the order of the page; others follow
+CURVES = (
+    "ndcg@10",
+    "merged_ndcg@10",
+    "online_ndcg@10",
+    "mrr@10",
+    "merged_mrr@10",
+    "expected_maxrr",
+    "maxrr",
+    "online",
+)
+
+
+def column(runs: Runs, name: str) -> Column:
+    """A column of a study by its name; raises a Mistake if there is no such column."""
+    known = runs.columns
+    if name not in known:
+        raise Mistake(f"no measure is called {name!r}: {did_you_mean(name, known)}")
+    return known[name]
+
+
+def curve_names(runs: Runs) -> list[str]:
+    """The measures that may have a learning curve, in the order of the page."""
+    more = [name for name in runs.columns if name not in usual_columns()]
+    return [*CURVES, *more]
 
 
 def measured(study: Study) -> list[str]:
     """The measures of which any run of a study has a value."""
-    return [name for name in MEASURES if any(value(run, name) is not None for run in study.runs)]
+    return [
+        name
+        for name in study.runs.columns
+        if any(value(run, name) is not None for run in study.runs)
+    ]
 
 
 def value(run: Recorded, measure: str) -> float | None:
     """A run's value of a measure, or None.
 
     A measure of every round varies much from round to round. Its value is the mean over the last
-    5 % of rounds (at least one round), as far as they are known."""
-    if measure not in EVERY_ROUND:
-        return finite(run.final.get(measure))
-    if measure not in run.final:
+    5 % of rounds (at least one round), as far as they are known; or the sum, if it adds up."""
+    found = run.columns.get(measure)
+    if found is None:
         return None
-    rounds = run.metrics.online.get(measure, [])
-    late = [each for each in rounds[-max(1, round(len(rounds) / LATE)) :] if math.isfinite(each)]
-    return math.fsum(late) / len(late) if late else None
+    if found.measure.kind == "run":
+        try:
+            return finite(cast(RunMeasure, found.measure).of_run(run))
+        except Mistake:  # a curve that it does not have
+            return None
+    if found.measure.kind == "offline" or measure not in run.final:
+        return finite(run.final.get(measure))
+    rounds = np.array(run.metrics.online.get(measure, []))
+    return finite(late_or_sum(found.measure, rounds))
+
+
+def run_curve(run: Recorded, measure: str) -> Curve:
+    """The curve of one run; a measure that adds up as its sum so far. Raises a Mistake if it has
+    none."""
+    found = run.columns.get(measure)
+    if found is not None and found.measure.kind == "run":
+        made = cast(RunMeasure, found.measure).curve_of(run)
+        if made is None:
+            raise Mistake(f"{measure} is a number of a whole run: it has no curve")
+        return Curve(*made)
+    rounds, values = run.curve(measure)
+    if found is not None and found.measure.curve == "summed":
+        values = np.cumsum(values)
+    return Curve(rounds, values)
+
+
+def has_curve(run: Recorded, measure: str) -> bool:
+    """Whether a run has a curve of a measure. A baseline has no online curves."""
+    try:
+        return len(run_curve(run, measure).rounds) > 0
+    except Mistake:
+        return False
+
+
+def is_smoothed(runs: Runs, measure: str) -> bool:
+    """Whether a measure varies much from round to round, so that its curve is averaged."""
+    found = runs.columns.get(measure)
+    return found is not None and found.measure.curve == "smoothed"
 
 
 def empty_rule(run: Recorded) -> str:

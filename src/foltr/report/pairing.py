@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from foltr.report.measures import DISCOUNTED_SUM
 from foltr.report.study import Pair, Place, Study
 from foltr.results import Recorded
 
@@ -77,7 +76,8 @@ def _measured_differently(measure: str, run: Recorded, base: Recorded) -> str:
             lambda run: run.environment.get("results")
         ),
     }
-    if measure == DISCOUNTED_SUM:
+    column = run.columns.get(measure)
+    if column is not None and column.measure.curve == "summed":
         ways["a sum over {} rounds, the baseline's over {}"] = lambda run: run.final.get("rounds")
     for text, way in ways.items():
         ours, theirs = way(run), way(base)

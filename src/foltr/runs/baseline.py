@@ -34,16 +34,13 @@ def fit_baseline(run: Context, baseline: Baseline) -> Result:
     fits = bool(ranked.model) if ranked.params is None else np.shape(params) == (width,)
     name = type(baseline).__name__
     require(fits, f"{name} gave neither a model nor {width} parameters")
-    queries, trained_on = (
-        run.evaluator(data).of_scores(scored_by(baseline, ranked, data))
-        for data in (run.test, run.train)
-    )
-    means = run.evaluator().means
-    metrics.evaluate(0, means(queries))
+    evaluate, scores = run.evaluator(), scored_by(baseline, ranked, run.test)
+    metrics.evaluate(0, evaluate.means(scores))
     final = run.final(metrics, (time.perf_counter() - began, 0.0), run.notes)
-    final |= {f"train_{name}": known(value) for name, value in means(trained_on).items()}
+    trained_on = run.evaluator(run.train).means(scored_by(baseline, ranked, run.train))
+    final |= {f"train_{name}": known(value) for name, value in trained_on.items()}
     if run.folder is not None:
         run.folder.open(run.files())
         if run.per_query:
-            run.keep(queries)
+            run.keep(evaluate.of_scores(scores))
     return run.finished(params, metrics, final)

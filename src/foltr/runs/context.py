@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from foltr.core import Array
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.metrics import DEPTH, online_performance
+from foltr.runs.columns import MEASURES, late_or_sum
 from foltr.runs.config import written
 from foltr.runs.execution import MakeEngine
 from foltr.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
@@ -28,6 +29,7 @@ from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.history import History
 from foltr.world.population import Population
+from foltr.world.protocols import Measure
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Context:
     watch: Callable[[Progress], None]
     per_query: bool
     notes: tuple[str, ...]
+    measures: tuple[Measure, ...] = ()  # recorded besides the usual columns
 
     def evaluator(self, data: Dataset | None = None) -> Evaluator:
         """Measures rankers on the test queries, or on other data."""
@@ -50,8 +53,13 @@ class Context:
         models = p.models[: p.clients]
         shares = np.bincount(models.ravel(), minlength=len(p.click_models)) / models.size
         clicks = () if tables is None else tuple(zip(shares.tolist(), tables[0], strict=True))
-        plain = self.engine.name == "debug"
-        return Evaluator(e.ranker, data or self.test, clicks, e.empty, e.seed, self.threads, plain)
+        plain, more = self.engine.name == "debug", self.measured("offline")
+        asked = data or self.test, clicks, e.empty, e.seed, self.threads, plain, more
+        return Evaluator(e.ranker, *asked)
+
+    def measured(self, kind: Literal["offline", "online", "run"]) -> tuple[Measure, ...]:
+        """The measures of a kind that were asked for."""
+        return tuple(each for each in self.measures if each.kind == kind)
 
     def history(self, every: int, rounds: int, n: int, d: int) -> History:
         """A history of n messages of d numbers in every stored round; in the run's folder, if it
@@ -103,8 +111,13 @@ class Context:
             "online_ndcg@10": online[-1],
             "maxrr": max_rr[-1],
         }
+        for each in self.measured("online"):
+            values = np.array(metrics.online[each.name])
+            measures[each.name] = late_or_sum(each, values)
+        asked = {MEASURES: {m.name: repr(m) for m in self.measures}} if self.measures else {}
         return {
             **{name: known(value) for name, value in measures.items()},
+            **asked,
             "interactions": int(sum(metrics.online["interactions"])),
             "rounds": len(metrics.online["interactions"]),
             "queries": held_out.queries,

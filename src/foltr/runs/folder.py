@@ -7,6 +7,7 @@ checkpoint.npz    while it runs: all that the rest of the run depends on
 metrics.csv       one row per round, empty where a round was not evaluated
 params.npy        final parameters, float64, as the server holds them
 queries.csv       when asked: the final ranker on each held-out query
+measures.json     measures that were asked for after the run was finished
 failed.json       why the last attempt failed, until the next one
 result.json       final measures, and sums of the files; written last: a folder with it is whole
 """
@@ -44,7 +45,7 @@ from foltr.system.table import Tidy
 
 CONFIG, ENVIRONMENT, CHECKPOINT = "config.toml", "environment.json", "checkpoint.npz"
 METRICS, PARAMS, QUERIES = "metrics.csv", "params.npy", "queries.csv"
-FAILED, RESULT = "failed.json", "result.json"
+FAILED, RESULT, MEASURED = "failed.json", "result.json", "measures.json"
 
 # raised whenever a change alters the bits of results, so that old runs are not taken for new ones
 RESULTS = 1
@@ -218,6 +219,38 @@ class Folder:
         write_whole(
             self.path / QUERIES, Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv()
         )
+
+    def keep_measures(self, found: dict[str, tuple[str, float | None]]) -> None:
+        """Store measures of the final parameters, by name: the spec of each, and its value."""
+        stored = {**self._kept(), **{name: list(each) for name, each in found.items()}}
+        table = {"params": _sum(content_of(self.path / PARAMS)), "measures": stored}
+        write_whole(self.path / MEASURED, json.dumps(table, indent=1, allow_nan=False) + "\n")
+
+    def kept_measures(self) -> dict[str, Any]:
+        """What `keep_measures` stored, as numbers of result.json: the values, and under `measures`
+        the specs of all measures that were asked for."""
+        kept = self._kept()
+        if not kept:
+            return {}
+        specs = {name: spec for name, (spec, _) in kept.items()}
+        with self._readable():
+            before = json.loads(text_of(self.path / RESULT)).get("measures", {})
+        return {**{name: value for name, (_, value) in kept.items()}, "measures": before | specs}
+
+    def _kept(self) -> dict[str, Any]:
+        file = self.path / MEASURED
+        if not file.exists():
+            return {}
+        try:
+            table = json.loads(text_of(file))
+            check_extent(table)
+            if table["params"] != _sum(content_of(self.path / PARAMS)):
+                return {}  # of another run that was in this folder
+            return {
+                str(name): (str(spec), value) for name, (spec, value) in table["measures"].items()
+            }
+        except UNREADABLE as error:
+            raise Mistake(f"{file} cannot be read ({why(error)}): delete it") from None
 
     def queries(self) -> list[dict[str, Any]]:
         """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""

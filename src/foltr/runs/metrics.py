@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,8 +28,11 @@ class Metrics:
     evaluated: list[int] = field(default_factory=list)
     offline: dict[str, list[float]] = field(default_factory=dict)
 
-    def add_round(self, cohort: Cohort, observed: Observed | None) -> None:
-        """A round's online measures; NaN where nothing is known (real clients, no answers)."""
+    def add_round(
+        self, cohort: Cohort, observed: Observed | None, more: Mapping[str, float] | None = None
+    ) -> None:
+        """A round's online measures, and `more` that were asked for; NaN where nothing is known
+        (real clients, no answers)."""
         online, total, ndcg, max_rr = self.online, np.add.reduce, float("nan"), float("nan")
         if observed is not None and len(observed.ndcg):
             n = len(observed.ndcg)
@@ -36,6 +40,15 @@ class Metrics:
         online["online_ndcg@10"].append(ndcg)
         online["maxrr"].append(max_rr)
         online["interactions"].append(float(total(cohort.weights)))
+        for name, value in (more or {}).items():
+            online[name].append(value)
+
+    def expect(self, online: Iterable[str]) -> None:
+        """Record these measures in every round, besides the usual ones. Rounds that are made
+        already have NaN: the process that made them did not record them."""
+        unknown = [float("nan")] * len(self.online["interactions"])
+        names = (*ONLINE, *online)
+        self.online = {name: self.online.get(name, list(unknown)) for name in names}
 
     def add_rounds(self, seen: Array) -> None:
         """The same of several rounds: nDCG, MaxRR and searches of each client (rounds, 3, n)."""
@@ -45,9 +58,15 @@ class Metrics:
         self.online["interactions"].extend(totals[:, 2].tolist())
 
     def evaluate(self, t: int, measures: dict[str, float]) -> None:
+        """A round's offline measures. Rounds before have NaN in a column that is new, because the
+        process that made them did not record it. A column that is not recorded any more is
+        dropped."""
+        if self.offline.keys() != measures.keys():
+            unknown = [float("nan")] * len(self.evaluated)
+            self.offline = {name: self.offline.get(name, list(unknown)) for name in measures}
         self.evaluated.append(t)
         for name, value in measures.items():
-            self.offline.setdefault(name, []).append(value)
+            self.offline[name].append(value)
 
     def curve(self, name: str) -> Curve:
         if name in self.online:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from foltr.components.rankers.linear import Linear
 from foltr.core import Array
-from foltr.errors import require
+from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
+from foltr.measuring import RunMeasure
+from foltr.runs.columns import MEASURES, columns_of
 from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
 from foltr.scoring.normalisation import Normalisation
@@ -63,13 +65,36 @@ class Result:
     def curve(self, name: str) -> Curve:
         """`rounds, values = result.curve("ndcg@10")`; also mrr@10, expected_maxrr, online_ndcg@10,
         maxrr."""
-        return self.metrics.curve(name)
+        return curve_of(self.metrics, self.final, name)
+
+    def value(self, name: str) -> float | None:
+        """The final value of a measure, such as "ndcg@10"; of a measure of whole runs as well, if
+        it was asked for. None where it is undefined."""
+        asked = self.final.get(MEASURES, {})
+        found = columns_of(asked.values()).get(name)
+        if found is not None and found.measure.kind == "run":
+            return cast(RunMeasure, found.measure).of_run(self)
+        if name not in self.final:
+            raise Mistake(f"no measure is called {name!r}: {did_you_mean(name, self.final)}")
+        value: float | None = self.final[name]
+        return value
 
     @property
     def trained(self) -> TrainedRanker:
         """The ranker: to rank new documents with, to save, to export."""
         about = self.features, self.names, self.normalisation
         return trained_by(self.experiment, self.params, *about)
+
+
+def curve_of(metrics: Metrics, final: dict[str, Any], name: str) -> Curve:
+    """A curve of a run. Raises a Mistake if it has none, or if only its end is known."""
+    recorded = name in metrics.online or name in metrics.offline
+    if not recorded and name in final.get(MEASURES, {}):
+        raise Mistake(
+            f"{name} was not recorded while this run was made: only its final value is known, from"
+            " the final parameters. To record its curve, make the run again in another folder"
+        )
+    return metrics.curve(name)
 
 
 def trained_by(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from foltr.core import Array
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 from foltr.runs.baseline import fit_baseline
+from foltr.runs.columns import check_labels, parse_measures
 from foltr.runs.context import Context
 from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Folder
@@ -17,12 +21,13 @@ from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.preflight import checked_population, notes_of
-from foltr.runs.result import Progress, Result
+from foltr.runs.result import Progress, Result, known
 from foltr.runs.train import train
 from foltr.runs.unlearn import Before, check_took_part, interval, stores_history, unlearn
 from foltr.runs.user_files import sources_behind
 from foltr.system.threads import Threads
 from foltr.world.history import History
+from foltr.world.protocols import Measure
 
 
 class Run:
@@ -37,12 +42,16 @@ class Run:
         wait: bool = True,  # for another process that makes the same run; else raise `lock.Busy`
         stop: Callable[[], bool] | None = None,  # asked every second, by a sweep
         known: Path | None = None,  # where a run that clients leave may lie, if not in `out`
+        measures: str | Sequence[str | Measure] = (),  # recorded besides the usual columns
     ) -> None:
         self.experiment, self.out, self.known = experiment, out, known
         self.wait, self.stop = wait, stop
         self.history: History | None = None  # what devices stored, if this process made the run
-        e = experiment
+        e, asked = experiment, parse_measures(measures)
         data = e.data.load("train"), e.data.load("test")
+        notes = check_labels(asked, data[1], "the test queries")
+        if every_round := [each.name for each in asked if each.kind == "online"]:
+            notes += (f"rounds are made one by one, to record {', '.join(every_round)}",)
         population, name = checked_population(e, *data), identity(e, *data)
         sources = sources_behind(e).items()
         if out is not None and (unknown := [name for name, content in sources if content is None]):
@@ -62,7 +71,8 @@ class Run:
             engine_maker(engine),
             watch,
             per_query,
-            notes_of(e, *data),
+            notes_of(e, *data) + notes,
+            asked,
         )
 
     def result(self) -> Result:
@@ -101,11 +111,33 @@ class Run:
         if self.context.per_query and not self.folder.queries():
             with self.context.threads.running():
                 self.context.keep_queries(params)
+        final = self._with_measures(params, final)
         e, width = self.experiment, self.context.train.width
         if "privacy" in final:  # recomputed: an earlier ledger may have stated more than holds
             final["privacy"] = ledger_of(e, width).plain()
         about = self.context.train.names, self.context.train.normalisation
         return Result(e, params, metrics, final, self.folder.path, width, True, *about)
+
+    def _with_measures(self, params: Array, final: dict[str, Any]) -> dict[str, Any]:
+        """The final measures of a finished run, with those that are asked for now. What can be
+        computed from its parameters is, and kept in its folder."""
+        assert self.folder is not None
+        here = self.context
+        final = {**final, **self.folder.kept_measures()}
+        missing = [each for each in here.measured("offline") if each.name not in final]
+        if missing and self.experiment.baseline is not None:
+            path = self.folder.path
+            raise Mistake(f"{path} has no {missing[0].name}: delete it to make it again")
+        if missing:
+            with here.threads.running():
+                found = replace(here, measures=tuple(missing)).evaluator()(params)
+            values = {each.name: known(found[each.name]) for each in missing}
+            self.folder.keep_measures({m.name: (repr(m), values[m.name]) for m in missing})
+            final |= self.folder.kept_measures() | values
+        unknown = [each.name for each in here.measured("online") if each.name not in final]
+        note = "was not recorded when this run was made: delete its folder to record it"
+        final["notes"] = [*final["notes"], *(f"{name} {note}" for name in unknown)]
+        return final
 
     def _made(self, claim: Claim | None) -> Result:
         with self.context.threads.running():

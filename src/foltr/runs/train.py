@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from foltr.core import Array, Cohort, Engine, Observed
+from foltr.core import Array, Cohort, Engine, Learner, Observed
+from foltr.errors import require, shown
 from foltr.federation import Delivery, Participants, Server, State, federate
+from foltr.measuring import OnlineMeasure
 from foltr.runs.account import ledger_of
 from foltr.runs.client_measures import of_clients
 from foltr.runs.context import Context
@@ -21,6 +23,7 @@ from foltr.runs.result import Progress, Result, known
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.seeds import stream
 from foltr.world.history import History
+from foltr.world.protocols import Measure, Round
 
 if TYPE_CHECKING:
     from foltr.engines.stretch import Stretch
@@ -141,14 +144,20 @@ def follow(
         state, memory, metrics, before = stored
         for stage in stages:
             stage.engine.memory = memory
-    first, saved, stage = state.t, time.monotonic(), stages[0]
-    every = run.engine.checkpoint_seconds
+    first, saved, stage, before_round = state.t, time.monotonic(), stages[0], state.params
+    every, online = run.engine.checkpoint_seconds, run.measured("online")
+    metrics.expect(each.name for each in online)
 
     def seconds() -> tuple[float, float]:
         return before[0] + time.perf_counter() - began, before[1] + run.threads.busy
 
     def record(state: State, sent: Cohort, observed: Observed | None) -> None:
-        metrics.add_round(sent, observed)
+        nonlocal before_round
+        more = {}
+        if online:
+            more = of_round(online, state.t, before_round, sent, observed, stage.server.learner)
+            before_round = state.params
+        metrics.add_round(sent, observed, more)
         if history is not None:
             history.keep(state.t - 1, sent)
         after(state)
@@ -179,8 +188,10 @@ def follow(
 
     for stage in stages:
         parts = stage.server, stage.engine, stage.choose, stage.delivery, seed
-        # an engine that wants a checkpoint after every round gets its rounds one by one
-        stretch = None if every == 0.0 else stretch_of(*parts, len(state.params))
+        # an engine that wants a checkpoint after every round gets its rounds one by one, and so do
+        # measures of every round, which look at messages
+        whole = every == 0.0 or bool(online)
+        stretch = None if whole else stretch_of(*parts, len(state.params))
         count = 1
         while state.t < stage.until:
             wanted = 0
@@ -203,6 +214,32 @@ def follow(
     if history is not None:
         history.flush()
     return Followed(state, metrics, seconds(), stages[-1].engine, history)
+
+
+def of_round(
+    measures: tuple[Measure, ...],
+    t: int,
+    params: Array,
+    sent: Cohort,
+    observed: Observed | None,
+    learner: Learner,
+) -> dict[str, float]:
+    """The measures of round t, which began with these parameters."""
+    asked = params.astype(np.float32)
+    directions = sent.directions
+    if directions is None:
+        directions = (
+            learner.decode(sent.updates, asked) if len(sent) else np.empty((0, len(asked)))
+        )
+    this = Round(t, asked, sent, directions, observed)
+    found = {}
+    for measure in measures:
+        value = cast(OnlineMeasure, measure).of_round(this)
+        number = isinstance(value, int | float | np.floating | np.integer)
+        given = f"{type(measure).__name__}.of_round gave {shown(value)} in round {t}"
+        require(number and not np.isinf(value), f"{given}: a number is due")
+        found[measure.name] = float(value)
+    return found
 
 
 def stretch_of(

@@ -4,10 +4,14 @@ update; or any ranker on what one client holds, as that client judges it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from foltr.core import Array, Ranker
+from foltr.errors import require
+from foltr.measuring import OfflineMeasure
 from foltr.metrics import (
     DEPTH,
     Empty,
@@ -17,13 +21,14 @@ from foltr.metrics import (
     mean_over_queries,
     measure_queries,
 )
-from foltr.ranking import scored
+from foltr.ranking import best_first, scored
 from foltr.seeds import Stream, key
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
+from foltr.world.protocols import Lists, Measure
 
-MEASURES = ("ndcg@10", "mrr@10", "expected_maxrr")
+MEASURES = ("ndcg@10", "mrr@10", "expected_maxrr")  # of every run: nDCG(), RR(), ExpectedMaxRR()
 MERGED = ("merged_ndcg@10", "merged_mrr@10")  # where there are several labellings
 
 
@@ -45,7 +50,9 @@ class Evaluator:
     Data with several labellings is measured by each of them: a measure is the mean over all pairs
     of a query and a labelling (those without a relevant document as `empty` says). Measures of
     MERGED go by the merged labelling, in which a document is as relevant as it is in any. All
-    labellings break ties alike."""
+    labellings break ties alike.
+
+    MEASURES are computed by one kernel. `more` are other offline measures."""
 
     ranker: Ranker
     data: Dataset
@@ -54,6 +61,7 @@ class Evaluator:
     seed: int
     threads: Threads
     plain: bool = False  # by definition instead of by kernel
+    more: tuple[Measure, ...] = ()
 
     def __post_init__(self) -> None:
         data = self.data
@@ -75,22 +83,24 @@ class Evaluator:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """What it measures: MEASURES, and MERGED where there are several labellings."""
-        return MEASURES + MERGED if self.several else MEASURES
+        """What it measures: MEASURES, MERGED where there are several labellings, and `more`."""
+        usual = MEASURES + MERGED if self.several else MEASURES
+        return usual + tuple(each.name for each in self.more)
 
     def __call__(self, params: Array) -> dict[str, float]:
         """Each of `measures` for the parameters as a device holds them."""
-        return self.means(self.per_query(params.astype(np.float32)))
+        return self.means(self._scores(params.astype(np.float32)))
 
-    def means(self, queries: Array) -> dict[str, float]:
-        """Each of `measures`, of what was measured on each query."""
+    def means(self, scores: Array) -> dict[str, float]:
+        """Each of `measures` for any scores of the documents, float32."""
+        queries = self._usual(scores)
         ndcg, mrr = self._mean(queries[:, 0]), self._mean(queries[:, 1])
         merged = [
             mean_over_queries(column, self.empty) for column in queries[:, len(MEASURES) :].T
         ]
-        return dict(
-            zip(self.measures, (ndcg, mrr, float(queries[:, 2].mean()), *merged), strict=True)
-        )
+        more = [mean_over_queries(each.ravel(), self.empty) for each in self._more(scores)]
+        found = (ndcg, mrr, float(queries[:, 2].mean()), *merged, *more)
+        return dict(zip(self.measures, found, strict=True))
 
     def _mean(self, values: Array) -> float:
         """Over all pairs of a query and a labelling, where `values` (q,) are means over a query's
@@ -110,11 +120,12 @@ class Evaluator:
             return self._mean(found[0])
         return self._mean(self._over_labellings(np.stack(found)[:, :, None])[:, 0])
 
-    def _over_labellings(self, each: Array) -> Array:
+    def _over_labellings(self, each: Array, defined: Array | None = None) -> Array:
         """(labellings, q, measures) -> (q, measures): the means over those by which a query has a
-        relevant document."""
+        relevant document, or over those that are `defined` (labellings, q)."""
         totals = np.nan_to_num(each).sum(axis=0)
-        times = np.broadcast_to(self.relevant[:, None], totals.shape)
+        there = self.relevant if defined is None else defined.sum(axis=0)
+        times = np.broadcast_to(there[:, None], totals.shape)
         undefined = np.full(totals.shape, np.nan)
         means: Array = np.divide(totals, times, out=undefined, where=times > 0)
         return means
@@ -127,12 +138,72 @@ class Evaluator:
 
     def of_scores(self, scores: Array) -> Array:
         """The same for any scores of the documents, float32."""
+        usual = self._usual(scores)
+        more = [
+            self._over_labellings(each[:, :, None], ~np.isnan(each))[:, 0]
+            for each in self._more(scores)
+        ]
+        return np.column_stack([usual, *more]) if more else usual
+
+    def _usual(self, scores: Array) -> Array:
+        """The columns of MEASURES, and of MERGED where there are several labellings."""
         found = [self._by_all_users(scores, judged) for judged in self.judged]
         if not self.several:
             return found[0]
         *each, merged = np.stack(found)  # (q, 3) each
         means = self._over_labellings(np.stack(each)[:, :, :2])
         return np.column_stack([means, np.mean(each, axis=0)[:, 2], merged[:, : len(MERGED)]])
+
+    def _more(self, scores: Array) -> list[Array]:
+        """Each of `more`, by each labelling: (labellings, q), NaN where it is undefined."""
+        if not self.more:
+            return []
+        measures = [cast(OfflineMeasure, each) for each in self.more]
+        order = self._ranked(scores, measures)
+        documents = self.data.offsets[:-1, None] + np.maximum(order, 0)
+        found: list[list[Array]] = [[] for _ in measures]
+        for labels, best in zip(self.data.labels, self._best, strict=True):
+            grades = np.where(order >= 0, labels[documents], -1)
+            lists = Lists(grades, best, self.data.grades - 1, self.clicks)
+            for values, measure in zip(found, measures, strict=True):
+                values.append(_checked(measure, lists))
+        return [np.stack(values) for values in found]
+
+    def _ranked(self, scores: Array, measures: list[OfflineMeasure]) -> Array:
+        """The documents of each query, best first, as deep as any measure looks: (q, depth) places
+        in the list, -1 after the last."""
+        lengths = np.diff(self.data.offsets)
+        longest = int(lengths.max(initial=1))
+        depth = max(longest if m.depth is None else min(m.depth, longest) for m in measures)
+        out = np.full((len(lengths), depth), -1, np.int32)
+        if not np.isfinite(scores).all():
+            raise FloatingPointError("the scores of held-out documents are not finite")
+        if self.plain:
+            ties = Stream(self.key)
+            for q, (start, n) in enumerate(zip(self.data.offsets, lengths, strict=False)):
+                shown = best_first(scores[start : start + n], depth, ties.at(q))
+                out[q, : len(shown)] = shown
+            return out
+        from foltr.kernels import frozen
+        from foltr.kernels.evaluation import ranked
+
+        offsets, key = frozen(self.data.offsets), np.uint64(self.key)
+        self.threads.share(len(out), lambda a, b: ranked(scores, offsets, a, b, key, out))
+        return out
+
+    @cached_property
+    def _best(self) -> list[Array]:
+        """By each labelling, the labels of each query, highest first: (q, longest), -1 after the
+        last."""
+        lengths = np.diff(self.data.offsets)
+        query = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(query)) - self.data.offsets[query]
+        found = []
+        for labels in self.data.labels:
+            best = np.full((len(lengths), int(lengths.max(initial=1))), -1, np.int16)
+            best[query, place] = labels[np.lexsort((-labels.astype(np.int16), query))]
+            found.append(best)
+        return found
 
     def of_client(self, params: Array, population: Population, client: int) -> float:
         """Mean nDCG@10 on what a client holds, as it judges that, over the blocks with a relevant
@@ -196,3 +267,15 @@ class Evaluator:
         given = frozen(params)
         self.threads.share(len(rows), lambda a, b: kernel(rows, a, b, given, scores))
         return scores
+
+
+def _checked(measure: OfflineMeasure, lists: Lists) -> Array:
+    """The values (q,) of a measure; raises unless there is one number for each query."""
+    values = np.asarray(measure.of_lists(lists))
+    name, queries = type(measure).__name__, len(lists.grades)
+    fits = values.shape == (queries,) and values.dtype.kind in "fiub"
+    given = f"{name} gave {values.dtype} of shape {values.shape} for {queries} queries"
+    require(fits, f"{given}: one number for each query is due")
+    numbers: Array = values.astype(np.float64)
+    require(not np.isinf(numbers).any(), f"{name} gave an infinite value")
+    return numbers

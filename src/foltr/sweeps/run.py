@@ -14,6 +14,7 @@ from typing import Any
 
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
+from foltr.runs.columns import parse_measures
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
@@ -29,6 +30,7 @@ from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
 from foltr.system.files import write_whole, writing
 from foltr.world.dataset import Dataset
+from foltr.world.protocols import Measure
 
 VAIN = 3  # passes in which every worker stopped; one may happen if the machine slept
 DIED = "its worker process died (killed, or out of memory)"
@@ -108,8 +110,11 @@ def sweep(
     engine: str = "local",
     per_query: bool = False,
     show: Callable[[SweepState], None] = lambda state: None,
+    measures: str | Sequence[str | Measure] = (),
 ) -> Swept:
-    """Make all runs that are not finished. `show` is called twice a second."""
+    """Make all runs that are not finished. `show` is called twice a second. `measures` are
+    recorded besides the usual ones."""
+    asked = parse_measures(measures)
     check_engine(engine)
     threads = checked_threads(threads)
     out, pool = Path(out).resolve(), pool or Pool()
@@ -126,18 +131,20 @@ def sweep(
             run: Task(
                 run,
                 e.config(),
-                tuple(sorted(files_behind(e))),
+                tuple(sorted({**files_behind(e), **files_behind(asked)})),
                 str(out),
                 str(lease.path),
                 pool.pid,
                 threads,
                 engine,
                 per_query,
+                tuple(map(repr, asked)),
             )
             for run, e in planned.experiments.items()
         }
         swept = Swept(planned.record, failed=dict(planned.unplanned))
-        swept.found = [run for run in tasks if _done(Folder(out / run), per_query)]
+        names = [each.name for each in asked if each.kind == "offline"]
+        swept.found = [run for run in tasks if _done(Folder(out / run), per_query, names)]
         found = set(swept.found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
@@ -146,11 +153,14 @@ def sweep(
     return swept
 
 
-def _done(folder: Folder, per_query: bool) -> bool:
-    """Whether a run is finished and readable. A damaged run goes to a worker, which reports the
-    damage."""
+def _done(folder: Folder, per_query: bool, measures: Sequence[str]) -> bool:
+    """Whether a run is finished and readable, and has these measures. A damaged run goes to a
+    worker, which reports the damage."""
     try:
-        return folder.final() is not None and (not per_query or bool(folder.queries()))
+        final = folder.final()
+        if final is None or (per_query and not folder.queries()):
+            return False
+        return not measures or {*final, *folder.kept_measures()} >= set(measures)
     except Mistake:
         return False
 

@@ -41,6 +41,7 @@ class Task:
     threads: int = 1
     engine: str = "local"
     per_query: bool = False
+    measures: tuple[str, ...] = ()  # specs
     wait: bool = False  # if another process is making this run
 
 
@@ -96,7 +97,7 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
             use_only(task.use)
         run = Run(
             Experiment(**task.config), task.out, task.threads, task.engine,
-            per_query=task.per_query, wait=task.wait, stop=stop,
+            per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
         )  # fmt: skip
         _is_the_planned(run, task)
         found = run.result().found

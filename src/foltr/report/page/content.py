@@ -13,7 +13,7 @@ from foltr.report.chapters.blocks import Block, TableCell
 from foltr.report.chapters.contents import blocks
 from foltr.report.line_styles import COLOURS, line_styles
 from foltr.report.matrix import MARK_MEANING, Entry, Matrix, matrix
-from foltr.report.measures import HEADLINES, MEASURES, measured, value
+from foltr.report.measures import HEADLINES, column, measured, value
 from foltr.report.number_format import count
 from foltr.report.page.html_blocks import MARK_CLASS
 from foltr.report.page.packed_curves import BUDGET, packed_curves
@@ -111,7 +111,7 @@ def _matrix(found: Matrix) -> dict[str, Any]:
     )
     return {
         "measure": found.measure,
-        "name": MEASURES[found.measure],
+        "name": column(found.study.runs, found.measure).label,
         "caption": caption(found),
         "family": found.family,
         "decimals": found.decimals,
@@ -199,7 +199,7 @@ def _best(study: Study, found: Matrix) -> dict[str, Any]:
             rows.append({"condition": c, "methods": best, **_entry(found, first, [first.refused])})
     return {
         "measure": found.measure,
-        "name": MEASURES[found.measure],
+        "name": column(found.study.runs, found.measure).label,
         "decimals": found.decimals,
         "rows": rows,
     }

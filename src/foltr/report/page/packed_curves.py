@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.report.curves import CellCurve, cell_curve, extended, has_curve, last_round
-from foltr.report.measures import CURVES, DISCOUNTED_SUM, EVERY_ROUND
+from foltr.report.curves import CellCurve, cell_curve, extended, last_round
+from foltr.report.measures import column, curve_names, has_curve, is_smoothed
 from foltr.report.statistics import half_width
 from foltr.report.study import Pair, Place, Study
 from foltr.results import Recorded
@@ -36,6 +36,7 @@ CHOICES = (
     (30, 2),
     (24, 2),
 )
+SUM_SO_FAR = "online"  # the page shows what it is the sum of
 UNKNOWN = 65_535  # the code of a missing number
 
 
@@ -43,14 +44,15 @@ def packed_curves(study: Study, budget: int = BUDGET) -> list[dict[str, Any]]:
     """One table per measure of which any run has a curve."""
     measures = [
         name
-        for name in CURVES
-        if name != DISCOUNTED_SUM and any(has_curve(run, name) for run in study.runs)
+        for name in curve_names(study.runs)
+        if name != SUM_SO_FAR and any(has_curve(run, name) for run in study.runs)
     ]
     windows = _windows(max(len(run.metrics.online["interactions"]) for run in study.runs))
     points, n_windows = _affordable(study, measures, windows, budget)
     kept = windows if len(windows) <= n_windows else _spread(windows, n_windows)
     found = [
-        _measure(study, name, kept if name in EVERY_ROUND else [1], points) for name in measures
+        _measure(study, name, kept if is_smoothed(study.runs, name) else [1], points)
+        for name in measures
     ]
     return [table for table in found if table["cells"]]
 
@@ -70,24 +72,26 @@ def _affordable(
     study: Study, measures: list[str], windows: list[int], budget: int
 ) -> tuple[int, int]:
     """The most points and windows with which all curves stay within the budget."""
-    lengths = Counter(_size(cell, name) for cell in study.cells.values() for name in measures)
+    smoothed = {name: is_smoothed(study.runs, name) for name in measures}
+    lengths = Counter(
+        (*_size(cell, name), smoothed[name]) for cell in study.cells.values() for name in measures
+    )
     for points, n_windows in CHOICES:
         levels = {True: min(n_windows, len(windows)), False: 1}
         parts = [
-            n * min(points, length) * levels[smoothed] * each
-            for (length, smoothed, each), n in lengths.items()
+            n * min(points, length) * levels[noisy] * each
+            for (length, each, noisy), n in lengths.items()
         ]
         if sum(parts) * 8 / 3 <= budget:  # two bytes in base64
             return points, n_windows
     return CHOICES[-1]
 
 
-def _size(cell: dict[Pair, Recorded], measure: str) -> tuple[int, bool, int]:
-    """How many points a cell's curve has, whether it is smoothed, and how many numbers each point
-    has."""
+def _size(cell: dict[Pair, Recorded], measure: str) -> tuple[int, int]:
+    """How many points a cell's curve has, and how many numbers each point has."""
     metrics = next(iter(cell.values())).metrics
     length = len(metrics.online.get(measure) or metrics.offline.get(measure) or ())
-    return length, measure in EVERY_ROUND, 2 if len(cell) > 1 else 1
+    return length, 2 if len(cell) > 1 else 1
 
 
 def _measure(study: Study, measure: str, windows: list[int], points: int) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
     ]
     return {
         "id": measure,
-        "name": CURVES[measure],
+        "name": column(study.runs, measure).curve_label,
         "windows": windows,
         "low": low,
         "high": high,

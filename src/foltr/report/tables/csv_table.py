@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from foltr.report.matrix import Entry, Matrix
-from foltr.report.measures import SKIP_EMPTY
+from foltr.report.measures import column
 from foltr.report.provenance import data_source
 from foltr.system.table import Tidy
 
@@ -30,7 +30,8 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
     nothing = Entry(0, math.nan, math.nan, (math.nan, math.nan), refused="no run has a value")
     e = matrix.entries.get((i, j), nothing)
     test, over_data = e.test, e.over_data
-    rules = [str(run.final.get("empty")) for run in runs] if matrix.measure in SKIP_EMPTY else []
+    follows = column(study.runs, matrix.measure).follows_empty
+    rules = [str(run.final.get("empty")) for run in runs] if follows else []
     row = {
         "measure": matrix.measure,
         "method": study.methods[i].label,

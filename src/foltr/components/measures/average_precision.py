@@ -1,0 +1,53 @@
+"""Mean average precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import require
+from foltr.measuring import OfflineMeasure
+from foltr.spec import measure
+from foltr.world.protocols import Lists
+
+
+@measure
+@dataclass(frozen=True)
+class MAP(OfflineMeasure):
+    """Return the average precision: the mean over the relevant documents of the precision at their
+    ranks.
+
+        AP = sum_{i <= k, r_i >= rel} P@i / (number of documents with a label >= rel)
+
+    A relevant document after rank k counts 0. MAP is the mean of AP over queries. It is undefined
+    for a query without a relevant document.
+
+    Fields
+        k: How many documents from the top count. None for all.
+        rel: The lowest label that counts as relevant.
+
+    Reference: Voorhees & Harman (editors), TREC: Experiment and Evaluation in Information
+    Retrieval, MIT Press 2005."""
+
+    k: int | None = None
+    rel: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.k is None or self.k >= 1, f"k must be >= 1, got {self.k}")
+        require(self.rel >= 1, f"rel must be >= 1, got {self.rel}")
+
+    @property
+    def relevant_from(self) -> int:  # type: ignore[override]
+        return self.rel
+
+    @property
+    def depth(self) -> int | None:
+        return self.k
+
+    def of_lists(self, lists: Lists) -> Array:
+        relevant = lists.grades[:, : self.k] >= self.rel
+        precision = np.cumsum(relevant, axis=1) / np.arange(1, relevant.shape[1] + 1)
+        total, there = (relevant * precision).sum(axis=1), (lists.best >= self.rel).sum(axis=1)
+        return np.divide(total, there, out=np.full(len(total), np.nan), where=there > 0)

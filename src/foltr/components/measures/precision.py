@@ -1,0 +1,50 @@
+"""Precision at a rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import require
+from foltr.measuring import OfflineMeasure
+from foltr.spec import measure
+from foltr.world.protocols import Lists
+
+
+@measure
+@dataclass(frozen=True)
+class P(OfflineMeasure):
+    """Return the share of relevant documents among the first k.
+
+        P@k = (number of i <= k with r_i >= rel) / k
+
+    A list of fewer than k documents is divided by k all the same, as in trec_eval. Queries without
+    a relevant document have no value (trec_eval counts them 0: set `empty` to zero).
+
+    Fields
+        k: How many documents from the top count.
+        rel: The lowest label that counts as relevant.
+
+    Reference: Voorhees & Harman (editors), TREC: Experiment and Evaluation in Information
+    Retrieval, MIT Press 2005."""
+
+    k: int = 10
+    rel: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.k >= 1, f"k must be >= 1, got {self.k}")
+        require(self.rel >= 1, f"rel must be >= 1, got {self.rel}")
+
+    @property
+    def relevant_from(self) -> int:  # type: ignore[override]
+        return self.rel
+
+    @property
+    def depth(self) -> int:
+        return self.k
+
+    def of_lists(self, lists: Lists) -> Array:
+        found = (lists.grades[:, : self.k] >= self.rel).sum(axis=1) / self.k
+        return np.where(lists.best[:, 0] >= self.rel, found, np.nan)

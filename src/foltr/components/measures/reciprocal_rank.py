@@ -1,0 +1,58 @@
+"""Mean reciprocal rank of the first relevant document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foltr.core import Array
+from foltr.errors import require
+from foltr.measuring import OfflineMeasure, with_fields
+from foltr.spec import measure
+from foltr.world.protocols import Lists
+
+
+@measure
+@dataclass(frozen=True)
+class RR(OfflineMeasure):
+    """Return the reciprocal rank of the first relevant document, 0 if none is among the first k.
+
+        RR@k = 1 / min {i <= k: r_i >= rel}
+
+    Its mean over queries is MRR, and its column is called so. It is undefined for a query without
+    a relevant document.
+
+    Fields
+        k: How many documents from the top count. None for all.
+        rel: The lowest label that counts as relevant.
+
+    Reference: Voorhees, TREC 1999."""
+
+    k: int | None = 10
+    rel: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.k is None or self.k >= 1, f"k must be >= 1, got {self.k}")
+        require(self.rel >= 1, f"rel must be >= 1, got {self.rel}")
+
+    @property
+    def name(self) -> str:
+        return with_fields(self, "mrr")
+
+    @property
+    def label(self) -> str:
+        return with_fields(self, "MRR")
+
+    @property
+    def relevant_from(self) -> int:  # type: ignore[override]
+        return self.rel
+
+    @property
+    def depth(self) -> int | None:
+        return self.k
+
+    def of_lists(self, lists: Lists) -> Array:
+        relevant = lists.grades[:, : self.k] >= self.rel
+        value = np.where(relevant.any(axis=1), 1.0 / (1 + relevant.argmax(axis=1)), 0.0)
+        return np.where(lists.best[:, 0] >= self.rel, value, np.nan)
