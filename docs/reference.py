@@ -18,7 +18,7 @@ from typing import Any, get_args
 import typer
 
 import foltr
-from foltr import core, kinds, spec
+from foltr import core, kinds, measuring, spec
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described
 from foltr.experiment import Experiment
@@ -52,6 +52,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         "<!-- the words of a round -->": lambda: classes(core),
         "<!-- the words of a simulation -->": lambda: classes(protocols),
         "<!-- every kind -->": lambda: classes(kinds),
+        "<!-- every kind of measure -->": lambda: classes(measuring),
     }.items():
         if mark in markdown:
             markdown = markdown.replace(mark, "\n".join(make()))
@@ -162,7 +163,7 @@ def families() -> Iterator[str]:
     for family in FAMILIES:
         name, its = decorators[family], family.protocol
         protocol, page = f"[`{its.__name__}`](#{its.__name__.lower()})", PAGES.get(name, name)
-        where = f"`foltr.spec.{name}` | {protocol} | `{parts[its]}`"
+        where = f"`foltr.spec.{name}` | {protocol} | `{parts.get(its, family.folder)}`"
         yield f"| {family.family} | {where} | [add one](howto/{page}.md) |"
     yield ""
 

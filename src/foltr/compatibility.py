@@ -66,6 +66,10 @@ class Parts(Protocol):
     def rounds(self) -> int: ...
     @property
     def history(self) -> int | None: ...
+    @property
+    def evaluate_on(self) -> str | None: ...
+    @property
+    def patience(self) -> int | None: ...
 
 
 def setting_of(e: Parts, d: int) -> Setting:
@@ -110,6 +114,7 @@ def settings_in(e: Parts, d: int, stretch: Stretch) -> tuple[Setting, ...]:
 
 def check_fit(e: Parts) -> None:
     _check_baseline(e)
+    _check_patience(e)
     remarks(e)
     _check_learner(e)
     _check_privacy(e)
@@ -139,10 +144,21 @@ def _check_baseline(e: Parts) -> None:
         "attack": e.attack,
         "history": e.history,
         "unlearning": e.unlearning,
+        "patience": e.patience,
     }
     others = [name for name, part in parts.items() if part is not None]
     sent = f"{_name(e.baseline)} learns from labels and sends nothing"
     require(not others, f"{sent}: leave out {', '.join(others)}")
+
+
+def _check_patience(e: Parts) -> None:
+    if e.patience is None:
+        return
+    by_test = f"patience={e.patience} would stop by the test queries"
+    require(e.evaluate_on is not None, f"{by_test}: set evaluate_on='validation'")
+    planned = f"patience={e.patience}: unlearning counts on all {e.rounds:,} rounds"
+    plain = e.history is None and e.unlearning is None
+    require(plain, f"{planned}: leave out patience, or history and unlearning")
 
 
 def _check_arrivals(e: Parts) -> None:

@@ -21,7 +21,7 @@ from foltr.federation import cohort_size, on_devices
 from foltr.metrics import Empty
 from foltr.simulation.departures import Departures, Groups, Leaving
 from foltr.simulation.malicious import Malicious
-from foltr.spec import checked
+from foltr.spec import added, checked
 from foltr.world.protocols import Attack, Baseline, Measure, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ class Experiment:
     in `leaving` are unlearned, one group after another, as in ((3, 7), (5,)), or all malicious
     clients as one group. Such a run starts from the run before the last group left, which is made
     first if it does not exist. A `baseline` learns from labels instead of clicks; of the other
-    fields it uses only data, users (to measure expected MaxRR), empty and seed."""
+    fields it uses only data, users (to measure expected MaxRR), empty, seed and `evaluate_on`.
+    With evaluate_on="validation", the validation queries are measured beside the test queries.
+    With `patience`, a run ends before its last round when that many evaluations in a row brought
+    no higher nDCG@10 on the validation queries; its ranker is that of the last round made."""
 
     data: Source = Synthetic()
     partition: Partition = IID()
@@ -68,6 +71,8 @@ class Experiment:
     evaluate_every: int = 10
     empty: Empty = "skip"
     seed: int = 1
+    evaluate_on: Literal["validation"] | None = added()
+    patience: int | None = added()
 
     if TYPE_CHECKING:  # what `checked` takes: a part may be given as its spec
 
@@ -96,6 +101,8 @@ class Experiment:
             evaluate_every: int = ...,
             empty: Empty = ...,
             seed: int = ...,
+            evaluate_on: Literal["validation"] | None = ...,
+            patience: int | None = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -114,6 +121,10 @@ class Experiment:
         require(
             self.history is None or self.history >= 1,
             f"history must be >= 1 rounds, got {self.history}",
+        )
+        require(
+            self.patience is None or self.patience >= 1,
+            f"patience must be >= 1 evaluations, got {self.patience}",
         )
         check_fit(self)
 

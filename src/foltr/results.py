@@ -146,7 +146,7 @@ class Runs:
         if other := [each for each in asked if each.kind != "run"]:
             raise Mistake(
                 f"{other[0]!r} is no measure of a whole run: give it to `foltr run` or"
-                " `foltr sweep` (--measures), which compute it from the parameters of finished runs"
+                " `foltr sweep` (--measures), which compute it from a finished run's parameters"
             )
         specs = {each.name: repr(each) for each in asked}
         known = [{**run.final, MEASURES: {**run.final.get(MEASURES, {}), **specs}} for run in self]

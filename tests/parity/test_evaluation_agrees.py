@@ -9,6 +9,7 @@ from engine_cases import EPS, weights
 from populations import FEATURES, dataset, lengths_between
 from sklearn.metrics import ndcg_score
 
+import foltr
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
@@ -100,6 +101,55 @@ def test_ndcg_and_mrr_are_those_of_ir_measures():
             assert ours[q, 1] == pytest.approx(theirs[str(q), mrr], abs=1e-12)
         else:
             assert np.isnan(ours[q, :2]).all()
+
+
+GAINS = {0: 0, 1: 1, 2: 3, 3: 7, 4: 15}
+PAIRS = {  # ours -> theirs
+    **{foltr.nDCG(k=k): ir_measures.nDCG(gains=GAINS) @ k for k in (1, 3, 5, 20)},
+    **{foltr.P(k=k, rel=rel): ir_measures.P(rel=rel) @ k for k in (1, 5, 30) for rel in (1, 3)},
+    **{foltr.R(k=k, rel=rel): ir_measures.R(rel=rel) @ k for k in (1, 5, 30) for rel in (1, 3)},
+    **{foltr.RR(k=k, rel=rel): ir_measures.RR(rel=rel) @ k for k in (1, 5, 30) for rel in (1, 3)},
+    foltr.RR(k=None): ir_measures.RR(rel=1),
+    foltr.MAP(): ir_measures.AP(rel=1),
+    foltr.MAP(k=5, rel=2): ir_measures.AP(rel=2) @ 5,
+    **{foltr.ERR(k=k): ir_measures.ERR @ k for k in (1, 5, 20)},  # gdeval: the highest label is 4
+}
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "compiled"])
+def test_other_measures_are_those_of_ir_measures(plain):
+    scores = np.random.default_rng(2).permutation(DATA.documents).astype(np.float32)
+    documents = [(q, d) for q, (a, b) in enumerate(QUERIES) for d in range(a, b)]
+    qrels = [ir_measures.Qrel(str(q), str(d), int(LABELS[d])) for q, d in documents]
+    run = [ir_measures.ScoredDoc(str(q), str(d), float(scores[d])) for q, d in documents]
+    theirs = {
+        (m.measure, m.query_id): m.value
+        for m in ir_measures.iter_calc(list(PAIRS.values()), qrels, run)
+    }
+    evaluate = Evaluator(Linear(), DATA, (), "skip", 7, Threads(1), plain, tuple(PAIRS))
+    ours = dict(zip(evaluate.measures, evaluate.of_scores(scores).T, strict=True))
+    for mine, their in PAIRS.items():
+        for q, (a, b) in enumerate(QUERIES):
+            value = ours[mine.name][q]
+            if (LABELS[a:b] >= mine.relevant_from).any():
+                # gdeval prints five decimals
+                digits = 6e-6 if "ERR" in str(their) else 1e-6
+                assert value == pytest.approx(theirs[their, str(q)], abs=digits), (mine, q)
+            else:
+                assert np.isnan(value)
+
+
+@pytest.mark.parametrize("levels", [0, 3, 1000])
+def test_measures_by_their_definition_are_those_of_the_kernel(levels):
+    """nDCG(), RR() and ExpectedMaxRR(), which every run has from one kernel; ties drawn alike."""
+    rng = np.random.default_rng(levels)
+    scores = rng.integers(0, levels + 1, DATA.documents).astype(np.float32)
+    clicks = ((0.7, Cascade().tables(5, 10)[0]), (0.3, Cascade().tables(5, 10)[0] ** 2))
+    defined = foltr.nDCG(), foltr.RR(), foltr.ExpectedMaxRR()
+    for plain in (True, False):
+        evaluate = Evaluator(Linear(), DATA, clicks, "zero", 7, Threads(2), plain, defined)
+        found = evaluate.of_scores(scores)
+        np.testing.assert_allclose(found[:, :3], found[:, 3:], rtol=1e-12)
 
 
 def test_ndcg_is_that_of_scikit_learn():

@@ -32,6 +32,7 @@ LEFT = {
     # No components: a state of Flower's, an error of httpx.
     "federated/flower_internals.py": {"getattr(state, 'message_ins_store', None)"},
     "federated/node.py": {"getattr(error, 'response', None)"},
+    "federated/roster.py": {"max(x, y) < P"},  # a prime; precision is called P, too
     "gateway/client.py": {"type(value) is not kind"},  # a value of a response
     "cli/tools.py": {"getattr(stop, 'signum', 2)"},  # no component: an exception
 }

@@ -26,9 +26,10 @@ from foltr.kinds import (
     ChangesMessages, Memoryless, PrivatizerDefaults, SendsUpdates, TableClickModel,
     UnlearnerDefaults,
 )
+from foltr.measuring import OfflineMeasure
 from foltr.spec import (
-    aggregator, attack, baseline, channel, click_model, learner, optimizer, partition, privatizer,
-    ranker, source, unlearner
+    aggregator, attack, baseline, channel, click_model, learner, measure, optimizer, partition,
+    privatizer, ranker, source, unlearner
 )
 from foltr.components.optimizers.sgd import SGD
 from foltr.components.partitions.iid import IID
@@ -211,6 +212,21 @@ class PlantedWorst:
     def fit(self, data, validation, seed):
         w = -(data.features * data.labels[0][:, None]).mean(axis=0)
         return Ranked(lambda docs: docs @ w, w)
+
+
+@measure
+@dataclass(frozen=True)
+class PlantedDeep(OfflineMeasure):
+    """Looks deeper than it says."""
+
+    k: int
+
+    @property
+    def depth(self):
+        return self.k
+
+    def of_list(self, grades, best):
+        return float(grades[: self.k + 1].sum()) / float(best.sum()) if best.any() else np.nan
 '''
 BROKEN = {
     "PlantedImpossible": "test_an_aggregator_gives_one_direction",
@@ -225,6 +241,7 @@ BROKEN = {
     "PlantedShort": "test_it_starts_with_parameters_and_makes_rounds",
     "PlantedHalf": "test_a_source_has_train_and_test",
     "PlantedLuck": "test_a_learner_knows_how_often_it_learns",
+    "PlantedDeep": "test_a_measure_looks_no_deeper_than_it_says",
     "PlantedWorst": "test_a_baseline_ranks_the_better_documents_first",
 }
 

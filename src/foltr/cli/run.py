@@ -98,6 +98,19 @@ def run(
         str | None,
         field("INT", "Seed of all random draws. Equal seeds give bit-identical results.", "1"),
     ] = None,
+    evaluate_on: Annotated[
+        str | None,
+        field("TEXT", "validation: measure the validation queries beside the test ones.", "none"),
+    ] = None,
+    patience: Annotated[
+        str | None,
+        field(
+            "INT",
+            "End the run when this many evaluations in a row bring no higher nDCG@10 on the"
+            " validation queries.",
+            "none",
+        ),
+    ] = None,
     use: Use = None,
     engine: Engine = "local",
     threads: Annotated[
@@ -123,6 +136,7 @@ def run(
         "unlearning": unlearning, "leaving": leaving, "clients": clients,
         "participation": participation, "dropout": dropout, "rounds": rounds, "history": history,
         "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
+        "evaluate_on": evaluate_on, "patience": patience,
     }  # fmt: skip
     from foltr.cli.progress import RunProgress, label_of
     from foltr.runs import config
@@ -159,7 +173,7 @@ def summary(result: Result) -> str:
         ),
         f"MRR@10           {measure(final['mrr@10'])}",
         f"expected MaxRR   {measure(final['expected_maxrr'])}",
-        *_asked(result),
+        *_more(result),
         *_training(result),
         (
             f"held-out queries {final['queries']:,}; those without a relevant document"
@@ -172,13 +186,17 @@ def summary(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _asked(result: Result) -> list[str]:
-    """The measures that were asked for."""
-    from foltr.runs.columns import MEASURES, columns_of
+def _more(result: Result) -> list[str]:
+    """The measures that were asked for, and nDCG@10 on the validation queries."""
+    from foltr.runs.columns import MEASURES, VALIDATION, columns_of
 
-    specs = result.final.get(MEASURES, {})
-    found = [each for name, each in columns_of(specs.values()).items() if name in specs]
-    return [f"{each.measure.label:<16} {measure(result.value(each.name))}" for each in found]
+    asked = result.final.get(MEASURES, {})
+    known = columns_of(asked.values())
+    name = f"{VALIDATION}ndcg@10"
+    found = [name] if name in result.final else []
+    found += [name for name, each in known.items() if name in asked and not each.place]
+    shown = {name: known[name].curve_label.removeprefix("offline ") for name in found}
+    return [f"{shown[name]:<16} {measure(result.value(name))}" for name in found]
 
 
 def _training(result: Result) -> list[str]:
@@ -198,4 +216,6 @@ def _training(result: Result) -> list[str]:
 
 
 def measure(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
+    if value is None:
+        return "undefined"
+    return f"{value:,.0f}" if float(value).is_integer() and value > 1.0 else f"{value:.4f}"

@@ -12,8 +12,9 @@ from foltr.measuring import RunMeasure
 from foltr.metrics import EMPTY
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
-from foltr.runs.columns import Column, late_or_sum, usual_columns
+from foltr.runs.columns import MEASURES, Column, late_or_sum, usual_columns
 from foltr.runs.metrics import Curve
+from foltr.spec import opened
 
 MAIN = "ndcg@10"  # the measure of the chapters, and of every file that shows one measure
 HEADLINES = (MAIN, "online")  # the page shows the best mean of these first
@@ -34,6 +35,10 @@ def column(runs: Runs, name: str) -> Column:
     """A column of a study by its name; raises a Mistake if there is no such column."""
     known = runs.columns
     if name not in known:
+        specs = [run.final.get(MEASURES, {}).get(name) for run in runs]
+        if unknown := [spec for spec in specs if spec is not None]:
+            component = opened(unknown[0]).name
+            raise Mistake(f"{name} is {unknown[0]}: load the file of {component} with --use")
         raise Mistake(f"no measure is called {name!r}: {did_you_mean(name, known)}")
     return known[name]
 

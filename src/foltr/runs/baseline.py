@@ -34,13 +34,18 @@ def fit_baseline(run: Context, baseline: Baseline) -> Result:
     fits = bool(ranked.model) if ranked.params is None else np.shape(params) == (width,)
     name = type(baseline).__name__
     require(fits, f"{name} gave neither a model nor {width} parameters")
-    evaluate, scores = run.evaluator(), scored_by(baseline, ranked, run.test)
-    metrics.evaluate(0, evaluate.means(scores))
+    scores = {
+        place: scored_by(baseline, ranked, each.data) for place, each in run.evaluators().items()
+    }
+    found = {place: each.means(scores[place]) for place, each in run.evaluators().items()}
+    metrics.evaluate(
+        0, {place + name: value for place, means in found.items() for name, value in means.items()}
+    )
     final = run.final(metrics, (time.perf_counter() - began, 0.0), run.notes)
     trained_on = run.evaluator(run.train).means(scored_by(baseline, ranked, run.train))
     final |= {f"train_{name}": known(value) for name, value in trained_on.items()}
     if run.folder is not None:
         run.folder.open(run.files())
         if run.per_query:
-            run.keep(evaluate.of_scores(scores))
+            run.keep(run.evaluator().of_scores(scores[""]))
     return run.finished(params, metrics, final)

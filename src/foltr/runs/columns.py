@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
 import numpy as np
 
@@ -22,15 +23,18 @@ from foltr.components.measures.online_performance import OnlinePerformance
 from foltr.components.measures.reciprocal_rank import RR
 from foltr.core import Array
 from foltr.errors import Mistake, require, shown
+from foltr.measuring import OfflineMeasure
 from foltr.spec import measures as registry
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Measure
 
 LATE_PART = 20  # a late mean is over the last 1 / LATE_PART of all rounds (5 %)
 LATE = "mean of the last 5 % of rounds"
+VALIDATION = "validation_"
 PLACES = {  # how the name of a column begins -> what it is measured on, as its label says it
     "merged_": "offline {} by merged labellings",
     "train_": "{} on the training queries",
+    VALIDATION: "{} on the validation queries",
     "own_": "offline {} of the shared ranker on each client's own queries, by its own judgements",
     "personal_": "offline {} of the clients' own rankers on all queries",
     "personal_own_": (
@@ -45,6 +49,9 @@ USUAL: tuple[tuple[str, Measure], ...] = (  # the columns that runs have, as tab
     ("merged_", RR()),
     ("train_", ExpectedMaxRR()),
     ("train_", nDCG()),
+    (VALIDATION, nDCG()),
+    (VALIDATION, RR()),
+    (VALIDATION, ExpectedMaxRR()),
     ("own_", nDCG()),
     ("personal_", nDCG()),
     ("personal_own_", nDCG()),
@@ -92,7 +99,7 @@ class Column:
     def follows_empty(self) -> bool:
         """Whether the field `empty` of an experiment says how queries without a relevant document
         count. What is measured for clients leaves such queries out."""
-        shared = self.place in ("", "merged_", "train_", "validation_")
+        shared = self.place in ("", "merged_", "train_", VALIDATION)
         return shared and self.measure.relevant_from is not None
 
 
@@ -159,11 +166,11 @@ def check_labels(measures: Iterable[Measure], data: Dataset, where: str) -> tupl
                 f"{measure!r} counts labels of {least} or more as relevant, and the highest label"
                 f" of {where} is {highest}: choose a lower label"
             )
-        k = getattr(measure, "k", None)
-        if measure.kind == "offline" and isinstance(k, int) and k > longest:
+        depth = cast(OfflineMeasure, measure).depth if measure.kind == "offline" else None
+        if depth is not None and depth > longest:
             notes.append(
                 f"{measure.label}: no query of {where} has more than {longest} documents, so ranks"
-                f" {longest + 1} to {k} are empty"
+                f" {longest + 1} to {depth} are empty"
             )
     return tuple(notes)
 
@@ -177,9 +184,11 @@ def columns_of(specs: Iterable[str]) -> dict[str, Column]:
     found = dict(found)
     for spec in specs:
         try:
-            (made,) = parse_measures([spec]) or (None,)
+            made = parse_measures([spec])
         except Mistake:
             continue
-        if made is not None:
-            found.setdefault(made.name, Column("", made))
+        for measure in made:
+            for place in ("", "train_", VALIDATION) if measure.kind == "offline" else ("",):
+                column = Column(place, measure)
+                found.setdefault(column.name, column)
     return found

@@ -4,7 +4,7 @@ how its ranker is measured."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from foltr.core import Array
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.metrics import DEPTH, online_performance
-from foltr.runs.columns import MEASURES, late_or_sum
+from foltr.runs.columns import MEASURES, VALIDATION, late_or_sum
 from foltr.runs.config import written
 from foltr.runs.execution import MakeEngine
 from foltr.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
@@ -32,11 +32,23 @@ from foltr.world.population import Population
 from foltr.world.protocols import Measure
 
 
+def evaluated(evaluators: Mapping[str, Evaluator], params: Array) -> dict[str, float]:
+    """What each of `Context.evaluators` measures, by the names of the columns."""
+    return {
+        place + name: value
+        for place, evaluate in evaluators.items()
+        for name, value in evaluate(params).items()
+    }
+
+
 @dataclass(frozen=True)
 class Context:
+    """All that a run is made of."""
+
     experiment: Experiment
     train: Dataset
     test: Dataset
+    validation: Dataset | None  # measured beside the test queries
     population: Population
     identity: str
     folder: Folder | None
@@ -57,6 +69,14 @@ class Context:
         asked = data or self.test, clicks, e.empty, e.seed, self.threads, plain, more
         return Evaluator(e.ranker, *asked)
 
+    def evaluators(self) -> dict[str, Evaluator]:
+        """What the ranker is measured on while it learns, by the beginning of the columns' names:
+        the test queries, and the validation queries if the experiment says so."""
+        found = {"": self.evaluator()}
+        if self.validation is not None:
+            found[VALIDATION] = self.evaluator(self.validation)
+        return found
+
     def measured(self, kind: Literal["offline", "online", "run"]) -> tuple[Measure, ...]:
         """The measures of a kind that were asked for."""
         return tuple(each for each in self.measures if each.kind == kind)
@@ -74,7 +94,11 @@ class Context:
         about = {
             "identity": self.identity,
             "results": RESULTS,
-            "data": {"train": self.train.content, "test": self.test.content},
+            "data": {
+                "train": self.train.content,
+                "test": self.test.content,
+                **({} if self.validation is None else {"validation": self.validation.content}),
+            },
             "features": {
                 "number": self.train.width,
                 **about_features(self.train.names, self.train.normalisation),

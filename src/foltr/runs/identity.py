@@ -18,10 +18,12 @@ CLASS = r"[^\W\d]\w*"
 FOLDER_NAME = re.compile(rf"{CLASS}-{CLASS}(-{CLASS})?-(?P<identity>[0-9a-f]{{16}})")
 
 
-def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
-    """A hash of the resolved config, the data's content, all source files that are not foltr's,
-    RESULTS, and the revisions of components that have one. It does not depend on threads, paths or
-    the engine."""
+def identity(
+    e: Experiment, train: Dataset, test: Dataset, validation: Dataset | None = None
+) -> str:
+    """A hash of the resolved config, the data's content (with that of the validation queries, if
+    they are used), all source files that are not foltr's, RESULTS, and the revisions of components
+    that have one. It does not depend on threads, paths or the engine."""
     parts = [
         RESULTS,
         e.config(),
@@ -29,6 +31,8 @@ def identity(e: Experiment, train: Dataset, test: Dataset) -> str:
         test.content,
         sorted(filter(None, sources_behind(e).values())),
     ]
+    if validation is not None:
+        parts.append({"validation": validation.content})
     if found := revisions(e):  # an empty one more would be another identity for every run
         parts.append(found)
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -14,6 +14,18 @@ from foltr.world.dataset import Dataset
 from foltr.world.population import Population
 
 
+def validation_of(e: Experiment, train: Dataset) -> Dataset | None:
+    """The validation queries, if the experiment uses them; raises if the data has none."""
+    if e.evaluate_on is None:
+        return None
+    name = type(e.data).__name__
+    there = f"{name} has no validation queries (vali), only {', '.join(e.data.splits)}"
+    require("vali" in e.data.splits, f"evaluate_on='validation': {there}: leave evaluate_on out")
+    found: Dataset = e.data.load("vali")
+    check_splits(train, found, name, "validation")
+    return found
+
+
 def checked_population(e: Experiment, train: Dataset, test: Dataset) -> Population:
     """The clients, if the experiment can be run on this data. Every command that runs an
     experiment or states its guarantee asks here: what a run refuses, no command guarantees."""
@@ -21,13 +33,13 @@ def checked_population(e: Experiment, train: Dataset, test: Dataset) -> Populati
     return population_of(e, train)
 
 
-def check_splits(train: Dataset, test: Dataset, source: str) -> None:
+def check_splits(train: Dataset, test: Dataset, source: str, second: str = "test") -> None:
     """Kernels trust that both splits have the same features and grades, and labels that are such
-    grades."""
+    grades. `second` is the name of the second one."""
     shapes = f"features {train.width} and {test.width}, grades {train.grades} and {test.grades}"
     same = train.width == test.width and train.grades == test.grades
-    require(same, f"{source}: train and test do not fit together: {shapes}")
-    for name, data in (("train", train), ("test", test)):
+    require(same, f"{source}: train and {second} do not fit together: {shapes}")
+    for name, data in (("train", train), (second, test)):
         low, high = int(data.labels.min()), int(data.labels.max())
         wrong = (
             f"{source}: labels of {name} reach from {low} to {high}, but grades are 0 .."

@@ -14,13 +14,13 @@ from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 from foltr.runs.baseline import fit_baseline
 from foltr.runs.columns import check_labels, parse_measures
-from foltr.runs.context import Context
+from foltr.runs.context import Context, evaluated
 from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
-from foltr.runs.preflight import checked_population, notes_of
+from foltr.runs.preflight import checked_population, notes_of, validation_of
 from foltr.runs.result import Progress, Result, known
 from foltr.runs.train import train
 from foltr.runs.unlearn import Before, check_took_part, interval, stores_history, unlearn
@@ -50,9 +50,12 @@ class Run:
         e, asked = experiment, parse_measures(measures)
         data = e.data.load("train"), e.data.load("test")
         notes = check_labels(asked, data[1], "the test queries")
+        validation = validation_of(e, data[0])
+        if validation is not None:
+            check_labels(asked, validation, "the validation queries")
         if every_round := [each.name for each in asked if each.kind == "online"]:
             notes += (f"rounds are made one by one, to record {', '.join(every_round)}",)
-        population, name = checked_population(e, *data), identity(e, *data)
+        population, name = checked_population(e, *data), identity(e, *data, validation)
         sources = sources_behind(e).items()
         if out is not None and (unknown := [name for name, content in sources if content is None]):
             lost = (
@@ -64,6 +67,7 @@ class Run:
         self.context = Context(
             e,
             *data,
+            validation,
             population,
             name,
             self.folder,
@@ -130,10 +134,15 @@ class Run:
             raise Mistake(f"{path} has no {missing[0].name}: delete it to make it again")
         if missing:
             with here.threads.running():
-                found = replace(here, measures=tuple(missing)).evaluator()(params)
-            values = {each.name: known(found[each.name]) for each in missing}
-            self.folder.keep_measures({m.name: (repr(m), values[m.name]) for m in missing})
-            final |= self.folder.kept_measures() | values
+                found = evaluated(replace(here, measures=tuple(missing)).evaluators(), params)
+            self.folder.keep_measures(
+                {
+                    place + m.name: (repr(m), known(found[place + m.name]))
+                    for place in here.evaluators()
+                    for m in missing
+                }
+            )
+            final |= self.folder.kept_measures()
         unknown = [each.name for each in here.measured("online") if each.name not in final]
         note = "was not recorded when this run was made: delete its folder to record it"
         final["notes"] = [*final["notes"], *(f"{name} {note}" for name in unknown)]

@@ -11,11 +11,13 @@ import numpy as np
 
 from foltr.core import Array, Cohort, Engine, Learner, Observed
 from foltr.errors import require, shown
+from foltr.experiment import Experiment
 from foltr.federation import Delivery, Participants, Server, State, federate
 from foltr.measuring import OnlineMeasure
 from foltr.runs.account import ledger_of
 from foltr.runs.client_measures import of_clients
-from foltr.runs.context import Context
+from foltr.runs.columns import VALIDATION
+from foltr.runs.context import Context, evaluated
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.metrics import Metrics
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_SECONDS = 5.0
 SAVE_AFTER_SECONDS = 1.0  # of measuring clients
+STOPS_BY = f"{VALIDATION}ndcg@10"
 STRETCH_SECONDS = 0.1  # in one compiled call: signals and progress wait for its end
 
 
@@ -90,6 +93,13 @@ def concluded(
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
         notes += (f"{few}: the ranker was not updated in them",)
+    e, metrics = run.experiment, made.metrics
+    if state.t < e.rounds and lost_patience(e, metrics):
+        highest = metrics.evaluated[best_evaluation(metrics)]
+        notes += (
+            f"stopped early after {state.t:,} of {e.rounds:,} rounds: nDCG@10 on the validation"
+            f" queries was highest after round {highest:,}",
+        )
     final = run.final(made.metrics, made.seconds, notes)
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}
@@ -132,14 +142,14 @@ def follow(
     history: History | None = None,
 ) -> Followed:
     """All stages, from `start()` or from where they were stopped."""
-    e, began, evaluate = run.experiment, time.perf_counter(), run.evaluator()
+    e, began, evaluators = run.experiment, time.perf_counter(), run.evaluators()
     rounds, metrics, before, stored = stages[-1].until, Metrics(), (0.0, 0.0), None
     if run.folder is not None:
         run.folder.open(run.files())
         stored = run.folder.resume()
     if stored is None:
         state = stages[0].server.init(start())
-        metrics.evaluate(0, evaluate(state.params))
+        metrics.evaluate(0, evaluated(evaluators, state.params))
     else:
         state, memory, metrics, before = stored
         for stage in stages:
@@ -166,7 +176,7 @@ def follow(
         nonlocal saved
         interruptions.under_way = True
         if state.t % e.evaluate_every == 0 or state.t == rounds:
-            metrics.evaluate(state.t, evaluate(state.params))
+            metrics.evaluate(state.t, evaluated(evaluators, state.params))
         run.watch(Progress(e, state.t, first, rounds, metrics, run.notes + stage.engine.notes))
         if claim is not None and claim.report(state.t, rounds):
             interruptions.ask_outside()
@@ -193,7 +203,7 @@ def follow(
         whole = every == 0.0 or bool(online)
         stretch = None if whole else stretch_of(*parts, len(state.params))
         count = 1
-        while state.t < stage.until:
+        while state.t < stage.until and not lost_patience(e, metrics):
             wanted = 0
             if stretch is not None:
                 wanted = min(count, stretch.most, next_stop(state.t) - state.t)
@@ -208,12 +218,26 @@ def follow(
                 if len(seen) == wanted:
                     continue
             # all rounds, or the one that a stretch leaves to the definition
-            until = stage.until if stretch is None else state.t + 1
+            one, few = stretch is not None, e.patience is not None
+            until = state.t + 1 if one else next_stop(state.t) if few else stage.until
             here = stage.server, stage.engine, state, until, stage.choose
             state = federate(*here, seed, record, stage.delivery)
     if history is not None:
         history.flush()
     return Followed(state, metrics, seconds(), stages[-1].engine, history)
+
+
+def lost_patience(e: Experiment, metrics: Metrics) -> bool:
+    """Whether the last `patience` evaluations brought no higher nDCG@10 on the validation queries
+    than those before."""
+    if e.patience is None:
+        return False
+    return len(metrics.evaluated) - 1 - best_evaluation(metrics) >= e.patience
+
+
+def best_evaluation(metrics: Metrics) -> int:
+    """The number of the first evaluation with the highest nDCG@10 on the validation queries."""
+    return int(np.nan_to_num(metrics.offline[STOPS_BY], nan=-1.0).argmax())
 
 
 def of_round(

@@ -20,6 +20,7 @@ from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import on_signals
 from foltr.runs.lock import FILE as CLAIM
+from foltr.runs.preflight import validation_of
 from foltr.runs.user_files import files_behind
 from foltr.seeds import stream
 from foltr.spec import brief
@@ -62,16 +63,18 @@ class Swept:
 
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
     """Name every run by its identity. Each data set is read once."""
-    loaded: dict[Any, tuple[Dataset, Dataset] | str] = {}
+    loaded: dict[Any, tuple[Dataset, Dataset, Dataset | None] | str] = {}
     runs, experiments, unplanned, size = [], {}, [], 0
     for point in points:
         e = point.experiment
-        if e.data not in loaded:
+        key = e.data, e.evaluate_on
+        if key not in loaded:
             try:
-                loaded[e.data] = e.data.load("train"), e.data.load("test")
+                train = e.data.load("train")
+                loaded[key] = train, e.data.load("test"), validation_of(e, train)
             except (Mistake, OSError, MemoryError) as error:
-                loaded[e.data] = explained(error)
-        data = loaded[e.data]
+                loaded[key] = explained(error)
+        data = loaded[key]
         if isinstance(data, str):
             unplanned.append(
                 (point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}", data)

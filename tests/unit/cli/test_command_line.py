@@ -268,7 +268,7 @@ def test_a_truth_value_is_written_alike_everywhere(tmp_path):
 
 EARLIER = ["data", "privacy", "unlearning"]  # names of families before their folders were renamed
 FIELDS = ["data", "partition", "users", "ranker", "learner", "attack", "aggregator", "optimizer",
-          "privacy", "channel", "unlearning", "baseline"]  # fmt: skip
+          "privacy", "channel", "unlearning", "baseline", "measures"]  # fmt: skip
 
 
 def test_a_family_is_listed_by_its_name_and_by_its_field():

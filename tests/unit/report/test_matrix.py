@@ -13,10 +13,11 @@ from scipy import stats
 from foltr.errors import Mistake
 from foltr.report.captions import caption
 from foltr.report.matrix import matrix
-from foltr.report.measures import MEASURES, measured
+from foltr.report.measures import measured
 from foltr.report.measures import value as value_of
 from foltr.report.statistics import expanded_interval, paired_t
 from foltr.report.study import study
+from foltr.runs.columns import usual_columns
 
 OF = "Data: MQ2008. Queries without a relevant document are skipped."
 
@@ -502,10 +503,8 @@ def test_online_measures_are_means_of_the_last_rounds():
     """Of the last round alone they would be a list or a few per client."""
     run = made_run({"online_ndcg@10": 9.9, "maxrr": 9.9}, rounds=60, curve=lambda t: t / 100)
     assert value_of(run, "online_ndcg@10") == pytest.approx((0.58 + 0.59 + 0.60) / 3)
-    assert (
-        "last 5 % of rounds" in MEASURES["online_ndcg@10"]
-        and "last 5 % of rounds" in MEASURES["maxrr"]
-    )
+    for name in ("online_ndcg@10", "maxrr"):
+        assert "last 5 % of rounds" in usual_columns()[name].label
     run.metrics.online["online_ndcg@10"][-2:] = [math.nan, math.nan]
     assert value_of(run, "online_ndcg@10") == pytest.approx(0.58)
     run.metrics.online["online_ndcg@10"][-3] = math.nan
@@ -528,4 +527,4 @@ def test_measures():
     online, merged = {"online", "maxrr", "online_ndcg@10"}, {"merged_ndcg@10", "merged_mrr@10"}
     offline = {"ndcg@10", "mrr@10", "expected_maxrr", "train_expected_maxrr", "train_ndcg@10"}
     of_clients = {"own_ndcg@10", "personal_ndcg@10", "personal_own_ndcg@10"}
-    assert online | merged | offline | of_clients == set(MEASURES)
+    assert online | merged | offline | of_clients == set(usual_columns())

@@ -30,7 +30,7 @@ class ERR(OfflineMeasure):
         highest: The label g of a perfect document. None for the highest label of the data set.
             (gdeval of TREC always takes 4.)
 
-    Reference: Chapelle, Metlzer, Zhang & Grinspan, CIKM 2009."""
+    Reference: Chapelle, Metzler, Zhang & Grinspan, CIKM 2009."""
 
     k: int | None = 10
     highest: int | None = None
