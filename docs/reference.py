@@ -18,12 +18,12 @@ from typing import Any, get_args
 import typer
 
 import foltr
-from foltr import core, kinds, measuring, spec
+from foltr import core, kinds, spec
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described
 from foltr.experiment import Experiment
 from foltr.spec import FAMILIES
-from foltr.world import protocols
+from foltr.world import measures, protocols
 
 # What the public functions give, and what is asked for in experiments and components
 GIVEN = (
@@ -52,7 +52,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         "<!-- the words of a round -->": lambda: classes(core),
         "<!-- the words of a simulation -->": lambda: classes(protocols),
         "<!-- every kind -->": lambda: classes(kinds),
-        "<!-- every kind of measure -->": lambda: classes(measuring),
+        "<!-- every kind of measure -->": lambda: classes(measures),
     }.items():
         if mark in markdown:
             markdown = markdown.replace(mark, "\n".join(make()))

@@ -10,7 +10,6 @@ from foltr import experiment as experiment
 from foltr import federation as federation
 from foltr import guards as guards
 from foltr import kinds as kinds
-from foltr import measuring as measuring
 from foltr import metrics as metrics
 from foltr import noise as noise
 from foltr import ranking as ranking

@@ -22,7 +22,8 @@ from foltr.metrics import Empty
 from foltr.simulation.departures import Departures, Groups, Leaving
 from foltr.simulation.malicious import Malicious
 from foltr.spec import added, checked
-from foltr.world.protocols import Attack, Baseline, Measure, Partition, Source, Unlearner
+from foltr.world.measures import Measure
+from foltr.world.protocols import Attack, Baseline, Partition, Source, Unlearner
 
 if TYPE_CHECKING:
     from foltr.runs.execution import MakeEngine

@@ -39,7 +39,7 @@ from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
-from foltr.world.protocols import Measure
+from foltr.world.measures import Measure
 
 
 class Skipped(NamedTuple):

@@ -27,6 +27,7 @@ from foltr.advice import components, imports, other_names
 from foltr.errors import Mistake, did_you_mean, shortened, shown, with_article
 from foltr.system.files import MOST_BITS
 from foltr.world import protocols
+from foltr.world.measures import Measure
 
 T = TypeVar("T", bound=type)
 hints_of = lru_cache(None)(get_type_hints)  # of a class: finding them takes long
@@ -150,22 +151,11 @@ privatizers = Registry("privatizer", "privatizers", core.Privatizer)
 channels = Registry("channel", "channels", core.Channel)
 unlearners = Registry("unlearner", "unlearners", protocols.Unlearner)
 baselines = Registry("baseline", "baselines", protocols.Baseline)
-measures = Registry("measure", "measures", protocols.Measure)
+measures = Registry("measure", "measures", Measure)
 FAMILIES = (
-    sources,
-    partitions,
-    click_models,
-    rankers,
-    learners,
-    attacks,
-    aggregators,
-    optimizers,
-    privatizers,
-    channels,
-    unlearners,
-    baselines,
-    measures,
-)
+    sources, partitions, click_models, rankers, learners, attacks, aggregators, optimizers,
+    privatizers, channels, unlearners, baselines, measures,
+)  # fmt: skip
 
 source, partition, click_model = sources.register, partitions.register, click_models.register
 ranker, attack, unlearner = rankers.register, attacks.register, unlearners.register

@@ -12,7 +12,7 @@ from foltr.core import Cohort, Observed
 from foltr.runs.columns import PLACES, TAKEN, usual_columns
 from foltr.seeds import stream
 from foltr.spec import measures
-from foltr.world.protocols import Lists, Round
+from foltr.world.measures import Lists, Round
 
 each_one = each(measures)
 each_offline = each(measures, lambda thing: thing.kind == "offline")

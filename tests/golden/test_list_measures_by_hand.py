@@ -6,7 +6,7 @@ import pytest
 import foltr
 from foltr.core import Cohort
 from foltr.runs.columns import late_or_sum
-from foltr.world.protocols import Lists, Round
+from foltr.world.measures import Lists, Round
 
 
 def of(measure, shown, all_labels=None, highest=2):

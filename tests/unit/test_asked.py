@@ -32,7 +32,11 @@ LEFT = {
     # No components: a state of Flower's, an error of httpx.
     "federated/flower_internals.py": {"getattr(state, 'message_ins_store', None)"},
     "federated/node.py": {"getattr(error, 'response', None)"},
-    "federated/roster.py": {"max(x, y) < P"},  # a prime; precision is called P, too
+    # P is a prime there, not precision.
+    "federated/roster.py": {"max(x, y) < P", "(y * y - (x * x * x - 3 * x + B)) % P == 0"},
+        "max(x, y) < P",
+        "(y * y - (x * x * x - 3 * x + B)) % P == 0",
+    },  # a prime; precision is called P, too
     "gateway/client.py": {"type(value) is not kind"},  # a value of a response
     "cli/tools.py": {"getattr(stop, 'signum', 2)"},  # no component: an exception
 }

@@ -26,7 +26,7 @@ from foltr.kinds import (
     ChangesMessages, Memoryless, PrivatizerDefaults, SendsUpdates, TableClickModel,
     UnlearnerDefaults,
 )
-from foltr.measuring import OfflineMeasure
+from foltr.world.measures import OfflineMeasure
 from foltr.spec import (
     aggregator, attack, baseline, channel, click_model, learner, measure, optimizer, partition,
     privatizer, ranker, source, unlearner

@@ -38,7 +38,7 @@ LAYERS = (
         "kernels",
         "scoring",
     },
-    {"kinds", "measuring", "data", "privacy", "secure_sum"},
+    {"kinds", "data", "privacy", "secure_sum"},
     {"components"},
     {"federation", "simulation", "engines", "federated"},
     {"compatibility", "experiment", "gateway"},

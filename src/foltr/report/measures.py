@@ -8,24 +8,27 @@ from typing import cast
 import numpy as np
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.measuring import RunMeasure
 from foltr.metrics import EMPTY
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
 from foltr.runs.columns import MEASURES, Column, late_or_sum, usual_columns
 from foltr.runs.metrics import Curve
 from foltr.spec import opened
+from foltr.world.measures import RunMeasure
 
 MAIN = "ndcg@10"  # the measure of the chapters, and of every file that shows one measure
 HEADLINES = (MAIN, "online")  # the page shows the best mean of these first
 # the usual curves in the order of the page; others follow
 CURVES = (
     "ndcg@10",
+    "validation_ndcg@10",
     "merged_ndcg@10",
     "online_ndcg@10",
     "mrr@10",
+    "validation_mrr@10",
     "merged_mrr@10",
     "expected_maxrr",
+    "validation_expected_maxrr",
     "maxrr",
     "online",
 )

@@ -23,10 +23,9 @@ from foltr.components.measures.online_performance import OnlinePerformance
 from foltr.components.measures.reciprocal_rank import RR
 from foltr.core import Array
 from foltr.errors import Mistake, require, shown
-from foltr.measuring import OfflineMeasure
 from foltr.spec import measures as registry
 from foltr.world.dataset import Dataset
-from foltr.world.protocols import Measure
+from foltr.world.measures import Measure, OfflineMeasure
 
 LATE_PART = 20  # a late mean is over the last 1 / LATE_PART of all rounds (5 %)
 LATE = "mean of the last 5 % of rounds"

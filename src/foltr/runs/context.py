@@ -28,8 +28,8 @@ from foltr.system.environment import environment
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
 from foltr.world.history import History
+from foltr.world.measures import Measure
 from foltr.world.population import Population
-from foltr.world.protocols import Measure
 
 
 def evaluated(evaluators: Mapping[str, Evaluator], params: Array) -> dict[str, float]:

@@ -12,11 +12,11 @@ from foltr.components.rankers.linear import Linear
 from foltr.core import Array
 from foltr.errors import Mistake, did_you_mean, require
 from foltr.experiment import Experiment
-from foltr.measuring import RunMeasure
 from foltr.runs.columns import MEASURES, columns_of
 from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
 from foltr.scoring.normalisation import Normalisation
+from foltr.world.measures import RunMeasure
 
 # what unlearning takes: key of `unlearning` in result.json -> name
 COSTS = {

@@ -27,7 +27,7 @@ from foltr.runs.unlearn import Before, check_took_part, interval, stores_history
 from foltr.runs.user_files import sources_behind
 from foltr.system.threads import Threads
 from foltr.world.history import History
-from foltr.world.protocols import Measure
+from foltr.world.measures import Measure
 
 
 class Run:

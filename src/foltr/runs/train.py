@@ -13,7 +13,6 @@ from foltr.core import Array, Cohort, Engine, Learner, Observed
 from foltr.errors import require, shown
 from foltr.experiment import Experiment
 from foltr.federation import Delivery, Participants, Server, State, federate
-from foltr.measuring import OnlineMeasure
 from foltr.runs.account import ledger_of
 from foltr.runs.client_measures import of_clients
 from foltr.runs.columns import VALIDATION
@@ -25,7 +24,7 @@ from foltr.runs.result import Progress, Result, known
 from foltr.runs.setup import delivery_of, engine_of, warmed_up
 from foltr.seeds import stream
 from foltr.world.history import History
-from foltr.world.protocols import Measure, Round
+from foltr.world.measures import Measure, OnlineMeasure, Round
 
 if TYPE_CHECKING:
     from foltr.engines.stretch import Stretch

@@ -11,7 +11,6 @@ import numpy as np
 
 from foltr.core import Array, Ranker
 from foltr.errors import require
-from foltr.measuring import OfflineMeasure
 from foltr.metrics import (
     DEPTH,
     Empty,
@@ -25,8 +24,8 @@ from foltr.ranking import best_first, scored
 from foltr.seeds import Stream, key
 from foltr.system.threads import Threads
 from foltr.world.dataset import Dataset
+from foltr.world.measures import Lists, Measure, OfflineMeasure
 from foltr.world.population import Population
-from foltr.world.protocols import Lists, Measure
 
 MEASURES = ("ndcg@10", "mrr@10", "expected_maxrr")  # of every run: nDCG(), RR(), ExpectedMaxRR()
 MERGED = ("merged_ndcg@10", "merged_mrr@10")  # where there are several labellings

@@ -31,7 +31,7 @@ from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
 from foltr.system.files import write_whole, writing
 from foltr.world.dataset import Dataset
-from foltr.world.protocols import Measure
+from foltr.world.measures import Measure
 
 VAIN = 3  # passes in which every worker stopped; one may happen if the machine slept
 DIED = "its worker process died (killed, or out of memory)"

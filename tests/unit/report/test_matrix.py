@@ -527,4 +527,5 @@ def test_measures():
     online, merged = {"online", "maxrr", "online_ndcg@10"}, {"merged_ndcg@10", "merged_mrr@10"}
     offline = {"ndcg@10", "mrr@10", "expected_maxrr", "train_expected_maxrr", "train_ndcg@10"}
     of_clients = {"own_ndcg@10", "personal_ndcg@10", "personal_own_ndcg@10"}
-    assert online | merged | offline | of_clients == set(usual_columns())
+    validation = {f"validation_{name}" for name in ("ndcg@10", "mrr@10", "expected_maxrr")}
+    assert online | merged | offline | of_clients | validation == set(usual_columns())

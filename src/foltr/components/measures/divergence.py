@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.measuring import OnlineMeasure
 from foltr.spec import measure
-from foltr.world.protocols import Round
+from foltr.world.measures import OnlineMeasure, Round
 
 
 @measure

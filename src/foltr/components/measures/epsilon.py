@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from foltr.measuring import RunMeasure
 from foltr.spec import measure
-from foltr.world.protocols import FinishedRun
+from foltr.world.measures import FinishedRun, RunMeasure
 
 
 @measure

@@ -8,10 +8,9 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.measuring import OfflineMeasure
 from foltr.metrics import gains
 from foltr.spec import measure
-from foltr.world.protocols import Lists
+from foltr.world.measures import Lists, OfflineMeasure
 
 
 @measure

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.measuring import OfflineMeasure
 from foltr.spec import measure
-from foltr.world.protocols import Lists
+from foltr.world.measures import Lists, OfflineMeasure
 
 DEPTH = 10  # of the tables of click probabilities
 

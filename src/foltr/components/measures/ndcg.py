@@ -8,10 +8,9 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.measuring import OfflineMeasure, with_fields
 from foltr.metrics import discounts, gains
 from foltr.spec import measure
-from foltr.world.protocols import Lists
+from foltr.world.measures import Lists, OfflineMeasure, with_fields
 
 
 @measure
@@ -27,8 +26,8 @@ class nDCG(OfflineMeasure):
     Fields
         k: How many documents from the top count. None for all.
 
-    Reference: Järvelin & Kekäläinen, TOIS 2002; with the gain 2^r - 1 of Burges et al., ICML
-    2005."""
+    Reference: Järvelin & Kekäläinen, ACM Transactions on Information Systems, 2002; with the gain
+    2^r - 1 of Burges et al., ICML 2005."""
 
     k: int | None = 10
 

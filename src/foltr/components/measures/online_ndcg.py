@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.measuring import OnlineMeasure
 from foltr.spec import measure
-from foltr.world.protocols import Round
+from foltr.world.measures import OnlineMeasure, Round
 
 
 @measure

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.measuring import RunMeasure
 from foltr.metrics import discounted
 from foltr.spec import measure
-from foltr.world.protocols import FinishedRun
+from foltr.world.measures import FinishedRun, RunMeasure
 
 
 @measure

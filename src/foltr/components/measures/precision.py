@@ -8,9 +8,8 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.measuring import OfflineMeasure
 from foltr.spec import measure
-from foltr.world.protocols import Lists
+from foltr.world.measures import Lists, OfflineMeasure
 
 
 @measure

@@ -8,9 +8,8 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.measuring import OfflineMeasure, with_fields
 from foltr.spec import measure
-from foltr.world.protocols import Lists
+from foltr.world.measures import Lists, OfflineMeasure, with_fields
 
 
 @measure

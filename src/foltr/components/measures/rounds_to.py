@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.measuring import RunMeasure
 from foltr.spec import measure
-from foltr.world.protocols import FinishedRun
+from foltr.world.measures import FinishedRun, RunMeasure
 
 
 @measure

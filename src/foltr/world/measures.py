@@ -1,4 +1,4 @@
-"""Base classes of measures: inherit from the one whose kind yours is, and implement one method.
+"""Measures: what they see, what they say of themselves, and base classes for each kind.
 
 OfflineMeasure    of a ranker, on queries with labels
 OnlineMeasure     of every round of a run
@@ -7,14 +7,91 @@ RunMeasure        of a finished run, from what was recorded of it"""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from foltr.core import Array
+from foltr.core import Array, Cohort, Observed
 from foltr.errors import Mistake
-from foltr.world.protocols import FinishedRun, Lists, Round
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The documents of many queries in the order of a ranking, as their labels."""
+
+    # (q, depth) labels in the order of the ranking, as deep as a measure asks; -1 after the last
+    # document of a query
+    grades: Array
+    best: Array  # (q, longest) all labels of each query, highest first; -1 after the last document
+    highest: int  # the highest label that the data set has
+    # the share of each click model among the users, and its P(click) by rank and grade, for the
+    # first ten ranks; () where the users are no table
+    clicks: tuple[tuple[float, Array], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round of a simulation, as it is measured."""
+
+    t: int  # from 1
+    params: Array  # (d,) float32, what the clients were sent
+    sent: Cohort  # the messages of the clients, malicious ones among them, before any is lost
+    directions: Array  # (n, d) what the messages mean: updates of the parameters
+    observed: Observed | None  # what the users were shown, and where they clicked
+
+
+class FinishedRun(Protocol):
+    """A finished run, as a measure of whole runs sees it."""
+
+    @property
+    def final(self) -> dict[str, Any]:
+        """The content of result.json."""
+        ...
+
+    def curve(self, name: str) -> tuple[Array, Array]:
+        """Rounds and values of a column of metrics.csv; raises a Mistake if it has no such
+        column."""
+        ...
+
+
+class Measure(Protocol):
+    """A number that tells how good, or how costly, a run is. The base class of its
+    kind gives most of it: OfflineMeasure (`of_list`), OnlineMeasure (`of_round`) or RunMeasure
+    (`of_run`)."""
+
+    @property
+    def name(self) -> str:
+        """Its column in metrics.csv and its key in result.json, such as ndcg@10."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Its name in tables and figures, such as nDCG@10."""
+        ...
+
+    @property
+    def kind(self) -> Literal["offline", "online", "run"]:
+        """offline: of a ranker, on queries with labels. online: of every round. run: of a finished
+        run, from what was recorded of it."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool: ...
+
+    @property
+    def curve(self) -> Literal["points", "smoothed", "summed"]:
+        """How a learning curve shows it. points: as it is. smoothed: it varies much from round to
+        round, so curves are averaged, and its final value is the mean of the last 5 % of rounds.
+        summed: it adds up over rounds, so runs are comparable only over equally many rounds."""
+        ...
+
+    @property
+    def relevant_from(self) -> int | None:
+        """The lowest label that counts as relevant. Queries without such a document have no value:
+        the field `empty` of an experiment says how they count. None for a measure that has a value
+        for every query."""
+        ...
 
 
 class MeasureDefaults:
