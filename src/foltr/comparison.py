@@ -25,13 +25,15 @@ from foltr.report.tables.latex_table import latex_tables
 from foltr.report.tables.terminal_table import terminal_table
 from foltr.results import Runs, fields_of, load_runs
 from foltr.runs import config
-from foltr.runs.columns import usual_columns
+from foltr.runs.columns import parse_measures, usual_columns
+from foltr.spec import measures as measures_registry
 from foltr.spec import opened
 from foltr.sweeps.file import Point
 from foltr.sweeps.panel import SweepPanel
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
 from foltr.system.files import write_whole
+from foltr.world.measures import Measure
 
 NAME = "compare"
 
@@ -86,7 +88,8 @@ def compare(
 ) -> Comparison:
     """Run every experiment with every seed, fold (of a data set that has them) and kind of user,
     and test each against the baseline. With `out`, runs are kept there, shared and not repeated;
-    `jobs` of them are made at a time."""
+    `jobs` of them are made at a time. `measures` are names of columns, or specs such as
+    "nDCG(k=5)"."""
     require(
         len(experiments) >= 2, f"compare wants at least two experiments, got {len(experiments)}"
     )
@@ -106,11 +109,7 @@ def compare(
         0 <= baseline < len(experiments),
         f"baseline must be in 0 .. {len(experiments) - 1}, got {baseline}",
     )
-    for measure in measures:
-        require(
-            measure in usual_columns(),
-            f"no measure is called {measure!r}: {did_you_mean(measure, usual_columns())}",
-        )
+    names_of_columns, asked = _measures(measures)
     points = _points(experiments, names, list(seeds), _list(folds), _list(users))
     seen: dict[Experiment, int] = {}
     for i, each in enumerate(points):
@@ -121,9 +120,28 @@ def compare(
             )
             seen[point.experiment] = i
     with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
+        place = Path(out or folder)
         return _compared(
-            points, Path(out or folder), baseline, tuple(measures), Pool(jobs), threads, show
+            points, place, baseline, names_of_columns, asked, Pool(jobs), threads, show
         )
+
+
+def _measures(given: Sequence[str]) -> tuple[tuple[str, ...], tuple[Measure, ...]]:
+    """The columns to compare, and the measures among them that must be asked for: each is the name
+    of a usual column, or a spec such as nDCG(k=5)."""
+    names: list[str] = []
+    asked: list[Measure] = []
+    for each in given:
+        if each in usual_columns():
+            names.append(each)
+        elif opened(each).fields or each.endswith(")"):
+            made = measures_registry.build(each)
+            names.append(made.name)
+            asked += parse_measures([made])
+        else:
+            known = did_you_mean(each, usual_columns())
+            raise Mistake(f"no measure is called {each!r}: {known}, or write it as nDCG(k=5)")
+    return tuple(names), tuple(asked)
 
 
 def _list(values: Iterable[Any] | None) -> list[Any] | None:
@@ -191,12 +209,13 @@ def _compared(
     out: Path,
     baseline: int,
     measures: tuple[str, ...],
+    asked: tuple[Measure, ...],
     pool: Pool,
     threads: int,
     show: SweepPanel,
 ) -> Comparison:
     together = [point for each in zip(*points, strict=True) for point in each]
-    swept = sweep(together, out, NAME, pool=pool, threads=threads, show=show)
+    swept = sweep(together, out, NAME, pool=pool, threads=threads, show=show, measures=asked)
     if swept.failed:
         run, error = next(iter(swept.failed.items()))
         raise Mistake(f"{len(swept.failed)} runs failed, the first ({run}): {error}")

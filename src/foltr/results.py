@@ -63,6 +63,7 @@ class Recorded:
     method: str | None = None  # its sweep's name for it
     use: tuple[str, ...] = ()  # the user's files that it was made with
     sets: tuple[str, ...] = ()  # fields that the sweep's method sets
+    chosen: tuple[str, ...] = ()  # fields whose values were chosen by tuning
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -124,6 +125,7 @@ class Runs:
     title: str = ""
     planned: int | None = None  # number of runs of the sweep
     selection: str = ""  # the conditions given to `where`
+    note: str = ""  # what a reader must know, of a record
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -243,7 +245,8 @@ class Loader:
                 records.append(Record.read(file))
             except Mistake as mistake:
                 unread.append(Skipped(file, str(mistake)))
-        planned = _named([run for record in records for run in record.runs])
+        sweeps = [record for record in records if not record.tuned]
+        planned = _named([run for record in sweeps for run in record.runs])
         runs = self._read(folders, planned)
         order = {name: i for i, name in enumerate(planned)}  # in the sweeps' order, then by field
 
@@ -261,7 +264,7 @@ class Loader:
         planned = _named(record.runs)
         folders = [self.path.parent / name for name in planned]
         runs = self._read([folder for folder in folders if folder.exists()], planned)
-        return replace(runs, title=record.title, planned=len(planned))
+        return replace(runs, title=record.title, planned=len(planned), note=record.note)
 
     def _read(self, folders: list[Path], planned: dict[str, Planned]) -> Runs:
         recorded: dict[str, Recorded] = {}  # by identity
@@ -281,7 +284,9 @@ class Loader:
                 skipped.append(Skipped(folder, f"the same run as {recorded[identity].name}"))
             else:
                 plan = planned.get(folder.name, Planned(folder.name, None))
-                recorded[identity] = replace(run, method=plan.method, sets=tuple(plan.sets))
+                recorded[identity] = replace(
+                    run, method=plan.method, sets=tuple(plan.sets), chosen=tuple(plan.chosen)
+                )
         return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
 
     def _finished(self, path: Path) -> Recorded | None:

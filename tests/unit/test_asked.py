@@ -34,9 +34,6 @@ LEFT = {
     "federated/node.py": {"getattr(error, 'response', None)"},
     # P is a prime there, not precision.
     "federated/roster.py": {"max(x, y) < P", "(y * y - (x * x * x - 3 * x + B)) % P == 0"},
-        "max(x, y) < P",
-        "(y * y - (x * x * x - 3 * x + B)) % P == 0",
-    },  # a prime; precision is called P, too
     "gateway/client.py": {"type(value) is not kind"},  # a value of a response
     "cli/tools.py": {"getattr(stop, 'signum', 2)"},  # no component: an exception
 }

@@ -36,6 +36,7 @@ def caption(matrix: Matrix) -> str:
         _tests(matrix),
         _tests_over_data(matrix),
         _data(study.runs, matrix.measure, study.pairs),
+        study.runs.note,
         f"Only runs with {study.runs.selection}." if study.runs.selection else "",
         _missing(matrix),
     ]

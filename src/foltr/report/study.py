@@ -83,7 +83,7 @@ def study(
     if tuple(columns) == COLUMNS:  # a default: the pairs that the caller asks for go first
         columns = tuple(name for name in columns if name not in pairs)
     columns = tuple(name for name in columns if name not in owned)
-    pairs = tuple(name for name in pairs if name not in columns and not _is_within(name, owned))
+    pairs = tuple(name for name in pairs if name not in columns and not is_within(name, owned))
     methods, conditions = _Groups(), _Groups()
     cells: dict[Place, dict[Pair, Recorded]] = {}
     for run, outside in zip(runs, _outside_config(runs, pairs), strict=True):
@@ -91,7 +91,7 @@ def study(
         column = {
             name: value
             for name, value in leaves.items()
-            if _is_within(name, columns) and not _is_within(name, owned)
+            if is_within(name, columns) and not is_within(name, owned)
         }
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
@@ -149,14 +149,15 @@ def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
 
 
 def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
-    """Every field of the experiment and of its components, without the pair fields.
+    """Every field of the experiment and of its components, without the pair fields and those that
+    were chosen by tuning.
 
     A component counts by its name (`data`: "MQ2008"). A component inside a component counts by
     its whole spec."""
     return {
         name: opened(value).name if name in run.config and isinstance(value, str) else value
         for name, value in run.fields.items()
-        if not _is_within(name, pairs) and name.count(".") <= 1
+        if not is_within(name, (*pairs, *run.chosen)) and name.count(".") <= 1
     }
 
 
@@ -185,7 +186,7 @@ def _outside_config(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def _is_within(name: str, fields: Sequence[str]) -> bool:
+def is_within(name: str, fields: Sequence[str]) -> bool:
     """Whether a dotted name is one of the fields, or a field of one of them."""
     return any(name == field or name.startswith(f"{field}.") for field in fields)
 

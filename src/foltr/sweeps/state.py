@@ -28,6 +28,7 @@ class Planned(NamedTuple):
     kind: str = ""  # runs of one kind take the same time per interaction
     sets: Sequence[str] = ()  # fields that its method sets
     label: str = ""  # shown to users
+    chosen: Sequence[str] = ()  # fields whose values were chosen by tuning
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Record:
     path: Path
     title: str
     runs: tuple[Planned, ...]
+    note: str = ""  # what a reader of its results must know
+
+    @property
+    def tuned(self) -> bool:
+        """Whether it holds runs of another sweep that were chosen by tuning."""
+        return any(run.chosen for run in self.runs)
 
     @classmethod
     def read(cls, path: Path) -> Record:
@@ -46,7 +53,8 @@ class Record:
                 Planned(**{name: run[name] for name in Planned._fields if name in run})
                 for run in content["runs"]
             )
-            return cls(path, str(content["title"]), tuple(_checked(run) for run in runs))
+            checked = tuple(_checked(run) for run in runs)
+            return cls(path, str(content["title"]), checked, str(content.get("note", "")))
         except UNREADABLE as error:
             raise Mistake(
                 f"{path} cannot be read ({why(error)}): `foltr sweep` writes it again"
@@ -54,7 +62,8 @@ class Record:
 
     def written(self) -> str:
         runs = ",\n  ".join(json.dumps(run._asdict()) for run in self.runs)
-        return f'{{\n "title": {json.dumps(self.title)},\n "runs": [\n  {runs}\n ]\n}}\n'
+        note = f'\n "note": {json.dumps(self.note)},' if self.note else ""
+        return f'{{\n "title": {json.dumps(self.title)},{note}\n "runs": [\n  {runs}\n ]\n}}\n'
 
 
 def _checked(run: Planned) -> Planned:
@@ -62,9 +71,8 @@ def _checked(run: Planned) -> Planned:
     if not is_plain_name(run.run):
         raise ValueError(f"{run.run!r} is not the name of a run folder")
     method = None if run.method is None else str(run.method)
-    return Planned(
-        run.run, method, float(run.work), str(run.kind), tuple(map(str, run.sets)), str(run.label)
-    )
+    sets, chosen = tuple(map(str, run.sets)), tuple(map(str, run.chosen))
+    return Planned(run.run, method, float(run.work), str(run.kind), sets, str(run.label), chosen)
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,9 @@ class Sweeps:
         found = []
         for record in sorted(self.path.glob(f"*{SWEEP}")):
             with suppress(Mistake):  # `load_runs` reports it
-                found.append(self._overview(record))
+                overview = self._overview(record)
+                if not overview.record.tuned:
+                    found.append(overview)
         return found
 
     def _overview(self, record: Path) -> Overview:

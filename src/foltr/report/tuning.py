@@ -1,0 +1,220 @@
+"""Choose settings by the validation queries: `foltr tune`.
+
+Among runs that differ only in the settings to be tuned and in the seed, the setting with the best
+mean on the validation queries is chosen. Each data set, fold and kind of user has a choice of its
+own: in cross-validation, the validation queries of one fold are the test queries of another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from foltr.errors import Mistake, did_you_mean
+from foltr.report.measures import MAIN, column, value
+from foltr.report.study import is_within
+from foltr.results import Recorded, Runs
+from foltr.runs.columns import VALIDATION
+from foltr.spec import opened
+from foltr.sweeps.state import SWEEP, Planned, Record
+from foltr.system.files import write_whole
+from foltr.system.table import Tidy
+
+# never tuned: they make the conditions under which a setting is chosen, and the repetitions
+FIXED = ("data", "users", "attack", "malicious", "roaming", "seed")
+SUFFIX = f".tuned{SWEEP}"  # the end of the file name of a record of chosen runs
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting, with its runs of all seeds."""
+
+    setting: dict[str, Any]  # the values of the tuned fields
+    runs: tuple[Recorded, ...]
+    validation: float  # mean over the runs
+
+    def mean(self, measure: str) -> float | None:
+        """The mean of another measure over its runs; None if one of them has no value."""
+        values = [value(run, measure) for run in self.runs]
+        known = [each for each in values if each is not None]
+        return math.fsum(known) / len(known) if len(known) == len(values) else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The setting that was chosen for one method in one condition."""
+
+    method: str | None
+    condition: dict[str, Any]  # the fields in which choices differ
+    best: Candidate
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """All choices of a study."""
+
+    by: str  # the measure, as it is called on the test queries
+    over: tuple[str, ...]  # the tuned fields
+    choices: tuple[Choice, ...]
+    runs: Runs  # those of the chosen settings
+
+    @property
+    def statement(self) -> str:
+        """What a reader of the results must know."""
+        most = max(choice.candidates for choice in self.choices)
+        label = column(self.runs, self.by).measure.label
+        return (
+            f"Settings ({', '.join(self.over)}) were chosen among {most} by {label} on the"
+            " validation queries, separately for each data set, fold and kind of user; only the"
+            " chosen ones are shown, on the test queries."
+        )
+
+    def table(self) -> Tidy:
+        """A row per choice: what was chosen, its mean on the validation and on the test
+        queries."""
+        return Tidy.of(
+            [
+                {
+                    **({} if choice.method is None else {"method": choice.method}),
+                    **choice.condition,
+                    **{name: choice.best.setting.get(name) for name in self.over},
+                    "of": choice.candidates,
+                    "runs": len(choice.best.runs),
+                    f"{VALIDATION}{self.by}": choice.best.validation,
+                    self.by: choice.best.mean(self.by),
+                }
+                for choice in self.choices
+            ]
+        )
+
+    def keep(self, path: Path) -> None:
+        """Write a record of the chosen runs, for `foltr report` and `load_runs`."""
+        planned = tuple(
+            Planned(run.name, choice.method or "tuned", sets=run.sets, chosen=self.over)
+            for choice in self.choices
+            for run in choice.best.runs
+        )
+        write_whole(path, Record(path, self.runs.title, planned, self.statement).written())
+
+
+def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
+    """Choose the settings of finished runs that were measured on the validation queries.
+
+    `over` names the fields that are tuned, such as ("learner.lr",). By default they are all fields
+    in which runs of one method differ, but for data, users, attacks and seeds."""
+    if not len(runs):
+        raise Mistake("there is no finished run to choose from")
+    higher_is_better = column(runs, VALIDATION + by).measure.higher_is_better
+    over = _checked(runs, over) if over else _differing(runs)
+    groups: dict[str, list[Recorded]] = {}
+    for run in runs:
+        groups.setdefault(repr((run.method, _without(run, (*over, "seed")))), []).append(run)
+    tables = [_without(group[0], (*over, "seed")) for group in groups.values()]
+    differing = _fields_that_differ(tables)
+    choices = []
+    for group, table in zip(groups.values(), tables, strict=True):
+        found = _candidates(group, over, VALIDATION + by)
+        best = found[0]
+        for each in found[1:]:  # the first of equals
+            better = each.validation > best.validation
+            if each.validation != best.validation and better == higher_is_better:
+                best = each
+        condition = {name: table[name] for name in table if name in differing}
+        choices.append(Choice(group[0].method, condition, best, len(found)))
+    if all(choice.candidates == 1 for choice in choices):
+        raise Mistake(
+            f"there is one setting only of {', '.join(over)}: sweep over several values of it"
+        )
+    chosen = tuple(run for choice in choices for run in choice.best.runs)
+    return Tuned(by, over, tuple(choices), replace(runs, recorded=chosen, planned=None))
+
+
+def _candidates(group: list[Recorded], over: tuple[str, ...], measure: str) -> list[Candidate]:
+    """The settings of one method in one condition, each with the same seeds."""
+    settings: dict[str, list[Recorded]] = {}
+    for run in group:
+        settings.setdefault(repr(_setting(run, over)), []).append(run)
+    found, seeds = [], {_seed(run) for run in group}
+    for runs in settings.values():
+        setting = _setting(runs[0], over)
+        if missing := seeds - {_seed(run) for run in runs}:
+            raise Mistake(
+                f"{_written(setting)} has no finished run with seed {min(missing)}, which others"
+                " have: finish the sweep first"
+            )
+        values = [value(run, measure) for run in runs]
+        known = [each for each in values if each is not None]
+        if len(known) < len(values):
+            raise Mistake(
+                f"{_written(setting)} has no {measure}: its runs were not measured on validation"
+                ' queries (evaluate_on = "validation"), or none of them has a relevant document'
+            )
+        found.append(Candidate(setting, tuple(runs), math.fsum(known) / len(known)))
+    return found
+
+
+def _differing(runs: Runs) -> tuple[str, ...]:
+    """The fields in which runs of one method differ, but for FIXED and those that the method
+    sets."""
+    found: dict[str, None] = {}
+    for method in dict.fromkeys(run.method for run in runs):
+        tables = [run.fields for run in runs if run.method == method]
+        owned = tuple({name for run in runs if run.method == method for name in run.sets})
+        differ = _fields_that_differ(tables)
+        # components of several classes are tuned as a whole
+        whole = [n for n in differ if len({opened(table.get(n)).name for table in tables}) > 1]
+        for name in differ:
+            inner = [other for other in differ if other.startswith(f"{name}.")]
+            outer = any(name.startswith(f"{other}.") for other in whole)
+            if not is_within(name, (*FIXED, *owned)) and not outer:
+                if name in whole or not inner:
+                    found[name] = None
+    if not found:
+        raise Mistake(
+            "there is nothing to choose from: runs of one method differ only in data, users,"
+            " attacks or seeds. Sweep over several values of a setting, such as learner.lr"
+        )
+    return tuple(found)
+
+
+def _checked(runs: Runs, over: Sequence[str]) -> tuple[str, ...]:
+    known = {name for run in runs for name in run.fields}
+    for name in over:
+        if name not in known:
+            raise Mistake(f"no run has a field {name!r} to tune: {did_you_mean(name, known)}")
+        if is_within(name, FIXED):
+            raise Mistake(
+                f"{name} is not tuned: it is a condition, or a repetition. Each has its own choice"
+            )
+    return tuple(over)
+
+
+def _fields_that_differ(tables: list[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for table in tables for name in table)
+    return [name for name in names if len({repr(table.get(name)) for table in tables}) > 1]
+
+
+def _without(run: Recorded, left_out: Sequence[str]) -> dict[str, Any]:
+    """The fields of a run but these. A component counts by its inner fields, if one of them is
+    left out."""
+    whole = {name.split(".")[0] for name in left_out}
+    return {
+        name: each
+        for name, each in run.fields.items()
+        if name not in whole and not is_within(name, left_out)
+    }
+
+
+def _setting(run: Recorded, over: Sequence[str]) -> dict[str, Any]:
+    return {name: run.fields.get(name) for name in over}
+
+
+def _seed(run: Recorded) -> Any:
+    return run.fields.get("seed")
+
+
+def _written(setting: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in setting.items())
