@@ -31,6 +31,7 @@ from foltr.cli.simulate_devices import simulate_devices
 from foltr.cli.status import status
 from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages
+from foltr.cli.tune import tune
 from foltr.cli.unlearn import unlearn
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_components,
     "show": show,
     "sweep": sweep,
+    "tune": tune,
     "status": status,
     "report": report,
     "watch": watch,

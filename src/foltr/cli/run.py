@@ -204,6 +204,9 @@ def _training(result: Result) -> list[str]:
     final = result.final
     if result.experiment.baseline is not None:
         return [f"learned from     labels, without clients, in {final['seconds']:.1f} s"]
+    made, planned = final["rounds"], result.experiment.rounds
+    early = result.experiment.patience is not None and made < planned
+    stopped = f"; {made:,} of {planned:,} rounds" if early else ""
     ndcg = result.metrics.online["online_ndcg@10"]
     mean = sum(ndcg) / len(ndcg) if ndcg else float("nan")  # NaN also where it is unknown
     return [
@@ -211,7 +214,7 @@ def _training(result: Result) -> list[str]:
             f"online nDCG@10   {mean:.4f}  mean over all lists shown; discounted sum over rounds"
             f" {measure(final['online'])}"
         ),
-        f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s",
+        f"interactions     {final['interactions']:,} in {final['seconds']:.1f} s{stopped}",
     ]
 
 

@@ -69,7 +69,7 @@ def sweep(
             measures,
         )  # fmt: skip
     print(summary(swept, time.perf_counter() - began, pool))
-    _raise_if_incomplete(swept, len(read.points))
+    raise_if_incomplete(swept, len(read.points))
 
 
 def listing(read: Sweep) -> str:
@@ -83,7 +83,7 @@ def listing(read: Sweep) -> str:
     return "\n".join(lines)
 
 
-def summary(swept: Swept, seconds: float, pool: Pool) -> str:
+def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> str:
     from foltr.results import load_runs
     from foltr.sweeps.panel import failure_lines
     from foltr.system.terminal import duration
@@ -104,12 +104,12 @@ def summary(swept: Swept, seconds: float, pool: Pool) -> str:
     labels = {run.run: run.label for run in swept.record.runs}
     failed = [(labels.get(run) or run, error) for run, error in swept.failed.items()]
     lines += failure_lines(failed)
-    if len(runs):
-        lines.append(f"`foltr report {_quoted(swept.record.path)} -o report.html` writes a report")
+    if len(runs) and report:
+        lines.append(f"`foltr report {quoted(swept.record.path)} -o report.html` writes a report")
     return "\n".join(lines)
 
 
-def _quoted(path: Path) -> str:
+def quoted(path: Path) -> str:
     """As a word of a shell command, relative to the working folder if it lies below."""
     import shlex
 
@@ -117,7 +117,7 @@ def _quoted(path: Path) -> str:
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
-def _raise_if_incomplete(swept: Swept, experiments: int) -> None:
+def raise_if_incomplete(swept: Swept, experiments: int) -> None:
     from foltr.runs.interruptions import Stopped
 
     if swept.full:

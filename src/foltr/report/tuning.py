@@ -7,16 +7,17 @@ own: in cross-validation, the validation queries of one fold are the test querie
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
+from foltr.experiment import Experiment
 from foltr.report.measures import MAIN, column, value
 from foltr.report.study import is_within
-from foltr.results import Recorded, Runs
-from foltr.runs.columns import VALIDATION
+from foltr.results import Recorded, Runs, fields_of
+from foltr.runs.columns import VALIDATION, columns_of, parse_measures
 from foltr.spec import opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import write_whole
@@ -81,7 +82,7 @@ class Tuned:
                     **({} if choice.method is None else {"method": choice.method}),
                     **choice.condition,
                     **{name: choice.best.setting.get(name) for name in self.over},
-                    "of": choice.candidates,
+                    "settings": choice.candidates,
                     "runs": len(choice.best.runs),
                     f"{VALIDATION}{self.by}": choice.best.validation,
                     self.by: choice.best.mean(self.by),
@@ -108,7 +109,8 @@ def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
     if not len(runs):
         raise Mistake("there is no finished run to choose from")
     higher_is_better = column(runs, VALIDATION + by).measure.higher_is_better
-    over = _checked(runs, over) if over else _differing(runs)
+    known = {name for run in runs for name in run.fields}
+    over = _checked(known, over) if over else _differing(runs)
     groups: dict[str, list[Recorded]] = {}
     for run in runs:
         groups.setdefault(repr((run.method, _without(run, (*over, "seed")))), []).append(run)
@@ -122,7 +124,11 @@ def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
             better = each.validation > best.validation
             if each.validation != best.validation and better == higher_is_better:
                 best = each
-        condition = {name: table[name] for name in table if name in differing}
+        condition = {
+            name: table[name]
+            for name in differing
+            if name in table and not any(other.startswith(f"{name}.") for other in differing)
+        }
         choices.append(Choice(group[0].method, condition, best, len(found)))
     if all(choice.candidates == 1 for choice in choices):
         raise Mistake(
@@ -130,6 +136,21 @@ def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
         )
     chosen = tuple(run for choice in choices for run in choice.best.runs)
     return Tuned(by, over, tuple(choices), replace(runs, recorded=chosen, planned=None))
+
+
+def check_tuning(
+    experiments: Sequence[Experiment], by: str, over: Sequence[str], measures: str
+) -> None:
+    """Raises, before anything runs, if `tuned` would refuse these words."""
+    known = columns_of(map(repr, parse_measures(measures)))
+    offline = {name.removeprefix(VALIDATION) for name in known if name.startswith(VALIDATION)}
+    if by not in offline:
+        raise Mistake(
+            f"no measure of the validation queries is called {by!r}: {did_you_mean(by, offline)};"
+            " others must be asked for by --measures"
+        )
+    fields = (pair for e in experiments for pair in e.config().items())
+    _checked({name for each in fields for name, _ in fields_of(*each)}, over)
 
 
 def _candidates(group: list[Recorded], over: tuple[str, ...], measure: str) -> list[Candidate]:
@@ -180,8 +201,7 @@ def _differing(runs: Runs) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _checked(runs: Runs, over: Sequence[str]) -> tuple[str, ...]:
-    known = {name for run in runs for name in run.fields}
+def _checked(known: Collection[str], over: Sequence[str]) -> tuple[str, ...]:
     for name in over:
         if name not in known:
             raise Mistake(f"no run has a field {name!r} to tune: {did_you_mean(name, known)}")

@@ -92,13 +92,10 @@ def concluded(
     if state.withheld:
         few = f"too few messages arrived in {state.withheld:,} of {state.t:,} rounds"
         notes += (f"{few}: the ranker was not updated in them",)
-    e, metrics = run.experiment, made.metrics
-    if state.t < e.rounds and lost_patience(e, metrics):
-        highest = metrics.evaluated[best_evaluation(metrics)]
-        notes += (
-            f"stopped early after {state.t:,} of {e.rounds:,} rounds: nDCG@10 on the validation"
-            f" queries was highest after round {highest:,}",
-        )
+    e = run.experiment
+    if state.t < e.rounds and lost_patience(e, made.metrics):
+        better = "no higher nDCG@10 on the validation queries"
+        notes += (f"stopped early: {better} in {e.patience} evaluations in a row",)
     final = run.final(made.metrics, made.seconds, notes)
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}
@@ -231,12 +228,8 @@ def lost_patience(e: Experiment, metrics: Metrics) -> bool:
     than those before."""
     if e.patience is None:
         return False
-    return len(metrics.evaluated) - 1 - best_evaluation(metrics) >= e.patience
-
-
-def best_evaluation(metrics: Metrics) -> int:
-    """The number of the first evaluation with the highest nDCG@10 on the validation queries."""
-    return int(np.nan_to_num(metrics.offline[STOPS_BY], nan=-1.0).argmax())
+    best = int(np.nan_to_num(metrics.offline[STOPS_BY], nan=-1.0).argmax())
+    return len(metrics.evaluated) - 1 - best >= e.patience
 
 
 def of_round(

@@ -1,0 +1,106 @@
+"""`foltr tune`: runs a sweep, and chooses its settings by the validation queries."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foltr.cli.sweep import quoted, raise_if_incomplete, summary
+from foltr.cli.tools import Engine, Measures, Out, Quiet, Use, trusted_code, typed_fields
+
+if TYPE_CHECKING:
+    from foltr.report.tuning import Tuned
+
+
+def tune(
+    file: Annotated[Path, typer.Argument(help="A TOML file with a sweep table.")],
+    by: Annotated[
+        str, typer.Option(help="The measure whose mean on the validation queries decides.")
+    ] = "ndcg@10",
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELDS",
+            help="The fields to choose, as in 'learner.lr, clients'. Default: all that the sweep"
+            " varies, but for data, users, attacks, seeds, and what a named method sets.",
+            show_default=False,
+        ),
+    ] = "",
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Number of runs at a time. Default: one per core.", show_default=False),
+    ] = None,
+    out: Out = Path("runs"),
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="A dask scheduler whose workers can see the folder of --out."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
+        ),
+    ] = None,
+    use: Use = None,
+    engine: Engine = "local",
+    threads: Annotated[
+        int, typer.Option(help="Number of threads of each run. Results do not depend on it.")
+    ] = 1,
+    measures: Measures = "",
+    quiet: Quiet = False,
+) -> None:
+    """Run a sweep, and choose the best settings by the validation queries.
+
+    Each data set, fold and kind of user has a choice of its own, by the mean over seeds. The test
+    queries are reported for the chosen settings only. The same command continues after Ctrl-C."""
+    from dataclasses import replace
+
+    from foltr.report.tuning import SUFFIX, check_tuning, tuned
+    from foltr.results import load_runs
+    from foltr.sweeps.file import read_sweep
+    from foltr.sweeps.panel import SweepPanel
+    from foltr.sweeps.pools import Pool, most_jobs
+    from foltr.sweeps.run import sweep as run_sweep
+
+    pool = Pool(jobs if jobs is not None else most_jobs(), dask)
+    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use))
+    points = [
+        replace(each, experiment=replace(each.experiment, evaluate_on="validation"))
+        for each in read.points
+    ]
+    fields = [name.strip() for name in over.split(",") if name.strip()]
+    check_tuning([each.experiment for each in points], by, fields, measures)
+    began = time.perf_counter()
+    with SweepPanel(read.title, quiet) as show:
+        swept = run_sweep(
+            points, out, f"{read.name}.tuning", read.title, pool, threads, engine, False, show,
+            measures,
+        )  # fmt: skip
+    print(summary(swept, time.perf_counter() - began, pool, report=False))
+    raise_if_incomplete(swept, len(points))
+    found = tuned(load_runs(swept.record.path), by, fields)
+    kept = swept.record.path.with_name(f"{read.name}{SUFFIX}")
+    found.keep(kept)
+    print(chosen_text(found))
+    print(f"`foltr report {quoted(kept)} -o report.html` reports the chosen settings")
+
+
+def chosen_text(found: Tuned) -> str:
+    """A table of the choices, and what a reader must know of them."""
+    from textwrap import fill
+
+    from foltr.cli.run import measure
+
+    table = found.table()
+    measured = list(table.columns)[-2:]
+    cells = [list(table.columns)]
+    for row in table.rows():
+        cells.append([measure(v) if name in measured else str(v) for name, v in row.items()])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+    return "\n".join(["", *(line.rstrip() for line in lines), "", fill(found.statement, 80)])
