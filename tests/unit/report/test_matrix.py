@@ -529,3 +529,22 @@ def test_measures():
     of_clients = {"own_ndcg@10", "personal_ndcg@10", "personal_own_ndcg@10"}
     validation = {f"validation_{name}" for name in ("ndcg@10", "mrr@10", "expected_maxrr")}
     assert online | merged | offline | of_clients | validation == set(usual_columns())
+
+
+def test_where_less_is_better():
+    """One method is at .5 after round 10, the other after round 40 or so, always later."""
+    runs = [
+        made_run(clients=c, seed=s, rounds=60, curve=lambda t, c=c, s=s: 0.05 * t / (c + s % 2))
+        for c in (1, 4)
+        for s in (1, 2, 3, 4)
+    ]
+    asked = made_runs(runs).measuring("RoundsTo(level=0.5)")
+    found = matrix(study(asked, baseline=1), "rounds_to_0.5")
+    soon, late = found.entries[0, 0], found.entries[1, 0]
+    assert soon.mean < late.mean and soon.best and not late.best
+    assert soon.mark == "▲" and soon.test.difference < 0.0
+    never = made_runs(runs).measuring("RoundsTo(level=99.0)")
+    with pytest.raises(Mistake, match="no run has a value of 'rounds_to_99'"):
+        matrix(study(never), "rounds_to_99")
+    with pytest.raises(Mistake, match=r"nDCG\(k=5\) is no measure of a whole run"):
+        made_runs(runs).measuring("nDCG(k=5)")
