@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from foltr.world.protocols import Source
 
 # fields that change no guarantee (`history` only where clients are unlearned); a seed changes
-# only who takes part how often
+# only who takes part how often; what patience stops is counted as if all rounds were made
 NO_EFFECT = (
     "data", "users", "aggregator", "optimizer", "history", "evaluate_every", "empty", "seed",
+    "evaluate_on", "patience",
 )  # fmt: skip
 
 
