@@ -9,6 +9,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
+from foltr.guards import check_gradient
 from foltr.kinds import SendsUpdates
 from foltr.ranking import best_first, plackett_luce, scored
 from foltr.spec import learner
@@ -107,8 +108,9 @@ class PDGD(Stepwise, SendsUpdates):
         scores = scored(start.ranker, at, docs)
         weights = document_weights(scores, ranking, clicks, self.pairs).astype(np.float32)
         back = np.float32(self.mu) * (local - start.params)
-        gradient = start.ranker.pullback(at, docs, weights) - back
-        local = local + np.float32(self.rate(start.t, s, start.sessions)) * gradient
+        pulled = start.ranker.pullback(at, docs, weights)
+        check_gradient(start.ranker, pulled, at, docs)
+        local = local + np.float32(self.rate(start.t, s, start.sessions)) * (pulled - back)
         return Local(self._in_ball(local) if self.update == "session" else local, s + 1)
 
     def finish(self, start: Start, sofar: Local) -> tuple[Array, float, Array]:
