@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from foltr.cohorts import in_order
+from foltr.cohorts import check_pairs, in_order
 from foltr.core import (
     Aggregator,
     Array,
@@ -242,6 +242,18 @@ class NeedsMany(AggregatorDefaults, ABC):
         if len(cohort) < self.fewest[0]:
             raise Withheld(f"{self!r} got {len(cohort)} updates, and needs {self.fewest[0]}")
         return in_order(cohort)
+
+
+class ComparesPairs(NeedsMany):
+    """`NeedsMany` for aggregators that hold the distances of all pairs of updates: more clients
+    than fit in memory are refused before anything runs."""
+
+    bytes_per_pair = 8
+
+    def fits(self, n: int) -> tuple[str, ...]:
+        notes = super().fits(n)
+        check_pairs(self, n, self.bytes_per_pair)
+        return notes
 
 
 class ChangesMessages(ABC):

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from foltr.cohorts import bulyan_rows, mean_around_median
 from foltr.core import Array, Cohort
-from foltr.kinds import AssumesMalicious, Memoryless, NeedsMany
+from foltr.kinds import AssumesMalicious, ComparesPairs, Memoryless
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class Bulyan(AssumesMalicious, NeedsMany, Memoryless):
+class Bulyan(AssumesMalicious, ComparesPairs, Memoryless):
     """Select updates by repeated Krum, then average each coordinate around its median.
 
     With m assumed attackers, n - 2m updates are selected, one at a time. Each time it is the one
@@ -27,6 +27,8 @@ class Bulyan(AssumesMalicious, NeedsMany, Memoryless):
     Reference: El Mhamdi, Guerraoui & Rouault, ICML 2018 (arXiv:1802.07927)."""
 
     malicious: int = 1
+
+    bytes_per_pair = 20  # a distance, and two tables of ranks
 
     @property
     def fewest(self) -> tuple[int, str]:
