@@ -15,11 +15,17 @@ from foltr.spec import aggregator
 class Bulyan(AssumesMalicious, ComparesPairs, Memoryless):
     """Select updates by repeated Krum, then average each coordinate around its median.
 
-    With m assumed attackers, n - 2m updates are selected, one at a time. Each time it is the one
-    with the lowest Krum score among the r updates left: the sum of its squared distances to the r
-    - m - 2 nearest others (to the nearest one, where r - m - 2 < 1). Ties go to the lower client
-    id. Then each coordinate is the mean of the n - 4m selected values nearest to their median; of
-    two equally near values the lower one is used. Client weights are ignored.
+    With m assumed attackers, a set S of n - 2m updates is selected, one at a time:
+
+        S <- S + argmin_i s(i),   s(i) = sum of |u_i - u_j|^2 over the
+                                  max(1, r - m - 2) updates u_j nearest to u_i
+
+    among the r updates that are left. Ties go to the lower client id. Then coordinate j is
+
+        mean of the n - 4m values u_ij, i in S, nearest to median_{i in S} u_ij
+
+    Of two equally near values the lower one is used. Client weights are ignored. The tables of all
+    pairs need 20 n^2 bytes of memory.
 
     Fields
         malicious: assumed number of malicious clients, m (0 <= 4m <= n - 3)

@@ -32,7 +32,8 @@ class KrumBounds(AssumesMalicious, ComparesPairs):
 class Krum(KrumBounds, Memoryless):
     """Return the single update with the smallest distances to its nearest neighbours.
 
-        argmin_i s(i),   s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i
+        u_i with i = argmin_i s(i)
+        s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i
 
     Ties go to the lower client id. An update with a number that is not finite is infinitely far
     from all others. Client weights are ignored. The proof needs n > 2m + 2; fewer clients give a

@@ -16,7 +16,8 @@ from foltr.spec import aggregator
 class MultiKrum(KrumBounds, Memoryless):
     """Return the weighted mean of the updates with the lowest Krum scores.
 
-        sum_{i in S} w_i u_i / sum_{i in S} w_i,   S = the n - m updates with the lowest s(i)
+        sum_{i in S} w_i u_i / sum_{i in S} w_i
+        S = the n - m updates with the lowest s(i)
 
     s(i) is the sum of the n - m - 2 smallest distances of u_i to other updates, as in `Krum`. Ties
     go to the lower client id. |S| = n - m as in Wang (PhD thesis 2024, 5.3.1), which averages
