@@ -17,6 +17,9 @@ class ClippedMean(Memoryless):
 
     sum_i n_i c_i u_i / sum_i n_i with c_i = min(1, radius m / |u_i|), where m is the median of
     all |u_j|.
+
+    Fields
+        radius: longest update that counts in full, as a multiple of the median length (> 0)
     """
 
     radius: float = 1.0

@@ -328,7 +328,7 @@ def check_initial(ranker: Ranker, params: Array, features: int) -> None:
     name = type(ranker).__name__
     if not isinstance(params, np.ndarray) or params.ndim != 1 or params.dtype.kind != "f":
         flat = (int(np.size(params)),) if isinstance(params, np.ndarray) else ("d",)
-        raise Mistake(f"{name}.init gave {unlike(params, flat, 'float32')}")  # type: ignore[arg-type]
+        raise Mistake(f"{name}.init gave {unlike(params, flat, 'float32')}")
     require(len(params) > 0, f"{name}.init gave no parameters for {features} features")
     if not np.isfinite(params).all():
         raise not_finite(f"{name}.init gave parameters", params)
@@ -339,9 +339,8 @@ def check_scores(ranker: Ranker, scores: Array, params: Array, docs: Array) -> N
     made = f"{type(ranker).__name__}.scores gave"
     real = isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu"
     if not real or scores.shape != (len(docs),):
-        raise Mistake(
-            f"{made} {unlike(scores, (len(docs),), 'float32')}, for {len(docs)} documents"
-        )
+        due = unlike(scores, (len(docs),), "float32")
+        raise Mistake(f"{made}, for {len(docs):,} documents, {due}")
     if not np.isfinite(scores).all():
         raise not_finite(f"{made} scores", scores, parameters=params, features=docs)
 

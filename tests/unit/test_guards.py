@@ -214,7 +214,9 @@ class Halving(Short):
 def test_scores_are_checked_before_a_kernel_reads_them():
     rankers.register(Short)
     for engine in ("local", "debug"):
-        with pytest.raises(Mistake, match=r"Short\.scores gave float32 of shape \(1,\), not"):
+        with pytest.raises(
+            Mistake, match=r"Short\.scores gave, for .* documents, float32 of shape \(1,\), not"
+        ):
             replace(THREE, ranker=Short()).run(engine=engine)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ def kind(value: object) -> str:
         return f"{value.dtype} of shape {value.shape}"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)} values"
-    if shape := np.shape(value):  # type: ignore[arg-type]
+    if shape := np.shape(value):  # type: ignore[call-overload]
         return f"{with_article(type(value).__name__)} of shape {tuple(shape)}"
     return shown(value)
 
@@ -31,10 +31,11 @@ def unlike(given: object, shape: tuple[int, ...], dtype: str) -> str:
     if isinstance(given, tuple | list):
         return f"{due}: write np.array(..., np.{dtype})"
     if not isinstance(given, np.ndarray):
-        return f"{due}: write .detach().numpy()" if hasattr(given, "detach") else due  # torch
+        return f"{due}: write .detach().numpy()" if "detach" in dir(given) else due  # torch
     if given.size != int(np.prod(shape)) or given.dtype.kind not in "fiub":
         return due
-    reshaped = "" if given.shape == shape else f".reshape({', '.join(map(str, shape))})"
+    sizes = ", ".join(map(str, shape)) if len(shape) > 1 else "-1"
+    reshaped = "" if given.shape == shape else f".reshape({sizes})"
     retyped = f".astype(np.{dtype})" if given.dtype.char not in "df" else ""
     return f"{due}: write {reshaped}{retyped}"
 

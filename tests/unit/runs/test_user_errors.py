@@ -99,7 +99,7 @@ RUNS = {
         "        if len(docs) < 100: raise FloatingPointError('mine')\n"
         "        return docs @ params\n",
         ["--ranker", "Mine()"],
-        "Mine.scores failed (round 0, mine.py, line 13): FloatingPointError: client 0, round 0: mine",
+        "Mine.scores failed (round 0, mine.py, line 13): FloatingPointError: client 0, round 0:",
     ),
     "a measure": (
         HEAD + MEASURE + "    def of_list(self, grades, best): return grades[1000]\n",
