@@ -18,9 +18,10 @@ from typing import Any, get_args
 import typer
 
 import foltr
-from foltr import core, kinds, spec
+from foltr import core, kinds, measuring, spec
+from foltr.advice.components import verbs
 from foltr.cli.app import app
-from foltr.cli.components import around_fields, described
+from foltr.cli.components import around_fields, described, options
 from foltr.experiment import Experiment
 from foltr.spec import FAMILIES
 from foltr.world import measures, protocols
@@ -205,10 +206,10 @@ def _function(thing: Any, title: str) -> Iterator[str]:
 
 def _class(cls: type, title: str) -> Iterator[str]:
     """What it is, its fields, and what it can do, as its source tells it."""
-    source = textwrap.dedent(inspect.getsource(cls))
-    node = ast.parse(source).body[0]
-    assert isinstance(node, ast.ClassDef)
-    said = {**_comments(source, node), **(_options() if cls is Experiment else {})}
+    source, node = _parsed(cls)
+    said = {**_comments(source, node), **(options() if cls is Experiment else {})}
+    if cls.__module__ in (kinds.__name__, measuring.__name__):  # it means what the protocol says
+        said = {**_of_protocol(cls), **{name: text for name, text in said.items() if text}}
     yield f"\n### {title}\n"
     above = [base.__name__ for base in cls.__bases__ if base.__module__ == cls.__module__]
     if shown := [f"[`{name}`](#{name.lower()})" for name in above if not name.startswith("_")]:
@@ -218,6 +219,26 @@ def _class(cls: type, title: str) -> Iterator[str]:
     for kind, types in (("field", ast.AnnAssign), ("member", (ast.FunctionDef, ast.Assign))):
         chosen = [part for part in parts if isinstance(part, types)]
         yield from _table(kind, ((_written(p), _about(p, said)) for p in chosen))
+
+
+def _parsed(cls: type) -> tuple[str, ast.ClassDef]:
+    source = textwrap.dedent(inspect.getsource(cls))
+    node = ast.parse(source).body[0]
+    assert isinstance(node, ast.ClassDef)
+    return source, node
+
+
+def _of_protocol(cls: type) -> dict[str, str]:
+    """What each member means by the protocol that a base class is made for: the one with which it
+    has the most members in common."""
+    shared = {each.protocol: len(set(verbs(each.protocol)) & set(dir(cls))) for each in FAMILIES}
+    protocol = max(shared, key=lambda each: shared[each])
+    if not shared[protocol]:
+        return {}
+    source, node = _parsed(protocol)
+    said = _comments(source, node)
+    found = {_name(part): _about(part, said) for part in node.body}
+    return {name: text for name, text in found.items() if text}
 
 
 def _name(part: ast.stmt) -> str:
@@ -280,9 +301,3 @@ def _comments(source: str, node: ast.ClassDef | ast.Module) -> dict[str, str]:
         whose = before if said[_name(after)] else after
         said[_name(whose)] += [found[n].string for n in between if n in found]
     return {name: " ".join(text.lstrip("# ") for text in told) for name, told in said.items()}
-
-
-def _options() -> dict[str, str]:
-    """The fields of an experiment, as `foltr run --help` explains them."""
-    run = typer.main.get_command(app).commands["run"]
-    return {param.name: (param.help or "").partition(" Default:")[0] for param in run.params}

@@ -15,8 +15,12 @@ from foltr.spec import aggregator
 class ClippedMean(Memoryless):
     """The weighted mean of updates, none of them longer than `radius` times the median length.
 
-    sum_i n_i c_i u_i / sum_i n_i with c_i = min(1, radius m / |u_i|), where m is the median of
-    all |u_j|.
+        sum_i n_i c_i u_i / sum_i n_i,   c_i = min(1, radius m / |u_i|)
+
+    n_i is the weight of client i, and m the median of all |u_j|.
+
+    Fields
+        radius: longest update that counts in full, as a multiple of the median length (> 0)
     """
 
     radius: float = 1.0

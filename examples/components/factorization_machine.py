@@ -16,7 +16,11 @@ class FactorizationMachine:
     """score = w . x + sum over i < j of (v_i . v_j) x_i x_j, with v_i of `factors` numbers.
 
     Parameters are [V | w], V (factors, f) row by row; V starts from N(0, sd = `scale`), w from
-    zero."""
+    zero.
+
+    Fields
+        factors: numbers in each v_i (1 .. 1000)
+        scale: standard deviation of the first V (> 0)"""
 
     factors: int = 4
     scale: float = 0.1

@@ -7,13 +7,15 @@ update."""
 from __future__ import annotations
 
 from functools import cache
+from math import isqrt
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
 from foltr.core import Array, Cohort
-from foltr.errors import require
+from foltr.errors import Mistake, require
 from foltr.seeds import Stream
+from foltr.system.process import machine_memory
 
 STEPS = 1000  # most iterations for the principal direction
 
@@ -75,6 +77,22 @@ def distances(updates: Array) -> Array:
     apart = np.empty((len(updates), len(updates)))
     compiled().distances(rows(updates), False, apart)
     return apart
+
+
+def check_pairs(component: object, n: int, bytes_per_pair: int = 8) -> None:
+    """Refuses to compare all pairs of n updates where that needs more memory than there is."""
+    needed, there = bytes_per_pair * n * n, machine_memory()
+    if there is not None and needed > there:
+        raise Mistake(
+            f"{component!r} compares every pair of {n:,} updates: n^2 distances need"
+            f" {_gigabytes(needed)} of memory, and this machine has {_gigabytes(there)}. At most"
+            f" {isqrt(there // bytes_per_pair):,} updates fit: lower clients or participation, or"
+            " take a component that does not compare pairs"
+        )
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.0f} GB" if size >= 1e10 else f"{size / 1e9:.1f} GB"
 
 
 def krum_scores(apart: Array, nearest: int, squared: bool = False) -> Array:

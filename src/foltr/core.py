@@ -38,7 +38,7 @@ class Ask:
 class Update:
     """What one client sends in one round. Nothing else ever leaves a device."""
 
-    client: int
+    client: int  # its id
     payload: Array  # (p,) numbers of four bytes; for learners that send updates p == d, float32
     weight: float  # interactions behind it
 
@@ -76,6 +76,7 @@ class Cohort:
         return len(self.clients)
 
     def only(self, rows: Array) -> Cohort:
+        """Some rows: (n,) bool, or their numbers."""
         directions = None if self.directions is None else self.directions[rows]
         kept = self.clients[rows], self.updates[rows], self.weights[rows]
         return Cohort(*kept, directions, self.trusted, self.mean_of)
@@ -113,8 +114,7 @@ class Answers:
     """The answers of the clients to an `Ask`."""
 
     asked: Array  # (m,) clients that the ask reached; fewer than `Ask.n` where some are offline
-    # messages of those who answered; bits repeat if they are always in the same order
-    arrived: Cohort
+    arrived: Cohort  # of those who answered; bits repeat if the order is always the same
     observed: Observed | None  # None where clients are real
 
 
@@ -154,8 +154,8 @@ class Ranker(Protocol):
     """Scores, and their gradient as a pullback. Parameters are one flat float32 vector. A ranker
     that is to be exported also has `layers` (`scoring.layers.Layered`)."""
 
-    def init(self, features: int, rng: Stream) -> Array: ...  # (d,)
-    def scores(self, params: Array, docs: Array) -> Array: ...  # (m, f) -> (m,)
+    def init(self, features: int, rng: Stream) -> Array: ...  # (d,) before the first round
+    def scores(self, params: Array, docs: Array) -> Array: ...  # one per document: (m, f) -> (m,)
     def pullback(self, params: Array, docs: Array, dscores: Array) -> Array:
         """sum_i dscores[i] x gradient of scores[i]: (m,) -> (d,), the vector-Jacobian product."""
         ...
@@ -249,7 +249,7 @@ class Privatizer(Protocol):
     the operating system: a server that knows the seed can subtract it."""
 
     @property
-    def acts_on(self) -> Literal["rewards", "updates"]: ...
+    def acts_on(self) -> Literal["rewards", "updates"]: ...  # what it changes
     @property
     def ball(self) -> float | None:
         """The radius of the L2 ball in which the learner must keep its weights; None for none."""
@@ -361,7 +361,7 @@ class Aggregator(Protocol):
         for the reader, one sentence each."""
         ...
 
-    def init(self, dim: int) -> Memory: ...
+    def init(self, dim: int) -> Memory: ...  # the memory before the first round
 
     def __call__(self, cohort: Cohort, memory: Memory, rng: Stream) -> tuple[Array, Memory]:
         """The direction (d,) float64, and the memory for the next round."""
@@ -376,10 +376,10 @@ class Optimizer(Protocol):
         """lr, where a step is params + lr x direction; None for any other step."""
         ...
 
-    def init(self, dim: int) -> Memory: ...
+    def init(self, dim: int) -> Memory: ...  # the memory before the first round
     def __call__(
         self, params: Array, direction: Array, memory: Memory
-    ) -> tuple[Array, Memory]: ...
+    ) -> tuple[Array, Memory]: ...  # the new parameters (d,) float64, and the memory
 
 
 class Engine(Protocol):

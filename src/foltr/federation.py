@@ -30,6 +30,7 @@ from foltr.core import (
     User,
     Withheld,
 )
+from foltr.errors import Mistake
 from foltr.seeds import Stream, stream
 
 PRIVACY, AGGREGATOR = 0, 1  # addresses below the server's round
@@ -101,6 +102,8 @@ class Server:
         decoded = cohort.directions
         if decoded is None:
             decoded = self.learner.decode(cohort.updates, state.params.astype(np.float32))
+            if decoded is not cohort.updates:
+                guards.check_decoded(self.learner, decoded, len(cohort), len(state.params))
         if decoded is not cohort.updates:
             cohort = cohort.sending(decoded)
         combined = self.aggregator(cohort.sealed(), state.aggregator, rng.at(AGGREGATOR))
@@ -111,7 +114,7 @@ class Server:
         stepped = self.optimizer(state.params, direction, state.optimizer)
         params, optimizer = guards.pair(self.optimizer, stepped, "parameters")
         guards.check_vector(self.optimizer, params, state.params)
-        guards.check_on_device(params, state.t, self.aggregator, direction, decoded)
+        guards.check_on_device(self, state.t, state.params, params, direction, cohort)
         return State(params, aggregator, optimizer, state.t + 1, state.withheld)
 
     def _noisy(self, privacy: Privatizer, cohort: Cohort, rng: Stream) -> Cohort:
@@ -119,9 +122,10 @@ class Server:
         n, rows = cohort.mean_of, cohort.updates
         if n is None:  # single messages are clipped here; their mean cannot be
             n, rows = len(cohort), privacy.on_arrival(rows)
+            guards.check_clipped(privacy, rows, cohort.updates)
         mean = weighted_mean(rows, cohort.weights)
         noisy = privacy.on_server(mean, n, rng)
-        guards.check_vector(privacy, noisy, mean)
+        guards.check_noisy(privacy, noisy, mean)
         return Cohort(np.array([-1]), noisy[None], np.array([cohort.weights.sum()]), mean_of=n)
 
 
@@ -209,11 +213,13 @@ def federate(
         answers = engine.collect(ask, asked)
         guards.check_answers(answers, asked)
         answers = delivery.without_host(answers)
-        sent = delivery.sent(answers.arrived, ask, changes)
-        arrived = delivery.not_lost(sent, ask, losses)
         try:
+            sent = delivery.sent(answers.arrived, ask, changes)
+            arrived = delivery.not_lost(sent, ask, losses)
             got = delivery.carried(arrived, ask, keys)
             state = server.step(state, got, draws.at(t))
+        except Mistake as mistake:
+            raise Mistake(f"round {t}: {mistake}") from mistake
         except Withheld:
             state = replace(state, t=t + 1, withheld=state.withheld + 1)
         record(state, sent, answers.observed)

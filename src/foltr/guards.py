@@ -5,16 +5,23 @@ numbers than the ledger counted."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
+from foltr.advice.components import ours
+from foltr.advice.values import MODERATE, kind, not_finite, unlike
 from foltr.core import (
+    Aggregator,
     Answers,
     Array,
     Channel,
     Cohort,
     Learner,
     Memory,
+    Optimizer,
     Privatizer,
+    Ranker,
     SendReward,
     Update,
     User,
@@ -26,11 +33,19 @@ LARGEST = float(np.finfo(np.float32).max)  # number that a device can hold
 
 
 def check_vector(component: object, given: Array, like: Array) -> None:
-    """Real numbers in the shape of `like`."""
-    if isinstance(given, np.ndarray) and given.shape == like.shape and given.dtype.kind == "f":
+    """Real numbers (float64; float32 is used as it is) in the shape of `like`."""
+    if isinstance(given, np.ndarray) and given.shape == like.shape and given.dtype.char in "df":
         return
-    name = type(component).__name__
-    raise Mistake(f"{name} gave {_kind(given)}, not {like.shape} real numbers")
+    raise Mistake(f"{type(component).__name__} gave {unlike(given, like.shape, 'float64')}")
+
+
+class ServerParts(Protocol):
+    """What makes parameters of updates."""
+
+    @property
+    def aggregator(self) -> Aggregator: ...
+    @property
+    def optimizer(self) -> Optimizer: ...
 
 
 def check_memory(component: object, memory: Memory) -> None:
@@ -39,14 +54,33 @@ def check_memory(component: object, memory: Memory) -> None:
         raise Mistake(f"{type(component).__name__} remembers {memory!r}, not a tuple of arrays")
 
 
-def check_on_device(params: Array, t: int, rule: object, direction: Array, updates: Array) -> None:
-    """Parameters that a device can hold as float32. Where they are not, a rule that made a
-    direction that is not finite from finite updates is named."""
-    if not np.vdot(params, params) <= LARGEST**2 and not np.abs(params).max() <= LARGEST:  # or NaN
-        if np.isfinite(updates).all() and not np.isfinite(direction).all():
-            made = f"{type(rule).__name__} gave a direction that is not finite"
-            raise Mistake(f"round {t}: {made}, from finite updates")
-        raise FloatingPointError(f"round {t}: the server's parameters are not finite on a device")
+def check_on_device(
+    server: ServerParts, t: int, before: Array, params: Array, direction: Array, cohort: Cohort
+) -> None:
+    """Parameters that a device can hold as float32. Where they are not, the component is named
+    that made numbers that are not finite of finite ones."""
+    if float(np.vdot(params, params)) <= LARGEST**2 or np.abs(params).max() <= LARGEST:
+        return  # not where there is a NaN
+    updates = cohort.updates
+    lost = f"round {t}: the server's parameters are not finite on a device"
+    rule, optimizer = type(server.aggregator).__name__, type(server.optimizer).__name__
+    if not np.isfinite(updates).all():
+        raise FloatingPointError(f"{lost}: the updates are not finite")
+    if not np.isfinite(direction).all():
+        raise not_finite(f"{rule} gave a direction of numbers", direction, updates=updates)
+    far, seen = float(np.abs(direction).max()), float(np.abs(updates).max())
+    if far > LARGEST >= MODERATE * max(seen, 1.0):
+        beyond = "which no device can hold (float32)"
+        raise Mistake(
+            f"{rule} gave numbers of up to {far:.3g}, {beyond}, from updates of up to {seen:.3g}"
+        )
+    if np.isnan(params).any():
+        made = f"{optimizer} gave parameters"
+        raise not_finite(made, params, parameters=before, directions=direction)
+    stepped = (
+        f"{optimizer} made a step from {np.abs(before).max():.3g} to {np.abs(params).max():.3g}"
+    )
+    raise FloatingPointError(f"{lost} ({stepped}, along numbers of up to {far:.3g})")
 
 
 def pair(component: object, made: tuple[Array, Memory], what: str) -> tuple[Array, Memory]:
@@ -54,24 +88,15 @@ def pair(component: object, made: tuple[Array, Memory], what: str) -> tuple[Arra
     if isinstance(made, (tuple, list)) and len(made) == 2:  # faster than a union of types
         return made
     name = type(component).__name__
-    raise Mistake(f"{name}.__call__ gave {_kind(made)}, not ({what}, memory)")
+    raise Mistake(f"{name}.__call__ gave {kind(made)}, not ({what}, memory)")
 
 
 def learned(learner: Learner, made: tuple[Array, float, Array]) -> tuple[Array, float, Array]:
     """What `learn` returns: three values."""
     if not isinstance(made, tuple | list) or len(made) != 3:
         name = type(learner).__name__
-        raise Mistake(f"{name}.learn gave {_kind(made)}, not (payload, weight, memory)")
+        raise Mistake(f"{name}.learn gave {kind(made)}, not (payload, weight, memory)")
     return made
-
-
-def _kind(value: object) -> str:
-    """What a component returned, in a few words."""
-    if value is None:
-        return "nothing (is `return` missing?)"
-    if isinstance(value, np.ndarray):
-        return f"{value.shape} of kind {value.dtype.kind!r}"
-    return f"{len(value)} values" if isinstance(value, tuple | list) else shown(value)
 
 
 def check_notes(component: object, notes: tuple[str, ...]) -> tuple[str, ...]:
@@ -129,10 +154,37 @@ def privatized(privacy: Privatizer, payload: Array, n: int, noise: Stream) -> Ar
         and sent.shape == payload.shape
         and sent.dtype == payload.dtype
     ):
+        if not np.isfinite(sent).all() and np.isfinite(payload).all():
+            made = f"{type(privacy).__name__}.on_client gave numbers"
+            raise not_finite(made, sent, updates=payload)
         return sent
-    kind = sent.dtype if isinstance(sent, np.ndarray) else type(sent).__name__
-    wanted = f"not {payload.shape} of {payload.dtype}"
-    raise Mistake(f"{type(privacy).__name__}.on_client gave {np.shape(sent)} of {kind}, {wanted}")
+    wanted = f"not {payload.dtype} of shape {payload.shape}"
+    raise Mistake(f"{type(privacy).__name__}.on_client gave {kind(sent)}, {wanted}")
+
+
+def check_noisy(privacy: Privatizer, noisy: Array, mean: Array) -> None:
+    """What the server uses instead of a mean: as many numbers, finite ones."""
+    check_vector(privacy, noisy, mean)
+    if not np.isfinite(noisy).all():
+        raise not_finite(f"{type(privacy).__name__}.on_server gave numbers", noisy, means=mean)
+
+
+def check_clipped(privacy: Privatizer, clipped: Array, updates: Array) -> None:
+    """Messages that the server has clipped: as many of them."""
+    if isinstance(clipped, np.ndarray) and clipped.shape == updates.shape:
+        return
+    due = unlike(clipped, updates.shape, str(updates.dtype))
+    raise Mistake(f"{type(privacy).__name__}.on_arrival gave {due}")
+
+
+def check_decoded(learner: Learner, decoded: Array, n: int, d: int) -> None:
+    """Directions of the parameters, one for each message."""
+    made = f"{type(learner).__name__}.decode gave"
+    real = isinstance(decoded, np.ndarray) and decoded.dtype.kind == "f"
+    if not real or decoded.shape != (n, d):
+        raise Mistake(f"{made} {unlike(decoded, (n, d), 'float32')}")
+    if not np.isfinite(decoded).all():
+        raise not_finite(f"{made} directions", decoded)
 
 
 def check_update(
@@ -140,8 +192,10 @@ def check_update(
 ) -> None:
     """What one client sends, and what its device keeps for the next round."""
     name, payload = type(learner).__name__, update.payload
-    flat = f"a payload is one flat vector, and {name}.learn gave shape {np.shape(payload)}"
-    require(np.ndim(payload) == 1, flat)
+    flat = isinstance(payload, np.ndarray) and payload.ndim == 1
+    if not flat or payload.dtype.kind not in "fiu":
+        due = unlike(payload, params.shape, "float32")
+        raise Mistake(f"a payload is one flat vector of numbers, and {name}.learn gave {due}")
     if learner.reward_levels == 0:  # it sends updates of the parameters
         long = f"{name}.learn gave a payload of {len(payload)} numbers"
         require(
@@ -149,10 +203,17 @@ def check_update(
         )
     memory = f"the learner got memory {before.shape} and returned {np.shape(kept)}"
     require(np.shape(kept) == before.shape, memory)
-    weight = f"a weight must be finite and > 0, and {name}.learn gave {update.weight}"
-    require(0.0 < update.weight < np.inf, weight)
+    weight = f"a weight must be finite and > 0, and {name}.learn gave {shown(update.weight)}"
+    number = isinstance(update.weight, float | int | np.floating | np.integer)
+    require(number and 0.0 < update.weight < np.inf, weight)
     if not np.isfinite(payload).all():
-        raise FloatingPointError(f"the update that {name}.learn gave is not finite")
+        made, bad = f"the update that {name}.learn gave is not finite", np.isnan(payload).sum()
+        if ours(type(learner)):
+            raise FloatingPointError(made)
+        raise Mistake(
+            f"{made} ({bad} NaN and {np.isinf(payload).sum()} infinite of {len(payload)} numbers):"
+            f" {name} computes them, or makes steps that are too large"
+        )
 
 
 def check_sessions(learner: Learner, made: int, user: User) -> None:
@@ -228,22 +289,67 @@ def check_enough(channel: Channel, messages: int, asked: int) -> None:
 def check_carried(channel: object, got: Cohort, p: int) -> None:
     """What a channel gives: one row, the weighted mean."""
     name = type(channel).__name__
-    one = got.updates.shape == (1, p) and np.shape(got.weights) == (1,)
-    require(one, f"{name}.carry gave {got.updates.shape}, not one row, the weighted mean")
-    require(bool(got.weights[0] > 0.0), f"{name}.carry gave a whole weight of {got.weights[0]}")
+    require(isinstance(got, Cohort), f"{name}.carry gave {kind(got)}, not a Cohort")
+    one = np.shape(got.updates) == (1, p) and np.shape(got.weights) == (1,)
+    require(one, f"{name}.carry gave {kind(got.updates)}, not one row, the weighted mean")
+    whole = got.weights[0]
+    require(bool(0.0 < whole < np.inf), f"{name}.carry gave a whole weight of {whole}")
+    if not np.isfinite(got.updates).all():
+        raise not_finite(f"{name}.carry gave a mean of numbers", got.updates)
 
 
-def check_crafted(attack: object, crafted: Array, count: int, p: int) -> None:
-    """What malicious clients send: a row each."""
-    if crafted.shape != (count, p) or crafted.dtype.kind != "f":
-        given = _kind(crafted if crafted.ndim else crafted.item())
-        rows = f"{count} rows of {p} real numbers"
+def crafted_rows(attack: object, crafted: object, count: int, p: int) -> Array:
+    """What malicious clients send: a row each, of real numbers."""
+    try:
+        rows = np.asarray(crafted)
+    except (ValueError, TypeError, RuntimeError):  # rows of different lengths
+        rows = np.asarray(None)
+    if rows.shape != (count, p) or rows.dtype.kind != "f":
+        given = kind(rows) if rows.ndim else kind(crafted)
+        due = f"{count} rows of {p} real numbers"
         name = type(attack).__name__
-        raise Mistake(f"{name}.craft gave {given} for {count} malicious clients, not {rows}")
+        raise Mistake(f"{name}.craft gave {given} for {count} malicious clients, not {due}")
+    return rows
 
 
-def check_finite_messages(sender: object, updates: Array, t: int) -> None:
-    if not np.isfinite(np.vdot(updates, updates)) and not np.isfinite(updates).all():
-        name = type(sender).__name__
-        given = f"look at what {name}.craft gave as numbers of four bytes"
-        raise Mistake(f"round {t}: {name} sends numbers that are not finite: {given}")
+def check_finite_messages(attack: object, updates: Array, crafted: Array) -> None:
+    """The messages of a round are finite as numbers of four bytes, crafted ones too."""
+    if np.isfinite(np.vdot(updates, updates)) or np.isfinite(updates).all():
+        return
+    name = type(attack).__name__
+    if not np.isfinite(crafted).all():
+        raise not_finite(f"{name} sends numbers", crafted)
+    most = f"{name}.craft gave numbers of up to {np.abs(crafted).max():.3g}"
+    raise Mistake(f"{name} sends numbers that are not finite: {most}, beyond float32")
+
+
+def check_initial(ranker: Ranker, params: Array, features: int) -> None:
+    """The first parameters of a ranker: one flat vector of finite real numbers."""
+    name = type(ranker).__name__
+    if not isinstance(params, np.ndarray) or params.ndim != 1 or params.dtype.kind != "f":
+        flat = (int(np.size(params)),) if isinstance(params, np.ndarray) else ("d",)
+        raise Mistake(f"{name}.init gave {unlike(params, flat, 'float32')}")
+    require(len(params) > 0, f"{name}.init gave no parameters for {features} features")
+    if not np.isfinite(params).all():
+        raise not_finite(f"{name}.init gave parameters", params)
+
+
+def check_scores(ranker: Ranker, scores: Array, params: Array, docs: Array) -> None:
+    """A finite real score for each document."""
+    made = f"{type(ranker).__name__}.scores gave"
+    real = isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu"
+    if not real or scores.shape != (len(docs),):
+        due = unlike(scores, (len(docs),), "float32")
+        raise Mistake(f"{made}, for {len(docs):,} documents, {due}")
+    if not np.isfinite(scores).all():
+        raise not_finite(f"{made} scores", scores, parameters=params, features=docs)
+
+
+def check_gradient(ranker: Ranker, gradient: Array, params: Array, docs: Array) -> None:
+    """As many finite real numbers as there are parameters."""
+    made = f"{type(ranker).__name__}.pullback gave"
+    real = isinstance(gradient, np.ndarray) and gradient.dtype.kind == "f"
+    if not real or gradient.shape != params.shape:
+        raise Mistake(f"{made} {unlike(gradient, params.shape, 'float32')}")
+    if not np.isfinite(gradient).all():
+        raise not_finite(f"{made} numbers", gradient, parameters=params, features=docs)

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from foltr.cohorts import in_order
+from foltr.cohorts import check_pairs, in_order
 from foltr.core import (
     Aggregator,
     Array,
@@ -160,7 +160,7 @@ class Memoryless(AggregatorDefaults, ABC):
     """Base of aggregators without memory: implement `combine`."""
 
     @abstractmethod
-    def combine(self, cohort: Cohort) -> Array: ...
+    def combine(self, cohort: Cohort) -> Array: ...  # the direction (d,) float64
 
     def init(self, dim: int) -> Memory:
         return ()
@@ -182,7 +182,7 @@ class Remembering(AggregatorDefaults, ABC):
 class AssumesMalicious:
     """Base of aggregators that assume a number of `malicious` clients."""
 
-    malicious: int
+    malicious: int  # how many clients are assumed to be malicious
 
     def __post_init__(self) -> None:
         require(self.malicious >= 0, f"malicious must be >= 0, got {self.malicious}")
@@ -192,7 +192,7 @@ class WrapsRule(Remembering):
     """Base of aggregators that change the rows before another `rule` gets them: implement
     `__call__` and `fits`."""
 
-    rule: Aggregator
+    rule: Aggregator  # gets the changed rows
 
     def __post_init__(self) -> None:
         single = (
@@ -244,6 +244,18 @@ class NeedsMany(AggregatorDefaults, ABC):
         return in_order(cohort)
 
 
+class ComparesPairs(NeedsMany):
+    """`NeedsMany` for aggregators that hold the distances of all pairs of updates: more clients
+    than fit in memory are refused before anything runs."""
+
+    bytes_per_pair = 8  # of memory; a distance is a number of eight bytes
+
+    def fits(self, n: int) -> tuple[str, ...]:
+        notes = super().fits(n)
+        check_pairs(self, n, self.bytes_per_pair)
+        return notes
+
+
 class ChangesMessages(ABC):
     """Base of attacks whose users click honestly: implement `craft`, and `fits` if there is
     something to check or to note. Its messages may depend on those of honest clients, unless the
@@ -270,7 +282,7 @@ class HasKnowledge(ChangesMessages):
     """Base of attacks with a field `knowledge`: 'own' (the updates of malicious clients) or 'all'
     (those of all clients)."""
 
-    knowledge: Literal["own", "all"]
+    knowledge: Literal["own", "all"]  # whose updates it reads
 
     @property
     def overhears(self) -> bool:
@@ -304,7 +316,8 @@ class UnlearnerDefaults(ABC):
     """Base of unlearners that continue from the final parameters and need no stored updates:
     implement `phases`, and `planned` for use with a privatizer."""
 
-    subtracts, restarts = False, False
+    subtracts = False
+    restarts = False
 
     @property
     def repetition(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from foltr.core import Array, Ranker
-from foltr.errors import require
+from foltr.guards import check_scores
 from foltr.seeds import Stream
 
 # range of scores beyond which the smallest masses underflow float32; keys are then compared as
@@ -14,12 +14,9 @@ WIDE = 80.0
 
 
 def scored(ranker: Ranker, params: Array, docs: Array) -> Array:
-    """The scores of a ranker; raises unless there is one per document."""
+    """The scores of a ranker; raises unless there is a finite one per document."""
     scores = ranker.scores(params, docs)
-    given = (
-        f"{type(ranker).__name__}.scores gave shape {np.shape(scores)} for {len(docs)} documents"
-    )
-    require(np.shape(scores) == (len(docs),), given)
+    check_scores(ranker, scores, params, docs)
     return scores  # (m,)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,36 +44,70 @@ def list_components(
 def show(
     name: Annotated[str, typer.Argument(help="A component, e.g. PDGD.")], use: Use = None
 ) -> None:
-    """Explain one component: its formula, its fields and its publication."""
+    """Explain one component: its formula, its fields and its publication. `Experiment` is what all
+    are part of."""
+    from foltr.experiment import Experiment
     from foltr.spec import find
 
     trusted_code(use).load(None, [])
     for registry, option in families().items():
         if name in (registry.folder, option):
             raise Mistake(f"{name} is a family of components: write foltr list {name}")
-    family, cls = find(name)
-    print(f"{name} ({family.family}{'' if fields(cls) else ', no fields'})\n")
-    before, after = around_fields(cls)
-    parts = ["\n".join(explained_fields(cls)), after]
+    known = name == Experiment.__name__
+    family, cls = ("experiment", Experiment) if known else _found(find(name))
+    print(f"{name} ({family}{'' if fields(cls) else ', no fields'})\n")
+    width = min(95, shutil.get_terminal_size().columns)
+    before, after = (wrapped(part, width) for part in around_fields(cls))
+    parts = ["\n".join(explained_fields(cls, width)), after]
     print("\n\n".join(filter(None, [before, *parts])))
 
 
-def explained_fields(cls: type) -> Iterator[str]:
+def _found(found: tuple[Registry, type]) -> tuple[str, type]:
+    return found[0].family, found[1]
+
+
+def explained_fields(cls: type, width: int) -> Iterator[str]:
     """Lines that name each field with its type, its default and its meaning."""
     if fields(cls):
         yield "Fields"
     for field, meaning in described(cls):
-        yield f"    {field}"
-        yield from textwrap.wrap(meaning, 95, initial_indent=" " * 8, subsequent_indent=" " * 8)
+        yield from _wrap(field, width, 4, 6)
+        yield from _wrap(meaning, width, 8, 8)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Paragraphs as wide as a terminal. Indented lines, which are formulas and tables, stay as
+    they are."""
+    return "\n\n".join("\n".join(_lines(part, width)) for part in text.split("\n\n"))
+
+
+def _lines(paragraph: str, width: int) -> Iterator[str]:
+    for kept, lines in groupby(paragraph.splitlines(), key=lambda line: line.startswith("    ")):
+        block = list(lines)
+        yield from block if kept else _wrap(" ".join(block), width)
+
+
+def _wrap(text: str, width: int, first: int = 0, others: int = 0) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * first,
+        subsequent_indent=" " * others,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def described(cls: type) -> Iterator[tuple[str, str]]:
     """Each field with type and default as they are written, and its meaning: what the docstring
-    says of it under `Fields`, or nothing."""
+    says of it under `Fields`, or nothing. Of an experiment, what `foltr run --help` says."""
+    from foltr.experiment import Experiment
     from foltr.spec import brief
 
     said = next((part for part in _paragraphs(cls) if part.startswith("Fields\n")), "")
     meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", said, re.MULTILINE))
+    if cls is Experiment:
+        meanings |= options()
     for field in fields(cls):
         kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
         made = field.default_factory
@@ -79,6 +115,14 @@ def described(cls: type) -> Iterator[tuple[str, str]]:
         usual = brief(value) if is_dataclass(value) else repr(value)
         default = " (required)" if value is MISSING else f" = {usual}"
         yield f"{field.name}: {kind}{default}", " ".join(meanings.get(field.name, "").split())
+
+
+def options() -> dict[str, str]:
+    """The fields of an experiment, as `foltr run --help` explains them."""
+    from foltr.cli.app import app
+
+    run = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    return {param.name: (param.help or "").partition(" Default:")[0] for param in run.params}
 
 
 def around_fields(cls: type) -> tuple[str, str]:

@@ -105,8 +105,8 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
         except BrokenPipeError:  # the reader of our output has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except (Mistake, FloatingPointError, MemoryError, OSError) as error:
-            print(f"foltr: {explained(error)}", file=sys.stderr)
+        except Mistake as mistake:
+            print(f"foltr: {mistake}", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt as stop:
             message = str(stop) or "stopped before any run began; nothing is lost"
@@ -115,10 +115,12 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             from foltr.runs.user_errors import in_users_code
 
-            if not (message := in_users_code(error)):
+            known = isinstance(error, FloatingPointError | MemoryError | OSError)
+            message = in_users_code(error)
+            if not message and not known:
                 raise
-            print(f"foltr: {message}", file=sys.stderr)
-            raise typer.Exit(1) from None
+            print(f"foltr: {message or explained(error)}", file=sys.stderr)
+            raise typer.Exit(1 if message else 2) from None
 
     call.__doc__ = paragraphs(command)
     return call

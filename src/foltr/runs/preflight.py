@@ -8,8 +8,9 @@ import numpy as np
 from foltr.compatibility import remarks
 from foltr.errors import require
 from foltr.experiment import Experiment
-from foltr.guards import check_notes
+from foltr.guards import check_initial, check_notes
 from foltr.runs.setup import population_of
+from foltr.seeds import stream
 from foltr.world.dataset import Dataset
 from foltr.world.population import Population
 
@@ -30,6 +31,8 @@ def checked_population(e: Experiment, train: Dataset, test: Dataset) -> Populati
     """The clients, if the experiment can be run on this data. Every command that runs an
     experiment or states its guarantee asks here: what a run refuses, no command guarantees."""
     check_splits(train, test, type(e.data).__name__)
+    first = e.ranker.init(train.width, stream(e.seed, "init"))
+    check_initial(e.ranker, first, train.width)
     return population_of(e, train)
 
 

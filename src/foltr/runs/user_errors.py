@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -15,18 +16,22 @@ from foltr.errors import Mistake, near
 from foltr.federation import federate
 from foltr.spec import FAMILIES
 
+FOLTR = Path(__file__).parents[1]  # the folder of the package
+
 
 def in_users_code(error: BaseException) -> str:
     """The message for an error that was raised in a user's component: one line that says where and
     what, and the user's own lines; empty if no user's code took part, and for errors that explain
     themselves."""
-    if isinstance(error, Mistake | FloatingPointError | MemoryError | OSError):
+    if isinstance(error, Mistake):
         return ""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    users = _users_files()
+    frames, users = list(_frames(error)), _users_files()
     own = [(frame, line) for frame, line in frames if frame.f_code.co_filename in users]
     if not own:
         return ""
+    after = [frame for frame, _ in frames[frames.index(own[-1]) + 1 :]]
+    if isinstance(error, FloatingPointError | MemoryError | OSError) and any(map(_ours, after)):
+        return ""  # foltr raised it, and says what to do
     first, (last, line) = own[0][0], own[-1]
     where = [*_round(frames), *getattr(error, "__notes__", [])]
     place = f"{Path(last.f_code.co_filename).name}, line {line}"
@@ -35,6 +40,18 @@ def in_users_code(error: BaseException) -> str:
     head = f"{method} failed ({', '.join([*where[-1:], place])}): {what}"
     listed = traceback.format_list(traceback.StackSummary.extract(iter(own)))
     return "\n".join([head, *"".join(listed).rstrip().splitlines()])
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """Where an error passed through; of one that was raised anew, to say of which client it is,
+    where the first one did too."""
+    yield from traceback.walk_tb(error.__traceback__)
+    if isinstance(error, FloatingPointError) and error.__cause__ is not None:
+        yield from _frames(error.__cause__)
+
+
+def _ours(frame: FrameType) -> bool:
+    return FOLTR in Path(frame.f_code.co_filename).parents
 
 
 def _users_files() -> set[str]:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
@@ -40,15 +41,25 @@ def use(path: str | Path) -> None:
     try:
         # never from a __pycache__ beside it
         exec(compile(source, file, "exec", dont_inherit=True), vars(module))
-    except Mistake:
-        raise
-    except (ImportError, AttributeError) as error:
-        raise Mistake(
-            f"{path} could not be loaded: {error}{_new_import(source, error)}"
-        ) from error
+    except Mistake as mistake:
+        raise Mistake(f"{mistake}{_place(file, mistake)}") from mistake
     except (Exception, SystemExit) as error:
-        raise Mistake(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error}{_place(file, error)}"
+        if isinstance(error, ImportError | AttributeError):
+            what += _new_import(source, error)
+        raise Mistake(f"{path} could not be loaded: {what}") from error
     _contents[name] = content
+
+
+def _place(file: Path, error: BaseException) -> str:
+    """The line of a user's file, or of a module beside it, that raised an error while the file was
+    loaded. A syntax error has its own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).parent == file.parent]
+    if not own:
+        return ""
+    where = "" if own[-1].name == "<module>" else f", in {own[-1].name}"
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}{where})"
 
 
 def _new_import(source: bytes, error: Exception) -> str:

@@ -58,9 +58,9 @@ class MaliciousRewrite:
         updates = cohort.updates.copy()
         # without the update of the server's own client, which nobody else knows
         known = Cohort(cohort.clients, cohort.updates, cohort.weights).sealed()
-        crafted = np.asarray(self.attack.craft(known, malicious.copy(), ask, rng))
-        guards.check_crafted(self.attack, crafted, count, updates.shape[1])
+        made = self.attack.craft(known, malicious.copy(), ask, rng)
+        crafted = guards.crafted_rows(self.attack, made, count, updates.shape[1])
         with np.errstate(over="ignore"):  # the next check finds it
             updates[malicious] = crafted
-        guards.check_finite_messages(self.attack, updates, ask.t)
+        guards.check_finite_messages(self.attack, updates, crafted)
         return cohort.sending(updates)

@@ -37,6 +37,18 @@ def usage(pid: int | None = None) -> Usage:
     return Usage(cpu / ticks, pages * page, booted + began / ticks, files)
 
 
+def machine_memory() -> int | None:
+    """The bytes of memory that this machine, or the container around the process, has; None where
+    that is not known."""
+    try:
+        sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    except (OSError, ValueError, AttributeError):  # Windows
+        return None
+    with suppress(OSError, ValueError):  # no limit is the word "max"
+        sizes.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(sizes)
+
+
 def release_memory() -> None:
     """Free objects in cycles, and return free memory to the operating system. The C library keeps
     what was freed between pieces that are in use, unless it is asked (glibc)."""

@@ -77,7 +77,7 @@ class Measure(Protocol):
         ...
 
     @property
-    def higher_is_better(self) -> bool: ...
+    def higher_is_better(self) -> bool: ...  # False for costs and errors
 
     @property
     def curve(self) -> Literal["points", "smoothed", "summed"]:

@@ -18,8 +18,8 @@ class Source(Protocol):
     """A source of labelled data: a published collection, a user's folder, or synthetic data."""
 
     @property
-    def splits(self) -> tuple[str, ...]: ...
-    def load(self, split: str) -> Dataset: ...
+    def splits(self) -> tuple[str, ...]: ...  # the names that `load` takes: train, test, ...
+    def load(self, split: str) -> Dataset: ...  # one split of the data
 
 
 class Partition(Protocol):
@@ -28,7 +28,7 @@ class Partition(Protocol):
 
     def population(
         self, data: Dataset, users: ClickModel, clients: int, sessions: int, seed: int
-    ) -> Population: ...
+    ) -> Population: ...  # the clients, each with its queries, its users and its sessions
     @property
     def identical_clients(self) -> bool:
         """Whether clients hold the same queries and judge and click alike by construction, so that
@@ -96,11 +96,11 @@ class Phase:
     `who` says which clients take part: those that leave, those that remain (a share of them, by
     `participation`), or the remaining clients of each stored round in turn."""
 
-    rounds: int
+    rounds: int  # how many
     # searches per client and round, for a client that makes `Past.sessions` in training; the
     # others in proportion
     sessions: int
-    who: Literal["remaining", "leaving", "stored"] = "remaining"
+    who: Literal["remaining", "leaving", "stored"] = "remaining"  # take part
     # (updates (n, d), clients, t) -> messages (n, d)
     send: Callable[[Array, Array, int], Array] | None = None
     # parameters (d,) after a round -> parameters that the server keeps
@@ -113,7 +113,7 @@ class PlannedPhase:
 
     rounds: int  # of a phase of stored rounds: at most
     sessions: int  # as in `Phase`
-    who: Literal["remaining", "leaving", "stored"] = "remaining"
+    who: Literal["remaining", "leaving", "stored"] = "remaining"  # as in `Phase`
     changed: bool = False  # whether the phase has a `send`, which changes messages
 
 
@@ -159,7 +159,7 @@ class Unlearner(Protocol):
         """The parameters (d,) float64 that unlearning starts from."""
         ...
 
-    def phases(self, past: Past) -> tuple[Phase, ...]: ...
+    def phases(self, past: Past) -> tuple[Phase, ...]: ...  # its rounds, in order
 
     def planned(self, rounds: int, sessions: int, stored: int) -> tuple[PlannedPhase, ...] | None:
         """Its phases, for the privacy ledger, which counts them before the first round: of a
@@ -180,4 +180,6 @@ class Ranked:
 class Baseline(Protocol):
     """A ranker trained on labels, which no device could see: a reference level."""
 
-    def fit(self, data: Dataset, validation: Dataset | None, seed: int) -> Ranked: ...
+    def fit(self, data: Dataset, validation: Dataset | None, seed: int) -> Ranked:
+        """The ranker trained on the labels of `data`; `validation` is None if there is none."""
+        ...

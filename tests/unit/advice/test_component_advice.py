@@ -190,13 +190,13 @@ RUNS = {
         HEAD + RULE + "def combine(self, cohort): return cohort.updates.mean(0) * np.nan\n",
         "aggregator",
         2,
-        "round 0: Mine gave a direction that is not finite, from finite updates",
+        "round 0: Mine gave a direction of numbers that are not finite: 46 NaN of 46, from",
     ),
     "nothing": (
         HEAD + RULE + "def combine(self, cohort): cohort.updates.mean(0)\n",
         "aggregator",
         2,
-        "Mine gave nothing (is `return` missing?), not (46,) real numbers",
+        "Mine gave nothing (is `return` missing?), not float64 of shape (46,)",
     ),
     "an exception": (
         HEAD + RULE + "def combine(self, cohort): return cohort.upates\n",
@@ -227,7 +227,7 @@ RUNS = {
         learner(gives="params"),
         "learner",
         2,
-        "Mine.learn gave (46,) of kind 'f', not (payload, weight, memory)",
+        "Mine.learn gave float32 of shape (46,), not (payload, weight, memory)",
     ),
     "short": (
         learner(gives="params[1:], 1.0, memory"),

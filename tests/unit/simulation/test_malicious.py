@@ -57,10 +57,10 @@ def test_an_attack_changes_the_messages_of_the_malicious_alone():
 
 def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(
-        Mistake, match=r"Sends.craft gave \(2, 2\) of kind 'f' for 1 malicious clients"
+        Mistake, match=r"Sends.craft gave float64 of shape \(2, 2\) for 1 malicious clients"
     ):
         MaliciousRewrite(Sends(np.zeros((2, 2))), SECOND)(COHORT, ASK, stream(1))
-    with pytest.raises(Mistake, match="round 5: Sends sends numbers that are not finite"):
+    with pytest.raises(Mistake, match="Sends sends numbers that are not finite"):
         MaliciousRewrite(Sends(np.array([[np.inf, 0]])), SECOND)(
             COHORT, replace(ASK, t=5), stream(1)
         )

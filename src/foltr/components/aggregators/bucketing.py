@@ -20,11 +20,12 @@ from foltr.spec import aggregator
 class Bucketing(WrapsRule):
     """Average random groups of clients, then apply another rule to the group means.
 
-    The n clients are shuffled and cut into ceil(n / size) buckets. A bucket's update is the
-    weighted mean of its clients' updates; its weight is the sum of theirs. Where clients hold
-    different data, bucket means lie closer together than single updates, so `rule` rejects fewer
-    honest clients. m malicious clients can spoil m buckets: `malicious` of the inner rule counts
-    buckets, not clients.
+        rule(y_1, ..., y_B),   y_b = sum_{i in b} w_i u_i / sum_{i in b} w_i
+
+    The n clients are shuffled and cut into B = ceil(n / size) buckets. The weight of a bucket is
+    the sum of the weights of its clients. Where clients hold different data, bucket means lie
+    closer together than single updates, so `rule` rejects fewer honest clients. m malicious
+    clients can spoil m buckets: `malicious` of the inner rule counts buckets, not clients.
 
     Fields
         rule: the aggregator applied to the bucket means; it must not remember single clients

@@ -20,11 +20,17 @@ from foltr.spec import aggregator
 class DnC(AssumesMalicious, NeedsMany, Remembering):
     """Drop the updates that deviate most along the principal direction, and average the others.
 
+        sum_{i in S} w_i u_i / sum_{i in S} w_i
+        S = the clients that no iteration marks
+
     Each iteration draws some coordinates, computes the top right singular vector v of the updates
     minus their mean c on these coordinates, and marks the ceil(strictness x m) clients with the
-    largest (v . (u_i - c))^2. The result is the weighted mean of the clients that no iteration
-    marked. v is found by conjugate gradients from a random start. Updates with numbers that are
-    not finite are dropped beforehand.
+    largest
+
+        s(i) = (v . (u_i - c))^2
+
+    v is found by conjugate gradients from a random start. Updates with numbers that are not finite
+    are dropped beforehand.
 
     Fields
         malicious: assumed number of malicious clients, m (>= 0; the paper assumes 2m < n)

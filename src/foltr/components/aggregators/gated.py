@@ -32,9 +32,10 @@ class Gated(Remembering):
     square of each coordinate, r the mean of y over trusted clients, and decay = 1 - 1 / horizon,
     each round updates
         S_i <- decay S_i + y_i - r,     w_i <- decay w_i + 1,
-        q_i <- decay^2 q_i + 1,         E_i <- decay^2 E_i + min(|y_i|^2, |y_i - r|^2)
+        q_i <- decay^2 q_i + 1,     E_i <- decay^2 E_i + min(|y_i|^2, |y_i - r|^2)
     and computes the deviation score
-        D_i = |S_i - w_i c|^2 / (q_i e),   c = sum_j S_j / sum_j w_j,   e = median_j E_j / q_j.
+        D_i = |S_i - w_i c|^2 / (q_i e)
+        c = sum_j S_j / sum_j w_j,   e = median_j E_j / q_j.
     D_i is about 1 for a client that behaves as the others do. A constant shift by delta adds
     |delta|^2 / e per round, for up to 2 horizon rounds. Client i is suspected if D_i > limit and
     D_i > uneven x median of all D. c is first computed over the majority nearest to the

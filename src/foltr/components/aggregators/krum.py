@@ -8,11 +8,11 @@ import numpy as np
 
 from foltr.cohorts import krum_scores_of
 from foltr.core import Array, Cohort
-from foltr.kinds import AssumesMalicious, Memoryless, NeedsMany
+from foltr.kinds import AssumesMalicious, ComparesPairs, Memoryless
 from foltr.spec import aggregator
 
 
-class KrumBounds(AssumesMalicious, NeedsMany):
+class KrumBounds(AssumesMalicious, ComparesPairs):
     """How many clients Krum and Multi-Krum need to compute, and for their proof."""
 
     published_name = "Krum"
@@ -32,11 +32,12 @@ class KrumBounds(AssumesMalicious, NeedsMany):
 class Krum(KrumBounds, Memoryless):
     """Return the single update with the smallest distances to its nearest neighbours.
 
-        argmin_i s(i),   s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i
+        u_i with i = argmin_i s(i)
+        s(i) = sum of |u_i - u_j| over the n - m - 2 updates u_j nearest to u_i
 
     Ties go to the lower client id. An update with a number that is not finite is infinitely far
     from all others. Client weights are ignored. The proof needs n > 2m + 2; fewer clients give a
-    note.
+    note. The distances of all pairs need 8 n^2 bytes of memory.
 
     Fields
         malicious: assumed number of malicious clients, m (0 <= m < n - 2)

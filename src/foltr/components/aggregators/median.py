@@ -15,6 +15,8 @@ from foltr.spec import aggregator
 class Median(Memoryless):
     """Return the median of each coordinate (for an even n the mean of the middle two values).
 
+        median_i u_ij   for each coordinate j
+
     It needs no assumed number of attackers: fewer than half of the clients cannot move a
     coordinate out of the range of the honest values. Client weights are ignored.
 

@@ -16,12 +16,13 @@ from foltr.spec import aggregator
 class MultiKrum(KrumBounds, Memoryless):
     """Return the weighted mean of the updates with the lowest Krum scores.
 
-        sum_{i in S} w_i u_i / sum_{i in S} w_i,   S = the n - m updates with the lowest s(i)
+        sum_{i in S} w_i u_i / sum_{i in S} w_i
+        S = the n - m updates with the lowest s(i)
 
     s(i) is the sum of the n - m - 2 smallest distances of u_i to other updates, as in `Krum`. Ties
     go to the lower client id. |S| = n - m as in Wang (PhD thesis 2024, 5.3.1), which averages
     without weights: the same where all clients have equal weights. The proof needs n > 2m + 2;
-    fewer clients give a note.
+    fewer clients give a note. The distances of all pairs need 8 n^2 bytes of memory.
 
     Fields
         malicious: assumed number of malicious clients, m (0 <= m < n - 2)

@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from foltr.cohorts import means_of_nearest
 from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Aggregator, Array, Cohort, Memory
-from foltr.kinds import AssumesMalicious, NeedsMany, WrapsRule
+from foltr.kinds import AssumesMalicious, ComparesPairs, WrapsRule
 from foltr.seeds import Stream
 from foltr.spec import aggregator
 
 
 @aggregator
 @dataclass(frozen=True)
-class NNM(AssumesMalicious, NeedsMany, WrapsRule):
+class NNM(AssumesMalicious, ComparesPairs, WrapsRule):
     """Replace each update by the mean of its nearest neighbours, then apply another rule.
 
-    Update i becomes the weighted mean of the n - m updates nearest to it, itself included. Ties go
-    to the lower client id. Clients keep their weights. Where honest clients hold different data,
-    mixing brings their updates closer together, so `rule` rejects fewer of them. The proof needs n
-    > 2m; fewer clients give a note.
+        rule(y_1, ..., y_n),   y_i = sum_{j in N(i)} w_j u_j / sum_{j in N(i)} w_j
+
+    N(i) are the n - m updates nearest to u_i, itself included. Ties go to the lower client id.
+    Clients keep their weights. Where honest clients hold different data, mixing brings their
+    updates closer together, so `rule` rejects fewer of them. The proof needs n > 2m; fewer clients
+    give a note. The distances of all pairs need 8 n^2 bytes of memory.
 
     Fields
         rule: the aggregator applied to the mixed updates; it must not remember single clients

@@ -17,7 +17,8 @@ from foltr.spec import aggregator
 class TrimmedMean(AssumesMalicious, NeedsMany, Memoryless):
     """Return the mean of each coordinate without its largest and smallest values.
 
-        sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m),   u_(i)j = i-th smallest value of coordinate j
+        sum_{i = m + 1}^{n - m} u_(i)j / (n - 2m)
+        u_(i)j = i-th smallest value of coordinate j
 
     Client weights are ignored.
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
+from foltr.cohorts import check_pairs
 from foltr.components.attacks._crafting import against_krum, alike
 from foltr.core import Array, Ask, Cohort
 from foltr.errors import require
@@ -40,6 +41,7 @@ class AgainstKrum(HasKnowledge):
             n > 2 * m + 1,
             f"{type(self).__name__} needs n > 2m + 1 clients, got m = {m} malicious of n = {n}",
         )
+        check_pairs(self, m if self.knowledge == "own" else n - m, 16)  # distances and their sums
         note = self.unsure(n, m) if self.knowledge == "own" else None
         return (
             ()

@@ -15,6 +15,8 @@ from foltr.spec import attack, click_models
 class DataPoisoning:
     """Let malicious clients click on documents that are not relevant, and send what they learn.
 
+        u_i, learned from clicks of the click model `clicks`
+
     The users of malicious clients follow another click model. Their updates are computed honestly
     from these clicks and sent unchanged. The attack needs no knowledge of other clients or of the
     aggregation rule.

@@ -13,11 +13,13 @@ from foltr.spec import attack
 class FangMultiKrum(AgainstKrum):
     """Send a model against the learning direction, as far out as Multi-Krum still averages it.
 
-    As `FangKrum`, theta + lambda s with s = -sign(mu - theta), but lambda is halved until all
-    crafted models are among the n - m models that Multi-Krum averages. With knowledge='own' it
-    simulates a selection of m among the m own models and c crafted copies; where c > m, all
-    selected ones must be crafted. The start of lambda is that of `FangKrum`; with knowledge='all'
-    it is the bound for Krum.
+        theta + lambda s,   s = -sign(mu - theta),   sign(0) = 0
+
+    theta, mu and s are those of `FangKrum`, but lambda is halved until all crafted models are
+    among the n - m models that Multi-Krum averages. With knowledge='own' it simulates a selection
+    of m among the m own models and c crafted copies; where c > m, all selected ones must be
+    crafted. The start of lambda is that of `FangKrum`; with knowledge='all' it is the bound for
+    Krum.
 
     Fields
         knowledge: 'own' (updates of malicious clients before the attack) or 'all' (those of all

@@ -25,7 +25,8 @@ class LittleIsEnough(HasKnowledge):
     mu and sigma (dividing by the number of updates) are taken over the known updates. By default z
     is the largest shift at which enough honest clients are expected to lie farther out, so that
     the malicious clients have a majority with them: with s = floor(n / 2 + 1) - m supporters,
-        z = Phi^-1((n - m - s) / (n - m))     or, with variant='all', Phi^-1((n - s) / n).
+        z = Phi^-1((n - m - s) / (n - m)),   or Phi^-1((n - s) / n)
+    with variant='all'.
     For n = 10 and m = 1, 2, 3, 4 that is -.14, 0, .18, .43 (or 0, .25, .52, .84). A single client
     with own knowledge has sigma = 0 and sends its honest update, as do all malicious clients in a
     round in which no z exists.

@@ -22,15 +22,17 @@ STEPS = 20  # of the power iteration; enough to order the clients
 class Mimic(ChangesMessages):
     """Send copies of one honest client's update, so that this client counts several times.
 
+        u_t from every malicious client
+        t = lowest id, or argmax_i |v . (u_i - mean_j u_j)|   over honest i, j
+
     It does harm where clients hold different data: the rule over-represents the copied client, and
-    no message is an outlier. With target='outermost' the copied client i has the largest |v . (u_i
-    - mean)|, where v is the first principal direction of the honest updates of this round (power
-    iteration from the longest u_i - mean). The paper computes v over the rounds of a warm-up and
-    then keeps its choice; an attack here has no memory.
+    no message is an outlier. v is the first principal direction of the honest updates of this
+    round (power iteration from the longest u_i - mean). The paper computes v over the rounds of a
+    warm-up and then keeps its choice; an attack here has no memory.
 
     Fields
-        target: 'fixed' copies the honest participant with the lowest client id, 'outermost' as
-            above
+        target: 'fixed' copies the honest participant with the lowest client id, 'outermost' the
+            one farthest out along v
 
     Reference: Karimireddy, He & Jaggi, ICLR 2022, section 3.2 (arXiv:2006.09365)."""
 

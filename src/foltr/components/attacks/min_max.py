@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import distances
+from foltr.cohorts import check_pairs, distances
 from foltr.components.attacks._along_a_direction import AlongADirection
 from foltr.core import Array
 from foltr.spec import attack
@@ -30,6 +30,10 @@ class MinMax(AlongADirection):
         knowledge: 'all' (the n - m honest updates) or 'own' (the m own ones before the attack)
 
     Reference: Shejwalkar & Houmansadr, NDSS 2021."""
+
+    def fits(self, n: int, m: int) -> tuple[str, ...]:
+        check_pairs(self, m if self.knowledge == "own" else n - m)
+        return super().fits(n, m)
 
     def reach(self, known: Array, mu: Array, p: Array) -> float:
         apart, square = mu - known, np.square(p).sum()

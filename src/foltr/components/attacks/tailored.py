@@ -26,7 +26,7 @@ class Tailored(HasKnowledge):
     """Shift the mean update by the amount that moves a known aggregation rule farthest.
 
     Every malicious client sends mu + gamma p with
-        gamma = argmax_g <rule(m copies of mu + g p, and the n - m honest updates) - mu, p>
+        gamma = argmax_g <rule(m copies of mu + g p, n - m honest updates) - mu, p>
 
     mu is the mean of the known updates. p has the direction given below and the length of the
     longest u_i - mu (of mu, if all u_i are equal). The candidates are reach, reach / 2, ..., reach

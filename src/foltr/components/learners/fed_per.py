@@ -16,10 +16,12 @@ from foltr.spec import learner
 class FedPer(Residual):
     """Share the lower layers of a network; keep the output layer of each client on its device.
 
-    Client c ranks with the server's lower layers and the head v + r_c, and learns both. It sends
-    the update of the lower layers and 0 for the head, and keeps r_c <- r_c + u, where u is the
-    update of the head. The server's head v stays at its initial value, unless a privatizer adds
-    noise to the zeros.
+    Client c ranks with the server's lower layers and the head v + r_c, and learns both:
+
+        sends (update of the lower layers, 0),   keeps r_c <- r_c + u
+
+    where u is the update of the head. The server's head v stays at its initial value, unless a
+    privatizer adds noise to the zeros.
 
     Fields
         learner: the learner that computes updates (one that sends updates, as PDGD does)

@@ -9,6 +9,7 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
+from foltr.guards import check_gradient
 from foltr.kinds import SendsUpdates
 from foltr.ranking import best_first, plackett_luce, scored
 from foltr.spec import learner
@@ -31,12 +32,20 @@ class PDGD(Stepwise, SendsUpdates):
     """Learn from clicks by pairwise differentiable gradient descent (PDGD; federated: FPDGD).
 
     Each session shows k documents sampled without replacement from the Plackett-Luce model of all
-    candidates, P(d) ~ exp(score of d). Every clicked document is then preferred to unclicked ones
-    of the list, and the weights make a step
-        w <- w + lr sum_{(a, b)} rho e^{s_a} e^{s_b} / (e^{s_a} + e^{s_b})^2 (grad s_a - grad s_b)
-    over the pairs (a preferred to b), where s are the scores and rho = P(R*) / (P(R) + P(R*))
-    removes position bias: R is the list, R* the list with a and b swapped (`document_weights`).
-    The client steps after each session and sends its weights minus the server's.
+    candidates, P(d) ~ exp(score of d). Every clicked document a is then preferred to unclicked
+    ones b of the list, and the weights make a step over all such pairs:
+
+        w <- w + lr sum_{(a, b)} g_ab (grad s_a - grad s_b)
+        g_ab = rho_ab e^{s_a} e^{s_b} / (e^{s_a} + e^{s_b})^2
+        rho_ab = P(R*) / (P(R) + P(R*))
+
+    s are the scores. rho removes position bias: R is the list that was shown, R* the same list
+    with a and b swapped. If document u of a pair stands at rank i, and l below it at rank j,
+
+        P(R) / P(R*) = prod_{r = i+1..j} (1 + (e^{s_u} - e^{s_l}) / D_r)
+
+    where D_r is the sum of e^s over all candidates that do not stand above rank r. The client
+    steps after each session, and sends its weights minus the server's.
 
     Fields
         lr: step size (> 0)
@@ -107,8 +116,9 @@ class PDGD(Stepwise, SendsUpdates):
         scores = scored(start.ranker, at, docs)
         weights = document_weights(scores, ranking, clicks, self.pairs).astype(np.float32)
         back = np.float32(self.mu) * (local - start.params)
-        gradient = start.ranker.pullback(at, docs, weights) - back
-        local = local + np.float32(self.rate(start.t, s, start.sessions)) * gradient
+        pulled = start.ranker.pullback(at, docs, weights)
+        check_gradient(start.ranker, pulled, at, docs)
+        local = local + np.float32(self.rate(start.t, s, start.sessions)) * (pulled - back)
         return Local(self._in_ball(local) if self.update == "session" else local, s + 1)
 
     def finish(self, start: Start, sofar: Local) -> tuple[Array, float, Array]:

@@ -18,7 +18,7 @@ class MAP(OfflineMeasure):
     """Return the average precision: the mean over the relevant documents of the precision at their
     ranks.
 
-        AP = sum_{i <= k, r_i >= rel} P@i / (number of documents with a label >= rel)
+        AP = sum_{i <= k, r_i >= rel} P@i / (number of documents with r >= rel)
 
     A relevant document after rank k counts 0. MAP is the mean of AP over queries. It is undefined
     for a query without a relevant document.

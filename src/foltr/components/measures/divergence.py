@@ -15,7 +15,7 @@ from foltr.world.measures import OnlineMeasure, Round
 class Divergence(OnlineMeasure):
     """Return the share of the clients' updates that cancels when they are averaged.
 
-        1 - |u|^2 / (sum_i w_i |u_i|^2 / sum_i w_i),    u = sum_i w_i u_i / sum_i w_i
+        1 - |u|^2 / (sum_i w_i |u_i|^2 / sum_i w_i),   u = sum_i w_i u_i / sum_i w_i
 
     u_i is the update of client i in the round, w_i its weight. It is 0 if all clients send the
     same update, and 1 if their updates cancel. It equals 1 - 1 / B^2 with the dissimilarity B of

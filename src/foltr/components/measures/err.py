@@ -19,7 +19,8 @@ class ERR(OfflineMeasure):
     """Return the expected reciprocal rank of the document that satisfies a user who reads the list
     from the top.
 
-        ERR@k = sum_{i=1..k} (1 / i) R_i prod_{j<i} (1 - R_j),    R_i = (2^r_i - 1) / 2^g
+        ERR@k = sum_{i=1..k} (1 / i) R_i prod_{j<i} (1 - R_j)
+        R_i = (2^r_i - 1) / 2^g
 
     r_i is the label of the document at rank i, g the highest label. It is undefined for a query
     without a relevant document.

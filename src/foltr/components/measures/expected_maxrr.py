@@ -18,7 +18,8 @@ DEPTH = 10  # of the tables of click probabilities
 class ExpectedMaxRR(OfflineMeasure):
     """Return the expected reciprocal rank of the users' first click among the first ten documents.
 
-        sum_{i=1..10} (1 / i) c_i prod_{j<i} (1 - c_j),    c_i = P(click | rank i, label r_i)
+        sum_{i=1..10} (1 / i) c_i prod_{j<i} (1 - c_j)
+        c_i = P(click | rank i, label r_i)
 
     What users do after their first click does not matter. With several click models, it is the
     mean over users. It is defined for every query, and unknown for users that are no table of

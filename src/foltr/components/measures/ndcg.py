@@ -18,7 +18,8 @@ from foltr.world.measures import Lists, OfflineMeasure, with_fields
 class nDCG(OfflineMeasure):
     """Return the discounted cumulative gain of a list, divided by that of the best list.
 
-        DCG@k = sum_{i=1..k} (2^r_i - 1) / log2(i + 1),    nDCG@k = DCG@k / max DCG@k
+        DCG@k = sum_{i=1..k} (2^r_i - 1) / log2(i + 1)
+        nDCG@k = DCG@k / max DCG@k
 
     r_i is the label of the document at rank i. The maximum is over all documents of the query. It
     is undefined for a query without a relevant document.

@@ -17,7 +17,8 @@ from foltr.world.measures import Lists, OfflineMeasure
 class R(OfflineMeasure):
     """Return the share of the relevant documents that are among the first k.
 
-        R@k = (number of i <= k with r_i >= rel) / (number of documents with a label >= rel)
+        R@k = (number of i <= k with r_i >= rel)
+              / (number of documents with a label >= rel)
 
     It is undefined for a query without a relevant document.
 

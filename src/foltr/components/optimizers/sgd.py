@@ -12,7 +12,9 @@ from foltr.spec import optimizer
 @optimizer
 @dataclass(frozen=True)
 class SGD:
-    """Add the direction to the parameters: params <- params + lr x direction.
+    """Add the direction to the parameters.
+
+        params <- params + lr x direction
 
     lr = 1 is the server of FedAvg. With a mean over n clients of one session each, lr = n gives
     the sum of their updates.

@@ -27,11 +27,13 @@ LOG_ERROR_SHARE = 2.0**-45
 class GammaShares(PrivatizerDefaults):
     """Add a share of noise to each message, so that the sum of a round has Laplace noise.
 
-    Each of the n clients of a round adds Gamma(1/n, s) - Gamma(1/n, s) to every number, with s =
-    sensitivity / epsilon. The n shares add up to Laplace noise of scale s. They are drawn on a
-    grid of whole steps that does not depend on the data: the update is rounded to the grid, and
-    the shares are discrete (Polya) variables whose sum is exactly discrete Laplace
-    (`noise.polya_shares`). The learner keeps its weights in an L2 ball.
+        u + Gamma(1/n, s) - Gamma(1/n, s),   s = sensitivity / epsilon
+
+    Each of the n clients of a round adds such a share to every number. The n shares add up to
+    Laplace noise of scale s. They are drawn on a grid of whole steps that does not depend on the
+    data: the update is rounded to the grid, and the shares are discrete (Polya) variables whose
+    sum is exactly discrete Laplace (`noise.polya_shares`). The learner keeps its weights in an L2
+    ball.
 
     The guarantee is weaker than epsilon suggests, for three reasons. (1) A single message carries
     almost no noise, so the server must see only the sum: use SecureSum. (2) Laplace noise needs an

@@ -31,8 +31,10 @@ FEWEST_STEPS = 64.0
 class Gaussian(PrivatizerDefaults):
     """Clip updates in L2 norm and add normal noise: per message, in shares, or by the server.
 
-    An update u becomes u min(1, clip / |u|). Every number of the message or of the sum gets normal
-    noise of standard deviation s = noise x clip.
+        u min(1, clip / |u|) + N(0, s^2),   s = noise x clip
+
+    Every number of the message, or of the sum of the messages, gets normal noise of standard
+    deviation s (`where`).
 
     Fields
         noise: noise multiplier, standard deviation / clip (> 0)

@@ -24,10 +24,11 @@ LOG_ERROR = 2.0**-26  # error of ln(probability), per number
 class Laplace(PrivatizerDefaults):
     """Clip updates in L1 norm and add Laplace noise to each message (local privacy).
 
-    An update u becomes u min(1, clip / |u|_1), and every number gets Laplace noise of scale 2 clip
-    / epsilon. Two clipped updates differ by at most 2 clip in L1, so each message is
-    epsilon-differentially private by itself and nobody needs to be trusted. In d dimensions the
-    noise is much larger than any update; only very many clients average it out.
+        u min(1, clip / |u|_1) + Laplace noise of scale 2 clip / epsilon
+
+    Every number gets noise of its own. Two clipped updates differ by at most 2 clip in L1, so each
+    message is epsilon-differentially private by itself and nobody needs to be trusted. In d
+    dimensions the noise is much larger than any update; only very many clients average it out.
 
     Fields
         epsilon: epsilon of one message, that is of one client and round (> 0)

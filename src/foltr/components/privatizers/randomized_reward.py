@@ -16,10 +16,12 @@ from foltr.spec import privatizer
 class RandomizedReward(PrivatizerDefaults):
     """Replace each search's reward by a random other value with probability 1 - p.
 
-    The true value is used with probability p, each of the other V - 1 values with probability (1 -
-    p) / (V - 1). Every search is then epsilon-private against everybody, the server included, with
-        epsilon = ln(p (V - 1) / (1 - p)).
-    The expected value is the true one times (p V - 1) / (V - 1) plus a constant.
+        P(sent | true) = p if sent = true, else (1 - p) / (V - 1)
+        epsilon = ln(p (V - 1) / (1 - p))
+
+    V is the number of values that a reward can take. Every search is epsilon-private against
+    everybody, the server included. The expected value is the true one times (p V - 1) / (V - 1)
+    plus a constant.
 
     Fields
         p: probability of the true value (1 / V < p <= 1; 1 gives no privacy)

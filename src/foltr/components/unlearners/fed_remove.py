@@ -20,7 +20,8 @@ from foltr.world.protocols import Past, Phase, PlannedPhase
 class FedRemove(UnlearnerDefaults):
     """Subtract the stored updates of the leaving clients, then train on without them.
 
-        start = final - lr sum_s r_s sum_{c leaving} n_c u_{s,c} / sum_{c in round s} n_c
+        start = final - lr sum_s r_s v_s
+        v_s = sum_{c leaving} n_c u_{s,c} / sum_{c in round s} n_c
 
     u_{s,c} is the update of client c in stored round s, r_s the number of rounds from s to the
     next stored one, n_c the client's interactions, and lr the server's step size. It would be

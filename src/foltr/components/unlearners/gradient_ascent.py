@@ -20,11 +20,14 @@ from foltr.world.protocols import Past, Phase, PlannedPhase
 class GradientAscent(UnlearnerDefaults):
     """Let leaving clients maximise their loss near the others' model, then train on without them.
 
-    The reference model is final + lr (mean of the remaining updates - mean of all) in the last
-    stored round in which a leaving client took part. From it, for some rounds, each leaving client
-    searches and sends the negative of its update, and the server projects the parameters onto the
-    L2 ball around the reference. This needs the cooperation of the leaving clients; `stored` does
-    not. With a privatizer, it needs noise on each message: the reference is made of single ones.
+        start from c = final + lr (mean of the remaining updates - mean of all)
+        w <- P(w - lr mean of the leaving clients' updates),   `rounds` times
+
+    The updates in c are those of the last stored round in which a leaving client took part. In
+    each round, each leaving client searches and sends the negative of its update, and the server
+    projects the parameters by P onto the L2 ball around c. This needs the cooperation of the
+    leaving clients; `stored` does not. With a privatizer, it needs noise on each message: the
+    reference is made of single ones.
 
     Fields
         rounds: rounds of ascent (>= 1); with `stored`, the number of stored rounds that are summed

@@ -43,7 +43,20 @@ class Cascade(TableClickModel):
     """Click by a cascade model: scan from the top, click by grade, maybe stop after a click.
 
     At each rank the user clicks with P(click | grade); only after a click the user stops with
-    P(stop | grade). Without a stop the scan reaches the end of the list.
+    P(stop | click, grade). Without a stop the scan reaches the end of the list. The published
+    tables are, by grade:
+
+        P(click)          0    1  |    0    1    2  |    0    1    2    3    4
+        perfect           0    1  |    0   .5    1  |    0   .2   .4   .8    1
+        navigational    .05  .95  |  .05   .5  .95  |  .05   .3   .5   .7  .95
+        informational    .3   .7  |   .4   .7   .9  |   .4   .6   .7   .8   .9
+        poison            1    0  |    1   .5    0  |    1   .8   .4   .2    0
+
+        P(stop | click)   0    1  |    0    1    2  |    0    1    2    3    4
+        perfect           0    0  |    0    0    0  |    0    0    0    0    0
+        navigational     .2   .9  |   .2   .5   .9  |   .2   .3   .5   .7   .9
+        informational    .1   .5  |   .1   .3   .5  |   .1   .2   .3   .4   .5
+        poison            0    0  |    0    0    0  |    0    0    0    0    0
 
     Fields
         kind: a published table for 2, 3 or 5 grades ('perfect', 'navigational', 'informational',

@@ -20,7 +20,18 @@ class PositionBased(TableClickModel):
 
         P(click at rank i) = (1 / i)^eta P(click | grade)
 
-    P(click | grade) is that of the perfect cascade. Users never stop early.
+    P(click | grade) is that of the perfect cascade, by grade:
+
+        0    1  |    0    1    2  |    0    1    2    3    4
+        0    1  |    0   .5    1  |    0   .2   .4   .8    1
+
+    Users never stop early. The factor (1 / i)^eta is:
+
+        rank       1     2     3     4     5     6     7     8     9    10
+        eta = 0    1     1     1     1     1     1     1     1     1     1
+        eta = 0.5  1  .707  .577  .500  .447  .408  .378  .354  .333  .316
+        eta = 1    1  .500  .333  .250  .200  .167  .143  .125  .111  .100
+        eta = 2    1  .250  .111  .062  .040  .028  .020  .016  .012  .010
 
     Fields
         eta: position bias (>= 0; 0 has none)
