@@ -18,7 +18,7 @@ from typing import Any, get_args
 import typer
 
 import foltr
-from foltr import core, kinds, measuring, spec
+from foltr import core, kinds, spec
 from foltr.advice.components import verbs
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described, options
@@ -208,7 +208,7 @@ def _class(cls: type, title: str) -> Iterator[str]:
     """What it is, its fields, and what it can do, as its source tells it."""
     source, node = _parsed(cls)
     said = {**_comments(source, node), **(options() if cls is Experiment else {})}
-    if cls.__module__ in (kinds.__name__, measuring.__name__):  # it means what the protocol says
+    if cls.__module__ in (kinds.__name__, measures.__name__):  # it means what the protocol says
         said = {**_of_protocol(cls), **{name: text for name, text in said.items() if text}}
     yield f"\n### {title}\n"
     above = [base.__name__ for base in cls.__bases__ if base.__module__ == cls.__module__]

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from foltr import core, kinds, measuring
+from foltr import core, kinds
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described
 from foltr.components.users.cascade import TABLES, Cascade
 from foltr.components.users.position_based import PositionBased
 from foltr.experiment import Experiment
 from foltr.spec import FAMILIES
-from foltr.world import protocols
+from foltr.world import measures, protocols
 
 OURS = {
     name: (family.folder, cls)
@@ -42,7 +42,7 @@ def reference():
 REFERENCE = reference()
 WRITTEN = [
     cls
-    for module in (core, protocols, kinds, measuring)
+    for module in (core, protocols, kinds, measures)
     for name, cls in vars(module).items()
     if isinstance(cls, type) and cls.__module__ == module.__name__ and name[0] != "_"
 ]

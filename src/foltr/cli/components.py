@@ -119,10 +119,13 @@ def described(cls: type) -> Iterator[tuple[str, str]]:
 
 def options() -> dict[str, str]:
     """The fields of an experiment, as `foltr run --help` explains them."""
-    from foltr.cli.app import app
+    from foltr.cli.run import run
 
-    run = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
-    return {param.name: (param.help or "").partition(" Default:")[0] for param in run.params}
+    alone = typer.Typer(add_completion=False)
+    alone.command()(run)
+    params = typer.main.get_command(alone).params
+    helps = {str(param.name): getattr(param, "help", None) or "" for param in params}
+    return {name: text.partition(" Default:")[0] for name, text in helps.items()}
 
 
 def around_fields(cls: type) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from foltr.errors import Mistake
 from foltr.runs.user_files import use, use_only
 
 HEAD = """from dataclasses import dataclass
-import numpy as np
-from foltr import core, kinds, measuring
+import numpy as np; from foltr.world import measures
+from foltr import core, kinds
 from foltr.ranking import plackett_luce
 from foltr.spec import aggregator, measure, ranker
 """
@@ -24,7 +24,7 @@ class Mine:
     def init(self, features, rng): return np.zeros(features, np.float32)
     def pullback(self, params, docs, dscores): return dscores @ docs
 """
-MEASURE = "@measure\n@dataclass(frozen=True)\nclass Mine(measuring.OfflineMeasure):\n"
+MEASURE = "@measure\n@dataclass(frozen=True)\nclass Mine(measures.OfflineMeasure):\n"
 
 
 @pytest.fixture
