@@ -104,6 +104,8 @@ def summary(swept: Swept, seconds: float, pool: Pool) -> str:
     labels = {run.run: run.label for run in swept.record.runs}
     failed = [(labels.get(run) or run, error) for run, error in swept.failed.items()]
     lines += failure_lines(failed)
+    healed = [(labels.get(run) or run, damage) for run, damage in swept.healed.items()]
+    lines += failure_lines(healed, "was damaged, made again")
     if len(runs):
         lines.append(f"`foltr report {_quoted(swept.record.path)} -o report.html` writes a report")
     return "\n".join(lines)

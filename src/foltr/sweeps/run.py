@@ -54,6 +54,9 @@ class Swept:
     made: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # run, or label if unplanned -> error
+    healed: dict[str, str] = field(
+        default_factory=dict
+    )  # run -> damage, made again
     waiting: int = 0  # not made, because the sweep was stopped
     signum: int = 0  # by this signal
     full: str = ""  # the system's error, if the disk is full
@@ -124,7 +127,10 @@ def sweep(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
-    overview = Overview(planned.record, pool.jobs)
+    names = [each.name for each in asked if each.kind == "offline"]
+    done = {run: _seconds(Folder(out / run), per_query, names) for run in planned.experiments}
+    found = {run: seconds for run, seconds in done.items() if seconds is not None}
+    overview = Overview(planned.record, pool.jobs, dict(found))
     with Lease(out, name, lambda: show(overview.look())) as lease:
         stopping = _Stopping(lease)
         tasks = {
@@ -143,9 +149,7 @@ def sweep(
             for run, e in planned.experiments.items()
         }
         swept = Swept(planned.record, failed=dict(planned.unplanned))
-        names = [each.name for each in asked if each.kind == "offline"]
-        swept.found = [run for run in tasks if _done(Folder(out / run), per_query, names)]
-        found = set(swept.found)
+        swept.found = list(found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
             _Sweeping(left, pool, lease, stopping, swept).go()
@@ -153,16 +157,18 @@ def sweep(
     return swept
 
 
-def _done(folder: Folder, per_query: bool, measures: Sequence[str]) -> bool:
-    """Whether a run is finished and readable, and has these measures. A damaged run goes to a
-    worker, which reports the damage."""
+def _seconds(folder: Folder, per_query: bool, measures: Sequence[str]) -> float | None:
+    """What a run took, if it is finished and readable and has these measures. A damaged run goes
+    to a worker, which makes it again."""
     try:
         final = folder.final()
         if final is None or (per_query and not folder.queries()):
-            return False
-        return not measures or {*final, *folder.kept_measures()} >= set(measures)
+            return None
+        if measures and not {*final, *folder.kept_measures()} >= set(measures):
+            return None
+        return float(final["seconds"])
     except Mistake:
-        return False
+        return None
 
 
 def _enough_disk(planned: Plan, out: Path) -> None:
@@ -246,6 +252,8 @@ class _Sweeping:
 
     def _note(self, outcome: Outcome) -> None:
         self.swept.kernel_seconds += outcome.kernel_seconds
+        if outcome.healed:
+            self.swept.healed[outcome.run] = outcome.healed
         if outcome.kind in ("made", "found"):
             getattr(self.swept, outcome.kind).append(outcome.run)
         elif outcome.kind == "failed":

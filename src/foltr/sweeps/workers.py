@@ -56,6 +56,7 @@ class Outcome:
     run: str
     kind: Kind
     error: str = ""
+    healed: str = ""  # the damage for which a finished run was made again
     kernel_seconds: float = 0.0  # spent by this worker
 
 
@@ -92,18 +93,18 @@ def _wait_for_the_end(pid: int) -> None:
 def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
     if stop():
         return Outcome(task.run, "stopped")
+    told: list[str] = []
     try:
         if task.pid != os.getpid():
             use_only(task.use)
         run = Run(
             Experiment(**task.config), task.out, task.threads, task.engine,
             per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
+            tell=lambda folder, damage: told.append(damage),
         )  # fmt: skip
         _is_the_planned(run, task)
-        found = run.result().found
-        return Outcome(
-            task.run, "found" if found else "made", kernel_seconds=run.context.threads.busy
-        )
+        kind: Kind = "found" if run.result().found else "made"
+        return Outcome(task.run, kind, "", "; ".join(told), run.context.threads.busy)
     except Busy:
         return Outcome(task.run, "busy")
     except Stopped:

@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import foltr.sweeps.run
@@ -17,9 +18,12 @@ import foltr.sweeps.workers
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.results import load_runs
+from foltr.runs.folder import Folder
 from foltr.runs.lock import Busy, Claim, claimed
+from foltr.runs.metrics import Metrics
 from foltr.runs.user_files import use_only
 from foltr.sweeps.file import Point
+from foltr.sweeps.panel import state_line
 from foltr.sweeps.pools import Pool, in_pool
 from foltr.sweeps.run import DIED, sweep
 from foltr.sweeps.state import Overview, Record
@@ -197,6 +201,28 @@ def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
     )
     again = sweep(points, tmp_path / "runs", "s")
     assert len(again.found) == 2 and list(again.failed) == [run]
+
+
+def test_a_damaged_run_is_counted_once_and_made_again_by_the_same_sweep(tmp_path):
+    points = [small(seed=seed) for seed in (1, 2)]
+    made = sweep(points, tmp_path, "s")
+    whole, run = bits(tmp_path), tmp_path / made.made[0]
+    (run / "metrics.csv").write_text("round\n")
+    Folder(run).fail("an earlier foltr wrote this beside the damaged result", "")
+    state = Overview(Record.read(made.record.path)).look()
+    what = "ValueError: metrics.csv is not as it was written"
+    assert (state.planned, state.done, state.failed) == (2, 1, ())
+    assert [why for _, why in state.damaged] == [what]
+    assert state_line(state).startswith("1 of 2 done, 0 running, 0 failed, 1 damaged")
+    assert state.plain()["failed"][0]["error"] == f"damaged: {what}"
+    with Claim(run).held(wait=False):
+        state = Overview(Record.read(made.record.path)).look()
+        assert len(state.running) == 1 and not state.damaged
+    again = sweep(points, tmp_path, "s")
+    assert (again.made, again.found, again.failed) == ([run.name], made.made[1:], {})
+    assert again.healed == {run.name: what} and bits(tmp_path) == whole
+    assert not (run / "failed.json").exists()
+    assert Overview(Record.read(made.record.path)).look().done == 2
 
 
 def test_a_run_that_kills_its_worker_is_found_and_the_rest_made(logged, tmp_path):
@@ -417,17 +443,22 @@ def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
         "s",
         tuple(foltr.sweeps.state.Planned(n, None, w, k) for n, w, k in runs),
     )
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "result.json").write_text('{"seconds": 2.0}')
+    _finish(tmp_path / "a", 2.0)
     state = Overview(record).look()
     assert (state.done, state.left) == (1, 300 * 0.02 + 100 * 0.02)
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "result.json").write_text('{"seconds": 20.0}')
+    _finish(tmp_path / "c", 20.0)
     assert Overview(record, jobs=2).look().left == 300 * 0.02
     assert Record.read(Path(_write(record))) == record
     (tmp_path / "s.sweep.json").write_text("{")
     with pytest.raises(Mistake, match="writes it again"):
         Record.read(record.path)
+
+
+def _finish(path, seconds):
+    folder = Folder(path)
+    folder.create()
+    folder.open({"config.toml": "", "environment.json": "{}"})
+    folder.finish(np.zeros(3), Metrics(), {"seconds": seconds, "rounds": 0})
 
 
 def _write(record):
