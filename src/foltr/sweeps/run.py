@@ -23,8 +23,10 @@ from foltr.runs.lock import FILE as CLAIM
 from foltr.runs.user_files import files_behind
 from foltr.seeds import stream
 from foltr.spec import brief
+from foltr.sweeps.estimate import kind_of, work_of
 from foltr.sweeps.file import Point
 from foltr.sweeps.heartbeat import TOUCH_SECONDS, Lease
+from foltr.sweeps.parts import Part
 from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
 from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
@@ -42,7 +44,7 @@ class Plan:
 
     record: Record
     experiments: dict[str, Experiment]  # by run
-    unplanned: tuple[tuple[str, str], ...]
+    unplanned: dict[Experiment, tuple[str, str]]  # label, reason
     bytes: int  # on disk, of the runs that are not finished
 
 
@@ -54,9 +56,7 @@ class Swept:
     made: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # run, or label if unplanned -> error
-    healed: dict[str, str] = field(
-        default_factory=dict
-    )  # run -> damage, made again
+    healed: dict[str, str] = field(default_factory=dict)  # run -> damage, made again
     waiting: int = 0  # not made, because the sweep was stopped
     signum: int = 0  # by this signal
     full: str = ""  # the system's error, if the disk is full
@@ -66,7 +66,7 @@ class Swept:
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
     """Name every run by its identity. Each data set is read once."""
     loaded: dict[Any, tuple[Dataset, Dataset] | str] = {}
-    runs, experiments, unplanned, size = [], {}, [], 0
+    runs, experiments, unplanned, size = [], {}, {}, 0
     for point in points:
         e = point.experiment
         if e.data not in loaded:
@@ -76,22 +76,14 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
                 loaded[e.data] = explained(error)
         data = loaded[e.data]
         if isinstance(data, str):
-            unplanned.append(
-                (point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}", data)
-            )
+            label = point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}"
+            unplanned[e] = label, data
             continue
         run = folder_name(e, identity(e, *data))
-        each_round = e.cohort * e.sessions
-        parts = (e.learner, e.aggregator, e.optimizer)
-        kind = " ".join([brief(e.data), brief(e.ranker), *(type(part).__name__ for part in parts)])
-        runs.append(
-            Planned(run, point.method, float(each_round * e.rounds), kind, point.sets, point.label)
-        )
+        runs.append(Planned(run, point.method, work_of(e), kind_of(e), point.sets, point.label))
         experiments[run] = e
         size += 0 if Folder(out / run).is_finished else _bytes(e, data[0].width)
-    return Plan(
-        Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, tuple(unplanned), size
-    )
+    return Plan(Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, unplanned, size)
 
 
 def _bytes(e: Experiment, features: int) -> int:
@@ -114,21 +106,26 @@ def sweep(
     per_query: bool = False,
     show: Callable[[SweepState], None] = lambda state: None,
     measures: str | Sequence[str | Measure] = (),
+    part: Part | None = None,
 ) -> Swept:
-    """Make all runs that are not finished. `show` is called twice a second. `measures` are
-    recorded besides the usual ones."""
+    """Make all runs that are not finished, or those of a `part` of the points; the record names
+    all of them. `show` is called twice a second. `measures` are recorded besides the usual
+    ones."""
     asked = parse_measures(measures)
     check_engine(engine)
     threads = checked_threads(threads)
     out, pool = Path(out).resolve(), pool or Pool()
     installed(pool)
     planned = plan(points, out, name, title or name)
+    everything = [point.experiment for point in points]
+    mine = set(everything if part is None else part.chosen(everything))
     _enough_disk(planned, out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
     names = [each.name for each in asked if each.kind == "offline"]
-    done = {run: _seconds(Folder(out / run), per_query, names) for run in planned.experiments}
+    runs = {run: e for run, e in planned.experiments.items() if e in mine}
+    done = {run: _seconds(Folder(out / run), per_query, names) for run in runs}
     found = {run: seconds for run, seconds in done.items() if seconds is not None}
     overview = Overview(planned.record, pool.jobs, dict(found))
     with Lease(out, name, lambda: show(overview.look())) as lease:
@@ -146,9 +143,10 @@ def sweep(
                 per_query,
                 tuple(map(repr, asked)),
             )
-            for run, e in planned.experiments.items()
+            for run, e in runs.items()
         }
-        swept = Swept(planned.record, failed=dict(planned.unplanned))
+        unplanned = [told for e, told in planned.unplanned.items() if e in mine]
+        swept = Swept(planned.record, failed=dict(unplanned))
         swept.found = list(found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):

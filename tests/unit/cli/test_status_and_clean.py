@@ -171,7 +171,12 @@ def there(tmp_path_factory):
         (["sweep", "grid.toml", "--set", "rounds"], "--set needs FIELD=VALUE"),
         (["sweep", "grid.toml", "--engine", "fast"], "engine must be"),
         (["run", "grid.toml"], "`foltr sweep grid.toml` runs it"),
-        (["watch", "nowhere"], "no runs at nowhere"),
+        (["watch", "nowhere.toml"], "no runs at nowhere.toml: give a folder of runs"),
+        (["watch", "grid.toml"], "no runs at grid.toml: give a folder of runs"),
+        (["sweep", "grid.toml", "--set", "seed=1"], "--only 'seed=1' narrows the sweep to it"),
+        (["sweep", "grid.toml", "--only", "seed"], "--only needs FIELD=VALUE"),
+        (["sweep", "grid.toml", "--only", "seed=5"], "leaves no experiment: seed is 1"),
+        (["sweep", "grid.toml", "--part", "3"], "--part needs NUMBER/COUNT"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_message(there, words, told):
