@@ -4,6 +4,7 @@ survives failures of runs and workers."""
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from foltr.runs.columns import parse_measures
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
-from foltr.runs.interruptions import on_signals
+from foltr.runs.interruptions import Stopped, on_signals
 from foltr.runs.lock import FILE as CLAIM
 from foltr.runs.user_files import files_behind
 from foltr.seeds import stream
@@ -181,14 +182,17 @@ def _enough_disk(planned: Plan, out: Path) -> None:
 
 
 class _Stopping:
-    """Ctrl-C and SIGTERM revoke the lease; a second signal ends the sweep at once."""
+    """Ctrl-C and SIGTERM revoke the lease; a later Ctrl-C ends the sweep at once. A later SIGTERM
+    does not: schedulers of clusters send several."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease, self.asked = lease, 0
 
     def ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
+            if signum == signal.SIGINT:
+                raise Stopped("stopped at once: the same command continues", signum)
+            return
         self.asked = signum
         self.lease.revoke()
         print(

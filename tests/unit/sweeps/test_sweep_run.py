@@ -331,6 +331,26 @@ def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp
     assert len(log.read_text().split()) == 300  # no round twice
 
 
+def test_a_scheduler_may_send_several_signals(logged, tmp_path):
+    """As Slurm does at the time limit of a job: what is under way is saved nevertheless."""
+    grid, out, log = tmp_path / "grid.toml", tmp_path / "runs", tmp_path / "log"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 100\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.02)'\n[sweep]\nseed = [1, 2]"
+    )
+    process = command("sweep", grid, "--jobs", 1, "--out", out)
+    while not (log.exists() and len(log.read_text().split()) > 5):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    for _ in range(3):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.01)
+    code, said, err = ended(process)
+    assert code == 143 and "2 left" in said and "Traceback" not in err, err
+    assert err.count("stopping after saving") == 1 and "the same command continues" in err
+    assert len(list(out.glob("*/checkpoint.npz"))) == 1
+
+
 def test_a_full_disk_stops_the_sweep_with_everything_kept(tmp_path, monkeypatch):
     made = sweep([small(seed=1)], tmp_path, "s").made
     usage = foltr.sweeps.run.shutil.disk_usage(tmp_path)
