@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from foltr.cli.tools import typed_choices
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.results import load_runs
 from foltr.sweeps.file import read_sweep
 from foltr.sweeps.only import as_file_name, narrowed
+from foltr.sweeps.run import sweep
+from foltr.sweeps.state import Overview, Record
 
 STUDY = """
 data = "Synthetic(queries=40)"
@@ -130,6 +133,25 @@ def test_what_is_left_has_the_values_and_nothing_else_is_lost(seeds, clients, so
         return
     has = [i for i, (e, _) in enumerate(found) if e.seed in some and e.clients in few]
     assert left == has
+
+
+def test_a_narrowed_sweep_leaves_the_record_of_the_whole_study(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 2\nrounds = 3\n[sweep]\nseed = [1, 2, 3]\n"
+    )
+    whole, narrow = read_sweep(file), only(file, "seed=1|3")
+    assert (narrow.name, narrow.title) == ("study.seed=1+3", "study (only seed = 1 or 3)")
+    first = sweep(whole.points[:1], tmp_path / "runs", whole.name)  # stopped early, say
+    record = first.record.path.read_text()
+    made = sweep(narrow.points, tmp_path / "runs", narrow.name, narrow.title)
+    assert (len(made.made), len(made.found)) == (1, 1)
+    assert first.record.path.read_text() == record and made.record.path != first.record.path
+    states = [Overview(Record.read(each.record.path)).look() for each in (first, made)]
+    assert [(state.planned, state.done) for state in states] == [(1, 1), (2, 2)]
+    runs = load_runs(made.record.path)
+    assert runs.title == narrow.title and runs.planned == 2 and runs["seed"] == [1, 3]
+    assert len(sweep(whole.points, tmp_path / "runs", whole.name).found) == 2
 
 
 def test_records_of_different_selections_have_different_names():

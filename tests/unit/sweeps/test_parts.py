@@ -1,6 +1,10 @@
 """Parts of a sweep: together they are the whole, in any order, to the same bits."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +13,7 @@ from hypothesis import strategies as st
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.sweeps.estimate import work_of
-from foltr.sweeps.file import Point
+from foltr.sweeps.file import Point, read_sweep
 from foltr.sweeps.parts import Part
 from foltr.sweeps.run import sweep
 
@@ -57,6 +61,36 @@ def test_parts_in_any_order_make_the_whole_sweep(tmp_path):
             assert here.read_bytes() == there.read_bytes()
     assert len(sweep(points, tmp_path / "parts", "s").found) == 4
     assert sweep(points, tmp_path / "parts", "s", part=Part(7, 9)).made == []
+
+
+def test_tasks_of_a_job_array_make_the_whole_sweep_together(tmp_path):
+    """The command of the recipe for Slurm, as two processes at a time."""
+    (tmp_path / "study.toml").write_text(
+        "data = 'Synthetic(queries=40)'\nrounds = 4\n[sweep]\nclients = [2, 4]\nseed = [1, 2]\n"
+    )
+    words = "foltr sweep study.toml --out runs --part $SLURM_ARRAY_TASK_ID/2"
+    command = f"{sys.executable} -m {words} --jobs $SLURM_CPUS_PER_TASK --quiet"
+    recipe = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text()
+    assert words.replace("/2", "/4") in recipe
+    tasks = [
+        subprocess.Popen(
+            ["sh", "-c", command],
+            env={**os.environ, "SLURM_ARRAY_TASK_ID": str(number), "SLURM_CPUS_PER_TASK": "1"},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in (2, 1)
+    ]
+    said = [task.communicate(timeout=240)[0] for task in tasks]
+    assert all("2 runs made" in each and "0 found, 0 failed" in each for each in said), said
+    read = read_sweep(tmp_path / "study.toml")
+    whole = sweep(read.points, tmp_path / "whole", "study", read.title)
+    record = (tmp_path / "runs" / "study.sweep.json").read_text()
+    assert record == whole.record.path.read_text() and len(whole.made) == 4
+    for run in whole.made:
+        here, there = (tmp_path / folder / run / "params.npy" for folder in ("runs", "whole"))
+        assert here.read_bytes() == there.read_bytes()
 
 
 def test_data_that_cannot_be_read_fails_its_own_part_only(tmp_path):
