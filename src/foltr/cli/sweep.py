@@ -161,7 +161,9 @@ def summary(swept: Swept, seconds: float, pool: Pool) -> str:
     made = [run.final for run in runs if run.name in set(swept.made)]
     lines = [
         f"{len(swept.made)} runs made in {duration(seconds)}, {len(swept.found)} found,"
-        f" {len(swept.failed)} failed" + (f", {swept.waiting} left" if swept.waiting else "")
+        f" {len(swept.failed)} failed"
+        + (f", {len(swept.damaged)} damaged" if swept.damaged else "")
+        + (f", {swept.waiting} left" if swept.waiting else "")
     ]
     if made:
         interactions = sum(final["interactions"] for final in made)
@@ -173,6 +175,9 @@ def summary(swept: Swept, seconds: float, pool: Pool) -> str:
     labels = {run.run: run.label for run in swept.record.runs}
     failed = [(labels.get(run) or run, error) for run, error in swept.failed.items()]
     lines += failure_lines(failed)
+    lines += failure_lines(
+        ((labels.get(run) or run, damage) for run, damage in swept.damaged.items()), "damaged"
+    )
     healed = [(labels.get(run) or run, damage) for run, damage in swept.healed.items()]
     lines += failure_lines(healed, "was damaged, made again")
     if len(runs):
@@ -200,7 +205,16 @@ def _raise_if_incomplete(swept: Swept, experiments: int) -> None:
             f"stopped with {swept.waiting} runs left: the same command continues from there",
             swept.signum,
         )
+    wrong = []
     if swept.failed:
-        raise Mistake(
+        wrong.append(
             f"{len(swept.failed)} of {experiments} runs failed; the same command tries them again"
         )
+    if swept.damaged:
+        wrong.append(
+            f"{len(swept.damaged)} of {experiments} runs are damaged, and not made again because"
+            " their files may be whole: `foltr clean --damaged"
+            f" {_quoted(swept.record.path.parent)}` deletes them"
+        )
+    if wrong:
+        raise Mistake(". ".join(wrong))

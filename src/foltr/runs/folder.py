@@ -326,6 +326,8 @@ def _heals(error: BaseException) -> bool:
 
 
 def why(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | Path):
+        return f"{Path(error.filename).name} is missing"
     return f"{type(error).__name__}: {error}"
 
 

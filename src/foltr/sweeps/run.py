@@ -57,6 +57,7 @@ class Swept:
     made: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # run, or label if unplanned -> error
+    damaged: dict[str, str] = field(default_factory=dict)  # run -> damage, not made again
     healed: dict[str, str] = field(default_factory=dict)  # run -> damage, made again
     waiting: int = 0  # not made, because the sweep was stopped
     signum: int = 0  # by this signal
@@ -258,8 +259,8 @@ class _Sweeping:
             self.swept.healed[outcome.run] = outcome.healed
         if outcome.kind in ("made", "found"):
             getattr(self.swept, outcome.kind).append(outcome.run)
-        elif outcome.kind == "failed":
-            self.swept.failed[outcome.run] = outcome.error
+        elif outcome.kind in ("failed", "damaged"):
+            getattr(self.swept, outcome.kind)[outcome.run] = outcome.error
         elif outcome.kind == "full":
             self.swept.full = outcome.error
             self.lease.revoke()

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
-from foltr.runs.folder import Folder
+from foltr.runs.folder import Damaged, Folder
 from foltr.runs.interruptions import Stopped
 from foltr.runs.lock import Busy
 from foltr.runs.run import Run
@@ -45,13 +45,14 @@ class Task:
     wait: bool = False  # if another process is making this run
 
 
-Kind = Literal["made", "found", "busy", "stopped", "failed", "full"]
+Kind = Literal["made", "found", "busy", "stopped", "failed", "damaged", "full"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`busy`: another process is making the run; `stopped`: the sweep was stopped; `full`: the
-    disk is full."""
+    """`busy`: another process is making the run; `stopped`: the sweep was stopped; `damaged`: the
+    run is finished, cannot be read, and may not be made again in its place; `full`: the disk is
+    full."""
 
     run: str
     kind: Kind
@@ -110,6 +111,8 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
     except Stopped:
         return Outcome(task.run, "stopped")
     except (Exception, SystemExit) as error:  # noqa: BLE001  # the other runs continue
+        if isinstance(error, Damaged) and error.what == Path(task.out) / task.run:
+            return Outcome(task.run, "damaged", error.why)
         return _failed(task, error)
 
 

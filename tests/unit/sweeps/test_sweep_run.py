@@ -225,6 +225,19 @@ def test_a_damaged_run_is_counted_once_and_made_again_by_the_same_sweep(tmp_path
     assert Overview(Record.read(made.record.path)).look().done == 2
 
 
+def test_a_run_that_cannot_be_opened_is_damaged_not_failed(tmp_path):
+    made = sweep([small(seed=1)], tmp_path, "s")
+    run = tmp_path / made.made[0]
+    (run / "result.json").unlink()
+    (run / "result.json").mkdir()
+    again = sweep([small(seed=1)], tmp_path, "s")
+    what = "OSError: result.json is a folder, not a regular file"
+    assert (again.damaged, again.failed, again.made) == ({run.name: what}, {}, [])
+    assert not (run / "failed.json").exists()
+    state = Overview(Record.read(made.record.path)).look()
+    assert (state.done, state.failed, [why for _, why in state.damaged]) == (0, (), [what])
+
+
 def test_a_run_that_kills_its_worker_is_found_and_the_rest_made(logged, tmp_path):
     foltr.use(logged)
     points = [small(seed=seed, aggregator="Logged(seconds=0.05)") for seed in range(4)]
