@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from foltr.cli.status import states_of
+from foltr.cli.status import States, states_of, without_path
 
 PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind when it is killed
 
@@ -36,8 +36,10 @@ def clean(
     files.
 
     Interrupted runs with a checkpoint are included only with --interrupted, finished runs only
-    with --finished. A run in progress is never deleted."""
-    found, count = list(deletions(runs, interrupted, finished, damaged)), 0
+    with --finished, and finished runs whose files are damaged only with --damaged: the command
+    that made a damaged run makes it again. A run in progress is never deleted."""
+    states, count = states_of(runs), 0
+    found = list(deletions(states, interrupted, finished, damaged))
     for deletion in delete(runs, found) if yes else found:
         print(f"{'deleted' if yes else 'would delete'}: {deletion.path} ({deletion.why})")
         count += 1
@@ -45,6 +47,11 @@ def clean(
         print("nothing to delete")
     else:
         print(f"{count} deleted" if yes else f"{count} in total: add --yes to delete them")
+    if states.damaged and not (damaged or finished):
+        print(
+            f"{len(states.damaged)} damaged: the command that made a run makes it again, or"
+            " --damaged deletes it"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,12 @@ class Deletion:
 
 
 def deletions(
-    path: Path, interrupted: bool = False, finished: bool = False, damaged: bool = False
+    states: States, interrupted: bool = False, finished: bool = False, damaged: bool = False
 ) -> Iterator[Deletion]:
     """What `clean` would delete: never a run in progress, and what may still be useful only if
     asked for."""
     from foltr.runs.folder import Folder
 
-    states = states_of(path)
     done = states.finished
     for folder in states.folders:
         if folder not in states.running:
@@ -80,12 +86,9 @@ def deletions(
         yield from (Deletion(folder, "finished", folder, True) for folder in done)
         yield from (Deletion(sweep.record.path, "record of a sweep") for sweep in states.sweeps)
     elif damaged:
-        unreadable = {
-            skipped.path: skipped.why for skipped in states.runs.skipped if skipped.damaged
-        }
-        for folder in done:
-            if folder in unreadable:
-                yield Deletion(folder, unreadable[folder], folder, True)
+        why = {skipped.path: skipped.why for skipped in states.damaged}
+        for folder in (folder for folder in done if folder in why):
+            yield Deletion(folder, without_path(folder, why[folder]), folder, True)
 
 
 def delete(path: Path, found: list[Deletion]) -> Iterator[Deletion]:

@@ -45,6 +45,7 @@ def privacy(
 
     Each run prints the same guarantee in its summary, and keeps it in result.json."""
     from foltr.runs import config
+    from foltr.runs.tables import flat
     from foltr.sweeps.file import sweep_of
 
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
@@ -54,7 +55,7 @@ def privacy(
         named = [(point.method or point.label, point.experiment) for point in points]
         print("\n\n".join(guarantees_of_sweep(named, delta, colluding)))
     else:
-        experiment = config.experiment(config.flat(content))
+        experiment = config.experiment(flat(content))
         width = checked_width(experiment, splits(experiment.data))
         print("\n".join(guarantee(experiment, width, delta, colluding)))
 

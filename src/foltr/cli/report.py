@@ -112,18 +112,39 @@ def watch(
     pairs: Pairs = PAIRS,
     any_version: AnyVersion = False,
 ) -> None:
-    """Serve the report as a web page that is updated while a sweep runs."""
+    """Serve the report as a web page that is updated while a sweep runs. It may be started before
+    the sweep: the page then waits for it."""
     from foltr.report.page.watch_server import serve
-    from foltr.results import Loader
+    from foltr.results import Loader, Runs
     from foltr.sweeps.state import Sweeps
 
     sweeps, loader = Sweeps(runs), Loader(runs, any_version)
-    loader.load()  # a wrong path is an error before the server starts
+    if runs.exists():
+        loader.load()  # a wrong path is an error before the server starts
+    else:
+        _check_awaited(runs)
+        print(f"{runs} does not exist yet: the page waits for a sweep that makes it")
+
+    def load() -> Runs:
+        return loader.load() if runs.exists() else Runs(())
 
     def progress() -> dict[str, Any]:
-        return sweeps.look().plain()
+        return sweeps.look().plain() if runs.exists() else {}
 
-    serve(loader.load, progress, host, port, baseline, _names(pairs), _names(columns))
+    def waits_for() -> str:
+        return "" if runs.exists() else f"Waiting for a sweep: {runs} does not exist yet."
+
+    compared = baseline, _names(pairs), _names(columns)
+    serve(load, progress, host, port, *compared, waits_for=waits_for)
+
+
+def _check_awaited(runs: Path) -> None:
+    """A path that does not exist may be that of a sweep that will begin: a folder of runs, or a
+    record."""
+    from foltr.sweeps.state import SWEEP
+
+    if runs.suffix in (".toml", ".json") and not runs.name.endswith(SWEEP):
+        raise Mistake(f"no runs at {runs}: give a folder of runs, or a record (runs/NAME{SWEEP})")
 
 
 def _names(text: str) -> tuple[str, ...]:

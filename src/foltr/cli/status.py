@@ -24,22 +24,30 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     from foltr.sweeps.panel import failure_lines, time_left
 
     found = states_of(runs)
-    table = Table("sweep", "runs", "done", "running", "failed", "time left")
+    table = Table("sweep", "runs", "done", "running", "failed", "damaged", "time left")
     for sweep in found.sweeps:
         state = sweep.look()
-        counts = (state.planned, state.done, len(state.running), len(state.failed))
-        table.add_row(Text(sweep.record.title), *map(str, counts), time_left(state))
+        counts = (len(state.running), len(state.failed), len(state.damaged))
+        numbers = map(str, (state.planned, state.done, *counts))
+        table.add_row(Text(sweep.record.title), *numbers, time_left(state))
     if found.sweeps:
         Console().print(table)
     print(
         f"{len(found.runs)} finished runs, {len(found.running)} running,"
         f" {len(found.interrupted)} interrupted, {len(found.failed)} failed,"
-        f" {len(found.unreadable)} unreadable"
+        f" {len(found.damaged)} damaged, {len(found.unreadable)} unreadable"
     )
     for line in failure_lines([(path.name, error) for path, error in found.failed]):
         print(line)
+    for path, why, _ in found.damaged:
+        print(f"damaged: {path.name} {without_path(path, why)}")
     for path, why, _ in found.unreadable:
         print(f"skipped: {path.name}: {why}")
+
+
+def without_path(path: Path, message: str) -> str:
+    """A message about a folder, where the folder is named beside it."""
+    return message.removeprefix(f"{path} ")
 
 
 @dataclass(frozen=True)
@@ -54,10 +62,16 @@ class States:
     failed: tuple[tuple[Path, str], ...]  # with the error
 
     @property
+    def damaged(self) -> list[Skipped]:
+        """Finished runs whose files are damaged, or cannot be read."""
+        return [skipped for skipped in self.runs.skipped if skipped.damaged]
+
+    @property
     def unreadable(self) -> list[Skipped]:
-        """Neither finished nor failed."""
+        """Neither finished, failed nor damaged."""
         failed = {path for path, _ in self.failed}
-        return [skipped for skipped in self.runs.skipped if skipped.path not in failed]
+        others = [skipped for skipped in self.runs.skipped if not skipped.damaged]
+        return [skipped for skipped in others if skipped.path not in failed]
 
     @property
     def finished(self) -> list[Path]:

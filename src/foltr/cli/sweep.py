@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.cli.tools import Engine, Measures, Out, PerQuery, Quiet, Use, trusted_code, typed_fields
+from foltr.cli.tools import (
+    Engine,
+    Measures,
+    Out,
+    PerQuery,
+    Quiet,
+    Use,
+    trusted_code,
+    typed_choices,
+    typed_fields,
+)
 from foltr.errors import Mistake
 
 if TYPE_CHECKING:
-    from foltr.sweeps.file import Sweep
+    from foltr.sweeps.file import Point, Sweep
+    from foltr.sweeps.parts import Part
     from foltr.sweeps.pools import Pool
     from foltr.sweeps.run import Swept
 
@@ -36,6 +49,21 @@ def sweep(
             "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITIONS",
+            help="Only the experiments with these values, as in 'seed=1|2, data.fold=1'. They form"
+            " a sweep with a record of its own.",
+        ),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER/COUNT",
+            help="Make only a part of the runs, such as 3/10: for tasks of a job array.",
+        ),
+    ] = None,
     use: Use = None,
     engine: Engine = "local",
     threads: Annotated[
@@ -44,7 +72,11 @@ def sweep(
     per_query: PerQuery = False,
     measures: Measures = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the experiments and run none.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="List the experiments and run none. Estimate the time from finished runs.",
+        ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,33 +86,70 @@ def sweep(
     shared with other sweeps in the same folder. A run that fails does not stop the others."""
     from foltr.sweeps.file import read_sweep
     from foltr.sweeps.panel import SweepPanel
+    from foltr.sweeps.parts import Part
     from foltr.sweeps.pools import Pool, most_jobs
     from foltr.sweeps.run import sweep as run_sweep
 
     pool = Pool(jobs if jobs is not None else most_jobs(), dask)
-    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use))
+    conditions = typed_choices(only, "--only")
+    share = None if part is None else Part.of_text(part)
+    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use), conditions)
+    for note in read.notes:
+        print(f"foltr: {note}", file=sys.stderr)
     if dry_run:
-        print(listing(read))
+        print(listing(read, share))
+        print(outlook(mine(read, share), out, pool, engine))
         return
     began = time.perf_counter()
     with SweepPanel(read.title, quiet) as show:
         swept = run_sweep(
             read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
-            measures,
+            measures, share,
         )  # fmt: skip
     print(summary(swept, time.perf_counter() - began, pool))
-    raise_if_incomplete(swept, len(read.points))
+    raise_if_incomplete(swept, len(mine(read, share)))
 
 
-def listing(read: Sweep) -> str:
+def mine(read: Sweep, share: Part | None) -> tuple[Point, ...]:
+    """The experiments that this command makes."""
+    if share is None:
+        return read.points
+    chosen = set(share.chosen([point.experiment for point in read.points]))
+    return tuple(point for point in read.points if point.experiment in chosen)
+
+
+def listing(read: Sweep, share: Part | None = None) -> str:
     from foltr.spec import brief
 
-    lines = [f"{read.title}: {len(read.points)} experiments"]
-    for point in read.points:
+    points = mine(read, share)
+    whole = "" if share is None else f" of {len(read.points)} (part {share})"
+    lines = [f"{read.title}: {len(points)}{whole} experiments"]
+    for point in points:
         e = point.experiment
         training = f"{e.clients:,} clients, {e.rounds:,} rounds, {brief(e.learner)}"
         lines.append(f"{point.label}   {training if e.baseline is None else brief(e.baseline)}")
     return "\n".join(lines)
+
+
+def outlook(points: Sequence[Point], out: Path, pool: Pool, engine: str) -> str:
+    """How many runs are left to make, and how long that will take."""
+    from foltr.sweeps.estimate import estimate, finished_in
+    from foltr.system.terminal import duration
+
+    jobs = 1 if pool.dask else pool.jobs
+    found = estimate([p.experiment for p in points], finished_in(out), jobs, engine)
+    left = f"{found.left} to make, {found.finished} finished in {out}"
+    if not found.left:
+        return left
+    if found.seconds is None:
+        return f"{left}\ntime unknown: no run like these is finished in {out}"
+    at_a_time = "one after another" if jobs == 1 else f"{jobs} at a time"
+    lacks = f", without {found.unknown} that are like no finished run" if found.unknown else ""
+    where = ", some of them made by another kind of processor" if found.elsewhere else ""
+    return (
+        f"{left}\nabout {duration(max(1.0, found.seconds))}, {at_a_time}{lacks}: estimated from"
+        f" {found.based_on} finished run{'s' if found.based_on > 1 else ''}{where}"
+    )
 
 
 def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> str:
@@ -92,7 +161,9 @@ def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> st
     made = [run.final for run in runs if run.name in set(swept.made)]
     lines = [
         f"{len(swept.made)} runs made in {duration(seconds)}, {len(swept.found)} found,"
-        f" {len(swept.failed)} failed" + (f", {swept.waiting} left" if swept.waiting else "")
+        f" {len(swept.failed)} failed"
+        + (f", {len(swept.damaged)} damaged" if swept.damaged else "")
+        + (f", {swept.waiting} left" if swept.waiting else "")
     ]
     if made:
         interactions = sum(final["interactions"] for final in made)
@@ -104,6 +175,11 @@ def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> st
     labels = {run.run: run.label for run in swept.record.runs}
     failed = [(labels.get(run) or run, error) for run, error in swept.failed.items()]
     lines += failure_lines(failed)
+    lines += failure_lines(
+        ((labels.get(run) or run, damage) for run, damage in swept.damaged.items()), "damaged"
+    )
+    healed = [(labels.get(run) or run, damage) for run, damage in swept.healed.items()]
+    lines += failure_lines(healed, "was damaged, made again")
     if len(runs) and report:
         lines.append(f"`foltr report {quoted(swept.record.path)} -o report.html` writes a report")
     return "\n".join(lines)
@@ -129,7 +205,16 @@ def raise_if_incomplete(swept: Swept, experiments: int) -> None:
             f"stopped with {swept.waiting} runs left: the same command continues from there",
             swept.signum,
         )
+    wrong = []
     if swept.failed:
-        raise Mistake(
+        wrong.append(
             f"{len(swept.failed)} of {experiments} runs failed; the same command tries them again"
         )
+    if swept.damaged:
+        wrong.append(
+            f"{len(swept.damaged)} of {experiments} runs are damaged, and not made again because"
+            " their files may be whole: `foltr clean --damaged"
+            f" {quoted(swept.record.path.parent)}` deletes them"
+        )
+    if wrong:
+        raise Mistake(". ".join(wrong))

@@ -162,6 +162,47 @@ def typed_fields(words: list[str] | None, option: str) -> dict[str, Any]:
     return found
 
 
+def typed_choices(words: list[str] | None, option: str) -> dict[str, list[Any]]:
+    """The values of an option that is given as FIELD=VALUE, or with several fields and values:
+    --only 'seed=1|2, data.fold=1'."""
+    found: dict[str, list[Any]] = {}
+    for word in words or []:
+        for part in _split(word, ",", option):
+            name, equals, values = part.partition("=")
+            name = name.strip()
+            if not equals or not name or not values.strip():
+                raise Mistake(
+                    f"{option} needs FIELD=VALUE, got {part.strip()!r} (text with a comma needs"
+                    " quotes: method='A, B')"
+                )
+            if name in found:
+                raise Mistake(f"{option} names {name} twice: for several values, give {name}=1|2")
+            found[name] = [typed_value(value.strip()) for value in _split(values, "|", option)]
+    return found
+
+
+def _split(text: str, by: str, option: str) -> list[str]:
+    """Parts of a text, divided outside of quotes and brackets."""
+    parts, quote, depth = [""], "", 0
+    for letter in text:
+        before = parts[-1].rstrip()[-1:]
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"" and before in ("", *"=|([,{"):
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == by and not depth:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    if quote or depth:
+        raise Mistake(f"{option}: quotes or brackets of {text!r} are not closed")
+    return parts
+
+
 def trusted_code(files: list[Path] | None) -> Code:
     """The files of --use, and those that the experiment's file names."""
     from foltr.runs.user_files import Code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.sweep import quoted, raise_if_incomplete, summary
-from foltr.cli.tools import Engine, Measures, Out, Quiet, Use, trusted_code, typed_fields
+from foltr.cli.tools import (
+    Engine,
+    Measures,
+    Out,
+    Quiet,
+    Use,
+    trusted_code,
+    typed_choices,
+    typed_fields,
+)
 
 if TYPE_CHECKING:
     from foltr.report.tuning import Tuned
@@ -46,6 +56,13 @@ def tune(
             "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITIONS",
+            help="Only the experiments with these values, as in 'seed=1|2, data.fold=1'.",
+        ),
+    ] = None,
     use: Use = None,
     engine: Engine = "local",
     threads: Annotated[
@@ -68,7 +85,10 @@ def tune(
     from foltr.sweeps.run import sweep as run_sweep
 
     pool = Pool(jobs if jobs is not None else most_jobs(), dask)
-    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use))
+    conditions = typed_choices(only, "--only")
+    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use), conditions)
+    for note in read.notes:
+        print(f"foltr: {note}", file=sys.stderr)
     points = [
         replace(each, experiment=replace(each.experiment, evaluate_on="validation"))
         for each in read.points

@@ -1,9 +1,10 @@
 """Experiments as TOML files: one key per field. A component is given as its spec, or field by
-field (learner.sessions = 4)."""
+field (learner.sessions = 4). `base = "other.toml"` takes all other keys from another file."""
 
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.runs.folder import CONFIG, Folder
 from foltr.runs.identity import RUN_FILES, holds_run
+from foltr.runs.tables import flat, inherited, overridden
 from foltr.runs.user_files import Code, files_behind
 from foltr.spec import coerce, hints_of
 from foltr.system.files import check_extent
@@ -44,7 +46,7 @@ def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]
         check_extent(content)
     except ValueError as error:
         raise Mistake(f"{path}: {error}") from None
-    known = [*(field.name for field in fields(Experiment)), *beside]
+    known = [*(field.name for field in fields(Experiment)), "base", *beside]
     for name in content:
         if name == "sweep" and name not in beside:
             raise Mistake(f"{path} has a [sweep] table: `foltr sweep {path}` runs it")
@@ -55,30 +57,6 @@ def read(path: str | Path, beside: tuple[str, ...] = ("use",)) -> dict[str, Any]
         if name not in known:
             raise Mistake(f"{path}: unknown key {name!r}: {did_you_mean(name, known)}")
     return content
-
-
-def flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested tables with dotted names: {"learner": {"sessions": 4}} becomes {"learner.sessions":
-    4}."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        found.update(
-            flat(value, f"{before}{name}.")
-            if isinstance(value, dict)
-            else {f"{before}{name}": value}
-        )
-    return found
-
-
-def overridden(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """`values`, replaced by those that are `given`. A given component also replaces the values of
-    its fields."""
-    kept = {
-        name: value
-        for name, value in values.items()
-        if not any(name.startswith(f"{other}.") for other in given)
-    }
-    return {**kept, **given}
 
 
 def experiment(values: dict[str, Any]) -> Experiment:
@@ -139,11 +117,42 @@ def with_fields(thing: Any, table: dict[str, Any], path: str) -> Any:
 
 
 def load(path: Path | None, code: Code, sweep: bool = False) -> dict[str, Any]:
-    """The content of a file, once the code of its components is loaded; nothing without a file.
-    With `sweep`, the file may have a sweep table."""
-    content = {} if path is None else read(path, ("use", "sweep") if sweep else ("use",))
-    code.load(path, _named_files(content, path))
+    """The content of a file and its base, once the code of its components is loaded; nothing
+    without a file. With `sweep`, there may be a sweep table."""
+    content: dict[str, Any] = {}
+    named: list[Path] = []
+    if path is not None:
+        content, named = _with_base(path, ("use", "sweep") if sweep else ("use",), ())
+        if "sweep" in content and not sweep:
+            raise Mistake(f"the base of {path} has a [sweep] table: `foltr sweep {path}` runs it")
+    code.load(path, named)
     return content
+
+
+def _with_base(
+    path: Path, beside: tuple[str, ...], above: tuple[Path, ...]
+) -> tuple[dict[str, Any], list[Path]]:
+    """The content of a file and of its base, and the Python files that they name. `above` are the
+    files whose base it is."""
+    own = read(path, beside)
+    named, base = _named_files(own, path), own.pop("base", None)
+    if base is None:
+        return own, named
+    if not isinstance(base, str) or not base or "\0" in base:
+        raise Mistake(f"{path}: base must be the path of a TOML file, got {shown(base)}")
+    file, chain = path.parent / base, (*above, path)
+    if any(os.path.realpath(file) == os.path.realpath(other) for other in chain):
+        raise Mistake(f"{path}: a base includes itself: {' -> '.join(map(str, (*chain, file)))}")
+    if not file.is_file():
+        raise Mistake(
+            f"{path}: there is no file {file}, its base: a relative path starts at the folder of"
+            f" {path.name}"
+        )
+    content, more = _with_base(file, ("use", "sweep"), chain)
+    try:
+        return inherited(own, content, str(file)), [*more, *named]
+    except Mistake as mistake:
+        raise Mistake(f"{path}: {mistake}") from None
 
 
 def load_experiment(

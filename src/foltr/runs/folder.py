@@ -70,6 +70,11 @@ UNREADABLE = (
 class Damaged(Mistake):
     """A folder of a run whose files cannot be read, or are not as they were written."""
 
+    def __init__(self, what: Path, why: str, heals: bool, way_out: str) -> None:
+        super().__init__(f"{what} cannot be read ({why}): {way_out}")
+        self.what, self.why = what, why
+        self.heals = heals  # whether it may be made again in its place
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -122,9 +127,7 @@ class Folder:
             with regular(file) as opened, np.load(opened, allow_pickle=False) as stored:
                 return _resumed(dict(stored))
         except UNREADABLE as error:
-            raise Mistake(
-                f"{file} cannot be read ({why(error)}): delete it to start this run again"
-            ) from None
+            raise _damaged(file, error, "delete it to start this run again") from None
 
     def finish(self, params: Array, metrics: Metrics, final: dict[str, Any]) -> None:
         buffer = io.BytesIO()
@@ -148,11 +151,11 @@ class Folder:
             return None
         with self._readable():
             final = json.loads(text_of(file))
-            if SUMS not in final:
+            if SUMS not in final and "seconds" in final:
                 raise Mistake(
                     f"{self.path} was made by an earlier foltr, which kept no sums of its files"
                 )
-            sums = dict(final.pop(SUMS))
+            sums = dict(final.pop(SUMS, {}))
             if not set(sums) >= SUMMED:
                 raise ValueError("sums are missing")
             if other := [name for name in sums if not is_plain_name(name)]:
@@ -250,7 +253,7 @@ class Folder:
                 str(name): (str(spec), value) for name, (spec, value) in table["measures"].items()
             }
         except UNREADABLE as error:
-            raise Mistake(f"{file} cannot be read ({why(error)}): delete it") from None
+            raise _damaged(file, error, "delete it") from None
 
     def queries(self) -> list[dict[str, Any]]:
         """What `keep_queries` wrote, a row per query; nothing if it was not asked for."""
@@ -268,9 +271,30 @@ class Folder:
                 for row in table
             ]
         except UNREADABLE as error:
-            raise Mistake(
-                f"{file} cannot be read ({why(error)}): delete it and ask for it again"
-            ) from None
+            raise _damaged(file, error, "delete it and ask for it again") from None
+
+    def heal(self) -> str:
+        """Delete what is damaged, so that it is made again; only for who holds the run's lock.
+        Returns what was damaged, or "". Raises a Mistake where making it again could lose
+        something: files that are there and cannot be opened, and runs of an earlier foltr."""
+        parts = (
+            (self.finished, (RESULT, PARAMS, METRICS, QUERIES, MEASURED)),
+            (self._kept, (MEASURED,)),
+            (self.queries, (QUERIES,)),
+            (self.resume, (CHECKPOINT,)),
+        )
+        for read, files in parts:
+            try:
+                read()
+            except Damaged as damage:
+                if not damage.heals:
+                    raise
+                with writing(self.path):
+                    for name in files:
+                        (self.path / name).unlink(missing_ok=True)
+                file = "" if damage.what == self.path else f"{damage.what.name}: "
+                return f"{file}{damage.why}"
+        return ""
 
 
 def _canonical(final: dict[str, Any]) -> bytes:
@@ -282,10 +306,28 @@ def _sum(content: bytes) -> str:
 
 
 def damaged(folder: Path, error: BaseException) -> Damaged:
-    return Damaged(f"{folder} cannot be read ({why(error)}): if it is damaged, delete it")
+    way_out = (
+        "the command that made it makes it again, `foltr clean --damaged` deletes it"
+        if _heals(error)
+        else "if it is damaged, delete it"
+    )
+    return _damaged(folder, error, way_out)
+
+
+def _damaged(what: Path, error: BaseException, way_out: str) -> Damaged:
+    return Damaged(what, why(error), _heals(error), way_out)
+
+
+def _heals(error: BaseException) -> bool:
+    """Whether the content itself is wrong. What cannot be opened may be whole, and a Mistake has
+    another reason."""
+    cannot_open = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+    return not cannot_open and not isinstance(error, Mistake)
 
 
 def why(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | Path):
+        return f"{Path(error.filename).name} is missing"
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,5 +1,5 @@
 """Ctrl-C and SIGTERM stop a run between two rounds or stretches of rounds, after a checkpoint; a
-second signal stops it at once."""
+later Ctrl-C stops it at once. A later SIGTERM does not: schedulers of clusters send several."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Interruptions:
 
     def _ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:
-            self._stop(KeyboardInterrupt())
+            if signum == signal.SIGINT:
+                self._stop(KeyboardInterrupt())
             return
         if not self.under_way:
             nothing = "stopped before a round ended, nothing new to save"

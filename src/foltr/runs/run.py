@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from foltr.runs.baseline import fit_baseline
 from foltr.runs.columns import check_labels, parse_measures
 from foltr.runs.context import Context, evaluated
 from foltr.runs.execution import MakeEngine, engine_maker
-from foltr.runs.folder import Folder
+from foltr.runs.folder import Damaged, Folder
 from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
@@ -28,6 +29,10 @@ from foltr.runs.user_files import sources_behind
 from foltr.system.threads import Threads
 from foltr.world.history import History
 from foltr.world.measures import Measure
+
+
+def tell_damage(folder: Path, damage: str) -> None:
+    print(f"foltr: {folder} was damaged ({damage}): it is made again", file=sys.stderr, flush=True)
 
 
 class Run:
@@ -43,9 +48,10 @@ class Run:
         stop: Callable[[], bool] | None = None,  # asked every second, by a sweep
         known: Path | None = None,  # where a run that clients leave may lie, if not in `out`
         measures: str | Sequence[str | Measure] = (),  # recorded besides the usual columns
+        tell: Callable[[Path, str], None] = tell_damage,  # when a damaged run is made again
     ) -> None:
         self.experiment, self.out, self.known = experiment, out, known
-        self.wait, self.stop = wait, stop
+        self.wait, self.stop, self.tell = wait, stop, tell
         self.history: History | None = None  # what devices stored, if this process made the run
         e, asked = experiment, parse_measures(measures)
         data = e.data.load("train"), e.data.load("test")
@@ -80,7 +86,7 @@ class Run:
         )
 
     def result(self) -> Result:
-        if self.folder is not None and (found := self._found()):
+        if self.folder is not None and (found := self._found_whole()):
             return found
         if self.experiment.unlearning is not None:
             self.base  # noqa: B018  # first, under a claim of its own
@@ -88,8 +94,17 @@ class Run:
             return self._made(None)
         self.folder.create()
         with Claim(self.folder.path).held(self.wait, self.stop) as claim:
+            if damage := self.folder.heal():
+                self.tell(self.folder.path, damage)
             # another process, which held it before, may have finished it
             return self._found() or self._made(claim)
+
+    def _found_whole(self) -> Result | None:
+        """The finished run of the folder, unless it is damaged."""
+        try:
+            return self._found()
+        except Damaged:
+            return None  # `result` looks again, under the lock
 
     @cached_property
     def base(self) -> tuple[Run, Result]:
@@ -99,10 +114,11 @@ class Run:
         options = (here.threads.number, here.engine, here.watch, False)
         steering = (self.wait, self.stop, self.known)
         e = self.experiment.base
-        run = Run(e, self.out if self.known is None else self.known, *options, *steering)
+        here_or_there = self.out if self.known is None else self.known
+        run = Run(e, here_or_there, *options, *steering, tell=self.tell)
         elsewhere = self.known is not None and run.folder is not None
         if elsewhere and run.folder is not None and run.folder.finished() is None:
-            run = Run(e, self.out, *options, *steering)
+            run = Run(e, self.out, *options, *steering, tell=self.tell)
         return run, run.result()
 
     def _found(self) -> Result | None:

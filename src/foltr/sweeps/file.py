@@ -14,7 +14,8 @@ learner.sessions = [40, 4]
 name = "FPDGD"
 clients = 100
 
-The experiments of several [[sweep]] tables are united.
+The experiments of several [[sweep]] tables are united. `base = "other.toml"` takes all other
+keys from another file.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from typing import Any
 from foltr.errors import Mistake, did_you_mean, shown
 from foltr.experiment import Experiment
 from foltr.runs import config
+from foltr.runs.tables import BESIDE_LISTS, Values, flat, overridden
 from foltr.runs.user_files import Code
+from foltr.sweeps.given import check_methods, refuse_listed
+from foltr.sweeps.only import Conditions, as_file_name, in_words, narrowed
 
-Values = dict[str, Any]  # dotted field -> value
 # These vary slowest, so that the finished runs are a whole study at any time, with fewer
 # repetitions.
 SLOWEST = ("seed", "data.fold")
@@ -51,15 +54,26 @@ class Sweep:
     name: str
     title: str
     points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()  # what the user should know of the given values
 
 
-def read_sweep(path: Path, given: Values | None = None, code: Code | None = None) -> Sweep:
-    """The experiments of a file. Values that are `given` replace those of fields that are not
-    swept."""
-    return sweep_of(config.load(path, code or Code(), sweep=True), path, given)
+def read_sweep(
+    path: Path,
+    given: Values | None = None,
+    code: Code | None = None,
+    only: Conditions | None = None,
+) -> Sweep:
+    """The experiments of a file, or those that fulfil the conditions `only`. Values that are
+    `given` replace those of fields that are not swept."""
+    return sweep_of(config.load(path, code or Code(), sweep=True), path, given, only)
 
 
-def sweep_of(content: dict[str, Any], path: Path, given: Values | None = None) -> Sweep:
+def sweep_of(
+    content: dict[str, Any],
+    path: Path,
+    given: Values | None = None,
+    only: Conditions | None = None,
+) -> Sweep:
     """The experiments of a file whose content is loaded."""
     found = content.pop("sweep", None)
     tables = found if isinstance(found, list) else [found]
@@ -68,11 +82,19 @@ def sweep_of(content: dict[str, Any], path: Path, given: Values | None = None) -
     titles = [table.pop("title", path.stem) for table in tables]
     if not isinstance(titles[0], str):
         raise Mistake(f"{path}: sweep.title must be text, got {titles[0]!r}")
-    base = config.overridden(config.flat(content), given or {})
+    given = given or {}
+    refuse_listed(given, tables)
+    base = overridden(flat(content), given)
     try:
-        return Sweep(path.stem, titles[0], _united([expanded(base, table) for table in tables]))
+        points = _united([expanded(base, table) for table in tables])
     except Mistake as mistake:
         raise Mistake(f"{path}: {mistake}") from None
+    name, title = path.stem, titles[0]
+    if only:
+        chosen = narrowed([(point.experiment, point.method) for point in points], only)
+        points = tuple(points[i] for i in chosen)
+        name, title = f"{name}.{as_file_name(only)}", f"{title} (only {in_words(only)})"
+    return Sweep(name, title, points, check_methods(given, tables, [p.method for p in points]))
 
 
 def _united(grids: list[tuple[Point, ...]]) -> tuple[Point, ...]:
@@ -130,7 +152,7 @@ def _built(base: Values, all_values: list[Values], sets: tuple[str, ...]) -> tup
         method = values.pop("", None)
         try:
             point = Point(
-                config.experiment(config.overridden(base, values)),
+                config.experiment(overridden(base, values)),
                 method,
                 sets,
                 _label(values, method, sets),
@@ -170,12 +192,11 @@ def _checked(table: dict[str, Any]) -> Values:
     """A table by dotted names, the first part of each a field of `Experiment`."""
     known = [field.name for field in fields(Experiment)]
     for name in table:
-        if name not in known:
+        if name.partition(".")[0] not in known:
             raise Mistake(
-                f"sweep: unknown key {name!r}:"
-                f" {did_you_mean(name, [*known, 'title', 'zip', 'method'])}"
+                f"sweep: unknown key {name!r}: {did_you_mean(name, [*known, *BESIDE_LISTS])}"
             )
-    return config.flat(table)
+    return flat(table)
 
 
 def _list(values: Any, name: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from rich.console import Group
 from rich.table import Table
@@ -39,7 +39,8 @@ class SweepPanel(LivePanel):
                 else "starting (may compile kernels)"
             )
             table.add_row(Text(f"  {run.label}", style="dim"), Text(progress))
-        failed = [Text(f"  {each}", style="red") for each in failure_lines(state.failed)[:SHOWN]]
+        wrong = failure_lines(state.failed) + failure_lines(state.damaged, "damaged")
+        failed = [Text(f"  {each}", style="red") for each in wrong[:SHOWN]]
         bar = Text(f"{progress_bar(state.done, state.planned, WIDTH)}  {line}")
         return Group(Text(self.title, style="bold"), bar, table, *failed)
 
@@ -48,7 +49,9 @@ def state_line(state: SweepState) -> str:
     left = time_left(state)
     return (
         f"{state.done} of {state.planned} done, {len(state.running)} running,"
-        f" {len(state.failed)} failed" + (f", {left} left" if left else "")
+        f" {len(state.failed)} failed"
+        + (f", {len(state.damaged)} damaged" if state.damaged else "")
+        + (f", {left} left" if left else "")
     )
 
 
@@ -59,7 +62,7 @@ def time_left(state: SweepState) -> str:
     return duration(state.left)
 
 
-def failure_lines(failed: Sequence[tuple[str, str]]) -> list[str]:
+def failure_lines(failed: Iterable[tuple[str, str]], word: str = "failed") -> list[str]:
     """Pairs of a run and its error; runs with equal errors share one line."""
     errors: dict[str, list[str]] = {}
     for run, error in failed:
@@ -67,5 +70,5 @@ def failure_lines(failed: Sequence[tuple[str, str]]) -> list[str]:
     lines = []
     for error, runs in errors.items():
         more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
-        lines.append(f"failed: {'; '.join(runs[:3])}{more}: {error}")
+        lines.append(f"{word}: {'; '.join(runs[:3])}{more}: {error}")
     return lines

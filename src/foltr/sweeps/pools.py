@@ -86,8 +86,8 @@ def _on_cluster(tasks: Sequence[Task], address: str) -> Iterator[Outcome]:
 
 
 def most_jobs() -> int:
-    """One per core; one, with a message, if joblib is not installed."""
-    cores = os.cpu_count() or 1
+    """One per core that this process may use; one, with a message, if joblib is not installed."""
+    cores = _cores()
     if cores > 1 and find_spec("joblib") is None:
         print(
             "foltr: runs one experiment at a time, because joblib is not installed (pip install"
@@ -96,6 +96,13 @@ def most_jobs() -> int:
         )
         return 1
     return cores
+
+
+def _cores() -> int:
+    """A job of a cluster may use only some cores of its machine."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def installed(pool: Pool) -> None:

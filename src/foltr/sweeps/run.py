@@ -4,6 +4,7 @@ survives failures of runs and workers."""
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,14 +19,16 @@ from foltr.runs.columns import parse_measures
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
-from foltr.runs.interruptions import on_signals
+from foltr.runs.interruptions import Stopped, on_signals
 from foltr.runs.lock import FILE as CLAIM
 from foltr.runs.preflight import validation_of
 from foltr.runs.user_files import files_behind
 from foltr.seeds import stream
 from foltr.spec import brief
+from foltr.sweeps.estimate import kind_of, work_of
 from foltr.sweeps.file import Point
 from foltr.sweeps.heartbeat import TOUCH_SECONDS, Lease
+from foltr.sweeps.parts import Part
 from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
 from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
@@ -43,7 +46,7 @@ class Plan:
 
     record: Record
     experiments: dict[str, Experiment]  # by run
-    unplanned: tuple[tuple[str, str], ...]
+    unplanned: dict[Experiment, tuple[str, str]]  # label, reason
     bytes: int  # on disk, of the runs that are not finished
 
 
@@ -55,6 +58,8 @@ class Swept:
     made: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # run, or label if unplanned -> error
+    damaged: dict[str, str] = field(default_factory=dict)  # run -> damage, not made again
+    healed: dict[str, str] = field(default_factory=dict)  # run -> damage, made again
     waiting: int = 0  # not made, because the sweep was stopped
     signum: int = 0  # by this signal
     full: str = ""  # the system's error, if the disk is full
@@ -64,7 +69,7 @@ class Swept:
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
     """Name every run by its identity. Each data set is read once."""
     loaded: dict[Any, tuple[Dataset, Dataset, Dataset | None] | str] = {}
-    runs, experiments, unplanned, size = [], {}, [], 0
+    runs, experiments, unplanned, size = [], {}, {}, 0
     for point in points:
         e = point.experiment
         key = e.data, e.evaluate_on
@@ -76,22 +81,14 @@ def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
                 loaded[key] = explained(error)
         data = loaded[key]
         if isinstance(data, str):
-            unplanned.append(
-                (point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}", data)
-            )
+            label = point.label or f"{brief(e.data)}, {brief(e.learner)}, seed {e.seed}"
+            unplanned[e] = label, data
             continue
         run = folder_name(e, identity(e, *data))
-        each_round = e.cohort * e.sessions
-        parts = (e.learner, e.aggregator, e.optimizer)
-        kind = " ".join([brief(e.data), brief(e.ranker), *(type(part).__name__ for part in parts)])
-        runs.append(
-            Planned(run, point.method, float(each_round * e.rounds), kind, point.sets, point.label)
-        )
+        runs.append(Planned(run, point.method, work_of(e), kind_of(e), point.sets, point.label))
         experiments[run] = e
         size += 0 if Folder(out / run).is_finished else _bytes(e, data[0].width)
-    return Plan(
-        Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, tuple(unplanned), size
-    )
+    return Plan(Record(out / f"{name}{SWEEP}", title, tuple(runs)), experiments, unplanned, size)
 
 
 def _bytes(e: Experiment, features: int) -> int:
@@ -114,20 +111,28 @@ def sweep(
     per_query: bool = False,
     show: Callable[[SweepState], None] = lambda state: None,
     measures: str | Sequence[str | Measure] = (),
+    part: Part | None = None,
 ) -> Swept:
-    """Make all runs that are not finished. `show` is called twice a second. `measures` are
-    recorded besides the usual ones."""
+    """Make all runs that are not finished, or those of a `part` of the points; the record names
+    all of them. `show` is called twice a second. `measures` are recorded besides the usual
+    ones."""
     asked = parse_measures(measures)
     check_engine(engine)
     threads = checked_threads(threads)
     out, pool = Path(out).resolve(), pool or Pool()
     installed(pool)
     planned = plan(points, out, name, title or name)
+    everything = [point.experiment for point in points]
+    mine = set(everything if part is None else part.chosen(everything))
     _enough_disk(planned, out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
-    overview = Overview(planned.record, pool.jobs)
+    names = [each.name for each in asked if each.kind == "offline"]
+    runs = {run: e for run, e in planned.experiments.items() if e in mine}
+    done = {run: _seconds(Folder(out / run), per_query, names) for run in runs}
+    found = {run: seconds for run, seconds in done.items() if seconds is not None}
+    overview = Overview(planned.record, pool.jobs, dict(found))
     with Lease(out, name, lambda: show(overview.look())) as lease:
         stopping = _Stopping(lease)
         tasks = {
@@ -143,12 +148,11 @@ def sweep(
                 per_query,
                 tuple(map(repr, asked)),
             )
-            for run, e in planned.experiments.items()
+            for run, e in runs.items()
         }
-        swept = Swept(planned.record, failed=dict(planned.unplanned))
-        names = [each.name for each in asked if each.kind == "offline"]
-        swept.found = [run for run in tasks if _done(Folder(out / run), per_query, names)]
-        found = set(swept.found)
+        unplanned = [told for e, told in planned.unplanned.items() if e in mine]
+        swept = Swept(planned.record, failed=dict(unplanned))
+        swept.found = list(found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
             _Sweeping(left, pool, lease, stopping, swept).go()
@@ -156,16 +160,18 @@ def sweep(
     return swept
 
 
-def _done(folder: Folder, per_query: bool, measures: Sequence[str]) -> bool:
-    """Whether a run is finished and readable, and has these measures. A damaged run goes to a
-    worker, which reports the damage."""
+def _seconds(folder: Folder, per_query: bool, measures: Sequence[str]) -> float | None:
+    """What a run took, if it is finished and readable and has these measures. A damaged run goes
+    to a worker, which makes it again."""
     try:
         final = folder.final()
         if final is None or (per_query and not folder.queries()):
-            return False
-        return not measures or {*final, *folder.kept_measures()} >= set(measures)
+            return None
+        if measures and not {*final, *folder.kept_measures()} >= set(measures):
+            return None
+        return float(final["seconds"])
     except Mistake:
-        return False
+        return None
 
 
 def _enough_disk(planned: Plan, out: Path) -> None:
@@ -180,14 +186,17 @@ def _enough_disk(planned: Plan, out: Path) -> None:
 
 
 class _Stopping:
-    """Ctrl-C and SIGTERM revoke the lease; a second signal ends the sweep at once."""
+    """Ctrl-C and SIGTERM revoke the lease; a later Ctrl-C ends the sweep at once. A later SIGTERM
+    does not: schedulers of clusters send several."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease, self.asked = lease, 0
 
     def ask(self, signum: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
+            if signum == signal.SIGINT:
+                raise Stopped("stopped at once: the same command continues", signum)
+            return
         self.asked = signum
         self.lease.revoke()
         print(
@@ -249,10 +258,12 @@ class _Sweeping:
 
     def _note(self, outcome: Outcome) -> None:
         self.swept.kernel_seconds += outcome.kernel_seconds
+        if outcome.healed:
+            self.swept.healed[outcome.run] = outcome.healed
         if outcome.kind in ("made", "found"):
             getattr(self.swept, outcome.kind).append(outcome.run)
-        elif outcome.kind == "failed":
-            self.swept.failed[outcome.run] = outcome.error
+        elif outcome.kind in ("failed", "damaged"):
+            getattr(self.swept, outcome.kind)[outcome.run] = outcome.error
         elif outcome.kind == "full":
             self.swept.full = outcome.error
             self.lease.revoke()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foltr.errors import Mistake
-from foltr.runs.folder import RESULT, UNREADABLE, Folder, why
+from foltr.runs.folder import UNREADABLE, Damaged, Folder, why
 from foltr.runs.lock import claimed
 from foltr.system.files import is_plain_name, text_of
 
@@ -92,6 +92,7 @@ class SweepState:
     running: tuple[Running, ...]
     failed: tuple[tuple[str, str], ...]  # run, error
     left: float | None  # seconds
+    damaged: tuple[tuple[str, str], ...] = ()  # run, what is damaged; not done, not failed
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -101,7 +102,10 @@ class SweepState:
                 {"run": part.label, "round": part.round, "rounds": part.rounds}
                 for part in self.running
             ],
-            "failed": [{"run": run, "error": error} for run, error in self.failed],
+            "failed": [
+                *({"run": run, "error": error} for run, error in self.failed),
+                *({"run": run, "error": f"damaged: {why}"} for run, why in self.damaged),
+            ],
             "left": self.left,
         }
 
@@ -115,23 +119,34 @@ class Overview:
     _seconds: dict[str, float] = field(default_factory=dict)  # of done runs
 
     def look(self) -> SweepState:
-        running, failed, lost, out = [], [], set(), self.record.path.parent
+        running, failed, damaged, out = [], {}, {}, self.record.path.parent
         begun = set(os.listdir(out))  # one system call for all runs that have not begun
         for planned in self.record.runs:
             folder = out / planned.run
             if planned.run in self._seconds or planned.run not in begun:
                 continue
-            if Folder(folder).is_finished:
-                self._seconds[planned.run] = _seconds(folder)
+            try:
+                final = Folder(folder).final()
+            except Damaged as damage:
+                final, damaged[planned.run] = None, damage.why
+            if final is not None:
+                self._seconds[planned.run] = float(final["seconds"])
             elif (about := claimed(folder)) is not None:
                 at = int(about.get("round", 0)), int(about.get("rounds", 0))
                 running.append(Running(planned.run, planned.label or planned.run, *at))
-            elif (error := Folder(folder).failure()) is not None:
-                failed.append((planned.label or planned.run, error))
-                lost.add(planned.run)
+                damaged.pop(planned.run, None)  # it is being made again
+            elif planned.run not in damaged and (error := Folder(folder).failure()) is not None:
+                failed[planned.run] = error
         self.jobs = max(self.jobs, len(running))
-        parts = len(self.record.runs), len(self._seconds), tuple(running), tuple(failed)
-        return SweepState(*parts, self._left(running, lost))
+        labels = {planned.run: planned.label or planned.run for planned in self.record.runs}
+        return SweepState(
+            len(self.record.runs),
+            len(self._seconds),
+            tuple(running),
+            tuple((labels[run], error) for run, error in failed.items()),
+            self._left(running, set(failed)),
+            tuple((labels[run], what) for run, what in damaged.items()),
+        )
 
     def _left(self, running: list[Running], failed: set[str]) -> float | None:
         """Estimated by the time per interaction of done runs of the same kind, else of all."""
@@ -196,11 +211,5 @@ class Sweeps:
             tuple(run for state in states for run in state.running),
             tuple(run for state in states for run in state.failed),
             max(left) if left else None,
+            tuple(run for state in states for run in state.damaged),
         )
-
-
-def _seconds(folder: Path) -> float:
-    try:
-        return float(json.loads(text_of(folder / RESULT))["seconds"])
-    except UNREADABLE:
-        return 0.0  # damaged: `load_runs` reports it

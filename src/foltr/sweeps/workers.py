@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
-from foltr.runs.folder import Folder
+from foltr.runs.folder import Damaged, Folder
 from foltr.runs.interruptions import Stopped
 from foltr.runs.lock import Busy
 from foltr.runs.run import Run
@@ -45,17 +45,19 @@ class Task:
     wait: bool = False  # if another process is making this run
 
 
-Kind = Literal["made", "found", "busy", "stopped", "failed", "full"]
+Kind = Literal["made", "found", "busy", "stopped", "failed", "damaged", "full"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`busy`: another process is making the run; `stopped`: the sweep was stopped; `full`: the
-    disk is full."""
+    """`busy`: another process is making the run; `stopped`: the sweep was stopped; `damaged`: the
+    run is finished, cannot be read, and may not be made again in its place; `full`: the disk is
+    full."""
 
     run: str
     kind: Kind
     error: str = ""
+    healed: str = ""  # the damage for which a finished run was made again
     kernel_seconds: float = 0.0  # spent by this worker
 
 
@@ -92,23 +94,25 @@ def _wait_for_the_end(pid: int) -> None:
 def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
     if stop():
         return Outcome(task.run, "stopped")
+    told: list[str] = []
     try:
         if task.pid != os.getpid():
             use_only(task.use)
         run = Run(
             Experiment(**task.config), task.out, task.threads, task.engine,
             per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
+            tell=lambda folder, damage: told.append(damage),
         )  # fmt: skip
         _is_the_planned(run, task)
-        found = run.result().found
-        return Outcome(
-            task.run, "found" if found else "made", kernel_seconds=run.context.threads.busy
-        )
+        kind: Kind = "found" if run.result().found else "made"
+        return Outcome(task.run, kind, "", "; ".join(told), run.context.threads.busy)
     except Busy:
         return Outcome(task.run, "busy")
     except Stopped:
         return Outcome(task.run, "stopped")
     except (Exception, SystemExit) as error:  # noqa: BLE001  # the other runs continue
+        if isinstance(error, Damaged) and error.what == Path(task.out) / task.run:
+            return Outcome(task.run, "damaged", error.why)
         return _failed(task, error)
 
 

@@ -72,7 +72,7 @@ def test_status_distinguishes_them(runs):
 
 
 def names(runs, **asked):
-    return {deletion.path.name for deletion in deletions(runs, **asked)}
+    return {deletion.path.name for deletion in deletions(states_of(runs), **asked)}
 
 
 def test_clean_removes_no_result_unless_asked(runs):
@@ -106,7 +106,7 @@ def test_clean_removes_no_result_unless_asked(runs):
 
 
 def test_clean_leaves_what_somebody_began_meanwhile(runs):
-    found = list(deletions(runs, interrupted=True, finished=False))
+    found = list(deletions(states_of(runs), interrupted=True, finished=False))
     with Claim(runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").held(wait=False):
         assert list(delete(runs, found))
     assert (runs / "Interrupted-PDGD-Linear-bbbbbbbbbbbbbbbb").exists() and not (
@@ -171,7 +171,12 @@ def there(tmp_path_factory):
         (["sweep", "grid.toml", "--set", "rounds"], "--set needs FIELD=VALUE"),
         (["sweep", "grid.toml", "--engine", "fast"], "engine must be"),
         (["run", "grid.toml"], "`foltr sweep grid.toml` runs it"),
-        (["watch", "nowhere"], "no runs at nowhere"),
+        (["watch", "nowhere.toml"], "no runs at nowhere.toml: give a folder of runs"),
+        (["watch", "grid.toml"], "no runs at grid.toml: give a folder of runs"),
+        (["sweep", "grid.toml", "--set", "seed=1"], "--only 'seed=1' narrows the sweep to it"),
+        (["sweep", "grid.toml", "--only", "seed"], "--only needs FIELD=VALUE"),
+        (["sweep", "grid.toml", "--only", "seed=5"], "leaves no experiment: seed is 1"),
+        (["sweep", "grid.toml", "--part", "3"], "--part needs NUMBER/COUNT"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_message(there, words, told):
@@ -211,6 +216,22 @@ def test_damaged_runs_are_deleted_when_asked(runs):
     assert folder.name not in names(runs) and folder.name in names(runs, damaged=True)
 
 
+def test_a_damaged_run_is_told_everywhere_and_healed(runs):
+    folder = next(runs.glob("*/result.json")).parent
+    (folder / "params.npy").write_bytes(b"short")
+    what = "params.npy is not as it was written"
+    said = foltr("status", runs).stdout
+    assert "1 finished runs, 1 running, 2 interrupted, 1 failed, 1 damaged, 0 unreadable" in said
+    assert f"damaged: {folder.name} cannot be read (ValueError: {what})" in said
+    row = next(line for line in said.splitlines() if line.startswith("│"))
+    assert [cell.strip() for cell in row.split("│")][1:7] == ["s", "2", "1", "0", "0", "1"]
+    assert "1 damaged: the command that made a run makes it again" in foltr("clean", runs).stdout
+    assert what in foltr("clean", runs, "--damaged").stdout
+    healed = foltr("run", folder / "config.toml", "--out", runs, "--quiet")
+    assert healed.returncode == 0 and f"was damaged (ValueError: {what})" in healed.stderr
+    assert "2 finished runs" in (again := foltr("status", runs).stdout) and "0 damaged" in again
+
+
 def test_equal_failures_are_printed_once():
     assert failure_lines([("a", "x"), ("b", "y"), *((str(i), "x") for i in range(4))]) == [
         "failed: a; 0; 1 and 2 more: x", "failed: b: y",
@@ -220,7 +241,7 @@ def test_equal_failures_are_printed_once():
 def test_a_run_that_is_finished_meanwhile_stays(runs):
     """Failed when `clean` looked, made again before it removes."""
     (folder,) = (path for path in runs.iterdir() if path.name.startswith("Failed"))
-    found = list(deletions(runs))
+    found = list(deletions(states_of(runs)))
     (folder / "result.json").write_text("{}")
     gone = {deletion.path for deletion in delete(runs, found)}
     assert folder.exists() and folder not in gone and gone
@@ -276,7 +297,7 @@ def test_runs_of_a_baseline_are_runs(baseline):
     assert [path.name for path in states.interrupted] == [interrupted]
     assert [path.name for path in states.running] == [running]
     said = foltr("status", out).stdout
-    assert "1 finished runs, 1 running, 1 interrupted, 1 failed, 0 unreadable" in said
+    assert "1 finished runs, 1 running, 1 interrupted, 1 failed, 0 damaged, 0 unreadable" in said
     assert names(out) == {failed, interrupted}
     assert names(out, finished=True) == {failed, interrupted, done}
     assert "3 deleted" in foltr("clean", out, "--finished", "--yes").stdout

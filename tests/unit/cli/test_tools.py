@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foltr.cli.tools import typed_fields, typed_value
+from foltr.cli.tools import typed_choices, typed_fields, typed_value
 from foltr.core import Aggregator
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
@@ -108,3 +108,22 @@ def test_runs_are_found_by_values_of_any_kind(tmp_path):
     assert names("roaming=true") == names("roaming=True") == ["a", "c"]
     assert names("method=true") == ["a"] and names("method=010") == ["b"]
     assert names("clients=10") == names("clients=010") == ["a", "b", "c"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["seed", "data.fold", "method", "ranker"]),
+        st.lists(
+            st.integers(0, 99) | st.text("ab ,|=()'\"", min_size=1, max_size=8),
+            min_size=1,
+            max_size=3,
+        ),
+        max_size=3,
+    )
+)
+def test_any_choices_can_be_typed(choices):
+    """As Python literals: text in quotes may hold any sign."""
+    word = ", ".join(
+        f"{name}={'|'.join(map(repr, values))}" for name, values in choices.items()
+    ).replace("\\'", "\\x27")
+    assert typed_choices([word] if choices else None, "--only") == choices

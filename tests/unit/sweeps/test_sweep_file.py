@@ -97,7 +97,7 @@ def test_a_file_is_named_and_options_come_in_between(tmp_path):
     swept = read_sweep(file, {"rounds": 3, "learner.sessions": 2})
     assert (swept.name, swept.title) == ("grid", "A grid")
     assert {(p.experiment.rounds, p.experiment.learner.sessions) for p in swept.points} == {(3, 2)}
-    with pytest.raises(Mistake, match="seed has both one value"):
+    with pytest.raises(Mistake, match="--set seed=3 has no effect"):
         read_sweep(file, {"seed": 3})
     file.write_text("rounds = 10")
     with pytest.raises(Mistake, match="table: `foltr run"):

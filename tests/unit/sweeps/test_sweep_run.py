@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import foltr.sweeps.run
@@ -17,9 +18,12 @@ import foltr.sweeps.workers
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.results import load_runs
+from foltr.runs.folder import Folder
 from foltr.runs.lock import Busy, Claim, claimed
+from foltr.runs.metrics import Metrics
 from foltr.runs.user_files import use_only
 from foltr.sweeps.file import Point
+from foltr.sweeps.panel import state_line
 from foltr.sweeps.pools import Pool, in_pool
 from foltr.sweeps.run import DIED, sweep
 from foltr.sweeps.state import Overview, Record
@@ -199,6 +203,41 @@ def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
     assert len(again.found) == 2 and list(again.failed) == [run]
 
 
+def test_a_damaged_run_is_counted_once_and_made_again_by_the_same_sweep(tmp_path):
+    points = [small(seed=seed) for seed in (1, 2)]
+    made = sweep(points, tmp_path, "s")
+    whole, run = bits(tmp_path), tmp_path / made.made[0]
+    (run / "metrics.csv").write_text("round\n")
+    Folder(run).fail("an earlier foltr wrote this beside the damaged result", "")
+    state = Overview(Record.read(made.record.path)).look()
+    what = "ValueError: metrics.csv is not as it was written"
+    assert (state.planned, state.done, state.failed) == (2, 1, ())
+    assert [why for _, why in state.damaged] == [what]
+    assert state_line(state).startswith("1 of 2 done, 0 running, 0 failed, 1 damaged")
+    assert state.plain()["failed"][0]["error"] == f"damaged: {what}"
+    with Claim(run).held(wait=False):
+        state = Overview(Record.read(made.record.path)).look()
+        assert len(state.running) == 1 and not state.damaged
+    again = sweep(points, tmp_path, "s")
+    assert (again.made, again.found, again.failed) == ([run.name], made.made[1:], {})
+    assert again.healed == {run.name: what} and bits(tmp_path) == whole
+    assert not (run / "failed.json").exists()
+    assert Overview(Record.read(made.record.path)).look().done == 2
+
+
+def test_a_run_that_cannot_be_opened_is_damaged_not_failed(tmp_path):
+    made = sweep([small(seed=1)], tmp_path, "s")
+    run = tmp_path / made.made[0]
+    (run / "result.json").unlink()
+    (run / "result.json").mkdir()
+    again = sweep([small(seed=1)], tmp_path, "s")
+    what = "OSError: result.json is a folder, not a regular file"
+    assert (again.damaged, again.failed, again.made) == ({run.name: what}, {}, [])
+    assert not (run / "failed.json").exists()
+    state = Overview(Record.read(made.record.path)).look()
+    assert (state.done, state.failed, [why for _, why in state.damaged]) == (0, (), [what])
+
+
 def test_a_run_that_kills_its_worker_is_found_and_the_rest_made(logged, tmp_path):
     foltr.use(logged)
     points = [small(seed=seed, aggregator="Logged(seconds=0.05)") for seed in range(4)]
@@ -303,6 +342,26 @@ def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp
     code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet"))
     assert code == 0, err
     assert len(log.read_text().split()) == 300  # no round twice
+
+
+def test_a_scheduler_may_send_several_signals(logged, tmp_path):
+    """As Slurm does at the time limit of a job: what is under way is saved nevertheless."""
+    grid, out, log = tmp_path / "grid.toml", tmp_path / "runs", tmp_path / "log"
+    grid.write_text(
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 100\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.02)'\n[sweep]\nseed = [1, 2]"
+    )
+    process = command("sweep", grid, "--jobs", 1, "--out", out)
+    while not (log.exists() and len(log.read_text().split()) > 5):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    for _ in range(3):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.01)
+    code, said, err = ended(process)
+    assert code == 143 and "2 left" in said and "Traceback" not in err, err
+    assert err.count("stopping after saving") == 1 and "the same command continues" in err
+    assert len(list(out.glob("*/checkpoint.npz"))) == 1
 
 
 def test_a_full_disk_stops_the_sweep_with_everything_kept(tmp_path, monkeypatch):
@@ -417,17 +476,22 @@ def test_time_left_goes_by_work_of_the_same_kind(tmp_path):
         "s",
         tuple(foltr.sweeps.state.Planned(n, None, w, k) for n, w, k in runs),
     )
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "result.json").write_text('{"seconds": 2.0}')
+    _finish(tmp_path / "a", 2.0)
     state = Overview(record).look()
     assert (state.done, state.left) == (1, 300 * 0.02 + 100 * 0.02)
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "result.json").write_text('{"seconds": 20.0}')
+    _finish(tmp_path / "c", 20.0)
     assert Overview(record, jobs=2).look().left == 300 * 0.02
     assert Record.read(Path(_write(record))) == record
     (tmp_path / "s.sweep.json").write_text("{")
     with pytest.raises(Mistake, match="writes it again"):
         Record.read(record.path)
+
+
+def _finish(path, seconds):
+    folder = Folder(path)
+    folder.create()
+    folder.open({"config.toml": "", "environment.json": "{}"})
+    folder.finish(np.zeros(3), Metrics(), {"seconds": seconds, "rounds": 0})
 
 
 def _write(record):

@@ -38,9 +38,10 @@ class LivePage:
         baseline: int | str | None = None,
         pairs: Sequence[str] = PAIRS,
         columns: Sequence[str] = COLUMNS,
+        waits_for: Callable[[], str] = lambda: "",
     ) -> None:
         self.load, self.progress = load, progress
-        self.compared = (baseline, pairs, columns)
+        self.compared, self.waits_for = (baseline, pairs, columns), waits_for
         self.is_ending: Callable[[], bool] = lambda: False
         self._stop, self._lock = Event(), Lock()
         self._thread = Thread(target=self._follow, name="foltr-watch", daemon=True)
@@ -50,7 +51,7 @@ class LivePage:
         self._boot, self._count = token_hex(4), 0  # two servers never share a version
         self._show(waiting_sections(TITLE, "Reading the runs."), None, TITLE)
         self._done: int | None = None  # the number of finished runs when the page was made
-        self._names: list[str] | None = None  # the runs on the page
+        self._shown: tuple[list[str], str] | None = None  # the runs on the page, or its text
         self._rest_until = 0.0
 
     def start(self) -> None:
@@ -87,7 +88,8 @@ class LivePage:
         try:
             runs = self.load()
             names = [run.name for run in runs]
-            if names == self._names:
+            waiting = "" if names else self.waits_for() or "No run has finished yet."
+            if (names, waiting) == self._shown:
                 self._done = done
                 return ""
             if names:
@@ -95,12 +97,12 @@ class LivePage:
                 sections, data = sections_and_data(content)
                 title = str(content["title"])
             else:
-                sections, data = waiting_sections(TITLE, "No run has finished yet."), None
+                sections, data = waiting_sections(TITLE, waiting), None
                 title = TITLE
         except (Mistake, OSError) as error:
             return str(error)
         with self._lock:
-            self._done, self._names = done, names
+            self._done, self._shown = done, (names, waiting)
             self._show(sections, data, title)
         return ""
 

@@ -34,12 +34,14 @@ def serve(
     pairs: Sequence[str] = PAIRS,
     columns: Sequence[str] = COLUMNS,
     tell: Callable[[str], None] = print,
+    waits_for: Callable[[], str] = lambda: "",
 ) -> None:
     """Serve the page until Ctrl-C.
 
     `load` returns the finished runs, `progress` how far the sweeps are (as `SweepState.plain` of
-    `foltr.sweeps.state`). `port` 0 is any free port. `tell` gets the address once it is open."""
-    live = LivePage(load, progress, baseline, pairs, columns)
+    `foltr.sweeps.state`). `port` 0 is any free port. `tell` gets the address once it is open.
+    `waits_for` says what the page waits for, if no sweep has begun."""
+    live = LivePage(load, progress, baseline, pairs, columns, waits_for)
     server = web.web_server(application(live, host))
     opened = web.listening_socket(host, port)
     live.is_ending = lambda: server.should_exit  # open streams of events end with the server

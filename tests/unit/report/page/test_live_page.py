@@ -54,6 +54,17 @@ def test_reading_is_rarer_the_longer_it_takes(monkeypatch):
     assert folder.loads == 2
 
 
+def test_it_waits_for_a_sweep_that_has_not_begun(never_resting):
+    folder, awaited = Folder(done=0, planned=0), ["Waiting for a sweep: runs does not exist yet."]
+    each = LivePage(folder.load, lambda: {}, waits_for=lambda: awaited[0])
+    each.refresh()
+    now = each.progress_now()
+    assert awaited[0] in each.page() and not now["over"] and not now["trouble"]
+    awaited[0] = ""
+    each.refresh()
+    assert "No run has finished yet." in each.page()
+
+
 def test_before_the_first_run():
     folder = Folder(done=0)
     each = live_page_of(folder)
