@@ -53,7 +53,7 @@ def show(
     for registry, option in families().items():
         if name in (registry.folder, option):
             raise Mistake(f"{name} is a family of components: write foltr list {name}")
-    known = name == Experiment.__name__
+    known = name == "Experiment"
     family, cls = ("experiment", Experiment) if known else _found(find(name))
     print(f"{name} ({family}{'' if fields(cls) else ', no fields'})\n")
     width = min(95, shutil.get_terminal_size().columns)
