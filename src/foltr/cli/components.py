@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -119,10 +119,12 @@ def described(cls: type) -> Iterator[tuple[str, str]]:
 
 def options() -> dict[str, str]:
     """The fields of an experiment, as `foltr run --help` explains them."""
-    from foltr.cli.app import app
+    from foltr.cli.run import run
 
-    run = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
-    return {param.name: (param.help or "").partition(" Default:")[0] for param in run.params}
+    alone = typer.Typer()
+    alone.command()(run)
+    params: list[Any] = typer.main.get_command(alone).params  # type: ignore[assignment]
+    return {param.name: (param.help or "").partition(" Default:")[0] for param in params}
 
 
 def around_fields(cls: type) -> tuple[str, str]:
