@@ -123,7 +123,7 @@ def options() -> dict[str, str]:
 
     alone = typer.Typer()
     alone.command()(run)
-    params: list[Any] = typer.main.get_command(alone).params  # type: ignore[assignment]
+    params: list[Any] = typer.main.get_command(alone).params
     return {param.name: (param.help or "").partition(" Default:")[0] for param in params}
 
 
