@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,7 +53,7 @@ def show(
     for registry, option in families().items():
         if name in (registry.folder, option):
             raise Mistake(f"{name} is a family of components: write foltr list {name}")
-    known = name == Experiment.__name__
+    known = name == "Experiment"
     family, cls = ("experiment", Experiment) if known else _found(find(name))
     print(f"{name} ({family}{'' if fields(cls) else ', no fields'})\n")
     width = min(95, shutil.get_terminal_size().columns)
@@ -121,11 +121,10 @@ def options() -> dict[str, str]:
     """The fields of an experiment, as `foltr run --help` explains them."""
     from foltr.cli.run import run
 
-    alone = typer.Typer(add_completion=False)
+    alone = typer.Typer()
     alone.command()(run)
-    params = typer.main.get_command(alone).params
-    helps = {str(param.name): getattr(param, "help", None) or "" for param in params}
-    return {name: text.partition(" Default:")[0] for name, text in helps.items()}
+    params: list[Any] = typer.main.get_command(alone).params
+    return {param.name: (param.help or "").partition(" Default:")[0] for param in params}
 
 
 def around_fields(cls: type) -> tuple[str, str]:

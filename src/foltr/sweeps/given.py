@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from foltr.errors import Mistake, shortened
+from foltr.errors import Mistake, shortened, shown
 from foltr.runs.tables import Values, lists_of, methods_of, replaced_by
 
 
@@ -20,9 +20,14 @@ def refuse_listed(given: Values, tables: Sequence[dict[str, Any]]) -> None:
             takes = lists[listed] if isinstance(lists[listed], list) else []
             known = shortened(", ".join(map(str, takes)), 80)
             raise Mistake(
-                f"--set {name}={value} has no effect: the file lists the values of {listed}"
+                f"--set {name}={_text(value)} has no effect: the file lists the values of {listed}"
                 f" ({known}). " + _way_out(name, value, listed, takes)
             )
+
+
+def _text(value: Any) -> str:
+    """As it was given, shortened; Python writes no integer of thousands of digits."""
+    return value if isinstance(value, str) else shown(value)
 
 
 def _zipped(table: dict[str, Any]) -> Values:
@@ -34,8 +39,8 @@ def _zipped(table: dict[str, Any]) -> Values:
 def _way_out(name: str, value: Any, listed: str, takes: list[Any]) -> str:
     if name != listed:
         return f"Change {listed} in the file"
-    if str(value) in map(str, takes):
-        return f"--only '{name}={value}' narrows the sweep to it"
+    if value in takes:
+        return f"--only '{name}={_text(value)}' narrows the sweep to it"
     example = f"--only '{name}={takes[0]}' narrows the sweep to one of them; " if takes else ""
     return f"{example}for another value, change the list in the file"
 
@@ -55,11 +60,13 @@ def check_methods(
         own = [method for method in used if all(replaced_by(name, each) for each in sets[method])]
         if used and len(own) == len(used) and None not in methods:
             raise Mistake(
-                f"--set {name}={value} has no effect: every method of the sweep sets {name}."
+                f"--set {name}={_text(value)} has no effect: every method of the sweep sets {name}."
                 f" --only \"method='{own[0]}'\" chooses one of them; to change {name}, change the"
                 " methods in the file"
             )
         if own:
             told = ", ".join(map(repr, own[:3])) + (" and others" if len(own) > 3 else "")
-            notes.append(f"--set {name}={value} does not change methods that set it: {told}")
+            notes.append(
+                f"--set {name}={_text(value)} does not change methods that set it: {told}"
+            )
     return tuple(notes)
