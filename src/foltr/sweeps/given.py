@@ -57,16 +57,15 @@ def check_methods(
     used = list(dict.fromkeys(method for method in methods if method is not None))
     notes = []
     for name, value in given.items():
+        given_as = f"--set {name}={_text(value)}"
         own = [method for method in used if all(replaced_by(name, each) for each in sets[method])]
         if used and len(own) == len(used) and None not in methods:
             raise Mistake(
-                f"--set {name}={_text(value)} has no effect: every method of the sweep sets {name}."
+                f"{given_as} has no effect: every method of the sweep sets {name}."
                 f" --only \"method='{own[0]}'\" chooses one of them; to change {name}, change the"
                 " methods in the file"
             )
         if own:
             told = ", ".join(map(repr, own[:3])) + (" and others" if len(own) > 3 else "")
-            notes.append(
-                f"--set {name}={_text(value)} does not change methods that set it: {told}"
-            )
+            notes.append(f"{given_as} does not change methods that set it: {told}")
     return tuple(notes)
