@@ -10,6 +10,7 @@ import typer
 from foltr.cli.tools import (
     Engine,
     Json,
+    Logs,
     Measures,
     Out,
     PerQuery,
@@ -106,6 +107,7 @@ def run(
     out: Out = Path("runs"),
     per_query: PerQuery = False,
     measures: Measures = "",
+    log: Logs = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -124,8 +126,8 @@ def run(
         "participation": participation, "dropout": dropout, "rounds": rounds, "history": history,
         "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
     }  # fmt: skip
-    from foltr.cli.progress import RunProgress, label_of
     from foltr.runs import config
+    from foltr.runs.progress import RunProgress, label_of
 
     fields = {name: typed_value(value) for name, value in given.items() if value is not None}
     experiment = config.load_experiment(file, trusted_code(use), fields)
@@ -137,6 +139,7 @@ def run(
             watch,
             per_query,
             measures,
+            log=log or (),
         )
     print(json_line(result) if json else summary(result))
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.cli.tools import Engine, Measures, Out, PerQuery, Quiet, Use, trusted_code, typed_fields
+from foltr.cli.tools import (
+    Engine,
+    Logs,
+    Measures,
+    Out,
+    PerQuery,
+    Quiet,
+    Use,
+    trusted_code,
+    typed_fields,
+)
 from foltr.errors import Mistake
 
 if TYPE_CHECKING:
@@ -43,6 +53,7 @@ def sweep(
     ] = 1,
     per_query: PerQuery = False,
     measures: Measures = "",
+    log: Logs = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the experiments and run none.")
     ] = False,
@@ -66,7 +77,7 @@ def sweep(
     with SweepPanel(read.title, quiet) as show:
         swept = run_sweep(
             read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
-            measures,
+            measures, log or (),
         )  # fmt: skip
     print(summary(swept, time.perf_counter() - began, pool))
     _raise_if_incomplete(swept, len(read.points))

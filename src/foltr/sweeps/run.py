@@ -20,7 +20,8 @@ from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import on_signals
 from foltr.runs.lock import FILE as CLAIM
-from foltr.runs.user_files import files_behind
+from foltr.runs.sinks.log import checked_logs
+from foltr.runs.user_files import check_in_files, files_behind
 from foltr.seeds import stream
 from foltr.spec import brief
 from foltr.sweeps.file import Point
@@ -111,14 +112,18 @@ def sweep(
     per_query: bool = False,
     show: Callable[[SweepState], None] = lambda state: None,
     measures: str | Sequence[str | Measure] = (),
+    log: str | Sequence[str] = (),
 ) -> Swept:
     """Make all runs that are not finished. `show` is called twice a second. `measures` are
-    recorded besides the usual ones."""
-    asked = parse_measures(measures)
+    recorded besides the usual ones. `log` names tools that log the runs, also finished ones."""
+    asked, logs = parse_measures(measures), checked_logs(log)
     check_engine(engine)
     threads = checked_threads(threads)
     out, pool = Path(out).resolve(), pool or Pool()
     installed(pool)
+    apart = pool.dask is not None or pool.apart or pool.jobs > 1
+    for each in (*dict.fromkeys(point.experiment for point in points), asked):
+        check_in_files(each, apart)
     planned = plan(points, out, name, title or name)
     _enough_disk(planned, out)
     with writing(out):
@@ -139,12 +144,14 @@ def sweep(
                 engine,
                 per_query,
                 tuple(map(repr, asked)),
+                logs,
             )
             for run, e in planned.experiments.items()
         }
         swept = Swept(planned.record, failed=dict(planned.unplanned))
         names = [each.name for each in asked if each.kind == "offline"]
-        swept.found = [run for run in tasks if _done(Folder(out / run), per_query, names)]
+        if not logs:  # else workers log them
+            swept.found = [run for run in tasks if _done(Folder(out / run), per_query, names)]
         found = set(swept.found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
