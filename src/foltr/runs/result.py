@@ -69,14 +69,18 @@ class Result:
         known = columns_of(self.final.get(MEASURES, {}).values())
         of_runs = (name for name, each in known.items() if each.measure.kind == "run")
         names = [name for name in dict.fromkeys([*self.final, *of_runs]) if name in known]
-        values = {name: self.value(name) for name in names}
+        values = {name: self._value_if_known(name) for name in names}
         values |= {name: self.final[name] for name in ("interactions", "rounds", "seconds")}
         shown = {name: value for name, value in values.items() if value is not None}
         meant = [known[name].curve_label if name in known else "" for name in shown]
-        table = {"": list(shown), "value": list(shown.values()), "measure": meant}
+        table: dict[str, list[Any]] = {
+            "": list(shown),
+            "value": list(shown.values()),
+            "measure": meant,
+        }
         e, notes = self.experiment, [f"note: {note}" for note in self.final["notes"]]
-        parts = (e.data, e.users, e.learner, e.ranker, e.baseline)
-        about = ", ".join(brief(part) for part in parts[-1 if e.baseline else 0 :] if part)
+        learned = (e.users, e.learner, e.ranker) if e.baseline is None else (e.baseline,)
+        about = ", ".join(map(brief, (e.data, *learned)))
         where = "not kept: run(out=...) keeps it" if self.folder is None else f"run: {self.folder}"
         found = " (finished before, not repeated)" if self.found else ""
         lines = paragraphs([*notes, where + found])
@@ -98,6 +102,12 @@ class Result:
             raise Mistake(f"no measure is called {name!r}: {did_you_mean(name, self.final)}")
         value: float | None = self.final[name]
         return value
+
+    def _value_if_known(self, name: str) -> float | None:
+        try:
+            return self.value(name)
+        except Mistake:  # of a curve that was not recorded
+            return None
 
     @property
     def trained(self) -> TrainedRanker:

@@ -191,7 +191,7 @@ def _check_is_loaded(cls: type, file: Path, apart: bool) -> None:
     """Raise a Mistake if a class is of a file as it was before it was loaded again; or if it has
     changed on disk, and others would load it."""
     now = getattr(sys.modules[cls.__module__], cls.__name__, cls)
-    if now is not cls and getattr(now, "__qualname__", None) == cls.__qualname__:
+    if now is not cls:
         raise Mistake(
             f"this {cls.__name__} is of {file.name} as it was before it was loaded again: make the"
             " experiment again"
