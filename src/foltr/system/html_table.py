@@ -20,7 +20,10 @@ def html_table(
     `measured` columns have four decimals; others too, if their numbers are not short."""
     total = len(next(iter(columns.values()), ()))
     cells = [_cells(list(values), name in measured, rows) for name, values in columns.items()]
-    heads = "".join(f"<th{LEFT}>{escape(name)}</th>" for name in columns)
+    heads = "".join(
+        f"<th{RIGHT if any(map(_is_number, values)) else LEFT}>{escape(name)}</th>"
+        for name, values in columns.items()
+    )
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
     more = f"<p>... and {total - rows:,} more rows</p>" if total > rows else ""
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -37,12 +40,16 @@ def _cells(values: list[Any], measured: bool, rows: int) -> list[str]:
 
 
 def _cell(value: Any, fixed: bool) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if _is_number(value):
         return f"<td{RIGHT}>{rounded(value, fixed)}</td>"
     text = "" if value is None else str(value)
     short = text if len(text) <= LENGTH else f"{text[: LENGTH - 3]}..."
     title = f' title="{escape(text)}"' if short != text else ""
     return f"<td{LEFT}{title}>{escape(short)}</td>"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _needs_four_decimals(values: list[Any]) -> bool:
