@@ -18,7 +18,7 @@ from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
 from foltr.scoring.normalisation import Normalisation
 from foltr.spec import brief
-from foltr.system.html_table import html_table, paragraphs, rounded
+from foltr.system.html_table import html_table, paragraphs
 
 # what unlearning takes: key of `unlearning` in result.json -> name
 COSTS = {
@@ -60,7 +60,8 @@ class Result:
     def __repr__(self) -> str:
         """One line, with rounded numbers; `final` has all of them, and all digits."""
         named = ("ndcg@10", "online", "interactions", "seconds")
-        shown = ", ".join(f"{name}={_short(self.final[name])}" for name in named)
+        values = {name: self.final[name] for name in named if self.final[name] is not None}
+        shown = ", ".join(f"{name}={round(value, 4)}" for name, value in values.items())
         folder = None if self.folder is None else str(self.folder)
         return f"Result({shown}, folder={folder!r})"
 
@@ -141,10 +142,6 @@ def trained_by(
     require(not foreign, f"{type(e.baseline).__name__} {own}")
     ranker = e.ranker if e.baseline is None else Linear()
     return TrainedRanker(ranker, params.astype(np.float32), features, names, normalisation)
-
-
-def _short(value: Any) -> str:
-    return rounded(value) if isinstance(value, int | float) else str(value)
 
 
 def known(value: float) -> float | None:

@@ -189,3 +189,25 @@ def test_a_sweep_is_logged_also_where_its_runs_are_finished(tool, tmp_path):
     assert len(swept.found) == 2 and not swept.made
     assert all(len(kept["rows"]) == 8 and kept["final"] for kept in tool.logs.values())
     assert len(tool.logs) == 2
+
+
+def test_the_command_line_names_tools_and_tells_what_is_wrong(tool, tmp_path):
+    from typer.testing import CliRunner
+
+    from foltr.cli.app import app
+
+    words = [
+        "run",
+        "--data",
+        "Synthetic(queries=40)",
+        "--clients",
+        "4",
+        "--rounds",
+        "5",
+        "--quiet",
+    ]
+    words += ["--out", str(tmp_path)]
+    done = CliRunner().invoke(app, [*words, "--log", "mlflow", "--log", "wandb"])
+    assert done.exit_code == 0 and len(tool.opened) == 2 and tool.closed == 2
+    done = CliRunner().invoke(app, [*words, "--log", "mlfow"])
+    assert done.exit_code == 2 and "did you mean 'mlflow'?" in done.output
