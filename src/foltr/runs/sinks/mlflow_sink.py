@@ -28,10 +28,7 @@ class MlflowSink:
             os.environ.setdefault(ALLOW, "true")  # a current MLflow opens a folder only with it
             uri = (about.folder.parent / "mlruns").resolve().as_uri()
         self._client = MlflowClient(tracking_uri=uri)
-        experiment = self._client.get_experiment_by_name(EXPERIMENT)
-        number = (
-            experiment.experiment_id if experiment else self._client.create_experiment(EXPERIMENT)
-        )
+        number = self._experiment()
         found = self._client.search_runs([number], f"tags.`{TAG}` = '{about.name}'")
         self.first, self.complete = 0, False
         self._last: dict[str, int] = {}  # the last round of each metric in the log
@@ -49,6 +46,19 @@ class MlflowSink:
         params = [Param(name, str(value)[:LONGEST]) for name, value in about.fields.items()]
         for i in range(0, len(params), PARAMS):
             self._client.log_batch(self._run, params=params[i : i + PARAMS])
+
+    def _experiment(self) -> str:
+        from mlflow.exceptions import MlflowException
+
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            try:
+                return str(self._client.create_experiment(EXPERIMENT))
+            except MlflowException:  # another process was faster
+                found = self._client.get_experiment_by_name(EXPERIMENT)
+                if found is None:
+                    raise
+        return str(found.experiment_id)
 
     def write(self, rows: list[Row]) -> None:
         from mlflow.entities import Metric

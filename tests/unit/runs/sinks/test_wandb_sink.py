@@ -5,6 +5,7 @@ import json
 import struct
 import sys
 import textwrap
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -49,6 +50,7 @@ def read(request, tmp_path, monkeypatch):
     monkeypatch.setattr(feeding, "SECONDS", 0.0)
     monkeypatch.setattr("foltr.runs.train.CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
     monkeypatch.delenv("WANDB_PROJECT", raising=False)
     true = find_spec("wandb") is not None
     if request.param == "true" and not true:
@@ -71,13 +73,19 @@ def _in_order(out):
 
 
 def _offline(file):
-    """A run from the file that `wandb sync` sends."""
+    """A run from the file that `wandb sync` sends. A process of wandb's writes its end a moment
+    after the run has finished."""
     from wandb.proto.wandb_internal_pb2 import Record
 
+    for _ in range(300):
+        records = [Record.FromString(content) for content in _records(file.read_bytes())]
+        kinds = [record.WhichOneof("record_type") for record in records]
+        if "exit" in kinds:
+            break
+        time.sleep(0.1)
+    assert "exit" in kinds
     found = {"id": "", "rows": [], "config": {}, "summary": {}}
-    for content in _records(file.read_bytes()):
-        record = Record.FromString(content)
-        kind = record.WhichOneof("record_type")
+    for kind, record in zip(kinds, records, strict=True):
         if kind == "run":
             found["id"] = record.run.run_id
             found["config"] = {i.key: json.loads(i.value_json) for i in record.run.config.update}
@@ -102,6 +110,8 @@ def _records(content):
             at += BLOCK - at % BLOCK
             continue
         _, size, kind = struct.unpack_from("<IHB", content, at)
+        if at + 7 + size > len(content):
+            return  # being written
         parts += content[at + 7 : at + 7 + size]
         at += 7 + size
         if kind in (1, 4):  # whole, or the last part
