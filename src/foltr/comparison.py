@@ -22,8 +22,9 @@ from foltr.report.measures import HEADLINES
 from foltr.report.study import Study, study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
+from foltr.report.tables.notebook_table import notebook_table
 from foltr.report.tables.terminal_table import terminal_table
-from foltr.results import Runs, fields_of, load_runs
+from foltr.results import Runs, load_runs
 from foltr.runs import config
 from foltr.runs.columns import parse_measures, usual_columns
 from foltr.spec import measures as measures_registry
@@ -57,6 +58,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         return "\n".join(terminal_table(found) for found in self.matrices)
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return "".join(notebook_table(found) for found in self.matrices)
 
     def latex(self) -> str:
         """The tables for a paper."""
@@ -184,7 +189,7 @@ def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> t
     outside."""
     given = {"seed", *(["users"] if users else []), *(["data.fold"] if folds else [])}
     tables = [
-        dict(pair for name, value in e.config().items() for pair in fields_of(name, value))
+        dict(pair for name, value in e.config().items() for pair in config.fields_of(name, value))
         for e in experiments
     ]
     names = dict.fromkeys(name for table in tables for name in table)

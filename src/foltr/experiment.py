@@ -181,6 +181,8 @@ class Experiment:
         watch: Callable[[Progress], None] = lambda progress: None,
         per_query: bool = False,
         measures: str | Sequence[str | Measure] = (),
+        progress: bool = False,
+        log: str | Sequence[str] = (),
     ) -> Result:
         """Run the experiment, or continue it if it was stopped. With `out`, the run is stored
         there in a folder that is named by its identity; a finished run is not repeated. `engine`
@@ -189,7 +191,9 @@ class Experiment:
         every round or, where rounds are compiled together, about ten times a second; and while
         clients are measured in the end. `per_query` keeps the final ranker's measures on each
         held-out query in the folder. `measures` are recorded besides the usual ones, as in
-        measures="nDCG(k=5), MAP()"; they are not part of the run's identity."""
+        measures="nDCG(k=5), MAP()"; they are not part of the run's identity. `progress` shows a
+        progress bar, in a terminal or a notebook. `log` names tools that log the run while it is
+        made: "tensorboard", "mlflow" or "wandb", or several of them."""
         from foltr.runs.execution import checked_threads, engine_maker
 
         threads, engine = checked_threads(threads), engine_maker(engine)
@@ -199,7 +203,14 @@ class Experiment:
             out is not None or not per_query,
             "per_query keeps its table in the run's folder: give out=...",
         )
-        return Run(self, out, threads, engine, watch, per_query, measures=measures).result()
+        if progress:
+            from foltr.runs.progress import RunProgress, label_of
+
+            with RunProgress(label_of(self)) as bar:
+                both = bar.beside(watch)
+                return self.run(out, threads, engine, both, per_query, measures, log=log)
+        made = Run(self, out, threads, engine, watch, per_query, measures=measures, log=log)
+        return made.result()
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from foltr.components.users.cascade import TABLES
 from foltr.errors import Mistake, did_you_mean
 from foltr.runs.columns import MEASURES, Column, columns_of, parse_measures
+from foltr.runs.config import fields_of
 from foltr.runs.folder import (
     CONFIG,
     ENVIRONMENT,
@@ -38,8 +39,13 @@ from foltr.runs.result import curve_of
 from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
+from foltr.system.html_table import html_table, paragraphs
 from foltr.system.table import Tidy
 from foltr.world.measures import Measure
+
+MAIN_MEASURES = ("ndcg@10", "mrr@10", "online")  # of a short table
+TOLD = 3  # reasons why runs were skipped
+WIDEST = 8  # columns of fields in a short table
 
 
 class Skipped(NamedTuple):
@@ -108,13 +114,6 @@ class Recorded:
         return {**about, **measures}
 
 
-def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A value of a config and, if it is a component, its fields by dotted names."""
-    yield name, value
-    for inner, part in opened(value).fields.items():
-        yield from fields_of(f"{name}.{inner}", part)
-
-
 @dataclass(frozen=True, repr=False)
 class Runs:
     """Finished runs, and the runs that were left out."""
@@ -135,7 +134,41 @@ class Runs:
 
     def __repr__(self) -> str:
         more = f", {len(self.skipped)} skipped" if self.skipped else ""
-        return f"<{len(self)} finished runs{more}, {len(self.unfinished)} unfinished>"
+        plural = "" if len(self) == 1 else "s"
+        return f"<{len(self)} finished run{plural}{more}, {len(self.unfinished)} unfinished>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a row per run, with the fields in which the runs differ and their main
+        measures; then what was left out, and why."""
+        table = {name: self[name] for name in self.headings}
+        left_out = [f"skipped: {each.path.name}: {each.why}" for each in self.skipped[:TOLD]]
+        if len(self.skipped) > TOLD:
+            left_out.append(f"and {len(self.skipped) - TOLD:,} more skipped: see .skipped")
+        fields = {name for run in self for name in run.fields}
+        measured = set(table) - fields
+        return paragraphs([repr(self)[1:-1]]) + html_table(table, measured) + paragraphs(left_out)
+
+    @property
+    def headings(self) -> list[str]:
+        """The columns that a short table shows: the method, the fields in which the runs differ
+        (the run's name, if they differ in none), the main measures, and those asked for."""
+        found, tops = [], {name for run in self for name in run.config}
+        for name, values in self.table.columns.items():
+            top = name.partition(".")[0]
+            same_class = len({opened(run.config.get(top)).name for run in self}) <= 1
+            inner = any(other.startswith(f"{name}.") for other in self.table.columns)
+            shown = not inner if same_class else name == top
+            if top in tops and shown and len(set(map(repr, values))) > 1:
+                found.append(name)
+        if any(run.method for run in self):
+            found.insert(0, "method")
+        asked = (name for run in self for name in run.final.get(MEASURES, ()))
+        measures = dict.fromkeys([*MAIN_MEASURES, *asked])
+        kept = [name for name in measures if any(v is not None for v in self._known(name))]
+        return [*(found or ["run"])[:WIDEST], *kept] if self.recorded else []
+
+    def _known(self, name: str) -> list[Any]:
+        return self.table.columns.get(name, [])
 
     @cached_property
     def columns(self) -> dict[str, Column]:

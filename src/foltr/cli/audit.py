@@ -49,8 +49,8 @@ def audit(
     from foltr.audits.audit import Effort
     from foltr.audits.audit import audit as attack
     from foltr.audits.text import lines
-    from foltr.cli.progress import StepProgress
     from foltr.runs import config
+    from foltr.runs.progress import StepProgress
     from foltr.spec import click_models
 
     effort = Effort(queries, games, min(games, Effort.trials), threads)
@@ -93,7 +93,7 @@ def _learned(path: Path, experiment: Experiment) -> Array:
 
 
 def _run(experiment: Experiment, out: Path, threads: int, quiet: bool) -> Array:
-    from foltr.cli.progress import RunProgress, label_of
+    from foltr.runs.progress import RunProgress, label_of
 
     with RunProgress(label_of(experiment), quiet) as watch:
         return experiment.run(out, threads, watch=watch).params

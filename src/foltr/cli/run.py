@@ -10,6 +10,7 @@ import typer
 from foltr.cli.tools import (
     Engine,
     Json,
+    Logs,
     Measures,
     Out,
     PerQuery,
@@ -119,6 +120,7 @@ def run(
     out: Out = Path("runs"),
     per_query: PerQuery = False,
     measures: Measures = "",
+    log: Logs = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -138,8 +140,8 @@ def run(
         "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
         "evaluate_on": evaluate_on, "patience": patience,
     }  # fmt: skip
-    from foltr.cli.progress import RunProgress, label_of
     from foltr.runs import config
+    from foltr.runs.progress import RunProgress, label_of
 
     fields = {name: typed_value(value) for name, value in given.items() if value is not None}
     experiment = config.load_experiment(file, trusted_code(use), fields)
@@ -151,6 +153,7 @@ def run(
             watch,
             per_query,
             measures,
+            log=log or (),
         )
     print(json_line(result) if json else summary(result))
 

@@ -12,6 +12,7 @@ import typer
 
 from foltr.cli.tools import (
     Engine,
+    Logs,
     Measures,
     Out,
     PerQuery,
@@ -71,6 +72,7 @@ def sweep(
     ] = 1,
     per_query: PerQuery = False,
     measures: Measures = "",
+    log: Logs = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -104,7 +106,7 @@ def sweep(
     with SweepPanel(read.title, quiet) as show:
         swept = run_sweep(
             read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
-            measures, share,
+            measures, share, log or (),
         )  # fmt: skip
     print(summary(swept, time.perf_counter() - began, pool))
     raise_if_incomplete(swept, len(mine(read, share)))

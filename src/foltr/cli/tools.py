@@ -51,6 +51,14 @@ Measures = Annotated[
         " `foltr list measures` lists all.",
     ),
 ]
+Logs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="TOOL",
+        help="Log the run with tensorboard, mlflow or wandb. Can be given more than once.",
+    ),
+]
 Insecure = Annotated[
     bool,
     typer.Option(

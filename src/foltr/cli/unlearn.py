@@ -71,10 +71,10 @@ def unlearn(
     code is loaded."""
     from json import dumps
 
-    from foltr.cli.progress import RunProgress
     from foltr.runs import config
     from foltr.runs.execution import check_engine, checked_threads
     from foltr.runs.forgetting import compared
+    from foltr.runs.progress import RunProgress
     from foltr.runs.run import Run
     from foltr.spec import brief, unlearners
     from foltr.system.files import write_whole

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from foltr.runs.folder import CONFIG, Folder
 from foltr.runs.identity import RUN_FILES, holds_run
 from foltr.runs.tables import flat, inherited, overridden
 from foltr.runs.user_files import Code, files_behind
-from foltr.spec import coerce, hints_of
+from foltr.spec import coerce, hints_of, opened
 from foltr.system.files import check_extent
 
 
@@ -26,6 +27,13 @@ def written(experiment: Experiment) -> str:
     if used := sorted(files_behind(experiment)):
         lines.append(f"use = {_value(used)}")
     return "\n".join(lines) + "\n"
+
+
+def fields_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A value of a config and, if it is a component, its fields by dotted names."""
+    yield name, value
+    for inner, part in opened(value).fields.items():
+        yield from fields_of(f"{name}.{inner}", part)
 
 
 def _value(value: Any) -> str:

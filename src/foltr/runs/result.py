@@ -16,6 +16,8 @@ from foltr.runs.columns import MEASURES, columns_of
 from foltr.runs.metrics import Curve, Metrics
 from foltr.runs.trained import TrainedRanker
 from foltr.scoring.normalisation import Normalisation
+from foltr.spec import brief
+from foltr.system.html_table import html_table, paragraphs
 from foltr.world.measures import RunMeasure
 
 # what unlearning takes: key of `unlearning` in result.json -> name
@@ -56,11 +58,34 @@ class Result:
     normalisation: Normalisation | None = None  # of the features, by the data source
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={self.final[name]!r}"
-            for name in ("ndcg@10", "online", "interactions", "seconds")
-        )
-        return f"Result({shown}, folder={str(self.folder)!r})"
+        """One line, with rounded numbers; `final` has all of them, and all digits."""
+        named = ("ndcg@10", "online", "interactions", "seconds")
+        values = {name: self.final[name] for name in named if self.final[name] is not None}
+        shown = ", ".join(f"{name}={round(value, 4)}" for name, value in values.items())
+        folder = None if self.folder is None else str(self.folder)
+        return f"Result({shown}, folder={folder!r})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the final measures as a table, and the run's notes."""
+        known = columns_of(self.final.get(MEASURES, {}).values())
+        of_runs = (name for name, each in known.items() if each.measure.kind == "run")
+        names = [name for name in dict.fromkeys([*self.final, *of_runs]) if name in known]
+        values = {name: self._value_if_known(name) for name in names}
+        values |= {name: self.final[name] for name in ("interactions", "rounds", "seconds")}
+        shown = {name: value for name, value in values.items() if value is not None}
+        meant = [known[name].curve_label if name in known else "" for name in shown]
+        table: dict[str, list[Any]] = {
+            "": list(shown),
+            "value": list(shown.values()),
+            "measure": meant,
+        }
+        e, notes = self.experiment, [f"note: {note}" for note in self.final["notes"]]
+        learned = (e.users, e.learner, e.ranker) if e.baseline is None else (e.baseline,)
+        about = ", ".join(map(brief, (e.data, *learned)))
+        where = "not kept: run(out=...) keeps it" if self.folder is None else f"run: {self.folder}"
+        found = " (finished before, not repeated)" if self.found else ""
+        lines = paragraphs([*notes, where + found])
+        return paragraphs([about]) + html_table(table, ["value"], len(shown)) + lines
 
     def curve(self, name: str) -> Curve:
         """`rounds, values = result.curve("ndcg@10")`; also mrr@10, expected_maxrr, online_ndcg@10,
@@ -78,6 +103,12 @@ class Result:
             raise Mistake(f"no measure is called {name!r}: {did_you_mean(name, self.final)}")
         value: float | None = self.final[name]
         return value
+
+    def _value_if_known(self, name: str) -> float | None:
+        try:
+            return self.value(name)
+        except Mistake:  # of a curve that was not recorded
+            return None
 
     @property
     def trained(self) -> TrainedRanker:

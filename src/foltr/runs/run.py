@@ -23,9 +23,10 @@ from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.preflight import checked_population, notes_of, validation_of
 from foltr.runs.result import Progress, Result, known
+from foltr.runs.sinks.log import Log
 from foltr.runs.train import train
 from foltr.runs.unlearn import Before, check_took_part, interval, stores_history, unlearn
-from foltr.runs.user_files import sources_behind
+from foltr.runs.user_files import check_in_files
 from foltr.system.threads import Threads
 from foltr.world.history import History
 from foltr.world.measures import Measure
@@ -49,6 +50,7 @@ class Run:
         known: Path | None = None,  # where a run that clients leave may lie, if not in `out`
         measures: str | Sequence[str | Measure] = (),  # recorded besides the usual columns
         tell: Callable[[Path, str], None] = tell_damage,  # when a damaged run is made again
+        log: str | Sequence[str] = (),  # tools that log the run: `runs.sinks`
     ) -> None:
         self.experiment, self.out, self.known = experiment, out, known
         self.wait, self.stop, self.tell = wait, stop, tell
@@ -62,14 +64,15 @@ class Run:
         if every_round := [each.name for each in asked if each.kind == "online"]:
             notes += (f"rounds are made one by one, to record {', '.join(every_round)}",)
         population, name = checked_population(e, *data), identity(e, *data, validation)
-        sources = sources_behind(e).items()
-        if out is not None and (unknown := [name for name, content in sources if content is None]):
-            lost = (
-                "is in no file: its runs could not be distinguished from those of another version"
-            )
-            way_out = "write it to a file for foltr.use, or run without out"
-            raise Mistake(f"{unknown[0]} {lost} of it: {way_out}")
+        if out is not None:
+            check_in_files(e)
         self.folder = None if out is None else Folder(Path(out) / folder_name(e, name))
+        self.log = Log(log, e, None if self.folder is None else self.folder.path)
+
+        def watched(progress: Progress) -> None:
+            watch(progress)
+            self.log(progress)
+
         self.context = Context(
             e,
             *data,
@@ -79,13 +82,18 @@ class Run:
             self.folder,
             Threads(threads),
             engine_maker(engine),
-            watch,
+            watched if self.log.names else watch,
             per_query,
             notes_of(e, *data) + notes,
             asked,
         )
 
     def result(self) -> Result:
+        """The run: found finished, or made, and logged."""
+        with self.log:
+            return self.log.finished(self._result())
+
+    def _result(self) -> Result:
         if self.folder is not None and (found := self._found_whole()):
             return found
         if self.experiment.unlearning is not None:
@@ -165,6 +173,7 @@ class Run:
         return final
 
     def _made(self, claim: Claim | None) -> Result:
+        self.log.open()
         with self.context.threads.running():
             if self.experiment.baseline is not None:
                 return fit_baseline(self.context, self.experiment.baseline)

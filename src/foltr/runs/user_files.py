@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
@@ -163,6 +164,60 @@ def sources_behind(thing: Any) -> dict[str, str | None]:
                 _sum(source.read_bytes()) if source.is_file() else None
             )
     return found
+
+
+def check_in_files(thing: Any, apart: bool = False) -> None:
+    """Raise a Mistake if runs of `thing` cannot be kept, because no file says what its code is;
+    or, if they are made by other processes (`apart`), because these cannot load it. Warn if a file
+    has changed since it was loaded."""
+    for cls in classes_behind(thing):
+        name, module = cls.__module__, sys.modules.get(cls.__module__)
+        file = getattr(module, "__file__", None)
+        if name.partition(".")[0] in ("foltr", "builtins"):
+            continue
+        if name in _contents:
+            _check_is_loaded(cls, Path(str(file)), apart)
+        elif not Path(file or "").is_file():
+            raise Mistake(
+                f"{cls.__name__} is in no file (a notebook's cell, a prompt): no other process can"
+                " load it, and its runs could not be distinguished from those of another version"
+                f" of it. {_way_out(cls)}, or run it alone, by Experiment.run() without out"
+            )
+        elif apart:
+            raise Mistake(
+                f"{cls.__name__} is in {Path(str(file)).name}, which other processes do not load."
+                f" {_way_out(cls)}, or make one run at a time (jobs=1)"
+            )
+
+
+def _way_out(cls: type) -> str:
+    file = f"{cls.__name__.lower()}.py"
+    return (
+        f"Write it to a file of its own with its imports (in a notebook, begin the cell with"
+        f" %%writefile {file}) and load it by foltr.use({file!r})"
+    )
+
+
+def _check_is_loaded(cls: type, file: Path, apart: bool) -> None:
+    """Raise a Mistake if a class is of a file as it was before it was loaded again; or if it has
+    changed on disk, and others would load it."""
+    now = getattr(sys.modules[cls.__module__], cls.__name__, cls)
+    if now is not cls:
+        raise Mistake(
+            f"this {cls.__name__} is of {file.name} as it was before it was loaded again: make the"
+            " experiment again"
+        )
+    try:
+        changed = _sum(file.read_bytes()) != _contents[cls.__module__]
+    except OSError:
+        changed = apart  # a file that is gone: what is loaded stays, but nobody else can load it
+    told = f"{file.name} has changed since it was loaded"
+    again = f"foltr.use({file.name!r}) loads it again"
+    # IPython's autoreload puts new code into the classes that are loaded
+    if changed and (apart or "IPython.extensions.autoreload" in sys.modules):
+        raise Mistake(f"{told}: {again}; then make the experiment again")
+    if changed:
+        warnings.warn(f"{told}: this run is of the code before. {again}", stacklevel=5)
 
 
 def classes_behind(thing: Any) -> Iterator[type]:

@@ -26,9 +26,12 @@ class SweepPanel(LivePanel):
 
     def __call__(self, state: SweepState) -> None:
         line = state_line(state)
-        if self.due() and (self.in_place or line != self.last):
+        views = (lambda: self._panel(state, line), lambda: line)
+        if self.due() and (self.in_place or self.notebook is not None or line != self.last):
             self.last = line
-            self.show(lambda: self._panel(state, line), lambda: line)
+            self.show(*views)
+        else:
+            self.keep(*views)
 
     def _panel(self, state: SweepState, line: str) -> Group:
         table = Table.grid(padding=(0, 2))

@@ -22,7 +22,8 @@ from foltr.runs.identity import folder_name, identity
 from foltr.runs.interruptions import Stopped, on_signals
 from foltr.runs.lock import FILE as CLAIM
 from foltr.runs.preflight import validation_of
-from foltr.runs.user_files import files_behind
+from foltr.runs.sinks.log import checked_logs
+from foltr.runs.user_files import check_in_files, files_behind
 from foltr.seeds import stream
 from foltr.spec import brief
 from foltr.sweeps.estimate import kind_of, work_of
@@ -112,15 +113,19 @@ def sweep(
     show: Callable[[SweepState], None] = lambda state: None,
     measures: str | Sequence[str | Measure] = (),
     part: Part | None = None,
+    log: str | Sequence[str] = (),
 ) -> Swept:
     """Make all runs that are not finished, or those of a `part` of the points; the record names
-    all of them. `show` is called twice a second. `measures` are recorded besides the usual
-    ones."""
-    asked = parse_measures(measures)
+    all of them. `show` is called twice a second. `measures` are recorded besides the usual ones.
+    `log` names tools that log the runs, also finished ones."""
+    asked, logs = parse_measures(measures), checked_logs(log)
     check_engine(engine)
     threads = checked_threads(threads)
     out, pool = Path(out).resolve(), pool or Pool()
     installed(pool)
+    apart = pool.dask is not None or pool.apart or pool.jobs > 1
+    for each in (*dict.fromkeys(point.experiment for point in points), asked):
+        check_in_files(each, apart)
     planned = plan(points, out, name, title or name)
     everything = [point.experiment for point in points]
     mine = set(everything if part is None else part.chosen(everything))
@@ -147,11 +152,14 @@ def sweep(
                 engine,
                 per_query,
                 tuple(map(repr, asked)),
+                logs,
             )
             for run, e in runs.items()
         }
         unplanned = [told for e, told in planned.unplanned.items() if e in mine]
         swept = Swept(planned.record, failed=dict(unplanned))
+        if logs:  # workers find and log finished runs
+            found = {}
         swept.found = list(found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):

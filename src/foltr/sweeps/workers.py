@@ -42,6 +42,7 @@ class Task:
     engine: str = "local"
     per_query: bool = False
     measures: tuple[str, ...] = ()  # specs
+    log: tuple[str, ...] = ()  # tools
     wait: bool = False  # if another process is making this run
 
 
@@ -102,6 +103,7 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
             Experiment(**task.config), task.out, task.threads, task.engine,
             per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
             tell=lambda folder, damage: told.append(damage),
+            log=task.log,
         )  # fmt: skip
         _is_the_planned(run, task)
         kind: Kind = "found" if run.result().found else "made"

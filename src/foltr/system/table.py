@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
+from foltr.system.html_table import html_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,6 +28,10 @@ class Tidy:
 
     def __repr__(self) -> str:
         return f"<table of {len(self)} rows: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the first rows."""
+        return html_table(self.columns)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), []))

@@ -1,9 +1,11 @@
-"""The progress of a run or an audit: in place in a terminal, plain lines elsewhere."""
+"""The progress of a run or an audit: in place in a terminal or a notebook, plain lines
+elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -45,8 +47,20 @@ class RunProgress(LivePanel):
             self.first, self.shown = (now, progress.t), now
             for note in () if self.quiet else progress.notes:
                 self.console.print(Text(f"note: {note}"))
+        views = (lambda: self._panel(progress, now), lambda: self._line(progress, now))
         if self.due():
-            self.show(lambda: self._panel(progress, now), lambda: self._line(progress, now))
+            self.show(*views)
+        else:
+            self.keep(*views)
+
+    def beside(self, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Both: `watch`, then this."""
+
+        def both(progress: Progress) -> None:
+            watch(progress)
+            self(progress)
+
+        return both
 
     def _rates(self, progress: Progress, now: float) -> tuple[float, float]:
         """Interactions per second and seconds left, measured without this process's first

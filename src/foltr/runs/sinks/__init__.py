@@ -1,0 +1,1 @@
+"""Logs of runs for other tools: `log.py`, and one file for each tool."""

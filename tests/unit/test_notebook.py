@@ -1,0 +1,172 @@
+"""The example notebook runs, and what it stores is what it shows now. What pages say of components
+in cells holds in a real kernel."""
+
+import ast
+import json
+import os
+import re
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "notebook.ipynb"
+KERNEL = all(find_spec(name) for name in ("nbformat", "nbclient", "ipykernel"))
+NUMBER = re.compile(r"[-+]?\d[\d,.:]*|nan")
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+
+
+def code_of(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def missing(cell):
+    """A package that a cell imports and that is not installed."""
+    names = re.findall(r"^(?:import|from) (\w+)", "".join(cell["source"]), re.M)
+    return next((name for name in names if find_spec(name) is None), None)
+
+
+class Words(HTMLParser):
+    """The text of HTML without numbers, sparklines, and marks that depend on numbers."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.words = []
+        self.feed(html)
+
+    def handle_data(self, data):
+        text = re.sub(r"[▁-█▲▼△▽]+|Synthetic-\S+", "", NUMBER.sub("", data))
+        self.words += text.split()
+
+
+def shown(cell):
+    """The kinds of what a cell shows, and the words of its tables."""
+    found = []
+    for output in cell["outputs"]:
+        assert output["output_type"] in ("display_data", "execute_result"), output
+        html = "".join(output["data"].get("text/html", ""))
+        found.append((sorted(output["data"]), Words(html).words))
+    return found
+
+
+def executed(cells, folder):
+    """Cells in a real kernel: a notebook with their outputs."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    made = [nbformat.v4.new_code_cell("".join(source)) for source in cells]
+    notebook = nbformat.v4.new_notebook(cells=made)
+    paths = os.pathsep.join(filter(None, map(str, sys.path)))
+    env = {**os.environ, "PYTHONPATH": paths, "JUPYTER_PLATFORM_DIRS": "1"}
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=120, allow_errors=True, resources=resources)
+    client.create_kernel_manager()
+    client.km.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    client.execute(env=env)
+    return notebook
+
+
+def test_the_notebook_is_small_and_stores_its_outputs(stored):
+    assert NOTEBOOK.stat().st_size < 200_000
+    for cell in code_of(stored)[1:]:
+        assert cell["outputs"], "run: jupyter nbconvert --execute --inplace"
+        assert shown(cell)
+    assert not re.search(r"(?<![\w.])/(home|tmp|work|usr)/", NOTEBOOK.read_text(encoding="utf-8"))
+
+
+def test_the_notebook_runs(stored, tmp_path):
+    """In a kernel, where there is one; else its cells, one by one."""
+    pytest.importorskip("matplotlib", reason="needs pip install 'foltr[plots]'")
+    cells = [cell for cell in code_of(stored) if missing(cell) is None]
+    assert len(cells) >= 5
+    if KERNEL:
+        made = code_of(executed([cell["source"] for cell in cells], tmp_path))
+        for before, now in zip(cells, made, strict=True):
+            assert shown(now) == shown(before)
+        return
+    by_hand(cells, tmp_path)
+
+
+def by_hand(cells, folder):
+    """Run cells in this process. Tables are compared; figures and progress are not shown."""
+    names, here = {}, Path.cwd()
+    os.chdir(folder)
+    try:
+        for cell in cells:
+            *body, last = ast.parse("".join(cell["source"])).body
+            ends_with_value = isinstance(last, ast.Expr)
+            body += [] if ends_with_value else [last]
+            exec(compile(ast.Module(body, []), "cell", "exec"), names)
+            value = None
+            if ends_with_value:
+                expression = ast.Expression(last.value)
+                value = eval(compile(expression, "cell", "eval"), names)
+            tables = [o for o in cell["outputs"] if o["output_type"] == "execute_result"]
+            for table in tables:
+                words = Words("".join(table["data"]["text/html"])).words
+                assert Words(value._repr_html_()).words == words
+    finally:
+        os.chdir(here)
+        names["plt"].close("all")
+
+
+COMPONENT = """
+from dataclasses import dataclass
+from foltr.cohorts import weighted_mean
+from foltr.kinds import Memoryless
+from foltr.spec import aggregator
+
+@aggregator
+@dataclass(frozen=True)
+class Half(Memoryless):
+    def combine(self, cohort):
+        return 0.5 * weighted_mean(cohort.updates, cohort.weights)
+"""
+CELLS = [
+    "%load_ext autoreload\n%autoreload 2\nimport foltr\n"
+    "SMALL = dict(data='Synthetic(queries=40)', clients=4, rounds=6)\n"
+    "def both():\n"
+    "    return [foltr.Experiment(aggregator=a, **SMALL) for a in ('Mean()', 'Half()')]",
+    COMPONENT,
+    "foltr.compare(both(), seeds=(1, 2), quiet=True, jobs=2)",
+    f"%%writefile half.py{COMPONENT}",
+    "foltr.spec.aggregators.forget('__main__')\nfoltr.use('half.py')\nsome = both()\n"
+    "first = foltr.compare(some, seeds=(1, 2), quiet=True, jobs=2).runs['ndcg@10']",
+    f"%%writefile half.py{COMPONENT.replace('0.5', '0.05')}",
+    "some[1].run(out='runs')",
+    "foltr.compare(some, seeds=(1, 2), quiet=True, jobs=2)",
+    "foltr.use('half.py')\nsome[1].run(out='runs')",
+    "second = foltr.compare(both(), seeds=(1, 2), quiet=True, jobs=2).runs['ndcg@10']\n"
+    "[a == b for a, b in zip(first, second)]",
+]
+TOLD = {
+    2: "Half is in no file (a notebook's cell, a prompt): no other process can load it",
+    6: "half.py has changed since it was loaded: foltr.use('half.py') loads it again",
+    7: "half.py has changed since it was loaded: foltr.use('half.py') loads it again",
+    8: "this Half is of half.py as it was before it was loaded again: make the experiment again",
+}
+
+
+def test_a_component_of_a_cell_says_how_to_keep_it_and_that_works(tmp_path):
+    if not KERNEL:
+        pytest.skip("needs pip install nbclient ipykernel")
+    pytest.importorskip("joblib", reason="needs pip install 'foltr[sweeps]'")
+    cells = executed(CELLS, tmp_path).cells
+    errors = {
+        i: output.evalue
+        for i, cell in enumerate(cells)
+        for output in cell.outputs
+        if output.output_type == "error"
+    }
+    assert errors.keys() == TOLD.keys(), errors
+    for i, said in TOLD.items():
+        assert errors[i].startswith(said)
+    (same,) = (output.data["text/plain"] for output in cells[-1].outputs)
+    assert same == "[True, False, True, False]"  # Mean as before, Half by the new code
+    assert not (tmp_path / "runs").exists()
