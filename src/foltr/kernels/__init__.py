@@ -25,6 +25,7 @@ import numpy as np
 from numba.core import event
 from numba.core.runtime import rtsys
 
+from foltr.kernels.compiler import versions
 from foltr.system.paths import cache_folder
 
 # lets sums be vectorised; unlike full fast-math it respects inf and nan
@@ -106,11 +107,10 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 def sources_hash() -> str:
     """A hash of all kernel sources, of the constants that they share with plain code, and of the
-    versions of numba and Python."""
-    digest, here = (
-        blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8),
-        Path(__file__).parent,
-    )
+    versions of the compiler and Python. numba's index in that folder has an entry per kind of
+    CPU."""
+    made_by = f"{' '.join(versions().values())} {sys.version}"
+    digest, here = blake2b(made_by.encode(), digest_size=8), Path(__file__).parent
     for file in [*sorted(here.glob("*.py")), *(here.parent / name for name in CONSTANTS)]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

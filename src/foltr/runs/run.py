@@ -14,6 +14,7 @@ from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 from foltr.runs.baseline import fit_baseline
 from foltr.runs.columns import check_labels, parse_measures
+from foltr.runs.compiled_code import ENGINE, difference, other_code_note
 from foltr.runs.context import Context
 from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Folder
@@ -112,11 +113,19 @@ class Run:
             with self.context.threads.running():
                 self.context.keep_queries(params)
         final = self._with_measures(params, final)
+        if different := self._other_code(final):
+            final["notes"] = [*final["notes"], other_code_note(different)]
         e, width = self.experiment, self.context.train.width
         if "privacy" in final:  # recomputed: an earlier ledger may have stated more than holds
             final["privacy"] = ledger_of(e, width).plain()
         about = self.context.train.names, self.context.train.normalisation
         return Result(e, params, metrics, final, self.folder.path, width, True, *about)
+
+    def _other_code(self, final: dict[str, Any]) -> str:
+        """What differs between the code that made the finished run and the code here."""
+        assert self.folder is not None
+        made = {ENGINE: final.get(ENGINE), **self.folder.environment()}
+        return difference(made, self.context.made_with)
 
     def _with_measures(self, params: Array, final: dict[str, Any]) -> dict[str, Any]:
         """The final measures of a finished run, with those that are asked for now. What can be
@@ -148,8 +157,11 @@ class Run:
                     made = train(self.context, interruptions, claim)
                 else:
                     run, before = self.base
-                    past = Before(before, lambda: run.stored(before))
-                    made = unlearn(self.context, past, interruptions, claim)
+                    here, past = self.context, Before(before, lambda: run.stored(before))
+                    if before.found and (different := run._other_code(before.final)):
+                        left = f"the run that clients leave was made by other code ({different})"
+                        here = replace(here, notes=(*here.notes, left))
+                    made = unlearn(here, past, interruptions, claim)
         result, self.history = made
         return result
 

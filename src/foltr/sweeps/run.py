@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
 from foltr.runs.columns import parse_measures
+from foltr.runs.compiled_code import difference, made_with
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
@@ -58,6 +60,8 @@ class Swept:
     signum: int = 0  # by this signal
     full: str = ""  # the system's error, if the disk is full
     kernel_seconds: float = 0.0  # of all workers
+    # of the runs that were found, how many other code made, by what differs
+    other_code: dict[str, int] = field(default_factory=dict)
 
 
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
@@ -145,6 +149,7 @@ def sweep(
         swept = Swept(planned.record, failed=dict(planned.unplanned))
         names = [each.name for each in asked if each.kind == "offline"]
         swept.found = [run for run in tasks if _done(Folder(out / run), per_query, names)]
+        swept.other_code = _other_code(out, planned.experiments, swept.found, engine)
         found = set(swept.found)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
@@ -163,6 +168,18 @@ def _done(folder: Folder, per_query: bool, measures: Sequence[str]) -> bool:
         return not measures or {*final, *folder.kept_measures()} >= set(measures)
     except Mistake:
         return False
+
+
+def _other_code(
+    out: Path, experiments: dict[str, Experiment], found: list[str], engine: str
+) -> dict[str, int]:
+    """How many of the runs that were found other compiled code made, by what differs."""
+    counts: Counter[str] = Counter()
+    for run in found:
+        here = made_with(experiments[run], engine)
+        if different := difference(Folder(out / run).environment(), here):
+            counts[different] += 1
+    return dict(counts)
 
 
 def _enough_disk(planned: Plan, out: Path) -> None:
