@@ -63,6 +63,9 @@ PLAIN = Reading()
 def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Iterator[Piece]:
     """The documents of a LETOR file in pieces of whole queries; errors name the file and the
     line."""
+    from foltr.kernels import check_compiles
+
+    check_compiles(f"reading {path}")
     shape = shape_of(path, reading)
     pieces = _whole_queries(_parsed(path, reading, shape, threads or min(4, os.cpu_count() or 1)))
     seen: list[Array] = []

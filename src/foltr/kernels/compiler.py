@@ -10,7 +10,8 @@ import llvmlite
 import numba
 from llvmlite import binding
 
-SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML")  # those that change the code
+# those that change the code
+SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML", "DISABLE_JIT")
 
 
 def versions() -> dict[str, str]:
