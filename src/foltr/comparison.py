@@ -32,6 +32,7 @@ from foltr.sweeps.panel import SweepPanel
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
 from foltr.system.files import write_whole
+from foltr.system.paths import given_path
 
 NAME = "compare"
 
@@ -68,7 +69,7 @@ class Comparison:
         """The page of `foltr report`."""
         from foltr.report.page.document import page
 
-        write_whole(Path(path), page(self.study))
+        write_whole(given_path(path), page(self.study))
 
 
 def compare(
@@ -122,7 +123,7 @@ def compare(
             seen[point.experiment] = i
     with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
         return _compared(
-            points, Path(out or folder), baseline, tuple(measures), Pool(jobs), threads, show
+            points, given_path(out or folder), baseline, tuple(measures), Pool(jobs), threads, show
         )
 
 

@@ -26,6 +26,7 @@ from foltr.runs.result import Progress, Result, known
 from foltr.runs.train import train
 from foltr.runs.unlearn import Before, check_took_part, interval, stores_history, unlearn
 from foltr.runs.user_files import sources_behind
+from foltr.system.paths import given_path
 from foltr.system.threads import Threads
 from foltr.world.history import History
 from foltr.world.protocols import Measure
@@ -45,6 +46,7 @@ class Run:
         known: Path | None = None,  # where a run that clients leave may lie, if not in `out`
         measures: str | Sequence[str | Measure] = (),  # recorded besides the usual columns
     ) -> None:
+        out = None if out is None else given_path(out)
         self.experiment, self.out, self.known = experiment, out, known
         self.wait, self.stop = wait, stop
         self.history: History | None = None  # what devices stored, if this process made the run
@@ -61,7 +63,7 @@ class Run:
             )
             way_out = "write it to a file for foltr.use, or run without out"
             raise Mistake(f"{unknown[0]} {lost} of it: {way_out}")
-        self.folder = None if out is None else Folder(Path(out) / folder_name(e, name))
+        self.folder = None if out is None else Folder(out / folder_name(e, name))
         self.context = Context(
             e,
             *data,

@@ -31,6 +31,7 @@ from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
 from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
 from foltr.system.files import write_whole, writing
+from foltr.system.paths import given_path
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Measure
 
@@ -121,7 +122,7 @@ def sweep(
     asked = parse_measures(measures)
     check_engine(engine)
     threads = checked_threads(threads)
-    out, pool = Path(out).resolve(), pool or Pool()
+    out, pool = given_path(out).resolve(), pool or Pool()
     installed(pool)
     planned = plan(points, out, name, title or name)
     _enough_disk(planned, out)
