@@ -34,6 +34,7 @@ from foltr.sweeps.panel import SweepPanel
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
 from foltr.system.files import write_whole
+from foltr.system.paths import given_path
 from foltr.world.measures import Measure
 
 NAME = "compare"
@@ -75,7 +76,7 @@ class Comparison:
         """The page of `foltr report`."""
         from foltr.report.page.document import page
 
-        write_whole(Path(path), page(self.study))
+        write_whole(given_path(path), page(self.study))
 
 
 def compare(
@@ -125,7 +126,7 @@ def compare(
             )
             seen[point.experiment] = i
     with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
-        place = Path(out or folder)
+        place = given_path(out or folder)
         return _compared(
             points, place, baseline, names_of_columns, asked, Pool(jobs), threads, show
         )

@@ -40,6 +40,7 @@ from foltr.spec import Ambiguous, opened
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.html_table import html_table, paragraphs
+from foltr.system.paths import given_path
 from foltr.system.table import Tidy
 from foltr.world.measures import Measure
 
@@ -200,10 +201,10 @@ class Runs:
         return self.table.to_pandas()
 
     def to_csv(self, path: str | Path) -> None:
-        write_whole(Path(path), self.table.csv())
+        write_whole(given_path(path), self.table.csv())
 
     def to_parquet(self, path: str | Path) -> None:
-        write_whole(Path(path), self.table.parquet())
+        write_whole(given_path(path), self.table.parquet())
 
     def where(self, test: Callable[[Recorded], bool] | None = None, **fields: Any) -> Runs:
         """The runs that have these values, as in `where(clients=100)` or `where(**{"data.fold":
@@ -252,7 +253,7 @@ def load_runs(path: str | Path, any_version: bool = False) -> Runs:
     """All finished runs in a folder, or those of a sweep's record (runs/NAME.sweep.json).
 
     Runs of a version of foltr whose results differ are skipped, unless `any_version`."""
-    return Loader(Path(path), any_version).load()
+    return Loader(given_path(path), any_version).load()
 
 
 @dataclass

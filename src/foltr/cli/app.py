@@ -100,7 +100,16 @@ def command_line(*names: str) -> typer.Typer:
 app = command_line(*COMMANDS, *GROUPS)
 
 
+def open_closed_streams() -> None:
+    """Give a stream that the caller has closed (`foltr run >&-`) the null device: a file that is
+    opened later must not take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+
+
 def main() -> None:
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # a terminal that cannot print a character gets a question mark, not a traceback

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from foltr.data import lookup
+from foltr.data import lookup, text_files
 from foltr.data.collection import Collection
 from foltr.data.letor import read
 from foltr.errors import Mistake, did_you_mean
@@ -83,7 +83,7 @@ def add(name: str, path: str | Path, tell: Callable[[str], None] = lambda line: 
     for part, files in collection.files.items():
         total = (0, 0)
         for split, file in files.items():
-            counts = _count(folder / file, collection)
+            counts = _count(text_files.at(folder / file) or folder / file, collection)
             total = (total[0] + counts[0], total[1] + counts[1])
             other += _unlike(collection, f"{part} {split}", counts)
             tell(f"  {file}: {_counts(*counts)}{_beside(collection, f'{part} {split}', counts)}")
@@ -138,7 +138,7 @@ def _paths(collection: Collection) -> list[str]:
 
 
 def _missing(collection: Collection, folder: Path) -> list[str]:
-    return [path for path in _paths(collection) if not (folder / path).is_file()]
+    return [path for path in _paths(collection) if text_files.at(folder / path) is None]
 
 
 def _count(file: Path, collection: Collection) -> tuple[int, int]:

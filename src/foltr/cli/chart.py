@@ -27,6 +27,7 @@ class Panel:
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea")
 MARKS = "●○◆◇"
+CHART, AXIS = 34, 6  # columns of a chart in a terminal, and of its vertical axis
 
 
 def bounds(panels: list[Panel]) -> tuple[float, float, float, float]:
@@ -44,7 +45,7 @@ def bounds(panels: list[Panel]) -> tuple[float, float, float, float]:
 
 
 def text_chart(
-    panel: Panel, box: tuple[float, float, float, float], width: int = 34, height: int = 9
+    panel: Panel, box: tuple[float, float, float, float], width: int = CHART, height: int = 9
 ) -> str:
     """One panel as lines of characters. Where two curves meet, the later one is visible."""
     x0, x1, y0, y1 = box
@@ -58,7 +59,7 @@ def text_chart(
         f"{y1 - (y1 - y0) * i / (height - 1):.2f}" if i % 4 == 0 else "    " for i in range(height)
     ]
     lines = [f"{label} ┤{''.join(row)}" for label, row in zip(labels, grid, strict=True)]
-    return "\n".join([f"{panel.title:^{width + 6}}", *lines, f"     └{'─' * width}"])
+    return "\n".join([f"{panel.title:^{width + AXIS}}", *lines, f"     └{'─' * width}"])
 
 
 def svg_chart(title: str, x_label: str, y_label: str, panels: list[Panel]) -> str:

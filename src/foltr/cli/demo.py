@@ -23,6 +23,7 @@ KINDS = ("perfect", "navigational", "informational")
 METHODS = ("FPDGD (100 clients)", "PDGD (centralised)")
 CLIENTS, SESSIONS, ROUNDS = 100, 4, 1000
 POINTS = 50  # on a curve
+NARROW = 60  # columns of a terminal that are too few for the table with lines
 
 
 def demo(
@@ -188,13 +189,15 @@ class Show:
         from rich.console import Group
         from rich.text import Text
 
-        from foltr.cli.chart import MARKS, bounds, text_chart
+        from foltr.cli.chart import AXIS, CHART, MARKS, bounds, text_chart
 
         panels = self.panels()
         legend = "   ".join(
             f"{mark} {method}" for mark, method in zip(MARKS, METHODS, strict=False)
         )
-        charts = Columns([text_chart(panel, bounds(panels)) for panel in panels], padding=(0, 2))
+        room = max(10, min(CHART, self.console.width - AXIS))
+        drawn = [text_chart(panel, bounds(panels), room) for panel in panels]
+        charts = Columns(drawn, padding=(0, 2))
         each = CLIENTS * SESSIONS
         title = f"offline nDCG@10 after {each:,} to {each * ROUNDS:,} interactions, logarithmic"
         return Group(Text(title), Text(legend), charts, Text(self.status, style="dim"))
@@ -204,12 +207,16 @@ def _table(results: dict[tuple[str, str], Result], width: int) -> Table:
     from rich.table import Table
 
     made = next(iter(results.values())).final["interactions"]
-    table = Table(title=f"nDCG@10 after {made:,} interactions each", title_justify="left")
+    title = {"title": f"nDCG@10 after {made:,} interactions each", "title_justify": "left"}
+    narrow = width < NARROW  # then without lines, and with short names of the methods
+    plain = {"box": None, "pad_edge": False} if narrow else {}
+    table = Table(**title, **plain)  # type: ignore[arg-type]
     for name in ("clicks", "method", "offline", "online", "updates", "seconds")[
         : 6 if width >= 80 else 4
     ]:
-        table.add_column(
-            name, justify="left" if name in ("clicks", "method") else "right", no_wrap=True
+        text = name in ("clicks", "method")
+        table.add_column(  # names are broken where there is no room; numbers never are
+            name, justify="left" if text else "right", no_wrap=not text, overflow="fold"
         )
     for (method, kind), result in results.items():
         final = result.final
@@ -217,7 +224,7 @@ def _table(results: dict[tuple[str, str], Result], width: int) -> Table:
         updates = final["rounds"] if method == METHODS[0] else final["interactions"]
         row = (
             kind,
-            method,
+            method.partition(" ")[0] if narrow else method,
             f"{final['ndcg@10']:.3f}",
             f"{online:.3f}",
             f"{updates:,}",

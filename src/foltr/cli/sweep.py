@@ -167,6 +167,11 @@ def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> st
         + (f", {len(swept.damaged)} damaged" if swept.damaged else "")
         + (f", {swept.waiting} left" if swept.waiting else "")
     ]
+    for different, number in swept.other_code.items():
+        lines.append(
+            f"note: {number} of the runs that were found were made by other code ({different}):"
+            " their last bits may differ, and what follows from them"
+        )
     if made:
         interactions = sum(final["interactions"] for final in made)
         kernels = swept.kernel_seconds / (seconds * pool.jobs)

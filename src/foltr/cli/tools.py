@@ -109,7 +109,7 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            command(*args, **{name: expanded(value) for name, value in kwargs.items()})
             sys.stdout.flush()
         except BrokenPipeError:  # the reader of our output has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -132,6 +132,16 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
 
     call.__doc__ = paragraphs(command)
     return call
+
+
+def expanded(value: Any) -> Any:
+    """The value of an option; in a path, `~` is the home folder, where the shell left it, as in
+    --out=~/runs."""
+    from foltr.system.paths import given_path
+
+    if isinstance(value, list):
+        return [expanded(each) for each in value]
+    return given_path(value) if isinstance(value, Path) else value
 
 
 def paragraphs(command: Callable[..., None]) -> str:

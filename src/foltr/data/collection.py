@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from foltr.data import files, lookup
+from foltr.data import files, lookup, text_files
 from foltr.data.letor import Reading
 from foltr.errors import Mistake, require
 from foltr.system.paths import data_folders
@@ -51,15 +51,15 @@ class Collection:
         known_split(split, tuple(self.files[part]))
         file = self.files[part][split]
         for folder in lookup.candidates(self.name, self.folders):
-            if (folder / file).is_file():
-                return folder / file
+            if (found := text_files.at(folder / file)) is not None:
+                return found
         raise Mistake(self.absent(file))
 
     def present(self) -> Path | None:
         """The first folder that holds a file of this collection, or None."""
         paths = [path for part in self.files.values() for path in part.values()]
         for folder in lookup.candidates(self.name, self.folders):
-            if any((folder / path).is_file() for path in paths):
+            if any(text_files.at(folder / path) for path in paths):
                 return folder
         return None
 

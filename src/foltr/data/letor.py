@@ -1,8 +1,8 @@
 """The reader of LETOR (SVMlight) text: `label qid:Q 1:v 2:v ... #comment`, one document per line.
 
-The text is read in blocks of whole lines. Several threads parse the blocks (`kernels/letor.py`).
-The results are pieces of whole queries in the order of the file, so a file may be larger than
-memory."""
+The text is read in blocks of whole lines (`text_files.py`). Several threads parse the blocks
+(`kernels/letor.py`). The results are pieces of whole queries in the order of the file, so a file
+may be larger than memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.data import letor_errors
+from foltr.data.text_files import blocks
 from foltr.errors import Mistake
 from foltr.world.dataset import padded
 
-BLOCK = 2 << 20  # bytes of text that one thread parses at a time
 LARGEST = 16 << 20  # most numbers in the storage of one piece
 HARD = 1 << 12  # most numbers that a kernel leaves to Python at a time
 MOST_FEATURES = 100_000
@@ -63,6 +63,9 @@ PLAIN = Reading()
 def read(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> Iterator[Piece]:
     """The documents of a LETOR file in pieces of whole queries; errors name the file and the
     line."""
+    from foltr.kernels import check_compiles
+
+    check_compiles(f"reading {path}")
     shape = shape_of(path, reading)
     pieces = _whole_queries(_parsed(path, reading, shape, threads or min(4, os.cpu_count() or 1)))
     seen: list[Array] = []
@@ -99,17 +102,6 @@ def arrays(path: Path, reading: Reading = PLAIN, threads: int | None = None) -> 
     return Piece(storage[:rows], labels, np.concatenate(starts), query_ids, document_ids)
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """The file in blocks of whole lines; the last line gets a newline if it has none."""
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(BLOCK):
-                block += file.readline()
-                yield block if block.endswith(b"\n") else block + b"\n"
-    except OSError as error:
-        raise Mistake(f"cannot read {path}: {error.strerror}") from None
-
-
 def shape_of(path: Path, reading: Reading) -> Shape:
     """The number of features and the first feature's number, from the first document.
 
@@ -128,7 +120,7 @@ def shape_of(path: Path, reading: Reading) -> Shape:
     from foltr.kernels.letor import largest_index
 
     last = max(
-        (largest_index(np.frombuffer(block, np.uint8)) for block in _blocks(path)), default=0
+        (largest_index(np.frombuffer(block, np.uint8)) for block in blocks(path)), default=0
     )
     if last - base >= MOST_FEATURES:
         raise letor_errors.too_many_features(path, MOST_FEATURES + base - 1, MOST_FEATURES)
@@ -137,7 +129,7 @@ def shape_of(path: Path, reading: Reading) -> Shape:
 
 def _first_document(path: Path) -> list[bytes]:
     """The words of the first line that is not empty, without comments."""
-    for block in _blocks(path):
+    for block in blocks(path):
         place = 0
         while place < len(block):
             end = block.index(b"\n", place)
@@ -152,7 +144,7 @@ def _parsed(path: Path, reading: Reading, shape: Shape, threads: int) -> Iterato
     waiting: deque[Future[list[Piece]]] = deque()
     line = 1
     with ThreadPoolExecutor(threads) as pool:
-        for block in _blocks(path):
+        for block in blocks(path):
             waiting.append(pool.submit(_parse_block, path, block, line, reading, shape))
             line += block.count(b"\n")
             if len(waiting) > threads:

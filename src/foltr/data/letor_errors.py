@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from foltr.core import Array
+from foltr.data.text_files import lines
 from foltr.errors import Mistake
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -99,23 +100,23 @@ def bad_line(
 def too_many_features(path: Path, last: int, most: int) -> Mistake:
     """The error of a sparse text with a feature index above `last`, the largest supported one:
     usually a hash or an id."""
-    with open(path, "rb") as file:
-        for line, text in enumerate(file, 1):
-            words = re.split(rb"[ \t\r\n]+", text.partition(b"#")[0].lstrip(b" \t\r"))
-            for index in (re.match(rb"0*(\d+):", word) for word in words[2:]):
-                if index is not None and (len(index[1]) > 12 or int(index[1]) > last):
-                    what = f"feature {index[1][:20].decode()}, but at most {most} are supported"
-                    return wrong(path, line, f"{what}; is that an id?")
+    for line, text in enumerate(lines(path), 1):
+        words = re.split(rb"[ \t\r\n]+", text.partition(b"#")[0].lstrip(b" \t\r"))
+        for index in (re.match(rb"0*(\d+):", word) for word in words[2:]):
+            if index is not None and (len(index[1]) > 12 or int(index[1]) > last):
+                what = f"feature {index[1][:20].decode()}, but at most {most} are supported"
+                return wrong(path, line, f"{what}; is that an id?")
     return wrong(path, 1, f"a feature is beyond the {most} that are supported")
 
 
 def line_of(path: Path, document: int) -> int:
     """The line of a document, or of the last one; slow, for error messages only."""
-    with open(path, "rb") as file:
-        lines = [
-            line for line, text in enumerate(file, 1) if text.partition(b"#")[0].strip(b" \t\r\n")
-        ]
-    return lines[min(document, len(lines) - 1)]
+    found = [
+        line
+        for line, text in enumerate(lines(path), 1)
+        if text.partition(b"#")[0].strip(b" \t\r\n")
+    ]
+    return found[min(document, len(found) - 1)]
 
 
 def scattered_query(path: Path, queries: Array) -> Mistake:
@@ -124,16 +125,15 @@ def scattered_query(path: Path, queries: Array) -> Mistake:
     _, first = np.unique(queries, return_index=True)
     again = int(np.setdiff1d(np.arange(len(queries)), first)[0])
     runs, last = -1, b""
-    with open(path, "rb") as file:
-        for line, text in enumerate(file, 1):
-            words = text.partition(b"#")[0].split(None, 2)
-            if len(words) > 1 and words[1] != last:
-                runs, last = runs + 1, words[1]
-            if runs == again:
-                name = last.decode("latin-1")
-                return wrong(
-                    path,
-                    line,
-                    f"{name!a} again, after other queries; let a query's lines stand together",
-                )
+    for line, text in enumerate(lines(path), 1):
+        words = text.partition(b"#")[0].split(None, 2)
+        if len(words) > 1 and words[1] != last:
+            runs, last = runs + 1, words[1]
+        if runs == again:
+            name = last.decode("latin-1")
+            return wrong(
+                path,
+                line,
+                f"{name!a} again, after other queries; let a query's lines stand together",
+            )
     return wrong(path, 1, "the lines of a query do not stand together")

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from pathlib import Path
 
+from foltr.data.text_files import pieces
 from foltr.errors import Mistake
 from foltr.system.files import write_whole
 from foltr.system.paths import cache_folder
@@ -28,7 +29,8 @@ def stamp(path: Path) -> list[int]:
 
 
 def content(path: Path) -> str:
-    """A hash of the file's bytes; remembered only if the file was unchanged for a while before."""
+    """A hash of the file's bytes, unpacked if they are compressed; remembered only if the file was
+    unchanged for a while before."""
     now, begun = stamp(path), time.time_ns()
     name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
     memory = cache_folder("data") / "stamps" / f"{name}.json"
@@ -38,11 +40,10 @@ def content(path: Path) -> str:
             return str(known["content"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not seen before, or not readable: hash it
-    try:
-        with open(path, "rb") as file:
-            digest = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
-        raise Mistake(f"cannot read {path}: {error.strerror}") from None
+    hashed = blake2b(digest_size=16)
+    for piece in pieces(path):
+        hashed.update(piece)
+    digest = hashed.hexdigest()
     if stamp(path) == now and begun - max(now[1], now[2]) > RACY:
         _remember(memory, {"stamp": now, "content": digest, "path": str(path)})
     return digest

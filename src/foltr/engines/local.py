@@ -14,7 +14,7 @@ from foltr.core import Answers, Array, Ask, Cohort, Learner, Observed, Privatize
 from foltr.engines.debug import Debug
 from foltr.engines.twins import learn_twin, noise_twin
 from foltr.guards import privatized
-from foltr.kernels import frozen
+from foltr.kernels import check_compiles, frozen
 from foltr.kernels.interaction import room_of
 from foltr.metrics import DEPTH, discounts, gains
 from foltr.seeds import Stream, key, stream
@@ -42,6 +42,7 @@ class Local:
     noise: Callable[[int], Stream] | None = None
 
     def __post_init__(self) -> None:
+        check_compiles("the local engine")
         p = self.population
         self.twin = learn_twin(self.learner, self.ranker, p.data.width, self.privacy, p.sessions)
         if self.noise is not None and self.privacy is not None and self.learner.reward_levels:

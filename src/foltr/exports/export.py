@@ -15,6 +15,7 @@ from foltr.runs.trained import TrainedRanker, load_ranker
 from foltr.runs.user_files import Code
 from foltr.scoring.normalisation import PerQuery
 from foltr.system.files import write_whole
+from foltr.system.paths import given_path
 
 if TYPE_CHECKING:
     from foltr.exports.estimator import RankerEstimator
@@ -76,8 +77,9 @@ def exported(
     loaded for a run."""
     require(to in FORMATS, f"no format is called {to!r}: {did_you_mean(str(to), FORMATS)}")
     if isinstance(ranker, str | Path):
-        called = Path(ranker).resolve().name.removesuffix(".json")
-        trained = trained_in(Path(ranker), code or Code(trusted=False))
+        path = given_path(ranker)
+        called = path.resolve().name.removesuffix(".json")
+        trained = trained_in(path, code or Code(trusted=False))
     else:
         called, trained = NAME, ranker.trained if isinstance(ranker, Result) else ranker
         one = "export takes a trained ranker, a result or a path"
@@ -87,7 +89,7 @@ def exported(
     require(bool(called) and called.isprintable(), plain)
     model = Model(_completed(trained, names, normalize), called)
     chosen = FORMATS[to]
-    file = Path(chosen.file if out is None else out)
+    file = given_path(chosen.file if out is None else out)
     file = file / chosen.file if file.is_dir() else file
     content = chosen.content(model, file)
     return Exported(model, chosen, file, _write(file, content, overwrite))

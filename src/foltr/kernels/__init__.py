@@ -25,6 +25,8 @@ import numpy as np
 from numba.core import event
 from numba.core.runtime import rtsys
 
+from foltr.errors import require
+from foltr.kernels.compiler import versions
 from foltr.system.paths import cache_folder
 
 # lets sums be vectorised; unlike full fast-math it respects inf and nan
@@ -44,6 +46,8 @@ def kernel(
     compile."""
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not compiles():
+            return function
         folder = compile_cache()
         # Inlined, because a callee is compiled once per caller, each vectorised in its own way,
         # and the linker uses whichever was loaded first: a process that compiles would get other
@@ -58,11 +62,28 @@ def kernel(
         }
         with _numba_cache(folder):
             dispatcher: Any = numba.njit(cache=folder is not None, **options)(function)
-        if folder is not None:
-            _forgive(dispatcher._cache)
+        if folder is None:
+            return dispatcher
+        if not Path(dispatcher._cache.cache_path).is_relative_to(folder):
+            # numba cannot write its folder there, and would write beside the sources instead
+            _complain_once(f"{folder} holds a folder that cannot be written")
+            return numba.njit(**options)(function)
+        _forgive(dispatcher._cache)
         return dispatcher
 
     return compiled
+
+
+def compiles() -> bool:
+    """False where NUMBA_DISABLE_JIT is set. Kernels are then plain functions, slow, and those that
+    others call by address cannot run."""
+    return not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+
+
+def check_compiles(what: str) -> None:
+    """Refuses what needs compiled kernels where nothing is compiled."""
+    way_out = "unset NUMBA_DISABLE_JIT, or choose the debug engine, which is plain Python"
+    require(compiles(), f"{what} needs compiled code, and NUMBA_DISABLE_JIT is set: {way_out}")
 
 
 class _Compiling(event.Listener):
@@ -106,11 +127,10 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 def sources_hash() -> str:
     """A hash of all kernel sources, of the constants that they share with plain code, and of the
-    versions of numba and Python."""
-    digest, here = (
-        blake2b(f"{numba.__version__} {sys.version}".encode(), digest_size=8),
-        Path(__file__).parent,
-    )
+    versions of the compiler and Python. numba's index in that folder has an entry per kind of
+    CPU."""
+    made_by = f"{' '.join(versions().values())} {sys.version}"
+    digest, here = blake2b(made_by.encode(), digest_size=8), Path(__file__).parent
     for file in [*sorted(here.glob("*.py")), *(here.parent / name for name in CONSTANTS)]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
@@ -177,6 +197,8 @@ def compile_cache() -> Path | None:
 
 def nothing_compiled() -> bool:
     """Whether the first use must compile."""
+    if not compiles():
+        return False
     folder = compile_cache()
     return folder is None or next(folder.rglob("*.nbc"), None) is None
 

@@ -12,6 +12,8 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
+from foltr.kernels import compiles
+
 
 def written_out(function: Callable[..., Any]) -> Any:
     """`numba.extending.intrinsic`: the function writes LLVM code into the kernel that calls it."""
@@ -28,6 +30,12 @@ def never_inlined(typing):
         return context.get_dummy_value()
 
     return types.void(), lowered
+
+
+if not compiles():  # a plain function is never inlined
+
+    def never_inlined():
+        pass
 
 
 @written_out

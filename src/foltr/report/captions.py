@@ -9,7 +9,7 @@ from foltr.report.matrix import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, M
 from foltr.report.measures import column, empty_rule
 from foltr.report.number_format import count
 from foltr.report.pairing import NOT_ALIKE, NOT_PAIRED, ONE_PAIR, is_data
-from foltr.report.provenance import data_source
+from foltr.report.provenance import data_source, mixed_code
 from foltr.report.study import Pair, Study
 from foltr.results import Runs
 
@@ -39,6 +39,7 @@ def caption(matrix: Matrix) -> str:
         study.runs.note,
         f"Only runs with {study.runs.selection}." if study.runs.selection else "",
         _missing(matrix),
+        mixed_code(study.runs),
     ]
     return " ".join(part for part in parts if part)
 

@@ -12,6 +12,7 @@ from foltr.report.measures import empty_rule
 from foltr.report.number_format import count
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
+from foltr.runs.compiled_code import COMPILED, ENGINE, PLAIN, described, kinds, recorded
 from foltr.spec import opened
 
 SHOWN = 12  # more values of a kind than that are counted, not named
@@ -40,6 +41,7 @@ def provenance(study: Study, made: datetime) -> list[Row]:
         ("runs made by", _tally(runs, _version)),
         ("machine", _tally(runs, _machine)),
         ("Python", _tally(runs, _packages)),
+        ("compiled code", (*_tally(runs, code_of), mixed_code(runs))),
         ("engine", _tally(runs, lambda run: str(run.final.get("engine", "unknown")))),
         ("data", _tally(runs, lambda run: data_source(run, study.pairs))),
         ("held-out queries", (_held_out(runs),)),
@@ -99,6 +101,36 @@ def _packages(run: Recorded) -> str:
     names = packages if isinstance(packages, dict) else {}
     versions = [f"{name} {version}" for name, version in names.items()]
     return ", ".join([str(run.environment.get("python", "unknown")), *versions])
+
+
+def _code(run: Recorded) -> dict[str, str] | None:
+    """The compiled code that made a run; None for a baseline, and for the plain engine."""
+    if COMPILED not in run.environment and (
+        run.config.get("baseline") or run.final.get(ENGINE) == PLAIN
+    ):
+        return None  # an earlier foltr did not say so
+    return recorded(run.environment)
+
+
+def code_of(run: Recorded) -> str:
+    """ "numba 0.61.2, llvmlite 0.44.0, CPU znver4"; "none" for a run without compiled code."""
+    return described(_code(run))
+
+
+def mixed_code(runs: Runs) -> str:
+    """A sentence for a study whose runs were made by different compiled code; else empty."""
+    codes: list[dict[str, Any]] = [{COMPILED: _code(run)} for run in runs]
+    found = [described(code) for code in kinds(codes)]
+    engines = {run.final.get(ENGINE) == PLAIN for run in runs if not run.config.get("baseline")}
+    if len(engines) > 1:
+        found.append(f"the {PLAIN} engine")
+    if len(found) < 2:
+        return ""
+    names = found if len(set(found)) == len(found) else [f"{len(found)} kinds of CPU or settings"]
+    return (
+        f"Made by different code ({'; '.join(names[:SHOWN])}): equal experiments may differ"
+        " between them in their last bits, and in what follows from them."
+    )
 
 
 def _held_out(runs: Runs) -> str:

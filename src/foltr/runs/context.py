@@ -15,6 +15,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.metrics import DEPTH, online_performance
 from foltr.runs.columns import MEASURES, VALIDATION, late_or_sum
+from foltr.runs.compiled_code import made_with
 from foltr.runs.config import written
 from foltr.runs.execution import MakeEngine
 from foltr.runs.folder import CONFIG, ENVIRONMENT, RESULTS, Folder
@@ -89,6 +90,11 @@ class Context:
         begun = self.folder.has_checkpoint
         return History.of(self.folder.path, every, rounds, n, d, begun)
 
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """Which code makes this run here."""
+        return made_with(self.experiment, self.engine.name)
+
     def files(self) -> dict[str, str]:
         """The files that a run's folder begins with: its config, and what it is made on."""
         about = {
@@ -105,6 +111,7 @@ class Context:
             },
             "files": sources_behind(self.experiment),
             "revisions": revisions(self.experiment),
+            **self.made_with,
             **environment(),
         }
         return {CONFIG: written(self.experiment), ENVIRONMENT: json.dumps(about, indent=1) + "\n"}

@@ -20,7 +20,8 @@ from foltr.runs.result import Progress
 from foltr.spec import brief
 from foltr.system.terminal import LivePanel, duration, progress_bar, sparkline
 
-WIDTH = 30  # of the bar
+WIDTH, LEAST = 40, 6  # of the bar and the curves, most and least
+GAP = 2  # between columns
 PANEL_SECONDS = 0.1
 LINE_SECONDS = 2.0
 STEP_SECONDS = 5.0  # between lines about one step of an audit
@@ -86,26 +87,40 @@ class RunProgress(LivePanel):
     def _panel(self, progress: Progress, now: float) -> Group:
         rate, left = self._rates(progress, now)
         m, rounds = progress.metrics, progress.rounds
-        table = Table.grid(padding=(0, 2))
-        for _ in range(3):
-            table.add_column(no_wrap=True)
-        bar = progress_bar(progress.t, rounds, WIDTH)
+        rows: list[tuple[Callable[[int], str], str, str]] = []  # drawing in a width, two texts
         if progress.measured is None:
-            table.add_row(bar, f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left")
+            made, todo = f"round {progress.t:,} of {rounds:,}", f"{duration(left)} left"
+            rows.append((lambda width: progress_bar(progress.t, rounds, width), made, todo))
             speed = f"{rate:,.0f} interactions/s"
         else:
             (done, of), speed = progress.measured, ""
-            table.add_row(bar, f"all {rounds:,} rounds made", "")
-            bar = progress_bar(done, of, WIDTH)
-            table.add_row(bar, f"clients {done:,} of {of:,}", "measured")
-        offline = m.offline["ndcg@10"]
-        table.add_row(sparkline(offline), f"offline nDCG@10 {offline[-1]:.4f}", speed)
-        online = m.online["online_ndcg@10"]
+            made = f"all {rounds:,} rounds made"
+            rows.append((lambda width: progress_bar(progress.t, rounds, width), made, ""))
+            clients = f"clients {done:,} of {of:,}"
+            rows.append((lambda width: progress_bar(done, of, width), clients, "measured"))
+        offline, online = m.offline["ndcg@10"], m.online["online_ndcg@10"]
         window = online[-max(1, len(online) // 50) :]
-        table.add_row(
-            sparkline(smoothed(online)), f"online  nDCG@10 {sum(window) / len(window):.4f}", ""
-        )
-        return Group(Text(self.label, style="bold", no_wrap=True, overflow="ellipsis"), table)
+        shown = f"offline nDCG@10 {offline[-1]:.4f}"
+        rows.append((lambda width: sparkline(offline, width), shown, speed))
+        shown = f"online  nDCG@10 {sum(window) / len(window):.4f}"
+        rows.append((lambda width: sparkline(smoothed(online, width), width), shown, ""))
+        label = Text(self.label, style="bold", no_wrap=True, overflow="ellipsis")
+        return Group(label, fitted(rows, self.console.width))
+
+
+def fitted(rows: list[tuple[Callable[[int], str], str, str]], width: int) -> Table:
+    """Rows of a drawing and two texts, in a terminal of this width. Drawings give way to texts,
+    and the last texts to the first, in which the measures are."""
+    first, last = (max(len(row[i]) for row in rows) for i in (1, 2))
+    room = width - first - last - 2 * GAP
+    texts = 2 if last and room >= LEAST else 1
+    room = min(WIDTH, room if texts == 2 else width - first - GAP)
+    table = Table.grid(padding=(0, GAP, 0, 0))
+    for draw, *given in rows:
+        table.add_row(*([draw(room)] if room >= LEAST else []), *given[:texts])
+    for column in table.columns:
+        column.no_wrap = True
+    return table
 
 
 def smoothed(values: list[float], points: int = 40) -> list[float]:

@@ -15,6 +15,7 @@ from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 from foltr.runs.baseline import fit_baseline
 from foltr.runs.columns import check_labels, parse_measures
+from foltr.runs.compiled_code import ENGINE, difference, other_code_note
 from foltr.runs.context import Context, evaluated
 from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Damaged, Folder
@@ -27,6 +28,7 @@ from foltr.runs.sinks.log import Log
 from foltr.runs.train import train
 from foltr.runs.unlearn import Before, check_took_part, interval, stores_history, unlearn
 from foltr.runs.user_files import check_in_files
+from foltr.system.paths import given_path
 from foltr.system.threads import Threads
 from foltr.world.history import History
 from foltr.world.measures import Measure
@@ -52,6 +54,7 @@ class Run:
         tell: Callable[[Path, str], None] = tell_damage,  # when a damaged run is made again
         log: str | Sequence[str] = (),  # tools that log the run: `runs.sinks`
     ) -> None:
+        out = None if out is None else given_path(out)
         self.experiment, self.out, self.known = experiment, out, known
         self.wait, self.stop, self.tell = wait, stop, tell
         self.history: History | None = None  # what devices stored, if this process made the run
@@ -66,7 +69,7 @@ class Run:
         population, name = checked_population(e, *data), identity(e, *data, validation)
         if out is not None:
             check_in_files(e)
-        self.folder = None if out is None else Folder(Path(out) / folder_name(e, name))
+        self.folder = None if out is None else Folder(out / folder_name(e, name))
         self.log = Log(log, e, None if self.folder is None else self.folder.path)
 
         def watched(progress: Progress) -> None:
@@ -140,11 +143,19 @@ class Run:
             with self.context.threads.running():
                 self.context.keep_queries(params)
         final = self._with_measures(params, final)
+        if different := self._other_code(final):
+            final["notes"] = [*final["notes"], other_code_note(different)]
         e, width = self.experiment, self.context.train.width
         if "privacy" in final:  # recomputed: an earlier ledger may have stated more than holds
             final["privacy"] = ledger_of(e, width).plain()
         about = self.context.train.names, self.context.train.normalisation
         return Result(e, params, metrics, final, self.folder.path, width, True, *about)
+
+    def _other_code(self, final: dict[str, Any]) -> str:
+        """What differs between the code that made the finished run and the code here."""
+        assert self.folder is not None
+        made = {ENGINE: final.get(ENGINE), **self.folder.environment()}
+        return difference(made, self.context.made_with)
 
     def _with_measures(self, params: Array, final: dict[str, Any]) -> dict[str, Any]:
         """The final measures of a finished run, with those that are asked for now. What can be
@@ -182,8 +193,11 @@ class Run:
                     made = train(self.context, interruptions, claim)
                 else:
                     run, before = self.base
-                    past = Before(before, lambda: run.stored(before))
-                    made = unlearn(self.context, past, interruptions, claim)
+                    here, past = self.context, Before(before, lambda: run.stored(before))
+                    if before.found and (different := run._other_code(before.final)):
+                        left = f"the run that clients leave was made by other code ({different})"
+                        here = replace(here, notes=(*here.notes, left))
+                    made = unlearn(here, past, interruptions, claim)
         result, self.history = made
         return result
 

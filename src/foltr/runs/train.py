@@ -16,6 +16,7 @@ from foltr.federation import Delivery, Participants, Server, State, federate
 from foltr.runs.account import ledger_of
 from foltr.runs.client_measures import of_clients
 from foltr.runs.columns import VALIDATION
+from foltr.runs.compiled_code import check_same_code
 from foltr.runs.context import Context, evaluated
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
@@ -141,6 +142,8 @@ def follow(
     e, began, evaluators = run.experiment, time.perf_counter(), run.evaluators()
     rounds, metrics, before, stored = stages[-1].until, Metrics(), (0.0, 0.0), None
     if run.folder is not None:
+        if run.folder.has_checkpoint:
+            check_same_code(run.folder.path, run.folder.environment(), run.made_with)
         run.folder.open(run.files())
         stored = run.folder.resume()
     if stored is None:

@@ -20,6 +20,7 @@ from foltr.scoring.normalisation import Normalisation, check_width, normalisatio
 from foltr.seeds import stream
 from foltr.spec import coerce, rankers
 from foltr.system.files import write_whole
+from foltr.system.paths import given_path
 from foltr.world.dataset import Dataset
 
 FORMAT = 1
@@ -86,7 +87,7 @@ class TrainedRanker:
 
     def save(self, path: str | Path) -> None:
         """As a small JSON file, which `foltr.load_ranker` reads."""
-        write_whole(Path(path), json.dumps(self.plain()) + "\n")
+        write_whole(given_path(path), json.dumps(self.plain()) + "\n")
 
     def plain(self) -> dict[str, Any]:
         """The content of the file that `save` writes. What is None is left out."""
@@ -164,8 +165,9 @@ def checked_names(names: Any, features: int) -> tuple[str, ...]:
 
 def load_ranker(path: str | Path) -> TrainedRanker:
     """Load a ranker from a file that `TrainedRanker.save` or `foltr export --to json` wrote."""
+    path = given_path(path)
     try:
-        content = json.loads(Path(path).read_text())
+        content = json.loads(path.read_text())
         with np.errstate(over="ignore"):  # what is infinite then is refused below
             params = np.array(content["params"], np.float64).astype(np.float32)
         version, spec, features = (

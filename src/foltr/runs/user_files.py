@@ -19,6 +19,7 @@ from typing import Any
 from foltr.advice import imports
 from foltr.errors import Mistake, near
 from foltr.spec import FAMILIES
+from foltr.system.paths import given_path
 
 _contents: dict[str, str] = {}  # module name -> hash of the file
 
@@ -26,6 +27,7 @@ _contents: dict[str, str] = {}  # module name -> hash of the file
 def use(path: str | Path) -> None:
     """Load a Python file that registers components. A file is loaded once, and again if it has
     changed."""
+    path = given_path(path)
     file = Path(os.path.realpath(path))
     source = _source(path)
     content, name = _sum(source), _module(file)

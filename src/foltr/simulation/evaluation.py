@@ -77,7 +77,9 @@ class Evaluator:
         self.kernel = None
         if not self.plain:
             from foltr.engines.twins import score_twin
+            from foltr.kernels import check_compiles
 
+            check_compiles("the local engine")
             self.kernel = score_twin(self.ranker, data.width)
 
     @property

@@ -13,7 +13,7 @@ from foltr.sweeps.state import SweepState
 from foltr.system.terminal import LivePanel, duration, progress_bar
 
 SHOWN = 8  # running or failed runs
-WIDTH = 40  # of the bar
+WIDTH, LEAST = 40, 10  # of the bar beside its text, most and least
 LINE_SECONDS = 5.0
 
 
@@ -44,8 +44,11 @@ class SweepPanel(LivePanel):
             table.add_row(Text(f"  {run.label}", style="dim"), Text(progress))
         wrong = failure_lines(state.failed) + failure_lines(state.damaged, "damaged")
         failed = [Text(f"  {each}", style="red") for each in wrong[:SHOWN]]
-        bar = Text(f"{progress_bar(state.done, state.planned, WIDTH)}  {line}")
-        return Group(Text(self.title, style="bold"), bar, table, *failed)
+        room = min(WIDTH, self.console.width - len(line) - 2)
+        width = room if room >= LEAST else min(WIDTH, self.console.width)
+        bar = Text(progress_bar(state.done, state.planned, width))
+        parts = [Text.assemble(bar, "  ", line)] if room >= LEAST else [bar, Text(line)]
+        return Group(Text(self.title, style="bold"), *parts, table, *failed)
 
 
 def state_line(state: SweepState) -> str:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
 from foltr.runs.columns import parse_measures
+from foltr.runs.compiled_code import difference, made_with
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
@@ -34,6 +36,7 @@ from foltr.sweeps.pools import BROKEN, Pool, in_pool, installed
 from foltr.sweeps.state import SWEEP, Overview, Planned, Record, SweepState
 from foltr.sweeps.workers import Outcome, Task
 from foltr.system.files import write_whole, writing
+from foltr.system.paths import given_path
 from foltr.world.dataset import Dataset
 from foltr.world.measures import Measure
 
@@ -65,6 +68,8 @@ class Swept:
     signum: int = 0  # by this signal
     full: str = ""  # the system's error, if the disk is full
     kernel_seconds: float = 0.0  # of all workers
+    # of the runs that were found, how many other code made, by what differs
+    other_code: dict[str, int] = field(default_factory=dict)
 
 
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
@@ -121,7 +126,7 @@ def sweep(
     asked, logs = parse_measures(measures), checked_logs(log)
     check_engine(engine)
     threads = checked_threads(threads)
-    out, pool = Path(out).resolve(), pool or Pool()
+    out, pool = given_path(out).resolve(), pool or Pool()
     installed(pool)
     apart = pool.dask is not None or pool.apart or pool.jobs > 1
     for each in (*dict.fromkeys(point.experiment for point in points), asked):
@@ -161,6 +166,7 @@ def sweep(
         if logs:  # workers find and log finished runs
             found = {}
         swept.found = list(found)
+        swept.other_code = _other_code(out, runs, swept.found, engine)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
             _Sweeping(left, pool, lease, stopping, swept).go()
@@ -180,6 +186,18 @@ def _seconds(folder: Folder, per_query: bool, measures: Sequence[str]) -> float 
         return float(final["seconds"])
     except Mistake:
         return None
+
+
+def _other_code(
+    out: Path, experiments: dict[str, Experiment], found: list[str], engine: str
+) -> dict[str, int]:
+    """How many of the runs that were found other compiled code made, by what differs."""
+    counts: Counter[str] = Counter()
+    for run in found:
+        here = made_with(experiments[run], engine)
+        if different := difference(Folder(out / run).environment(), here):
+            counts[different] += 1
+    return dict(counts)
 
 
 def _enough_disk(planned: Plan, out: Path) -> None:

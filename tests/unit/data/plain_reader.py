@@ -14,6 +14,10 @@ class Wrong(Exception):
 
 def plain_read(text, sparse=False, features=None, grades=128, clip=False):
     """-> features (n, f) float32, labels, query id per document, document id per document."""
+    if b"\n" not in text:
+        text = text.replace(b"\r", b"\n")
+    if re.search(rb"\r[ \t]*[0-9][0-9.]*[ \t]+qid:", text):
+        raise Wrong(None)
     lines = text.split(b"\n")
     bodies = [
         [word for word in re.split(rb"[ \t\r]+", line.partition(b"#")[0]) if word]

@@ -70,7 +70,7 @@ def test_the_stamp_of_a_file_at_rest_saves_hashing(write, monkeypatch):
     path = write(TEXT)
     monkeypatch.setattr(stamps, "RACY", -1)
     content = stamps.content(path)
-    monkeypatch.setattr(stamps, "file_digest", lambda *_: pytest.fail("hashed again"))
+    monkeypatch.setattr(stamps, "pieces", lambda *_: pytest.fail("hashed again"))
     assert stamps.content(path) == content
 
 

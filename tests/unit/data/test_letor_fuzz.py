@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_reader import Wrong, plain_read
 
-from foltr.data import letor
+from foltr.data import letor, text_files
 from foltr.data.letor import Reading, arrays
 from foltr.errors import Mistake
 
@@ -85,7 +85,8 @@ def compared(text, **options):
         except Wrong as wrong:
             expected, line = None, wrong.args[0]
         for block, largest, hard in ((1 << 20, 1 << 20, 1 << 12), (16, 2, 0)):
-            with patch.multiple(letor, BLOCK=block, LARGEST=largest, HARD=hard):
+            small = patch.multiple(letor, LARGEST=largest, HARD=hard)
+            with small, patch.object(text_files, "BLOCK", block):
                 if expected is None:
                     with pytest.raises(Mistake) as caught:
                         arrays(path, Reading(**options), threads=2)

@@ -79,6 +79,18 @@ def test_without_a_place_to_write_it_still_runs(package, tmp_path):
     assert "FOLTR_CACHE" in done.stderr
 
 
+def test_nothing_is_written_beside_the_sources(package, tmp_path):
+    """Not even where the folder of numba within the cache cannot be used."""
+    asked(package, tmp_path / "cache")
+    (folder,) = (tmp_path / "cache" / "kernels").iterdir()
+    (own,) = folder.iterdir()
+    shutil.rmtree(own)
+    own.write_text("not a folder")
+    done = asked(package, tmp_path / "cache")
+    assert done.stdout.split() == ["True", "0"] and "compiles anew in every process" in done.stderr
+    assert not list(package.rglob("*.nbi")) and not list(package.rglob("*.nbc"))
+
+
 def test_old_versions_are_cleared_away(package, tmp_path):
     kernels = tmp_path / "cache" / "kernels"
     for i in range(9):

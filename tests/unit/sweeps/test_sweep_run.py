@@ -15,8 +15,10 @@ import pytest
 
 import foltr.sweeps.run
 import foltr.sweeps.workers
+from foltr.cli.sweep import summary
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
+from foltr.kernels import compiler
 from foltr.results import load_runs
 from foltr.runs.folder import Folder
 from foltr.runs.lock import Busy, Claim, claimed
@@ -153,6 +155,20 @@ def test_a_longer_list_adds_only_what_is_new_and_sweeps_share(tmp_path):
     assert (
         len(load_runs(tmp_path / "a.sweep.json")) == 2
         and len(load_runs(tmp_path / "b.sweep.json")) == 3
+    )
+
+
+def test_runs_of_another_compiler_are_found_and_told(tmp_path, monkeypatch):
+    first = sweep([small(seed=seed) for seed in (1, 2)], tmp_path, "a")
+    assert first.other_code == {}
+    other = {"numba": "0.1.2", "llvmlite": "0.0.9", "settings": "opt 3"}
+    monkeypatch.setattr(compiler, "versions", lambda: other)
+    second = sweep([small(seed=seed) for seed in (1, 2, 3)], tmp_path, "b")
+    assert (len(second.made), len(second.found)) == (1, 2)
+    ((told, runs),) = second.other_code.items()
+    assert told.endswith("here 0.1.2") and runs == 2
+    assert f"note: 2 of the runs that were found were made by other code ({told})" in summary(
+        second, 1.0, Pool()
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from foltr.data import files, lookup
+from foltr.data import files, lookup, text_files
 from foltr.data.collection import SPLITS, known_split
 from foltr.data.letor import MOST_FEATURES, MOST_GRADES, Reading
 from foltr.errors import Mistake, require
@@ -23,6 +23,7 @@ class Letor:
     """Read your own folder of LETOR text: train.txt, test.txt and, if used, vali.txt.
 
     A line is `label qid:Q 1:v 2:v ... #comment`. The validation file may also be called valid.txt.
+    Files may be compressed with gzip (train.txt.gz).
 
     Fields
         path: the folder; relative to the working directory, or else below a folder of FOLTR_DATA
@@ -103,7 +104,8 @@ class Letor:
 
     def _file(self, split: str) -> Path | None:
         folder = lookup.own_path(self.path)
-        return next((folder / name for name in NAMES[split] if (folder / name).is_file()), None)
+        found = (text_files.at(folder / name) for name in NAMES[split])
+        return next((file for file in found if file is not None), None)
 
     def _found(self, split: str) -> Path:
         file = self._file(split)
@@ -124,7 +126,7 @@ def with_users(data: Dataset, path: Path) -> Dataset:
     except OSError as error:
         raise Mistake(f"cannot read {path}: {error.strerror}") from None
     found: dict[bytes, bytes] = {}
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(content.removeprefix(text_files.BOM).splitlines(), 1):
         parts = [part.strip() for part in line.split(b"\t")]
         if not any(parts):
             continue

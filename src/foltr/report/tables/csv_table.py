@@ -7,7 +7,7 @@ from typing import Any
 
 from foltr.report.matrix import Entry, Matrix
 from foltr.report.measures import column
-from foltr.report.provenance import data_source
+from foltr.report.provenance import code_of, data_source
 from foltr.system.table import Tidy
 
 
@@ -15,7 +15,8 @@ def csv_table(*matrices: Matrix) -> str:
     """A row per measure, method and condition. A number that does not exist is empty.
 
     Columns with `data` in their name are of the test over the means of runs on equal data. The
-    column `empty` is how queries without a relevant document count."""
+    column `empty` is how queries without a relevant document count, `code` the compiled code that
+    made the runs."""
     rows = [
         _row(m, i, j)
         for m in matrices
@@ -67,6 +68,7 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
         "data": "; ".join(dict.fromkeys(data_source(run, study.pairs) for run in runs)),
         "empty": "; ".join(dict.fromkeys(rules)),
         "selection": study.runs.selection,
+        "code": "; ".join(dict.fromkeys(map(code_of, runs))),
     }
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value
