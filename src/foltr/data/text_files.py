@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from foltr.errors import Mistake
 
@@ -40,7 +40,7 @@ def at(path: Path) -> Path | None:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[IO[bytes]]:
+def unpacked(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
     """The bytes of a file, unpacked if they are compressed with gzip, whatever its name is."""
     try:
         with open(path, "rb") as file:

@@ -16,8 +16,9 @@ from foltr.kernels import compiles
 
 
 def written_out(function: Callable[..., Any]) -> Any:
-    """`numba.extending.intrinsic`: the function writes LLVM code into the kernel that calls it."""
-    return intrinsic(function)
+    """`numba.extending.intrinsic`: the function writes LLVM code into the kernel that calls it.
+    Where nothing is compiled, it does nothing: the engine that needs more than that is refused."""
+    return intrinsic(function) if compiles() else lambda *arguments: None
 
 
 @written_out
@@ -30,12 +31,6 @@ def never_inlined(typing):
         return context.get_dummy_value()
 
     return types.void(), lowered
-
-
-if not compiles():  # a plain function is never inlined
-
-    def never_inlined():
-        pass
 
 
 @written_out

@@ -111,7 +111,7 @@ class RunProgress(LivePanel):
 def fitted(rows: list[tuple[Callable[[int], str], str, str]], width: int) -> Table:
     """Rows of a drawing and two texts, in a terminal of this width. Drawings give way to texts,
     and the last texts to the first, in which the measures are."""
-    first, last = (max(len(row[i]) for row in rows) for i in (1, 2))
+    first, last = (max(map(len, texts)) for texts in tuple(zip(*rows, strict=True))[1:])
     room = width - first - last - 2 * GAP
     texts = 2 if last and room >= LEAST else 1
     room = min(WIDTH, room if texts == 2 else width - first - GAP)
