@@ -41,6 +41,9 @@ from foltr.system.files import check_extent, text_of, write_whole
 from foltr.system.table import Tidy
 from foltr.world.protocols import Measure
 
+# of all runs together: so many are read by a kernel, which takes half a second to load
+MANY_ROUNDS = 500_000
+
 
 class Skipped(NamedTuple):
     """A folder or a record that was left out."""
@@ -63,10 +66,11 @@ class Recorded:
     method: str | None = None  # its sweep's name for it
     use: tuple[str, ...] = ()  # the user's files that it was made with
     sets: tuple[str, ...] = ()  # fields that the sweep's method sets
+    by_kernel: bool = False  # how its metrics are read
 
     @cached_property
     def metrics(self) -> Metrics:
-        return self.given or Folder(self.path).metrics()
+        return self.given or Folder(self.path).metrics(self.by_kernel)
 
     def __repr__(self) -> str:
         return f"<run {self.name}>"
@@ -94,11 +98,16 @@ class Recorded:
         }
 
     @property
+    def revisions(self) -> str:
+        """The revisions of components whose results have changed since their first version."""
+        numbers = self.environment.get("revisions") or {}
+        return ", ".join(f"{name} {number}" for name, number in numbers.items())
+
+    @property
     def row(self) -> dict[str, Any]:
         about = {"run": self.name, "method": self.method, **self.fields}
-        if revisions := self.environment.get("revisions"):  # of components whose results changed
-            numbers = (f"{name} {number}" for name, number in revisions.items())
-            about["revisions"] = ", ".join(numbers)
+        if self.revisions:
+            about["revisions"] = self.revisions
         measures = {
             name: value
             for name, value in self.final.items()
@@ -282,7 +291,10 @@ class Loader:
             else:
                 plan = planned.get(folder.name, Planned(folder.name, None))
                 recorded[identity] = replace(run, method=plan.method, sets=tuple(plan.sets))
-        return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
+        found = tuple(recorded.values())
+        if sum(int(run.final["rounds"]) for run in found) > MANY_ROUNDS:
+            found = tuple(replace(run, by_kernel=True) for run in found)
+        return Runs(found, tuple(skipped), tuple(unfinished))
 
     def _finished(self, path: Path) -> Recorded | None:
         """A finished run; None if it is not finished; a Mistake if it cannot be read."""

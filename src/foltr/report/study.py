@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -86,13 +86,16 @@ def study(
     pairs = tuple(name for name in pairs if name not in columns and not _is_within(name, owned))
     methods, conditions = _Groups(), _Groups()
     cells: dict[Place, dict[Pair, Recorded]] = {}
-    for run, outside in zip(runs, _outside_config(runs, pairs), strict=True):
-        leaves = {**_leaves(run, pairs), **outside}
-        column = {
-            name: value
-            for name, value in leaves.items()
-            if _is_within(name, columns) and not _is_within(name, owned)
-        }
+
+    @cache  # thousands of runs share the names of their fields
+    def is_column(name: str) -> bool:
+        return _is_within(name, columns) and not _is_within(name, owned)
+
+    all_leaves = _leaves(runs, pairs)
+    all_outside = _outside_config(runs, all_leaves)
+    for run, inside, outside in zip(runs, all_leaves, all_outside, strict=True):
+        leaves = {**inside, **outside}
+        column = {name: value for name, value in leaves.items() if is_column(name)}
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
         pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
@@ -148,32 +151,42 @@ def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
     )
 
 
-def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
-    """Every field of the experiment and of its components, without the pair fields.
+def _leaves(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+    """Every field of each experiment and of its components, without the pair fields.
 
     A component counts by its name (`data`: "MQ2008"). A component inside a component counts by
     its whole spec."""
-    return {
-        name: opened(value).name if name in run.config and isinstance(value, str) else value
-        for name, value in run.fields.items()
-        if not _is_within(name, pairs) and name.count(".") <= 1
-    }
+
+    @cache
+    def is_leaf(name: str) -> bool:
+        return not _is_within(name, pairs) and name.count(".") <= 1
+
+    return [
+        {
+            name: opened(value).name if name in run.config and isinstance(value, str) else value
+            for name, value in run.fields.items()
+            if is_leaf(name)
+        }
+        for run in runs
+    ]
 
 
-def _outside_config(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+def _outside_config(runs: Runs, leaves: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a config does not say, for each run, where runs of equal config differ in it.
 
     This is the content of a user's file or of the data, the version number of results, and the
     revisions of components. Runs that differ in any of these are not repetitions of each other."""
-    ways: dict[str, Callable[[Recorded], tuple[Any, Any]]] = {
-        "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
-        "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
-        "results": lambda run: (None, run.environment.get("results")),
-        "revisions": lambda run: (_leaves(run, pairs), run.row.get("revisions", "before")),
+    configs = [repr(each) for each in leaves]
+    data = [repr(run.config.get("data")) for run in runs]
+    ways: dict[str, tuple[list[str], Callable[[Recorded], Any]]] = {
+        "files": (configs, lambda run: run.environment.get("files")),
+        "data.content": (data, lambda run: run.environment.get("data")),
+        "results": ([""] * len(runs), lambda run: run.environment.get("results")),
+        "revisions": (configs, lambda run: run.revisions or "before"),
     }
     found: list[dict[str, Any]] = [{} for _ in runs]
-    for name, way in ways.items():
-        known = [tuple(repr(part) for part in way(run)) for run in runs]
+    for name, (alike, way) in ways.items():
+        known = list(zip(alike, (repr(way(run)) for run in runs), strict=True))
         contents: dict[str, set[str]] = {}
         for config, content in known:
             contents.setdefault(config, set()).add(content)
