@@ -29,7 +29,7 @@ Pairs = Annotated[
 AnyVersion = Annotated[
     bool, typer.Option("--any-version", help="Also read runs of other versions of foltr.")
 ]
-COLUMNS, PAIRS = "users,data", "data.fold,data.seed,seed"
+COLUMNS, PAIRS = "users,data,attack,malicious,roaming", "data.fold,data.seed,seed"
 
 
 def report(

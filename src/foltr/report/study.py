@@ -2,8 +2,8 @@
 
 Fields in which the runs differ are of three kinds. `pairs` (by default the fold and the seed)
 distinguish repetitions of one method in one condition. Two methods are compared over equal pairs.
-`columns` (by default users and data) are the conditions under which methods are compared. All
-other fields make the methods."""
+`columns` (by default users, data and attacks) are the conditions under which methods are compared.
+All other fields make the methods."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from hashlib import blake2b
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.report.spec_text import opened
+from foltr.report.spec_text import equal, is_component, opened
 from foltr.results import Recorded, Runs
 
 PAIRS = ("data.fold", "data.seed", "seed")
-COLUMNS = ("users", "data")
-NOT_METHOD = (*COLUMNS, "seed")  # whole fields of a config that never make a method
+WORLD = ("users", "data")
+NOT_METHOD = (*WORLD, "seed")  # whole fields of a config that never make a method
 ATTACK_FIELDS = ("attack", "malicious", "roaming")
+COLUMNS = (*WORLD, *ATTACK_FIELDS)
+NO_ATTACK = "no attack"  # the value of `attack` where other runs of a study have one
+OWN_RULE = "its rule"  # the value of an attack's field that is the very rule of the run
 UNLEARNING_FIELDS = ("unlearning", "leaving", "history")
 VALUE_IS_ENOUGH = ("kind", "shape")  # a label shows the value of these fields without their name
 Pair = tuple[Any, ...]  # the values of the pair fields of one run
@@ -74,13 +77,24 @@ def study(
     """Sort runs into methods, conditions and repetitions.
 
     `baseline` is the number or the label of a method (default: the first method). A field that
-    the caller asks for as a column is not used as a pair field."""
+    the caller asks for as a column is not used as a pair field. Where the runs differ in nothing
+    but attacks, users and data, attacks make the methods, unless the caller asks for columns."""
     if not len(runs):
         raise Mistake("there is no finished run to report" + _why_none(runs))
-    _check_fields(runs, pairs, columns)
+    _check_fields(runs, pairs, columns if tuple(columns) != COLUMNS else WORLD)
+    found = _sorted(runs, baseline, pairs, columns)
+    several = {dict(each.key).get("attack") for each in found.conditions}
+    if tuple(columns) == COLUMNS and len(found.methods) == 1 and len(several) > 1:
+        return _sorted(runs, baseline, pairs, WORLD)
+    return found
+
+
+def _sorted(
+    runs: Runs, baseline: int | str | None, pairs: Sequence[str], columns: Sequence[str]
+) -> Study:
     # the fields that the methods of a sweep set
     owned = tuple(dict.fromkeys(name for run in runs for name in run.sets))
-    if tuple(columns) == COLUMNS:  # a default: the pairs that the caller asks for go first
+    if tuple(columns) in (COLUMNS, WORLD):  # a default: the caller's pairs go first
         columns = tuple(name for name in columns if name not in pairs)
     columns = tuple(name for name in columns if name not in owned)
     pairs = tuple(name for name in pairs if name not in columns and not _is_within(name, owned))
@@ -108,10 +122,10 @@ def study(
 
 
 def study_by_fields(
-    runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COLUMNS
+    runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = WORLD
 ) -> Study:
-    """A study of some of the runs by their fields alone. It ignores the names that a sweep gave
-    to its methods."""
+    """A study of some of the runs by their fields alone, in which an attack is part of a method.
+    It ignores the names that a sweep gave to its methods."""
     plain = tuple(replace(run, method=None, sets=()) for run in chosen)
     known = {name for run in plain for name in run.config}
     return study(
@@ -155,17 +169,25 @@ def _leaves(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     """Every field of each experiment and of its components, without the pair fields.
 
     A component counts by its name (`data`: "MQ2008"). A component inside a component counts by
-    its whole spec."""
+    its whole spec; the rule that an attack is aimed at counts as one where it is the rule of the
+    run."""
 
     @cache
     def is_leaf(name: str) -> bool:
         return not _is_within(name, pairs) and name.count(".") <= 1
 
+    def leaf(run: Recorded, name: str, value: Any) -> Any:
+        if name.startswith("attack.") and is_component(value):
+            return OWN_RULE if equal(value, str(run.config.get("aggregator", ""))) else value
+        return opened(value).name if name in run.config and isinstance(value, str) else value
+
+    attacked = any("attack" in run.config for run in runs)
     return [
         {
-            name: opened(value).name if name in run.config and isinstance(value, str) else value
-            for name, value in run.fields.items()
-            if is_leaf(name)
+            **{
+                name: leaf(run, name, value) for name, value in run.fields.items() if is_leaf(name)
+            },
+            **({"attack": NO_ATTACK} if attacked and "attack" not in run.config else {}),
         }
         for run in runs
     ]
@@ -293,8 +315,8 @@ def _label_parts(fields: dict[str, Any], rivals: _Rivals) -> list[str]:
         if inner:
             parts.append(f"{value}({', '.join(inner)})")
         else:
-            is_component = inside or str(value)[:1].isupper()
-            parts.append(str(value) if is_component else f"{name}={value}")
+            is_clear = inside or str(value)[:1].isupper() or value == NO_ATTACK
+            parts.append(str(value) if is_clear else f"{name}={value}")
     return parts
 
 
