@@ -154,8 +154,8 @@ class Runs:
         asked = parse_measures(measures)
         if other := [each for each in asked if each.kind != "run"]:
             raise Mistake(
-                f"{other[0]!r} is no measure of a whole run: give it to `foltr run` or"
-                " `foltr sweep` (--measures), which compute it from the parameters of finished runs"
+                f"{other[0]!r} is no measure of a whole run: give it to `foltr run` or `foltr"
+                " sweep` (--measures), which compute it from the parameters of finished runs"
             )
         specs = {each.name: repr(each) for each in asked}
         known = [{**run.final, MEASURES: {**run.final.get(MEASURES, {}), **specs}} for run in self]

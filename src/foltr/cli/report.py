@@ -29,6 +29,13 @@ Pairs = Annotated[
 AnyVersion = Annotated[
     bool, typer.Option("--any-version", help="Also read runs of other versions of foltr.")
 ]
+UseChapters = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A Python file with your own chapters or measures. Can be given more than once. No"
+        " other code is loaded, even if a run names it."
+    ),
+]
 COLUMNS, PAIRS = "users,data,attack,malicious,roaming", "data.fold,data.seed,seed"
 
 
@@ -68,15 +75,17 @@ def report(
     band: Annotated[
         str,
         typer.Option(
-            help="Figures: sd (standard deviation), ci (95 % interval of the mean) or none."
+            help="Figures: sd (standard deviation), ci (95 % interval of the mean), none, or auto:"
+            " sd, as bars at the end of the curves if there are more than 6 methods."
         ),
-    ] = "sd",
+    ] = "auto",
     smooth: Annotated[
         int, typer.Option(help="Figures: number of points in a moving average.")
     ] = 1,
     across: Annotated[
         str, typer.Option(help="Figures: horizontal axis, rounds or interactions.")
     ] = "rounds",
+    use: UseChapters = None,
     any_version: AnyVersion = False,
 ) -> None:
     """Write finished runs as a page, a figure or a table."""
@@ -85,6 +94,7 @@ def report(
 
     conditions, outs = typed_fields(where, "--where"), out or [Path("report.html")]
     _check_formats(outs)
+    _load(use)
     found = load_runs(runs, any_version)
     print_left_out(found)
     if measures:
@@ -110,6 +120,7 @@ def watch(
     baseline: Baseline = None,
     columns: Columns = COLUMNS,
     pairs: Pairs = PAIRS,
+    use: UseChapters = None,
     any_version: AnyVersion = False,
 ) -> None:
     """Serve the report as a web page that is updated while a sweep runs."""
@@ -117,6 +128,7 @@ def watch(
     from foltr.results import Loader
     from foltr.sweeps.state import Sweeps
 
+    _load(use)
     sweeps, loader = Sweeps(runs), Loader(runs, any_version)
     loader.load()  # a wrong path is an error before the server starts
 
@@ -124,6 +136,14 @@ def watch(
         return sweeps.look().plain()
 
     serve(loader.load, progress, host, port, baseline, _names(pairs), _names(columns))
+
+
+def _load(files: list[Path] | None) -> None:
+    """Load the user's files of chapters."""
+    for file in files or ():
+        from foltr.runs.user_files import use
+
+        use(file)
 
 
 def _names(text: str) -> tuple[str, ...]:
