@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,20 +96,34 @@ def report(
 
     conditions, outs = typed_fields(where, "--where"), out or [Path("report.html")]
     _check_formats(outs)
-    _load(use)
-    found = load_runs(runs, any_version)
-    print_left_out(found)
-    if measures:
-        found = found.measuring(measures)
-    chosen = found.where(**conditions)
-    if conditions and not len(chosen):
-        wanted = ", ".join(f"{name} = {value!r}" for name, value in conditions.items())
-        raise Mistake(f"none of {len(found)} runs has {wanted}")
-    compared = study(chosen, baseline, _names(pairs), _names(columns))
-    curves = {"log": log, "band": band, "smooth": smooth, "across": across}
-    for file in outs:
-        _write(compared, file, measure, curves)
-        print(f"{file}: {len(chosen)} runs")
+    with _told_what_is_written(outs) as written:
+        _load(use)
+        found = load_runs(runs, any_version)
+        print_left_out(found)
+        if measures:
+            found = found.measuring(measures)
+        chosen = found.where(**conditions)
+        if conditions and not len(chosen):
+            wanted = ", ".join(f"{name} = {value!r}" for name, value in conditions.items())
+            raise Mistake(f"none of {len(found)} runs has {wanted}")
+        compared = study(chosen, baseline, _names(pairs), _names(columns))
+        curves = {"log": log, "band": band, "smooth": smooth, "across": across}
+        for file in outs:
+            _write(compared, file, measure, curves)
+            written.append(file)
+            print(f"{file}: {len(chosen)} runs")
+
+
+@contextmanager
+def _told_what_is_written(outs: list[Path]) -> Iterator[list[Path]]:
+    """An interruption says which files are not written. Yields a list for those that are."""
+    written: list[Path] = []
+    try:
+        yield written
+    except KeyboardInterrupt:
+        missing = " and ".join(str(file) for file in outs if file not in written)
+        unwritten = f"{missing} {'is' if len(outs) - len(written) == 1 else 'are'} not written"
+        raise KeyboardInterrupt(f"stopped: {unwritten}") from None
 
 
 def watch(

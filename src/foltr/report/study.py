@@ -272,9 +272,17 @@ class _Groups:
 
 
 def _differing(tables: list[dict[str, Any]]) -> set[str]:
-    """The fields in which some groups differ. A field that only some groups have differs."""
+    """The fields in which some groups differ. A field that only some groups have differs; but
+    where nobody attacks, it says nothing that there is no number of attackers."""
     names = {name for table in tables for name in table}
-    return {name for name in names if len({repr(table.get(name, names)) for table in tables}) > 1}
+
+    def values(name: str) -> set[str]:
+        having = tables
+        if name in ATTACK_FIELDS and name != "attack":
+            having = [table for table in tables if table.get("attack") != NO_ATTACK]
+        return {repr(table.get(name, names)) for table in having}
+
+    return {name for name in names if len(values(name)) > 1}
 
 
 class _Rivals:
