@@ -19,7 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from foltr.components.users.cascade import TABLES
+from foltr.core import Array
 from foltr.errors import Mistake, did_you_mean
 from foltr.runs.columns import MEASURES, Column, columns_of, parse_measures
 from foltr.runs.folder import (
@@ -77,6 +80,11 @@ class Recorded:
 
     def curve(self, name: str) -> Curve:
         return curve_of(self.metrics, self.final, name)
+
+    @cached_property
+    def interactions_before(self) -> Array:
+        """Interactions up to each round; the first number is 0, for round 0."""
+        return np.append(0.0, np.cumsum(self.curve("interactions").values))
 
     @cached_property
     def columns(self) -> dict[str, Column]:

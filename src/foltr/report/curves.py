@@ -111,7 +111,7 @@ def cell_curves(
             for curve in found
         ]
     )
-    interactions = np.mean([_interactions_before(run)[rounds] for run in runs], axis=0)
+    interactions = np.mean([run.interactions_before[rounds] for run in runs], axis=0)
     if 0 < bins < len(rounds):
         parts = np.vstack([rounds, interactions, values])
         means = _bin_means(parts, _bin_starts(len(rounds), bins, geometric))
@@ -128,11 +128,6 @@ def _shared(rounds: Sequence[Array]) -> Array:
     if all(np.array_equal(first, each) for each in rounds) and (first[1:] > first[:-1]).all():
         return first
     return reduce(np.intersect1d, rounds)
-
-
-def _interactions_before(run: Recorded) -> Array:
-    """Interactions up to each round; the first number is 0, for round 0."""
-    return np.append(0.0, np.cumsum(run.curve("interactions").values))
 
 
 def _bin_starts(points: int, bins: int, geometric: bool) -> Array:

@@ -75,7 +75,10 @@ def mean_and_sd(values: Array) -> tuple[float, float]:
     exponent = math.frexp(max(abs(low), abs(high)))[1]
     scaled = np.ldexp(values, -exponent)
     mean, sd = float(scaled.mean()), float(scaled.std(ddof=1))
-    return math.ldexp(mean, exponent), math.ldexp(sd, exponent)
+    try:
+        return math.ldexp(mean, exponent), math.ldexp(sd, exponent)
+    except OverflowError:  # the sd of numbers of both signs can be larger than any of them
+        return math.ldexp(mean, exponent), math.inf
 
 
 def two_tailed(t: float, df: int) -> float:
