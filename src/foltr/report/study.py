@@ -181,16 +181,17 @@ def _leaves(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
             return OWN_RULE if equal(value, str(run.config.get("aggregator", ""))) else value
         return opened(value).name if name in run.config and isinstance(value, str) else value
 
-    attacked = any("attack" in run.config for run in runs)
-    return [
-        {
-            **{
-                name: leaf(run, name, value) for name, value in run.fields.items() if is_leaf(name)
-            },
-            **({"attack": NO_ATTACK} if attacked and "attack" not in run.config else {}),
+    def leaves(run: Recorded) -> dict[str, Any]:
+        found = {
+            name: leaf(run, name, value) for name, value in run.fields.items() if is_leaf(name)
         }
-        for run in runs
-    ]
+        if attacked and "attack" not in run.config:  # malicious=0 says nothing more
+            found = {name: value for name, value in found.items() if name not in ATTACK_FIELDS}
+            found["attack"] = NO_ATTACK
+        return found
+
+    attacked = any("attack" in run.config for run in runs)
+    return [leaves(run) for run in runs]
 
 
 def _outside_config(runs: Runs, leaves: list[dict[str, Any]]) -> list[dict[str, Any]]:

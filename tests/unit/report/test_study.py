@@ -271,7 +271,10 @@ def attacked(rule, attack, seed, **more):
 def test_methods_are_compared_under_one_attack():
     rules, attacks = ("Mean()", "Median()"), ("DataPoisoning()", "FangTrimmed()")
     runs = [attacked(*each) for each in product(rules, attacks, (1, 2))]
-    runs += [made_run(aggregator=rule, seed=seed) for rule, seed in product(rules, (1, 2))]
+    runs += [
+        made_run(aggregator=rule, seed=seed, malicious=0, roaming=False)
+        for rule, seed in product(rules, (1, 2))
+    ]
     found = study(made_runs(runs))
     assert labels(found.methods) == ["Mean", "Median"]
     assert labels(found.conditions) == ["DataPoisoning", "FangTrimmed", "no attack"]
