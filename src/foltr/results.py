@@ -19,7 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from foltr.components.users.cascade import TABLES
+from foltr.core import Array
 from foltr.errors import Mistake, did_you_mean
 from foltr.runs.columns import MEASURES, Column, columns_of, parse_measures
 from foltr.runs.config import fields_of
@@ -48,6 +51,9 @@ MAIN_MEASURES = ("ndcg@10", "mrr@10", "online")  # of a short table
 TOLD = 3  # reasons why runs were skipped
 WIDEST = 8  # columns of fields in a short table
 
+# of all runs together: so many are read by a kernel, which takes half a second to load
+MANY_ROUNDS = 500_000
+
 
 class Skipped(NamedTuple):
     """A folder or a record that was left out."""
@@ -71,16 +77,22 @@ class Recorded:
     use: tuple[str, ...] = ()  # the user's files that it was made with
     sets: tuple[str, ...] = ()  # fields that the sweep's method sets
     chosen: tuple[str, ...] = ()  # fields whose values were chosen by tuning
+    by_kernel: bool = False  # how its metrics are read
 
     @cached_property
     def metrics(self) -> Metrics:
-        return self.given or Folder(self.path).metrics()
+        return self.given or Folder(self.path).metrics(self.by_kernel)
 
     def __repr__(self) -> str:
         return f"<run {self.name}>"
 
     def curve(self, name: str) -> Curve:
         return curve_of(self.metrics, self.final, name)
+
+    @cached_property
+    def interactions_before(self) -> Array:
+        """Interactions up to each round; the first number is 0, for round 0."""
+        return np.append(0.0, np.cumsum(self.curve("interactions").values))
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -102,11 +114,16 @@ class Recorded:
         }
 
     @property
+    def revisions(self) -> str:
+        """The revisions of components whose results have changed since their first version."""
+        numbers = self.environment.get("revisions") or {}
+        return ", ".join(f"{name} {number}" for name, number in numbers.items())
+
+    @property
     def row(self) -> dict[str, Any]:
         about = {"run": self.name, "method": self.method, **self.fields}
-        if revisions := self.environment.get("revisions"):  # of components whose results changed
-            numbers = (f"{name} {number}" for name, number in revisions.items())
-            about["revisions"] = ", ".join(numbers)
+        if self.revisions:
+            about["revisions"] = self.revisions
         measures = {
             name: value
             for name, value in self.final.items()
@@ -165,11 +182,9 @@ class Runs:
             found.insert(0, "method")
         asked = (name for run in self for name in run.final.get(MEASURES, ()))
         measures = dict.fromkeys([*MAIN_MEASURES, *asked])
-        kept = [name for name in measures if any(v is not None for v in self._known(name))]
+        known = self.table.columns
+        kept = [m for m in measures if any(v is not None for v in known.get(m, ()))]
         return [*(found or ["run"])[:WIDEST], *kept] if self.recorded else []
-
-    def _known(self, name: str) -> list[Any]:
-        return self.table.columns.get(name, [])
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -321,7 +336,10 @@ class Loader:
                 recorded[identity] = replace(
                     run, method=plan.method, sets=tuple(plan.sets), chosen=tuple(plan.chosen)
                 )
-        return Runs(tuple(recorded.values()), tuple(skipped), tuple(unfinished))
+        found = tuple(recorded.values())
+        if sum(int(run.final["rounds"]) for run in found) > MANY_ROUNDS:
+            found = tuple(replace(run, by_kernel=True) for run in found)
+        return Runs(found, tuple(skipped), tuple(unfinished))
 
     def _finished(self, path: Path) -> Recorded | None:
         """A finished run; None if it is not finished; a Mistake if it cannot be read."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +31,14 @@ Pairs = Annotated[
 AnyVersion = Annotated[
     bool, typer.Option("--any-version", help="Also read runs of other versions of foltr.")
 ]
-COLUMNS, PAIRS = "users,data", "data.fold,data.seed,seed"
+UseChapters = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A Python file with your own chapters or measures. Can be given more than once. No"
+        " other code is loaded, even if a run names it."
+    ),
+]
+COLUMNS, PAIRS = "users,data,attack,malicious,roaming", "data.fold,data.seed,seed"
 
 
 def report(
@@ -68,15 +77,17 @@ def report(
     band: Annotated[
         str,
         typer.Option(
-            help="Figures: sd (standard deviation), ci (95 % interval of the mean) or none."
+            help="Figures: sd (standard deviation), ci (95 % interval of the mean), none, or auto:"
+            " sd, as bars at the end of the curves if there are more than 6 methods."
         ),
-    ] = "sd",
+    ] = "auto",
     smooth: Annotated[
         int, typer.Option(help="Figures: number of points in a moving average.")
     ] = 1,
     across: Annotated[
         str, typer.Option(help="Figures: horizontal axis, rounds or interactions.")
     ] = "rounds",
+    use: UseChapters = None,
     any_version: AnyVersion = False,
 ) -> None:
     """Write finished runs as a page, a figure or a table."""
@@ -85,19 +96,34 @@ def report(
 
     conditions, outs = typed_fields(where, "--where"), out or [Path("report.html")]
     _check_formats(outs)
-    found = load_runs(runs, any_version)
-    print_left_out(found)
-    if measures:
-        found = found.measuring(measures)
-    chosen = found.where(**conditions)
-    if conditions and not len(chosen):
-        wanted = ", ".join(f"{name} = {value!r}" for name, value in conditions.items())
-        raise Mistake(f"none of {len(found)} runs has {wanted}")
-    compared = study(chosen, baseline, _names(pairs), _names(columns))
-    curves = {"log": log, "band": band, "smooth": smooth, "across": across}
-    for file in outs:
-        _write(compared, file, measure, curves)
-        print(f"{file}: {len(chosen)} runs")
+    with _told_what_is_written(outs) as written:
+        _load(use)
+        found = load_runs(runs, any_version)
+        print_left_out(found)
+        if measures:
+            found = found.measuring(measures)
+        chosen = found.where(**conditions)
+        if conditions and not len(chosen):
+            wanted = ", ".join(f"{name} = {value!r}" for name, value in conditions.items())
+            raise Mistake(f"none of {len(found)} runs has {wanted}")
+        compared = study(chosen, baseline, _names(pairs), _names(columns))
+        curves = {"log": log, "band": band, "smooth": smooth, "across": across}
+        for file in outs:
+            _write(compared, file, measure, curves)
+            written.append(file)
+            print(f"{file}: {len(chosen)} runs")
+
+
+@contextmanager
+def _told_what_is_written(outs: list[Path]) -> Iterator[list[Path]]:
+    """An interruption says which files are not written. Yields a list for those that are."""
+    written: list[Path] = []
+    try:
+        yield written
+    except KeyboardInterrupt:
+        missing = " and ".join(str(file) for file in outs if file not in written)
+        unwritten = f"{missing} {'is' if len(outs) - len(written) == 1 else 'are'} not written"
+        raise KeyboardInterrupt(f"stopped: {unwritten}") from None
 
 
 def watch(
@@ -110,6 +136,7 @@ def watch(
     baseline: Baseline = None,
     columns: Columns = COLUMNS,
     pairs: Pairs = PAIRS,
+    use: UseChapters = None,
     any_version: AnyVersion = False,
 ) -> None:
     """Serve the report as a web page that is updated while a sweep runs. It may be started before
@@ -118,6 +145,7 @@ def watch(
     from foltr.results import Loader, Runs
     from foltr.sweeps.state import Sweeps
 
+    _load(use)
     sweeps, loader = Sweeps(runs), Loader(runs, any_version)
     if runs.exists():
         loader.load()  # a wrong path is an error before the server starts
@@ -145,6 +173,14 @@ def _check_awaited(runs: Path) -> None:
 
     if runs.suffix in (".toml", ".json") and not runs.name.endswith(SWEEP):
         raise Mistake(f"no runs at {runs}: give a folder of runs, or a record (runs/NAME{SWEEP})")
+
+
+def _load(files: list[Path] | None) -> None:
+    """Load the user's files of chapters."""
+    for file in files or ():
+        from foltr.runs.user_files import use
+
+        use(file)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -9,9 +9,8 @@ from foltr.report.matrix import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, M
 from foltr.report.measures import column, empty_rule
 from foltr.report.number_format import count
 from foltr.report.pairing import NOT_ALIKE, NOT_PAIRED, ONE_PAIR, is_data
-from foltr.report.provenance import data_source, mixed_code
+from foltr.report.provenance import data_name, data_source, mixed_code
 from foltr.report.study import Pair, Study
-from foltr.results import Runs
 
 NAMED = 3  # more conditions or data sets than that are counted, not named
 REASONS = {  # how the reason of a refused test begins -> what a caption says
@@ -35,7 +34,7 @@ def caption(matrix: Matrix) -> str:
         _averages(matrix),
         _tests(matrix),
         _tests_over_data(matrix),
-        _data(study.runs, matrix.measure, study.pairs),
+        _data(study, matrix.measure),
         study.runs.note,
         f"Only runs with {study.runs.selection}." if study.runs.selection else "",
         _missing(matrix),
@@ -168,10 +167,11 @@ def _tests_over_data(matrix: Matrix) -> str:
     )
 
 
-def _data(runs: Runs, measure: str, pairs: tuple[str, ...]) -> str:
+def _data(study: Study, measure: str) -> str:
     """The data, and how queries count for which the measure is undefined."""
-    specs = dict.fromkeys(data_source(run, pairs) for run in runs)
-    names = [spec.partition("(")[0] for spec in specs]
+    runs = study.runs
+    specs = {data_source(run, study.paired_by): data_name(run, study) for run in runs}
+    names = list(specs.values())
     # fields are shown only where names are not enough
     sources = names if len(set(names)) == len(names) else list(specs)
     data = ", ".join(sources) if len(sources) <= NAMED else f"{len(sources)} data sets"

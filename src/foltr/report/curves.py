@@ -79,31 +79,55 @@ def cell_curve(
     logarithmic axis.
     `smooth`: smooth each run by a line through a window of so many points.
     Bins and smoothing come before mean and sd, so that the sd is that of the curves drawn."""
+    [curve] = cell_curves(runs, measure, [smooth], bins, geometric)
+    return curve
+
+
+def cell_curves(
+    runs: Sequence[Recorded],
+    measure: str,
+    windows: Sequence[int],
+    bins: int = 0,
+    geometric: bool = False,
+) -> list[CellCurve]:
+    """`cell_curve` for each of several windows of smoothing."""
     require(len(runs) > 0, "a curve needs a run")
     require(
-        bins >= 0 and smooth >= 1, f"bins must be >= 0 and smooth >= 1, got {bins} and {smooth}"
+        bins >= 0 and min(windows) >= 1,
+        f"bins must be >= 0 and smooth >= 1, got {bins} and {min(windows)}",
     )
     found = [run_curve(run, measure) for run in runs]
-    rounds = reduce(np.intersect1d, [curve.rounds for curve in found])
+    rounds = _shared([curve.rounds for curve in found])
     require(
         len(rounds) > 0,
         f"{runs[0].name} and others were evaluated in different rounds: they share no {measure}",
     )
     # (runs, r)
-    values = np.array([curve.values[np.isin(curve.rounds, rounds)] for curve in found])
-    interactions = np.mean([_interactions_before(run)[rounds] for run in runs], axis=0)
+    values = np.array(
+        [
+            curve.values
+            if len(curve.rounds) == len(rounds)
+            else curve.values[np.isin(curve.rounds, rounds)]
+            for curve in found
+        ]
+    )
+    interactions = np.mean([run.interactions_before[rounds] for run in runs], axis=0)
     if 0 < bins < len(rounds):
         parts = np.vstack([rounds, interactions, values])
         means = _bin_means(parts, _bin_starts(len(rounds), bins, geometric))
         rounds, interactions, values = means[0], means[1], means[2:]
-    if smooth > 1:
-        values = _smoothed(values, smooth)
-    return _over_runs(rounds, interactions, values)
+    return [
+        _over_runs(rounds, interactions, _smoothed(values, window) if window > 1 else values)
+        for window in windows
+    ]
 
 
-def _interactions_before(run: Recorded) -> Array:
-    """Interactions up to each round; the first number is 0, for round 0."""
-    return np.append(0.0, np.cumsum(run.curve("interactions").values))
+def _shared(rounds: Sequence[Array]) -> Array:
+    """The rounds that all runs share, in order. Runs of a study mostly have the same rounds."""
+    first = rounds[0]
+    if all(np.array_equal(first, each) for each in rounds) and (first[1:] > first[:-1]).all():
+        return first
+    return reduce(np.intersect1d, rounds)
 
 
 def _bin_starts(points: int, bins: int, geometric: bool) -> Array:
@@ -132,6 +156,8 @@ def _smoothed(values: Array, window: int) -> Array:
     is finite the result is the mean."""  # (runs, r)
     known, x = np.isfinite(values), np.arange(values.shape[1], dtype=np.float64)
     y = np.where(known, values, 0.0)
+    if known.all():
+        known = known[:1]  # all runs have the same windows
 
     def total(parts: Array) -> Array:
         before = np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)
@@ -142,7 +168,7 @@ def _smoothed(values: Array, window: int) -> Array:
     mean, middle = total(y) / n, total(known * x) / n
     spread = total(known * x * x) / n - middle**2
     slope = np.divide(
-        total(y * x) / n - mean * middle, spread, out=np.zeros_like(spread), where=spread > TINY
+        total(y * x) / n - mean * middle, spread, out=np.zeros_like(y), where=spread > TINY
     )
     return np.where(known, mean + slope * (x - middle), np.nan)
 
@@ -150,16 +176,28 @@ def _smoothed(values: Array, window: int) -> Array:
 def _within(before: Array, reach: int) -> Array:
     """Sums over the points at most `reach` away from each point. `before`: the sums of all points
     before each."""
-    at, last = np.arange(before.shape[1] - 1), before.shape[1] - 1
-    return before[:, np.minimum(at + reach + 1, last)] - before[:, np.maximum(at - reach, 0)]
+    last = before.shape[1] - 1
+    reach = min(reach, last)
+    sums = np.empty((len(before), last))
+    sums[:, : last - reach] = before[:, reach + 1 :]
+    sums[:, last - reach :] = before[:, -1:]
+    sums[:, reach:] -= before[:, : last - reach]
+    sums[:, :reach] -= before[:, :1]
+    return sums
 
 
 def _over_runs(rounds: Array, interactions: Array, values: Array) -> CellCurve:
     n = np.isfinite(values).sum(axis=0)
     some = n > 0
-    values, n = values[:, some], n[some]
+    if not some.all():
+        rounds, interactions, values, n = (
+            rounds[some],
+            interactions[some],
+            values[:, some],
+            n[some],
+        )
     known = np.isfinite(values)
     mean = np.where(known, values, 0.0).sum(axis=0) / n
     squares = (np.where(known, values - mean, 0.0) ** 2).sum(axis=0)
     sd = np.where(n > 1, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
-    return CellCurve(rounds[some], interactions[some], mean, sd, n)
+    return CellCurve(rounds, interactions, mean, sd, n)

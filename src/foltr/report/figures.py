@@ -19,12 +19,14 @@ from foltr.report.statistics import half_width
 from foltr.report.study import Place, Study
 from foltr.system.files import write_whole
 
-Band = Literal["sd", "ci", "none"]
+Band = Literal["auto", "sd", "ci", "none"]
 Across = Literal["rounds", "interactions"]
 POINTS = 120  # of a curve: more cannot be seen on paper
 FORMATS = (".pdf", ".svg", ".png")
 ROW = 4  # panels side by side; more panels stand in rows of three
 FEW = 4  # more methods than that get markers
+BANDS = 6  # with more methods than that, bands cover each other
+BARS = 0.25  # of the length of the curves, for the bars at their end
 # the vertical axis may cut off this part of the rounds, where rankers are untrained
 START = 0.03
 STYLE: dict[Any, Any] = {
@@ -57,20 +59,25 @@ class Line(NamedTuple):
 
 
 def figure(
-    study: Study, measure: str, path: Path, log: bool = False, band: Band = "sd", smooth: int = 1,
-    across: Across = "rounds",
+    study: Study, measure: str, path: Path, log: bool = False, band: Band = "auto",
+    smooth: int = 1, across: Across = "rounds",
 ) -> None:  # fmt: skip
     """Write the learning curves of a measure to a .pdf, .svg or .png file. Equal runs give equal
     files.
 
     `band`: one standard deviation over runs ("sd"), the 95 % t interval of the mean ("ci"), or
-    "none". `smooth`: the window of points that smooths each run. `across`: the horizontal axis.
+    "none". "auto" is "sd"; with more than 6 methods, whose bands would cover each other, a bar at
+    the end of each curve, in the order of the legend, shows the standard deviation there.
+    `smooth`: the window of points that smooths each run. `across`: the horizontal axis.
     Online measures have a value in every round. They are averaged over up to 120 bins of rounds
     and drawn at the middle of each bin. On a logarithmic axis the bins grow with the rounds."""
     path = Path(path)
     kind = path.suffix.lower()
     require(kind in FORMATS, f"a figure is one of {', '.join(FORMATS)}, not {path.name!r}")
-    require(band in ("sd", "ci", "none"), f"a band is 'sd', 'ci' or 'none', got {band!r}")
+    require(
+        band in ("auto", "sd", "ci", "none"),
+        f"a band is 'auto', 'sd', 'ci' or 'none', got {band!r}",
+    )
     require(
         across in ("rounds", "interactions"),
         f"curves go across 'rounds' or 'interactions', got {across!r}",
@@ -89,7 +96,8 @@ def figure(
         f"nothing to draw: no run has a value of {measure!r}{' after round 0' if log else ''}",
     )
     with matplotlib.rc_context(STYLE):
-        drawing = _drawn(Figure, study, lines, log)
+        bars = band == "auto" and len(study.methods) > BANDS
+        drawing = _drawn(Figure, study, lines, log, bars)
         _labelled(drawing.axes, across, column(study.runs, measure).curve_label)
         content = io.BytesIO()
         undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None}[kind]
@@ -99,7 +107,7 @@ def figure(
 
 def _line(curve: CellCurve, log: bool, band: Band, across: Across) -> Line:
     x = curve.rounds if across == "rounds" else curve.interactions
-    half = curve.sd if band == "sd" else np.full(len(x), np.nan)
+    half = curve.sd if band in ("sd", "auto") else np.full(len(x), np.nan)
     if band == "ci":
         pairs = zip(curve.sd.tolist(), curve.n.tolist(), strict=True)
         half = np.array([half_width(sd, n) if n > 1 else math.nan for sd, n in pairs])
@@ -114,7 +122,7 @@ def _places(points: int, log: bool) -> Array:
     return np.unique(even.round().astype(np.int64)) if points > POINTS else np.arange(points)
 
 
-def _drawn(new: Any, study: Study, lines: dict[Place, Line], log: bool) -> Any:
+def _drawn(new: Any, study: Study, lines: dict[Place, Line], log: bool, bars: bool) -> Any:
     n = len(study.conditions)
     columns = _columns(n)
     rows = math.ceil(n / columns)
@@ -129,13 +137,15 @@ def _drawn(new: Any, study: Study, lines: dict[Place, Line], log: bool) -> Any:
     for j, panel in enumerate(panels.ravel()):
         if j < n:
             here = {i: line for (i, at), line in lines.items() if at == j}
-            handles |= _panel(panel, study, here, j, log)
+            handles |= _panel(panel, study, here, j, log, bars)
         else:
             panel.remove()
     for row in range(rows):
         within = [line for (_, j), line in lines.items() if j // columns == row]
         if within:
-            panels[row, 0].set_ylim(*_limits(within))
+            panels[row, 0].set_ylim(
+                *_limits([_end_only(each) if bars else each for each in within])
+            )
     ordered = [label for label in labels if label in handles]
     # matplotlib leaves out labels that begin with an underscore
     shown = [f" {label}" if label.startswith("_") else label for label in ordered]
@@ -159,8 +169,11 @@ def _labelled(panels: list[Any], x: str, y: str) -> None:
         panel.set_ylabel("" if j % columns else y)
 
 
-def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) -> dict[str, Any]:
-    """Draw the curves of a condition. Returns what the legend shows for each label."""
+def _panel(
+    panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool, bars: bool
+) -> dict[str, Any]:
+    """Draw the curves of a condition, with bands or with `bars` at their ends. Returns what the
+    legend shows for each label."""
     handles = {}
     many, looks = len(study.methods) > FEW, line_styles(study.methods)
     if len(study.conditions) > 1:
@@ -178,13 +191,35 @@ def _panel(panel: Any, study: Study, lines: dict[int, Line], j: int, log: bool) 
         label = study.methods[i].label
         marker = MARKERS[colour] if many else None
         [handles[label]] = panel.plot(x, mean, label=label, marker=marker, markevery=every, **look)
-        if np.isfinite(half).any():
+        if bars:
+            at = _bar_place(x[0], x[-1], (i + 1) / len(study.methods), log)
+            paint = COLOURS[colour]
+            fill = "white" if dash else paint  # methods of one colour differ in their dashes
+            panel.errorbar(
+                at, mean[-1], half[-1], color=paint, capsize=1.2, lw=0.8, marker=MARKERS[colour],
+                markersize=2.6, markerfacecolor=fill, markeredgewidth=0.6,
+            )  # fmt: skip
+        elif np.isfinite(half).any():
             alpha = 0.08 if many else 0.16
             panel.fill_between(
                 x, mean - half, mean + half, color=COLOURS[colour], alpha=alpha, linewidth=0
             )
     panel.margins(x=0.02)
     return handles
+
+
+def _bar_place(first: float, last: float, part: float, log: bool) -> float:
+    """Where a bar stands: right of the curves, each at its own place."""
+    if log:
+        return float(last * (last / first) ** (BARS * part))
+    return float(last + (last - first) * BARS * part)
+
+
+def _end_only(line: Line) -> Line:
+    """A line whose spread is known at its end only."""
+    half = np.full(len(line.x), np.nan)
+    half[-1] = line.half[-1]
+    return Line(line.x, line.mean, half)
 
 
 def _limits(lines: list[Line]) -> tuple[float, float]:

@@ -97,6 +97,10 @@ def run_curve(run: Recorded, measure: str) -> Curve:
 
 def has_curve(run: Recorded, measure: str) -> bool:
     """Whether a run has a curve of a measure. A baseline has no online curves."""
+    found = run.columns.get(measure)
+    if found is None or found.measure.kind != "run":
+        known = run.metrics.online.get(measure, run.metrics.offline.get(measure, ()))
+        return len(known) > 0
     try:
         return len(run_curve(run, measure).rounds) > 0
     except Mistake:

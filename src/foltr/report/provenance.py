@@ -43,7 +43,7 @@ def provenance(study: Study, made: datetime) -> list[Row]:
         ("Python", _tally(runs, _packages)),
         ("compiled code", (*_tally(runs, code_of), mixed_code(runs))),
         ("engine", _tally(runs, lambda run: str(run.final.get("engine", "unknown")))),
-        ("data", _tally(runs, lambda run: data_source(run, study.pairs))),
+        ("data", _tally(runs, lambda run: data_source(run, study.paired_by))),
         ("held-out queries", (_held_out(runs),)),
         ("equal in all runs", (_common_fields(study),)),
         ("repetitions", (_repetitions(study),)),
@@ -60,11 +60,21 @@ def runs_counted(runs: Runs) -> str:
     return ", ".join([f"{count(len(runs), 'run')} {of}", *parts])
 
 
-def data_source(run: Recorded, pairs: tuple[str, ...]) -> str:
-    """The spec of the data, without the fields that distinguish repetitions (the fold)."""
+def data_source(run: Recorded, without: Iterable[str]) -> str:
+    """The spec of the data, without some fields: those in which repetitions differ (the fold)."""
+    return _spec(run, lambda name: name not in without)
+
+
+def data_name(run: Recorded, study: Study) -> str:
+    """The name of the data, with the fields that could distinguish repetitions and have one value
+    in all runs: "MQ2008(fold=1)"."""
+    return _spec(run, lambda name: name in study.pairs and name not in study.paired_by)
+
+
+def _spec(run: Recorded, is_shown: Callable[[str], bool]) -> str:
     source = opened(run.config.get("data"))
     fields = [
-        f"{name}={value!r}" for name, value in source.fields.items() if f"data.{name}" not in pairs
+        f"{name}={value!r}" for name, value in source.fields.items() if is_shown(f"data.{name}")
     ]
     return f"{source.name}({', '.join(fields)})" if fields else source.name
 
@@ -148,12 +158,24 @@ def _empty_queries(run: Recorded) -> str:
 
 
 def _common_fields(study: Study) -> str:
-    """The fields of the experiment that are equal in all runs."""
-    configs = [run.config for run in study.runs]
-    same = [
-        name for name in configs[0] if len({repr(config.get(name)) for config in configs}) == 1
-    ]
-    return ", ".join(f"{name}={configs[0][name]}" for name in same)
+    """The fields of the experiment that are equal in all runs. Of a component that differs, its
+    own fields that are equal: "learner=PDGD, learner.sessions=5"."""
+    runs = list(study.runs)
+    configs, tables = [run.config for run in runs], [run.fields for run in runs]
+    parts = []
+    for name, value in configs[0].items():
+        if _is_equal(configs, name):
+            parts.append(f"{name}={value}")
+        elif len({opened(config.get(name)).name for config in configs}) == 1:
+            parts.append(f"{name}={opened(value).name}")
+            inner = [field for field in tables[0] if field.startswith(f"{name}.")]
+            same = [field for field in inner if field.count(".") == 1 and _is_equal(tables, field)]
+            parts += [f"{field}={tables[0][field]!r}" for field in same]
+    return ", ".join(parts)
+
+
+def _is_equal(tables: list[dict[str, Any]], name: str) -> bool:
+    return len({repr(table.get(name)) for table in tables}) == 1
 
 
 def _repetitions(study: Study) -> str:

@@ -2,25 +2,28 @@
 
 Fields in which the runs differ are of three kinds. `pairs` (by default the fold and the seed)
 distinguish repetitions of one method in one condition. Two methods are compared over equal pairs.
-`columns` (by default users and data) are the conditions under which methods are compared. All
-other fields make the methods."""
+`columns` (by default users, data and attacks) are the conditions under which methods are compared.
+All other fields make the methods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.report.spec_text import opened
+from foltr.report.spec_text import equal, is_component, opened
 from foltr.results import Recorded, Runs
 
 PAIRS = ("data.fold", "data.seed", "seed")
-COLUMNS = ("users", "data")
-NOT_METHOD = (*COLUMNS, "seed")  # whole fields of a config that never make a method
+WORLD = ("users", "data")
+NOT_METHOD = (*WORLD, "seed")  # whole fields of a config that never make a method
 ATTACK_FIELDS = ("attack", "malicious", "roaming")
+COLUMNS = (*WORLD, *ATTACK_FIELDS)
+NO_ATTACK = "no attack"  # the value of `attack` where other runs of a study have one
+OWN_RULE = "its rule"  # the value of an attack's field that is the very rule of the run
 UNLEARNING_FIELDS = ("unlearning", "leaving", "history")
 VALUE_IS_ENOUGH = ("kind", "shape")  # a label shows the value of these fields without their name
 Pair = tuple[Any, ...]  # the values of the pair fields of one run
@@ -74,25 +77,39 @@ def study(
     """Sort runs into methods, conditions and repetitions.
 
     `baseline` is the number or the label of a method (default: the first method). A field that
-    the caller asks for as a column is not used as a pair field."""
+    the caller asks for as a column is not used as a pair field. Where the runs differ in nothing
+    but attacks, users and data, attacks make the methods, unless the caller asks for columns."""
     if not len(runs):
         raise Mistake("there is no finished run to report" + _why_none(runs))
-    _check_fields(runs, pairs, columns)
+    _check_fields(runs, pairs, columns if tuple(columns) != COLUMNS else WORLD)
+    found = _sorted(runs, baseline, pairs, columns)
+    several = {dict(each.key).get("attack") for each in found.conditions}
+    if tuple(columns) == COLUMNS and len(found.methods) == 1 and len(several) > 1:
+        return _sorted(runs, baseline, pairs, WORLD)
+    return found
+
+
+def _sorted(
+    runs: Runs, baseline: int | str | None, pairs: Sequence[str], columns: Sequence[str]
+) -> Study:
     # the fields that the methods of a sweep set
     owned = tuple(dict.fromkeys(name for run in runs for name in run.sets))
-    if tuple(columns) == COLUMNS:  # a default: the pairs that the caller asks for go first
+    if tuple(columns) in (COLUMNS, WORLD):  # a default: the caller's pairs go first
         columns = tuple(name for name in columns if name not in pairs)
     columns = tuple(name for name in columns if name not in owned)
     pairs = tuple(name for name in pairs if name not in columns and not is_within(name, owned))
     methods, conditions = _Groups(), _Groups()
     cells: dict[Place, dict[Pair, Recorded]] = {}
-    for run, outside in zip(runs, _outside_config(runs, pairs), strict=True):
-        leaves = {**_leaves(run, pairs), **outside}
-        column = {
-            name: value
-            for name, value in leaves.items()
-            if is_within(name, columns) and not is_within(name, owned)
-        }
+
+    @cache  # thousands of runs share the names of their fields
+    def is_column(name: str) -> bool:
+        return is_within(name, columns) and not is_within(name, owned)
+
+    all_leaves = _leaves(runs, pairs)
+    all_outside = _outside_config(runs, all_leaves)
+    for run, inside, outside in zip(runs, all_leaves, all_outside, strict=True):
+        leaves = {**inside, **outside}
+        column = {name: value for name, value in leaves.items() if is_column(name)}
         method = {name: value for name, value in leaves.items() if name not in column}
         place = methods.number(method, run.method), conditions.number(column, None)
         pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
@@ -105,10 +122,10 @@ def study(
 
 
 def study_by_fields(
-    runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = COLUMNS
+    runs: Runs, chosen: Sequence[Recorded], columns: Sequence[str] = WORLD
 ) -> Study:
-    """A study of some of the runs by their fields alone. It ignores the names that a sweep gave
-    to its methods."""
+    """A study of some of the runs by their fields alone, in which an attack is part of a method.
+    It ignores the names that a sweep gave to its methods."""
     plain = tuple(replace(run, method=None, sets=()) for run in chosen)
     known = {name for run in plain for name in run.config}
     return study(
@@ -148,33 +165,54 @@ def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
     )
 
 
-def _leaves(run: Recorded, pairs: Sequence[str]) -> dict[str, Any]:
-    """Every field of the experiment and of its components, without the pair fields and those that
-    were chosen by tuning.
+def _leaves(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+    """Every field of each experiment and of its components, without the pair fields and
+    those that were chosen by tuning.
 
     A component counts by its name (`data`: "MQ2008"). A component inside a component counts by
-    its whole spec."""
-    return {
-        name: opened(value).name if name in run.config and isinstance(value, str) else value
-        for name, value in run.fields.items()
-        if not is_within(name, (*pairs, *run.chosen)) and name.count(".") <= 1
-    }
+    its whole spec; the rule that an attack is aimed at counts as one where it is the rule of the
+    run."""
+
+    @cache
+    def is_leaf(name: str) -> bool:
+        return not is_within(name, pairs) and name.count(".") <= 1
+
+    def leaf(run: Recorded, name: str, value: Any) -> Any:
+        if name.startswith("attack.") and is_component(value):
+            return OWN_RULE if equal(value, str(run.config.get("aggregator", ""))) else value
+        return opened(value).name if name in run.config and isinstance(value, str) else value
+
+    def leaves(run: Recorded) -> dict[str, Any]:
+        found = {
+            name: leaf(run, name, value)
+            for name, value in run.fields.items()
+            if is_leaf(name) and not is_within(name, run.chosen)
+        }
+        if attacked and "attack" not in run.config:  # malicious=0 says nothing more
+            found = {name: value for name, value in found.items() if name not in ATTACK_FIELDS}
+            found["attack"] = NO_ATTACK
+        return found
+
+    attacked = any("attack" in run.config for run in runs)
+    return [leaves(run) for run in runs]
 
 
-def _outside_config(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+def _outside_config(runs: Runs, leaves: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a config does not say, for each run, where runs of equal config differ in it.
 
     This is the content of a user's file or of the data, the version number of results, and the
     revisions of components. Runs that differ in any of these are not repetitions of each other."""
-    ways: dict[str, Callable[[Recorded], tuple[Any, Any]]] = {
-        "files": lambda run: (_leaves(run, pairs), run.environment.get("files")),
-        "data.content": lambda run: (run.config.get("data"), run.environment.get("data")),
-        "results": lambda run: (None, run.environment.get("results")),
-        "revisions": lambda run: (_leaves(run, pairs), run.row.get("revisions", "before")),
+    configs = [repr(each) for each in leaves]
+    data = [repr(run.config.get("data")) for run in runs]
+    ways: dict[str, tuple[list[str], Callable[[Recorded], Any]]] = {
+        "files": (configs, lambda run: run.environment.get("files")),
+        "data.content": (data, lambda run: run.environment.get("data")),
+        "results": ([""] * len(runs), lambda run: run.environment.get("results")),
+        "revisions": (configs, lambda run: run.revisions or "before"),
     }
     found: list[dict[str, Any]] = [{} for _ in runs]
-    for name, way in ways.items():
-        known = [tuple(repr(part) for part in way(run)) for run in runs]
+    for name, (alike, way) in ways.items():
+        known = list(zip(alike, (repr(way(run)) for run in runs), strict=True))
         contents: dict[str, set[str]] = {}
         for config, content in known:
             contents.setdefault(config, set()).add(content)
@@ -238,9 +276,17 @@ class _Groups:
 
 
 def _differing(tables: list[dict[str, Any]]) -> set[str]:
-    """The fields in which some groups differ. A field that only some groups have differs."""
+    """The fields in which some groups differ. A field that only some groups have differs; but
+    where nobody attacks, it says nothing that there is no number of attackers."""
     names = {name for table in tables for name in table}
-    return {name for name in names if len({repr(table.get(name, names)) for table in tables}) > 1}
+
+    def values(name: str) -> set[str]:
+        having = tables
+        if name in ATTACK_FIELDS and name != "attack":
+            having = [table for table in tables if table.get("attack") != NO_ATTACK]
+        return {repr(table.get(name, names)) for table in having}
+
+    return {name for name in names if len(values(name)) > 1}
 
 
 class _Rivals:
@@ -281,8 +327,8 @@ def _label_parts(fields: dict[str, Any], rivals: _Rivals) -> list[str]:
         if inner:
             parts.append(f"{value}({', '.join(inner)})")
         else:
-            is_component = inside or str(value)[:1].isupper()
-            parts.append(str(value) if is_component else f"{name}={value}")
+            is_clear = inside or str(value)[:1].isupper() or value == NO_ATTACK
+            parts.append(str(value) if is_clear else f"{name}={value}")
     return parts
 
 

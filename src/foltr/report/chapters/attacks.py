@@ -19,6 +19,7 @@ from foltr.report.chapters.attack_grid import (
     attack_grid,
 )
 from foltr.report.chapters.blocks import UNFOLDED, Block, Cell, TableCell, side_by_side
+from foltr.report.chapters.registry import chapter
 from foltr.report.matrix import CellValues
 from foltr.report.number_format import NONE, SHADES, count, shade, signed
 from foltr.report.statistics import mean_and_sd
@@ -30,6 +31,7 @@ ROUGHLY = "≈"
 CHANGE = f"In brackets: the change from {PLAIN_RULE} without an attack"
 
 
+@chapter(place=60)
 def attacks_and_defences(runs: Runs) -> list[Block] | None:
     """Summaries, then a table for each setting and number of malicious clients."""
     grid = attack_grid(runs)

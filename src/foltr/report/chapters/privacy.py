@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 from foltr.report.chapters.blocks import SHOWN, Block
+from foltr.report.chapters.registry import chapter
 from foltr.results import Runs
 
 COUNTS_ALL = 2  # ledgers of earlier versions stated guarantees that known attacks break
 NO_MECHANISM = "none"  # the mechanism of a ledger without a privatizer
 
 
+@chapter(place=30)
 def privacy_guarantees(runs: Runs) -> Block | None:
     """What the runs guarantee, as recorded in `result.json` ("privacy"). Equal rows are shown
     once."""
@@ -36,6 +38,7 @@ def privacy_guarantees(runs: Runs) -> Block | None:
     return Block("Privacy", text, (columns, *rows))
 
 
+@chapter(place=40)
 def privacy_remarks(runs: Runs) -> Block | None:
     """The remarks of the runs' ledgers. Equal remarks are shown once."""
     remarks: dict[tuple[str, str], None] = {}

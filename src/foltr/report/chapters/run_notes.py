@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from foltr.report.chapters.blocks import SHOWN, Block
+from foltr.report.chapters.registry import chapter
 from foltr.results import Runs
 
 
+@chapter(place=10)
 def recorded_notes(runs: Runs) -> Block | None:
     """The notes of the runs, each with the number of its runs."""
     counts = Counter(str(note) for run in runs for note in run.final.get("notes") or ())
@@ -21,6 +23,7 @@ def recorded_notes(runs: Runs) -> Block | None:
     )
 
 
+@chapter(place=20)
 def runs_left_out(runs: Runs) -> Block | None:
     """The runs that are part of no number on the page, by name."""
     rows = [(skipped.path.name, skipped.why) for skipped in runs.skipped[:SHOWN]]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from foltr.report.chapters.blocks import UNFOLDED, Block, Cell, TableCell, side_by_side
 from foltr.report.chapters.iid_counterparts import IID, IidCounterparts, is_iid
 from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
+from foltr.report.chapters.registry import chapter
 from foltr.report.matrix import WORSE, WORSE_HERE
 from foltr.report.measures import MAIN, value
 from foltr.report.number_format import NONE
@@ -29,6 +30,7 @@ GAIN, SHARE, ON_OWN = "gain", "share of the loss", "own queries"
 Tests = dict[str, ReferenceComparison]  # by measure
 
 
+@chapter(place=70)
 def iid_against_skewed(runs: Runs) -> list[Block] | None:
     """Summaries over all conditions, then the tables of each condition."""
     chosen = trained_runs(runs)

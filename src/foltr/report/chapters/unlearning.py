@@ -15,6 +15,7 @@ from foltr.cohorts import cosine
 from foltr.core import Array
 from foltr.report.chapters.blocks import Block, Cell, TableCell, side_by_side
 from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
+from foltr.report.chapters.registry import chapter
 from foltr.report.chapters.unlearning_references import RETRAINED, UnlearningReferences
 from foltr.report.measures import MAIN, finite
 from foltr.report.number_format import NONE
@@ -34,6 +35,7 @@ TRACES = (
 )
 
 
+@chapter(place=50)
 def unlearning(runs: Runs) -> list[Block] | None:
     """nDCG@10 in each condition, then the remaining influence, then the costs."""
     chosen = [run for run in runs if "baseline" not in run.config]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.report.curves import CellCurve, cell_curve, extended, last_round
+from foltr.report.curves import CellCurve, cell_curves, extended, last_round
 from foltr.report.measures import column, curve_names, has_curve, is_smoothed
 from foltr.report.statistics import half_width
 from foltr.report.study import Pair, Place, Study
@@ -90,7 +90,7 @@ def _affordable(
 def _size(cell: dict[Pair, Recorded], measure: str) -> tuple[int, int]:
     """How many points a cell's curve has, and how many numbers each point has."""
     metrics = next(iter(cell.values())).metrics
-    length = len(metrics.online.get(measure) or metrics.offline.get(measure) or ())
+    length = len(metrics.online.get(measure, ())) or len(metrics.offline.get(measure, ()))
     return length, 2 if len(cell) > 1 else 1
 
 
@@ -100,7 +100,7 @@ def _measure(study: Study, measure: str, windows: list[int], points: int) -> dic
     for place, cell in study.cells.items():
         runs = [run for run in cell.values() if has_curve(run, measure)]
         if runs:
-            curves = [cell_curve(runs, measure, smooth=window) for window in windows]
+            curves = cell_curves(runs, measure, windows)
             if len(curves[0].rounds):
                 levels[place] = [_picked(curve, points) for curve in curves]
                 lengths[place] = len(curves[0].rounds)

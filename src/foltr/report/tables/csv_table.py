@@ -65,7 +65,7 @@ def _row(matrix: Matrix, i: int, j: int) -> dict[str, Any]:
         "alpha": matrix.alpha,
         "mark": e.mark,
         "refused": e.refused,
-        "data": "; ".join(dict.fromkeys(data_source(run, study.pairs) for run in runs)),
+        "data": "; ".join(dict.fromkeys(data_source(run, study.paired_by) for run in runs)),
         "empty": "; ".join(dict.fromkeys(rules)),
         "selection": study.runs.selection,
         "code": "; ".join(dict.fromkeys(map(code_of, runs))),

@@ -4,7 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from foltr.report.chapters import contents
+import pytest
+from made_runs import made_run, made_runs
+
+from foltr.errors import Mistake
+from foltr.report.chapters import contents, registry
+from foltr.report.chapters.registry import chapters
+from foltr.report.page.content import _block
+from foltr.report.page.html_blocks import block_html
+from foltr.runs.user_files import use
 
 CODE = """
 import sys
@@ -33,9 +41,85 @@ def test_the_page_has_every_chapter():
 
 
 def test_every_module_of_chapters_contributes():
-    """A module that defines a chapter, or blocks without one, is among the contents."""
+    """A module that defines a chapter, or blocks without one, is among the chapters."""
     folder = Path(contents.__file__).parent
-    modules = {each.__module__.rpartition(".")[2] for each in contents.CONTRIBUTIONS}
+    modules = {each.function.__module__.rpartition(".")[2] for each in chapters()}
     for file in folder.glob("*.py"):
         if "Runs) -> " in file.read_text() and "Block" in file.read_text():
             assert file.stem in {*modules, "contents"}
+    assert [each.name for each in chapters() if each.is_ours] == [
+        "recorded_notes",
+        "runs_left_out",
+        "privacy_guarantees",
+        "privacy_remarks",
+        "unlearning",
+        "attacks_and_defences",
+        "iid_against_skewed",
+    ]
+
+
+HEAD = """from foltr.report.chapters.blocks import Block, Cell
+from foltr.report.chapters.registry import chapter
+
+"""
+
+
+@pytest.fixture
+def told(tmp_path):
+    """What the chapter of a user's file adds to the page."""
+    before = dict(registry._known)
+
+    def load(code):
+        file = tmp_path / "mine.py"
+        file.write_text(HEAD + code)
+        use(file)
+        found = contents.blocks(made_runs([made_run(), made_run(seed=2)]))
+        return [block for block in found if block.chapter == "Mine"]
+
+    yield load
+    registry._known.clear()
+    registry._known.update(before)
+
+
+def test_a_chapter_is_one_file_of_the_user(told):
+    block = 'return Block("Runs", f"{len(runs)} <b>", (("a",), ("b",)), "Mine")'
+    [found] = told(f"@chapter\ndef mine(runs):\n    {block}\n")
+    assert found.text == "2 <b>" and found.rows == (("a",), ("b",))
+    assert block_html(_block(found)).count("2 &lt;b&gt;") == 1
+    assert chapters()[-1].name == "mine" and not chapters()[-1].is_ours
+    told(f"@chapter(place=1)\ndef mine(runs):\n    {block}\n")  # the file has changed
+    assert chapters()[0].name == "mine" and len(chapters()) == 8
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("return 1 / 0", r"the chapter mine failed \(mine.py, line 6\): ZeroDivisionError"),
+        ("return 'text'", "must return a Block, a list of them or None, got 'text'"),
+        ("return [Block('a', 'b'), 1]", "must return a Block"),
+        ("return Block('a', 7)", "the text of a Block is text"),
+        ("return Block('a', 'b', 'rows')", "the rows of a Block are a tuple of rows"),
+        ("return Block('a', 'b', (('x',), (0.5,)))", "a cell is text, got 0.5: write f"),
+        ("return Block('a', 'b', (('x',), (Cell(0.5),)))", "a cell is text"),
+        ("return Block('a', 'b', (('x',), ('1', '2')))", "as many cells as the first"),
+        ("return Block('a', 'b', ((Cell('x'),), ('1',)))", "the first row names the columns"),
+        ("return Block('a', 'b', (('x',), (Cell('1', mark='!'),)))", "a mark is one of ▲ ▼ △ ▽"),
+        ("return Block('a', 'b', (('x',), (Cell('1', shade='2 id=x'),)))", "a shade is 0 .. 4"),
+    ],
+)
+def test_a_chapter_that_is_wrong_is_named(told, code, message):
+    with pytest.raises(Mistake, match=message):
+        told(f"@chapter\ndef mine(runs):\n    {code}\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("@chapter\ndef mine():\n    pass\n", r"mine: .*: write def my_chapter\(runs\):"),
+        ("@chapter\nclass Mine:\n    pass\n", "is no function: @chapter is for a function"),
+        ("@chapter(place='first')\ndef mine(runs):\n    pass\n", "the place is a number, got"),
+    ],
+)
+def test_only_a_function_of_the_runs_is_a_chapter(told, code, message):
+    with pytest.raises(Mistake, match=message):
+        told(code)

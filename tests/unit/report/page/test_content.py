@@ -20,6 +20,7 @@ from foltr.experiment import Experiment
 from foltr.report.captions import caption
 from foltr.report.chapters import contents
 from foltr.report.chapters.blocks import Block, Cell
+from foltr.report.chapters.registry import Chapter
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
 from foltr.report.page.content import page_content
@@ -378,8 +379,23 @@ def test_provenance_counts_what_differs():
     assert told["runs"] == ["3 runs of 5 planned, 1 unfinished, 1 skipped"]
     assert told["Python"] == ["3.11.1, numpy 1.26"] and told["repetitions"] == ["seed: 1, 2, 3"]
     assert told["page made"][0].startswith("2026-01-02 03:04 UTC")
-    assert told["data"] == ["MQ2008"] and "156 in a run" in told["held-out queries"][0]
+    assert told["data"] == ["MQ2008(fold=1)"] and "156 in a run" in told["held-out queries"][0]
     assert any("are skipped" in line for line in told["conventions"])
+
+
+def test_what_is_equal_stays_named_where_one_field_of_a_component_varies():
+    learner = "PDGD(lr={}, sessions=4)"
+    runs = [made_run(learner=learner.format(lr), seed=s) for lr in (0.1, 0.2) for s in (1, 2)]
+    [line] = provenance_of(made_runs(runs))["equal in all runs"]
+    assert "learner=PDGD, learner.sessions=4" in line and "learner.lr" not in line
+    assert "data=MQ2008(fold=1), " in line and "ranker=Linear()" in line and "seed" not in line
+    runs = [
+        made_run(data=f"MQ2008(fold={fold})", ranker=r) for fold in (1, 2) for r in ("A()", "B()")
+    ]
+    told = provenance_of(made_runs(runs))
+    [line] = told["equal in all runs"]
+    assert "data=MQ2008, " in line and "ranker" not in line
+    assert told["data"] == ["MQ2008"] and told["repetitions"] == ["data.fold: 1, 2"]
 
 
 def test_provenance_of_almost_nothing():
@@ -421,7 +437,7 @@ def test_a_component_can_contribute_a_block(monkeypatch):
     def silent(runs):
         return None
 
-    monkeypatch.setattr(contents, "CONTRIBUTIONS", (ledger, silent))
+    monkeypatch.setattr(contents, "chapters", lambda: [Chapter(ledger), Chapter(silent)])
 
     assert page_content(study(made_runs([made_run()])), MADE)["blocks"] == [
         {
@@ -446,7 +462,8 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
     def nothing(runs):
         return []
 
-    monkeypatch.setattr(contents, "CONTRIBUTIONS", (results, note, nothing))
+    found = [Chapter(function) for function in (results, note, nothing)]
+    monkeypatch.setattr(contents, "chapters", lambda: found)
 
     told = page_content(study(made_runs([made_run()])), MADE)
     assert [

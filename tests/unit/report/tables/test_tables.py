@@ -65,7 +65,7 @@ def test_csv_has_every_number():
         expected = [entry.n, entry.mean, entry.sd, *entry.interval]
         assert [float(row[name]) for name in ("n", "mean", "sd", "low", "high")] == expected
         assert (row["data"], row["empty"], row["selection"]) == (
-            "MQ2008",
+            "MQ2008(fold=1)",
             "skip" if k < 9 else "",
             "",
         )
@@ -251,8 +251,8 @@ def test_latex_names_its_title_and_caption():
         in text
     )
     assert (
-        r"corrected p \textless{} 0.05. Data: MQ2008. Queries without a relevant document are"
-        r" skipped. " in text
+        r"corrected p \textless{} 0.05. Data: MQ2008(fold=1). Queries without a relevant document"
+        r" are skipped. " in text
     )
     assert r"are skipped. Highest mean in bold; $^{\blacktriangle}$ significantly better" in text
 

@@ -1,0 +1,66 @@
+"""The chapters of the page: those of this folder, and those of users' files (`foltr report --use
+my_chapter.py`). A chapter is a function of the runs with `@chapter` above it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from foltr.errors import Mistake, require
+from foltr.report.chapters.blocks import Block
+from foltr.results import Runs
+
+# looks at the runs: a block, several blocks, or None if the runs are not of its kind
+Contribution = Callable[[Runs], Block | Sequence[Block] | None]
+LAST = 100.0  # the place of a chapter that says nothing about it: behind those of foltr
+_known: dict[tuple[str, str], Chapter] = {}  # by the module and the name of the function
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A function that adds blocks to the page, and its place among the others."""
+
+    function: Contribution
+    place: float = LAST
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def file(self) -> str:
+        return self.function.__code__.co_filename
+
+    @property
+    def is_ours(self) -> bool:
+        return self.function.__module__.startswith("foltr.")
+
+
+def chapter(function: Contribution | None = None, *, place: float = LAST) -> Any:
+    """Register a function of the runs as a chapter: `@chapter`, or `@chapter(place=5)`. Chapters
+    stand in the order of their places; those of equal places by name."""
+    if function is None:
+        number = isinstance(place, int | float) and not isinstance(place, bool)
+        require(number, f"@chapter: the place is a number, got {place!r}")
+        return partial(chapter, place=place)
+    wanted = "@chapter is for a function of the runs: write def my_chapter(runs):"
+    require(inspect.isfunction(function), f"{function!r} is no function: {wanted}")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise Mistake(f"{function.__name__}: {error}: {wanted}") from None
+    _known[function.__module__, function.__qualname__] = Chapter(function, place)
+    return function
+
+
+def chapters() -> list[Chapter]:
+    """All chapters, in the order of the page."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"{__package__}.{module.name}")
+    return sorted(_known.values(), key=lambda each: (each.place, each.name))
