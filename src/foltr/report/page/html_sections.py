@@ -260,7 +260,7 @@ def _legend(matrix: Content) -> str:
                 than = " than the baseline" if full else ""
                 parts.append(f"<span class={kind}>{mark}</span> {MARK_MEANING[mark]}{than}")
     if any("best" in entry for entry in entries):
-        parts.append("<b>bold</b> highest mean of its condition")
+        parts.append("<b>bold</b> best mean of its condition")
     if any("unusual_n" in entry for entry in entries):
         parts.append("n the number of runs, where most cells have another")
     if any(entry["sd"] is not None for entry in entries):

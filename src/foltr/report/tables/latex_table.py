@@ -114,7 +114,7 @@ def _table(matrix: Matrix) -> str:
 
 def _caption(matrix: Matrix) -> str:
     entries = matrix.entries.values()
-    signs = ["Highest mean in bold"] if any(entry.best for entry in entries) else []
+    signs = ["Best mean in bold"] if any(entry.best for entry in entries) else []
     signs += mark_legend(matrix, SUPERSCRIPT)
     if why := refusal_reasons(entries):
         signs.append(f"{NOT_TESTED} not tested, as {why}")

@@ -65,7 +65,7 @@ def _row(label: str, cells: Sequence[str], label_width: int, column: int) -> lis
 
 def _notes(matrix: Matrix, width: int) -> list[str]:
     best = any(entry.best for entry in matrix.entries.values())
-    signs = ["* highest mean of its condition"] if best else []
+    signs = ["* best mean of its condition"] if best else []
     signs += mark_legend(matrix, {mark: mark for mark in MARK_MEANING})
     reasons = refusals(matrix)
     if reasons:

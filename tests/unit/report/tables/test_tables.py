@@ -254,7 +254,7 @@ def test_latex_names_its_title_and_caption():
         r"corrected p \textless{} 0.05. Data: MQ2008(fold=1). Queries without a relevant document"
         r" are skipped. " in text
     )
-    assert r"are skipped. Highest mean in bold; $^{\blacktriangle}$ significantly better" in text
+    assert r"are skipped. Best mean in bold; $^{\blacktriangle}$ significantly better" in text
 
 
 def hollow():
