@@ -143,6 +143,7 @@ class Runs:
     planned: int | None = None  # number of runs of the sweep
     selection: str = ""  # the conditions given to `where`
     note: str = ""  # what a reader must know, of a record
+    tuned_by: str = ""  # the measure by which runs of a record were chosen
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -258,10 +259,8 @@ class Runs:
 
     def queries(self) -> Tidy:
         """A row per run and held-out query, for runs made with `--per-query`."""
-        rows: list[dict[str, Any]] = []
-        for run in self:
-            rows += [{"run": run.name, **row} for row in Folder(run.path).queries()]
-        return Tidy.of(rows)
+        pairs = ((run.name, row) for run in self for row in Folder(run.path).queries())
+        return Tidy.of([{"run": name, **row} for name, row in pairs])
 
 
 def load_runs(path: str | Path, any_version: bool = False) -> Runs:
@@ -313,7 +312,8 @@ class Loader:
         planned = _named(record.runs)
         folders = [self.path.parent / name for name in planned]
         runs = self._read([folder for folder in folders if folder.exists()], planned)
-        return replace(runs, title=record.title, planned=len(planned), note=record.note)
+        runs = replace(runs, title=record.title, planned=len(planned))
+        return replace(runs, note=record.note, tuned_by=record.tuned_by)
 
     def _read(self, folders: list[Path], planned: dict[str, Planned]) -> Runs:
         recorded: dict[str, Recorded] = {}  # by identity

@@ -35,7 +35,7 @@ def tune(
         typer.Option(
             metavar="FIELDS",
             help="The fields to choose, as in 'learner.lr, clients'. Default: all that the sweep"
-            " varies, but for data, users, attacks, seeds, and what a named method sets.",
+            " varies, except data, users, attacks, seeds, and what a named method sets.",
             show_default=False,
         ),
     ] = "",
@@ -73,10 +73,9 @@ def tune(
 ) -> None:
     """Run a sweep, and choose the best settings by the validation queries.
 
-    Each data set, fold and kind of user has a choice of its own, by the mean over seeds. The test
-    queries are reported for the chosen settings only. The same command continues after Ctrl-C."""
-    from dataclasses import replace
-
+    Each data set, fold, kind of user and attack has a choice of its own, by the mean over seeds.
+    The test queries are reported for the chosen settings only. The same command continues after
+    Ctrl-C."""
     from foltr.report.tuning import SUFFIX, check_tuning, tuned
     from foltr.results import load_runs
     from foltr.sweeps.file import read_sweep
@@ -86,23 +85,20 @@ def tune(
 
     pool = Pool(jobs if jobs is not None else most_jobs(), dask)
     conditions = typed_choices(only, "--only")
-    read = read_sweep(file, typed_fields(set_, "--set"), trusted_code(use), conditions)
+    given = {"evaluate_on": "validation", **typed_fields(set_, "--set")}
+    read = read_sweep(file, given, trusted_code(use), conditions)
     for note in read.notes:
         print(f"foltr: {note}", file=sys.stderr)
-    points = [
-        replace(each, experiment=replace(each.experiment, evaluate_on="validation"))
-        for each in read.points
-    ]
     fields = [name.strip() for name in over.split(",") if name.strip()]
-    check_tuning([each.experiment for each in points], by, fields, measures)
+    check_tuning(read.points, by, fields, measures)
     began = time.perf_counter()
     with SweepPanel(read.title, quiet) as show:
+        name = f"{read.name}.tuning"
         swept = run_sweep(
-            points, out, f"{read.name}.tuning", read.title, pool, threads, engine, False, show,
-            measures,
-        )  # fmt: skip
+            read.points, out, name, read.title, pool, threads, engine, False, show, measures
+        )
     print(summary(swept, time.perf_counter() - began, pool, report=False))
-    raise_if_incomplete(swept, len(points))
+    raise_if_incomplete(swept, len(read.points))
     found = tuned(load_runs(swept.record.path), by, fields)
     kept = swept.record.path.with_name(f"{read.name}{SUFFIX}")
     found.keep(kept)
@@ -115,9 +111,10 @@ def chosen_text(found: Tuned) -> str:
     from textwrap import fill
 
     from foltr.cli.run import measure
+    from foltr.runs.columns import VALIDATION
 
     table = found.table()
-    measured = list(table.columns)[-2:]
+    measured = found.by, f"{VALIDATION}{found.by}"
     cells = [list(table.columns)]
     for row in table.rows():
         cells.append([measure(v) if name in measured else str(v) for name, v in row.items()])

@@ -1,8 +1,9 @@
 """Choose settings by the validation queries: `foltr tune`.
 
 Among runs that differ only in the settings to be tuned and in the seed, the setting with the best
-mean on the validation queries is chosen. Each data set, fold and kind of user has a choice of its
-own: in cross-validation, the validation queries of one fold are the test queries of another."""
+mean on the validation queries is chosen. Each data set, fold, kind of user and attack has a choice
+of its own: in cross-validation, the validation queries of one fold are the test queries of
+another."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
-from foltr.experiment import Experiment
 from foltr.report.measures import MAIN, column, value
 from foltr.report.study import is_within
-from foltr.results import Recorded, Runs, fields_of
+from foltr.results import Recorded, Runs
 from foltr.runs.columns import VALIDATION, columns_of, parse_measures
 from foltr.spec import opened
+from foltr.sweeps.file import Point
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import write_whole
 from foltr.system.table import Tidy
@@ -69,18 +70,19 @@ class Tuned:
         label = column(self.runs, self.by).measure.label
         return (
             f"Settings ({', '.join(self.over)}) were chosen among {most} by {label} on the"
-            " validation queries, separately for each data set, fold and kind of user; only the"
-            " chosen ones are shown, on the test queries."
+            " validation queries, separately for each data set, fold, kind of user and attack."
+            " Only the chosen ones are shown, on the test queries."
         )
 
     def table(self) -> Tidy:
         """A row per choice: what was chosen, its mean on the validation and on the test
         queries."""
+        conditions = dict.fromkeys(name for each in self.choices for name in each.condition)
         return Tidy.of(
             [
                 {
                     **({} if choice.method is None else {"method": choice.method}),
-                    **choice.condition,
+                    **{name: choice.condition.get(name) for name in conditions},
                     **{name: choice.best.setting.get(name) for name in self.over},
                     "settings": choice.candidates,
                     "runs": len(choice.best.runs),
@@ -98,7 +100,8 @@ class Tuned:
             for choice in self.choices
             for run in choice.best.runs
         )
-        write_whole(path, Record(path, self.runs.title, planned, self.statement).written())
+        record = Record(path, self.runs.title, planned, self.statement, self.by)
+        write_whole(path, record.written())
 
 
 def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
@@ -111,11 +114,33 @@ def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
     higher_is_better = column(runs, VALIDATION + by).measure.higher_is_better
     known = {name for run in runs for name in run.fields}
     over = _checked(known, over) if over else _differing(runs)
+    choices = _choices(runs, by, over, higher_is_better)
+    if all(choice.candidates == 1 for choice in choices):
+        raise Mistake(
+            f"there is one setting only of {', '.join(over)}: sweep over several values of it"
+        )
+    chosen = tuple(run for choice in choices for run in choice.best.runs)
+    return Tuned(by, over, choices, replace(runs, recorded=chosen, planned=None))
+
+
+def chosen_before(runs: Runs) -> Tuned | None:
+    """The choices behind the runs of a record that `Tuned.keep` wrote; None for other runs. How
+    many settings there were is not in them."""
+    over = tuple(dict.fromkeys(name for run in runs for name in run.chosen))
+    if not over or not runs.tuned_by or VALIDATION + runs.tuned_by not in runs.columns:
+        return None
+    return Tuned(runs.tuned_by, over, _choices(runs, runs.tuned_by, over, True), runs)
+
+
+def _choices(
+    runs: Runs, by: str, over: tuple[str, ...], higher_is_better: bool
+) -> tuple[Choice, ...]:
+    """The best setting of each method in each condition."""
     groups: dict[str, list[Recorded]] = {}
     for run in runs:
         groups.setdefault(repr((run.method, _without(run, (*over, "seed")))), []).append(run)
     tables = [_without(group[0], (*over, "seed")) for group in groups.values()]
-    differing = _fields_that_differ(tables)
+    shown = _distinguishing(tables)
     choices = []
     for group, table in zip(groups.values(), tables, strict=True):
         found = _candidates(group, over, VALIDATION + by)
@@ -124,24 +149,31 @@ def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
             better = each.validation > best.validation
             if each.validation != best.validation and better == higher_is_better:
                 best = each
-        condition = {
-            name: table[name]
-            for name in differing
-            if name in table and not any(other.startswith(f"{name}.") for other in differing)
-        }
+        condition = {name: _brief(name, table[name]) for name in shown if name in table}
         choices.append(Choice(group[0].method, condition, best, len(found)))
-    if all(choice.candidates == 1 for choice in choices):
-        raise Mistake(
-            f"there is one setting only of {', '.join(over)}: sweep over several values of it"
-        )
-    chosen = tuple(run for choice in choices for run in choice.best.runs)
-    return Tuned(by, over, tuple(choices), replace(runs, recorded=chosen, planned=None))
+    return tuple(choices)
 
 
-def check_tuning(
-    experiments: Sequence[Experiment], by: str, over: Sequence[str], measures: str
-) -> None:
-    """Raises, before anything runs, if `tuned` would refuse these words."""
+def _brief(name: str, value: Any) -> Any:
+    """A component by its name: its fields stand beside it."""
+    return opened(value).name if "." not in name and isinstance(value, str) else value
+
+
+def _distinguishing(tables: list[dict[str, Any]]) -> list[str]:
+    """The fields that tell groups apart: a component by its name, and by those of its fields in
+    which groups that have them differ."""
+    found, differing = [], _fields_that_differ(tables)
+    for name in differing:
+        values = [table[name] for table in tables if name in table]
+        inner = any(other.startswith(f"{name}.") for other in differing)
+        known = {_brief(name, value) for value in values} if inner else set(map(repr, values))
+        if len(known) > 1 or (not inner and "." not in name):
+            found.append(name)
+    return found
+
+
+def check_tuning(points: Sequence[Point], by: str, over: Sequence[str], measures: str) -> None:
+    """Raises, before anything runs, if `tuned` would refuse these experiments or words."""
     known = columns_of(map(repr, parse_measures(measures)))
     offline = {name.removeprefix(VALIDATION) for name in known if name.startswith(VALIDATION)}
     if by not in offline:
@@ -149,8 +181,14 @@ def check_tuning(
             f"no measure of the validation queries is called {by!r}: {did_you_mean(by, offline)};"
             " others must be asked for by --measures"
         )
-    fields = (pair for e in experiments for pair in e.config().items())
-    _checked({name for each in fields for name, _ in fields_of(*each)}, over)
+    planned = [
+        Recorded(Path(), each.experiment.config(), {}, {}, method=each.method, sets=each.sets)
+        for each in points
+    ]
+    if over:
+        _checked({name for run in planned for name in run.fields}, over)
+    else:
+        _differing(Runs(tuple(planned)))
 
 
 def _candidates(group: list[Recorded], over: tuple[str, ...], measure: str) -> list[Candidate]:

@@ -59,12 +59,13 @@ USUAL: tuple[tuple[str, Measure], ...] = (  # the columns that runs have, as tab
     ("", MaxRR()),
 )
 MEASURES = "measures"  # in result.json: the specs of measures that were asked for
+CODES = "measure_files"  # in result.json: hashes of the files of users' measures
 NAME = re.compile(r"[\w@=.+-]+")
 # keys of result.json that are no measures, and first columns of tables
 TAKEN = {
     "round", "interactions", "rounds", "queries", "empty_queries", "empty", "engine", "seconds",
     "kernel_seconds", "notes", "privacy", "history", "run", "method", "query", "unlearning",
-    MEASURES,
+    MEASURES, CODES,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from foltr.core import Array
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.metrics import DEPTH, online_performance
-from foltr.runs.columns import MEASURES, VALIDATION, late_or_sum
+from foltr.runs.columns import CODES, MEASURES, VALIDATION, late_or_sum
 from foltr.runs.compiled_code import made_with
 from foltr.runs.config import written
 from foltr.runs.execution import MakeEngine
@@ -23,7 +23,7 @@ from foltr.runs.identity import revisions
 from foltr.runs.metrics import Metrics
 from foltr.runs.result import Progress, Result, known
 from foltr.runs.trained import about_features
-from foltr.runs.user_files import sources_behind
+from foltr.runs.user_files import code_of, sources_behind
 from foltr.simulation.evaluation import Evaluator
 from foltr.system.environment import environment
 from foltr.system.threads import Threads
@@ -146,6 +146,8 @@ class Context:
             values = np.array(metrics.online[each.name])
             measures[each.name] = late_or_sum(each, values)
         asked = {MEASURES: {m.name: repr(m) for m in self.measures}} if self.measures else {}
+        if codes := {m.name: code for m in self.measures if (code := code_of(m))}:
+            asked[CODES] = codes
         return {
             **{name: known(value) for name, value in measures.items()},
             **asked,

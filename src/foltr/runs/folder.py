@@ -226,22 +226,28 @@ class Folder:
             self.path / QUERIES, Tidy({"query": ids, **dict(zip(names, known, strict=True))}).csv()
         )
 
-    def keep_measures(self, found: dict[str, tuple[str, float | None]]) -> None:
-        """Store measures of the final parameters, by name: the spec of each, and its value."""
+    def keep_measures(self, found: dict[str, tuple[str, float | None, str]]) -> None:
+        """Store measures of the final parameters, by name: the spec of each, its value, and the
+        hash of the user's file that defines it (nothing for foltr's own)."""
         stored = {**self._kept(), **{name: list(each) for name, each in found.items()}}
         table = {"params": _sum(content_of(self.path / PARAMS)), "measures": stored}
         write_whole(self.path / MEASURED, json.dumps(table, indent=1, allow_nan=False) + "\n")
 
     def kept_measures(self) -> dict[str, Any]:
         """What `keep_measures` stored, as numbers of result.json: the values, and under `measures`
-        the specs of all measures that were asked for."""
+        and `measure_files` the specs and codes of all measures that were asked for."""
         kept = self._kept()
         if not kept:
             return {}
-        specs = {name: spec for name, (spec, _) in kept.items()}
+        specs = {name: spec for name, (spec, _, _) in kept.items()}
+        codes = {name: code for name, (_, _, code) in kept.items() if code}
         with self._readable():
-            before = json.loads(text_of(self.path / RESULT)).get("measures", {})
-        return {**{name: value for name, (_, value) in kept.items()}, "measures": before | specs}
+            before = json.loads(text_of(self.path / RESULT))
+        return {
+            **{name: value for name, (_, value, _) in kept.items()},
+            "measures": before.get("measures", {}) | specs,
+            "measure_files": before.get("measure_files", {}) | codes,
+        }
 
     def _kept(self) -> dict[str, Any]:
         file = self.path / MEASURED
@@ -253,7 +259,8 @@ class Folder:
             if table["params"] != _sum(content_of(self.path / PARAMS)):
                 return {}  # of another run that was in this folder
             return {
-                str(name): (str(spec), value) for name, (spec, value) in table["measures"].items()
+                str(name): (str(spec), value, str(code))
+                for name, (spec, value, code) in table["measures"].items()
             }
         except UNREADABLE as error:
             raise _damaged(file, error, "delete it") from None

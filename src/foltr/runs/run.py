@@ -14,7 +14,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
 from foltr.runs.baseline import fit_baseline
-from foltr.runs.columns import check_labels, parse_measures
+from foltr.runs.columns import CODES, MEASURES, check_labels, parse_measures
 from foltr.runs.compiled_code import ENGINE, difference, other_code_note
 from foltr.runs.context import Context, evaluated
 from foltr.runs.execution import MakeEngine, engine_maker
@@ -27,7 +27,7 @@ from foltr.runs.result import Progress, Result, known
 from foltr.runs.sinks.log import Log
 from foltr.runs.train import train
 from foltr.runs.unlearn import Before, check_took_part, interval, stores_history, unlearn
-from foltr.runs.user_files import check_in_files
+from foltr.runs.user_files import check_in_files, code_of
 from foltr.system.paths import given_path
 from foltr.system.threads import Threads
 from foltr.world.history import History
@@ -163,7 +163,11 @@ class Run:
         assert self.folder is not None
         here = self.context
         final = {**final, **self.folder.kept_measures()}
-        missing = [each for each in here.measured("offline") if each.name not in final]
+        codes = final.get(CODES, {})
+        other = [
+            m for m in here.measures if m.name in final and codes.get(m.name, "") != code_of(m)
+        ]
+        missing = [m for m in here.measured("offline") if m.name not in final or m in other]
         if missing and self.experiment.baseline is not None:
             path = self.folder.path
             raise Mistake(f"{path} has no {missing[0].name}: delete it to make it again")
@@ -172,15 +176,22 @@ class Run:
                 found = evaluated(replace(here, measures=tuple(missing)).evaluators(), params)
             self.folder.keep_measures(
                 {
-                    place + m.name: (repr(m), known(found[place + m.name]))
+                    place + m.name: (repr(m), known(found[place + m.name]), code_of(m))
                     for place in here.evaluators()
                     for m in missing
                 }
             )
             final |= self.folder.kept_measures()
+        if whole := {each.name: repr(each) for each in here.measured("run")}:
+            final[MEASURES] = {**final.get(MEASURES, {}), **whole}
         unknown = [each.name for each in here.measured("online") if each.name not in final]
-        note = "was not recorded when this run was made: delete its folder to record it"
-        final["notes"] = [*final["notes"], *(f"{name} {note}" for name in unknown)]
+        lacking = "was not recorded when this run was made: delete its folder to record it"
+        changed = "was recorded by another version of its file: delete the run's folder to record"
+        final["notes"] = [
+            *final["notes"],
+            *(f"{name} {lacking}" for name in unknown),
+            *(f"{m.name} in each round {changed} it anew" for m in other if m.kind != "run"),
+        ]
         return final
 
     def _made(self, claim: Claim | None) -> Result:

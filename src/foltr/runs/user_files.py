@@ -168,6 +168,11 @@ def sources_behind(thing: Any) -> dict[str, str | None]:
     return found
 
 
+def code_of(thing: Any) -> str:
+    """The hash of the files outside foltr that define `thing`; nothing if foltr does."""
+    return "-".join(sorted(filter(None, sources_behind(thing).values())))
+
+
 def check_in_files(thing: Any, apart: bool = False) -> None:
     """Raise a Mistake if runs of `thing` cannot be kept, because no file says what its code is;
     or, if they are made by other processes (`apart`), because these cannot load it. Warn if a file

@@ -16,7 +16,7 @@ from typing import Any
 
 from foltr.errors import Mistake, explained
 from foltr.experiment import Experiment
-from foltr.runs.columns import parse_measures
+from foltr.runs.columns import CODES, parse_measures
 from foltr.runs.compiled_code import difference, made_with
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
@@ -25,7 +25,7 @@ from foltr.runs.interruptions import Stopped, on_signals
 from foltr.runs.lock import FILE as CLAIM
 from foltr.runs.preflight import validation_of
 from foltr.runs.sinks.log import checked_logs
-from foltr.runs.user_files import check_in_files, files_behind
+from foltr.runs.user_files import check_in_files, code_of, files_behind
 from foltr.seeds import stream
 from foltr.spec import brief
 from foltr.sweeps.estimate import kind_of, work_of
@@ -138,7 +138,7 @@ def sweep(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_whole(planned.record.path, planned.record.written())
-    names = [each.name for each in asked if each.kind == "offline"]
+    names = {each.name: code_of(each) for each in asked if each.kind == "offline"}
     runs = {run: e for run, e in planned.experiments.items() if e in mine}
     done = {run: _seconds(Folder(out / run), per_query, names) for run in runs}
     found = {run: seconds for run, seconds in done.items() if seconds is not None}
@@ -174,15 +174,18 @@ def sweep(
     return swept
 
 
-def _seconds(folder: Folder, per_query: bool, measures: Sequence[str]) -> float | None:
-    """What a run took, if it is finished and readable and has these measures. A damaged run goes
-    to a worker, which makes it again."""
+def _seconds(folder: Folder, per_query: bool, measures: dict[str, str]) -> float | None:
+    """What a run took, if it is finished and readable and has these measures, made by code of
+    these hashes. A damaged run goes to a worker, which makes it again."""
     try:
         final = folder.final()
         if final is None or (per_query and not folder.queries()):
             return None
-        if measures and not {*final, *folder.kept_measures()} >= set(measures):
-            return None
+        if measures:
+            known = {**final, **folder.kept_measures()}
+            codes = known.get(CODES, {})
+            if any(n not in known or codes.get(n, "") != code for n, code in measures.items()):
+                return None
         return float(final["seconds"])
     except Mistake:
         return None

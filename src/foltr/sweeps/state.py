@@ -39,6 +39,7 @@ class Record:
     title: str
     runs: tuple[Planned, ...]
     note: str = ""  # what a reader of its results must know
+    tuned_by: str = ""  # the measure by which its runs were chosen
 
     @property
     def tuned(self) -> bool:
@@ -54,7 +55,8 @@ class Record:
                 for run in content["runs"]
             )
             checked = tuple(_checked(run) for run in runs)
-            return cls(path, str(content["title"]), checked, str(content.get("note", "")))
+            more = str(content.get("note", "")), str(content.get("tuned_by", ""))
+            return cls(path, str(content["title"]), checked, *more)
         except UNREADABLE as error:
             raise Mistake(
                 f"{path} cannot be read ({why(error)}): `foltr sweep` writes it again"
@@ -63,6 +65,7 @@ class Record:
     def written(self) -> str:
         runs = ",\n  ".join(json.dumps(run._asdict()) for run in self.runs)
         note = f'\n "note": {json.dumps(self.note)},' if self.note else ""
+        note += f'\n "tuned_by": {json.dumps(self.tuned_by)},' if self.tuned_by else ""
         return f'{{\n "title": {json.dumps(self.title)},{note}\n "runs": [\n  {runs}\n ]\n}}\n'
 
 

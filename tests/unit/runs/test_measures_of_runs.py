@@ -64,6 +64,8 @@ def test_a_finished_run_is_measured_from_its_parameters(tmp_path, engine):
     again = SMALL.run(tmp_path / "b", engine=engine, measures="MAP(), Divergence()")
     assert again.value("map") == recorded.value("map") and again.value("ndcg@5") is not None
     assert any("divergence was not recorded" in note for note in again.final["notes"])
+    soon = SMALL.run(tmp_path / "b", engine=engine, measures="RoundsTo(level=0.0)")
+    assert soon.found and soon.value("rounds_to_0") == 0.0
     (run,) = load_runs(tmp_path / "b")
     assert run.final["ndcg@5"] == recorded.value("ndcg@5")
     assert load_runs(tmp_path / "b")["map"] == [recorded.value("map")]
@@ -77,8 +79,8 @@ def test_measures_of_another_run_are_not_taken_for_this_ones(tmp_path):
     kept.write_text(json.dumps({**table, "params": "another"}))
     assert "ndcg@5" not in load_runs(tmp_path).recorded[0].final
     kept.write_text("{")
-    with pytest.raises(Mistake, match=r"measures\.json cannot be read .*: delete it"):
-        SMALL.run(tmp_path, measures="nDCG(k=5)")
+    healed = SMALL.run(tmp_path, measures="nDCG(k=5)")
+    assert healed.found and healed.value("ndcg@5") == found.value("ndcg@5")
 
 
 def test_a_run_that_is_continued_with_another_measure(tmp_path, monkeypatch):
@@ -135,6 +137,24 @@ def test_a_measure_of_a_users_file(tmp_path):
     foltr.spec.measures.forget(type(foltr.spec.measures.build("Hits()")).__module__)
     with pytest.raises(Mistake, match=r"hits@2 is Hits\(k=2\): load the file of Hits with --use"):
         column(load_runs(tmp_path / "runs"), "hits@2")
+
+
+def test_a_measure_whose_file_has_changed_is_computed_anew(tmp_path):
+    file = tmp_path / "hits.py"
+    file.write_text(HITS)
+    foltr.use(file)
+    recorded = SMALL.run(tmp_path / "recorded", measures="Hits(k=2)")
+    SMALL.run(tmp_path / "later")
+    first = SMALL.run(tmp_path / "later", measures="Hits(k=2)")
+    assert first.value("hits@2") == recorded.value("hits@2")
+    file.write_text(HITS.replace("float(grades[: self.k].any())", "0.25"))
+    foltr.use(file)
+    for out in ("recorded", "later"):
+        changed = SMALL.run(tmp_path / out, measures="Hits(k=2)")
+        assert changed.found and changed.value("hits@2") == 0.25
+        assert load_runs(tmp_path / out)["hits@2"] == [0.25]
+        note = "hits@2 in each round was recorded by another version of its file"
+        assert any(note in each for each in changed.final["notes"])
 
 
 def test_what_a_measure_gives_is_checked():
