@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Experiment:
     """All components and settings of one run; its repr is its config. Two experiments with equal
-    fields give bit-identical results on the same kind of CPU.
+    fields give bit-identical results with the same versions of foltr, numba, llvmlite and NumPy on
+    the same kind of CPU.
 
     Without `privacy`, messages are sent unchanged; without `channel`, the server sees each
     message. `dropout` is the probability that a message is lost. `malicious` is the number of

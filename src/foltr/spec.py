@@ -47,7 +47,8 @@ class Registry:
             below = f"write @dataclass(frozen=True) below @{self.decorator}"
             raise Mistake(f"{cls.__name__} {frozen}: {below}")
         known = self._members.get(cls.__name__)
-        if known is not None and known.__module__ != cls.__module__:
+        # a file may replace what a notebook's cell defined
+        if known is not None and known.__module__ not in (cls.__module__, "__main__"):
             raise Mistake(
                 f"two {self.family}s are called {cls.__name__}: {components.origin(known)} and"
                 f" {components.origin(cls)}: rename yours, or do not load it (--use, use=)"

@@ -93,3 +93,18 @@ def test_a_run_that_fails_is_reported():
     ]
     with pytest.raises(Mistake, match="1 runs failed, the first"):
         foltr.compare(broken, seeds=(1,))
+
+
+def test_with_and_without_an_attack_are_methods_of_one_condition():
+    """The attack is what the experiments differ in."""
+    clean, attacked = several(), several(attack="MinMax()", malicious=1)
+    found = foltr.compare([clean[0], attacked[0]], seeds=(1, 2), quiet=True)
+    assert len(found.study.conditions) == 1 and len(found.study.methods) == 2
+    assert found.matrices[0].entries[1, 0].test is not None
+
+
+def test_a_measure_by_its_spec():
+    found = foltr.compare(several(), seeds=(1, 2), measures=["ndcg@10", "nDCG(k=5)"], quiet=True)
+    assert [each.measure for each in found.matrices] == ["ndcg@10", "ndcg@5"]
+    with pytest.raises(Mistake, match=r"no measure is called 'ndcg@5'.* or write it as nDCG"):
+        foltr.compare(several(), seeds=(1,), measures=["ndcg@5"])

@@ -85,6 +85,12 @@ def deletions(
     if finished:
         yield from (Deletion(folder, "finished", folder, True) for folder in done)
         yield from (Deletion(sweep.record.path, "record of a sweep") for sweep in states.sweeps)
+        for sweep in states.sweeps:
+            tuned = sweep.record.path.with_name(
+                sweep.record.path.name.replace(".tuning.", ".tuned.")
+            )
+            if tuned != sweep.record.path and tuned.is_file():
+                yield Deletion(tuned, "record of chosen runs")
     elif damaged:
         why = {skipped.path: skipped.why for skipped in states.damaged}
         for folder in (folder for folder in done if folder in why):

@@ -95,10 +95,7 @@ def run(
         str | None,
         field("TEXT", "How queries without a relevant document count: skip, zero or one.", "skip"),
     ] = None,
-    seed: Annotated[
-        str | None,
-        field("INT", "Seed of all random draws. Equal seeds give bit-identical results.", "1"),
-    ] = None,
+    seed: Annotated[str | None, field("INT", "Seed of all random draws.", "1")] = None,
     evaluate_on: Annotated[
         str | None,
         field("TEXT", "validation: measure the validation queries beside the test ones.", "none"),

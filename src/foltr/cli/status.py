@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
-    """Show which sweeps and runs of a folder are finished, running, interrupted or failed."""
+    """Show which sweeps and runs of a folder are finished, running, interrupted, failed
+    or damaged."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

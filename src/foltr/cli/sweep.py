@@ -167,6 +167,9 @@ def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> st
         + (f", {len(swept.damaged)} damaged" if swept.damaged else "")
         + (f", {swept.waiting} left" if swept.waiting else "")
     ]
+    for name, number in swept.not_recorded.items():
+        runs_of = f"{number} finished run{'s' if number > 1 else ''}"
+        lines.append(f"{name} was not recorded in {runs_of}: delete their folders to record it")
     for different, number in swept.other_code.items():
         lines.append(
             f"note: {number} of the runs that were found were made by other code ({different}):"

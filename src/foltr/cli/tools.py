@@ -36,9 +36,7 @@ Engine = Annotated[
     str, typer.Option(help="local (compiled kernels) or debug (plain Python definitions).")
 ]
 Threads = Annotated[int, typer.Option(help="Number of threads. Results do not depend on it.")]
-Seed = Annotated[
-    int, typer.Option(help="Seed of all random draws. Equal seeds give bit-identical results.")
-]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differential privacy.")]
 PerQuery = Annotated[
     bool, typer.Option("--per-query", help="Keep the final measures of each held-out query.")

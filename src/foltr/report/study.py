@@ -96,6 +96,8 @@ def _sorted(
     owned = tuple(dict.fromkeys(name for run in runs for name in run.sets))
     if tuple(columns) in (COLUMNS, WORLD):  # a default: the caller's pairs go first
         columns = tuple(name for name in columns if name not in pairs)
+        if any(is_within(name, ATTACK_FIELDS) for name in owned):  # attacks make the methods
+            columns = tuple(name for name in columns if name not in ATTACK_FIELDS)
     columns = tuple(name for name in columns if name not in owned)
     pairs = tuple(name for name in pairs if name not in columns and not is_within(name, owned))
     methods, conditions = _Groups(), _Groups()

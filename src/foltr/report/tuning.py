@@ -24,8 +24,10 @@ from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import write_whole
 from foltr.system.table import Tidy
 
-# never tuned: they make the conditions under which a setting is chosen, and the repetitions
-FIXED = ("data", "users", "attack", "malicious", "roaming", "seed")
+# never tuned: the conditions under which a setting is chosen, the repetitions, and how it is
+# measured
+FIXED = ("data", "users", "attack", "malicious", "roaming", "seed", "empty", "evaluate_every")
+ONLY_IF_NAMED = ("partition", "privacy")  # conditions, unless `over` names them
 SUFFIX = f".tuned{SWEEP}"  # the end of the file name of a record of chosen runs
 
 
@@ -228,7 +230,7 @@ def _differing(runs: Runs) -> tuple[str, ...]:
         for name in differ:
             inner = [other for other in differ if other.startswith(f"{name}.")]
             outer = any(name.startswith(f"{other}.") for other in whole)
-            if not is_within(name, (*FIXED, *owned)) and not outer:
+            if not is_within(name, (*FIXED, *ONLY_IF_NAMED, *owned)) and not outer:
                 if name in whole or not inner:
                     found[name] = None
     if not found:
@@ -258,7 +260,8 @@ def _fields_that_differ(tables: list[dict[str, Any]]) -> list[str]:
 def _without(run: Recorded, left_out: Sequence[str]) -> dict[str, Any]:
     """The fields of a run but these. A component counts by its inner fields, if one of them is
     left out."""
-    whole = {name.split(".")[0] for name in left_out}
+    parts = [name.split(".") for name in left_out]
+    whole = {".".join(each[:n]) for each in parts for n in range(1, len(each))}
     return {
         name: each
         for name, each in run.fields.items()

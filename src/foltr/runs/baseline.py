@@ -24,6 +24,19 @@ def scored_by(baseline: Baseline, ranked: Ranked, data: Dataset) -> Array:
     return scores.astype(np.float32)
 
 
+def scored_again(run: Context, params: Array) -> dict[str, Array] | None:
+    """The scores of a finished baseline, by the beginning of the columns' names; nothing for a run
+    that is no baseline, None for a baseline whose parameters are not weights of features."""
+    if run.experiment.baseline is None:
+        return {}
+    if params.dtype.kind != "f" or params.shape != (run.train.width,):
+        return None
+    return {
+        place: (each.data.features @ params).astype(np.float32)
+        for place, each in run.evaluators().items()
+    }
+
+
 def fit_baseline(run: Context, baseline: Baseline) -> Result:
     """The parameters of the result are those of the linear ranker that it is, or the bytes of its
     model."""

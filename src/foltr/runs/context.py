@@ -143,7 +143,7 @@ class Context:
             "maxrr": max_rr[-1],
         }
         for each in self.measured("online"):
-            values = np.array(metrics.online[each.name])
+            values = np.array(metrics.online.get(each.name, []))  # a baseline has no rounds
             measures[each.name] = late_or_sum(each, values)
         asked = {MEASURES: {m.name: repr(m) for m in self.measures}} if self.measures else {}
         if codes := {m.name: code for m in self.measures if (code := code_of(m))}:

@@ -243,8 +243,9 @@ class Folder:
         codes = {name: code for name, (_, _, code) in kept.items() if code}
         with self._readable():
             before = json.loads(text_of(self.path / RESULT))
+        asked = before.get("measures", {})  # of others, result.json is right
         return {
-            **{name: value for name, (_, value, _) in kept.items()},
+            **{n: value for n, (_, value, _) in kept.items() if n in asked or n not in before},
             "measures": before.get("measures", {}) | specs,
             "measure_files": before.get("measure_files", {}) | codes,
         }
@@ -259,7 +260,7 @@ class Folder:
             if table["params"] != _sum(content_of(self.path / PARAMS)):
                 return {}  # of another run that was in this folder
             return {
-                str(name): (str(spec), value, str(code))
+                str(name): (str(spec), None if value is None else float(value), str(code))
                 for name, (spec, value, code) in table["measures"].items()
             }
         except UNREADABLE as error:
@@ -293,6 +294,7 @@ class Folder:
             (self.queries, (QUERIES,)),
             (self.resume, (CHECKPOINT,)),
         )
+        healed = []
         for read, files in parts:
             try:
                 read()
@@ -303,8 +305,8 @@ class Folder:
                     for name in files:
                         (self.path / name).unlink(missing_ok=True)
                 file = "" if damage.what == self.path else f"{damage.what.name}: "
-                return f"{file}{damage.why}"
-        return ""
+                healed.append(f"{file}{damage.why}")
+        return "; ".join(healed)
 
 
 def _canonical(final: dict[str, Any]) -> bytes:

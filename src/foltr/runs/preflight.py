@@ -24,6 +24,8 @@ def validation_of(e: Experiment, train: Dataset) -> Dataset | None:
     require("vali" in e.data.splits, f"evaluate_on='validation': {there}: leave evaluate_on out")
     found: Dataset = e.data.load("vali")
     check_splits(train, found, name, "validation")
+    relevant = f"patience={e.patience}: no validation query of {name} has a relevant document"
+    require(e.patience is None or bool(found.labels.any()), f"{relevant}: leave patience out")
     return found
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from foltr.core import Array
-from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
-from foltr.runs.baseline import fit_baseline
+from foltr.runs.baseline import fit_baseline, scored_again
 from foltr.runs.columns import CODES, MEASURES, check_labels, parse_measures
 from foltr.runs.compiled_code import ENGINE, difference, other_code_note
-from foltr.runs.context import Context, evaluated
+from foltr.runs.context import Context
 from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Damaged, Folder
 from foltr.runs.identity import folder_name, identity
@@ -108,14 +107,15 @@ class Run:
             if damage := self.folder.heal():
                 self.tell(self.folder.path, damage)
             # another process, which held it before, may have finished it
-            return self._found() or self._made(claim)
+            return self._found(locked=True) or self._made(claim)
 
     def _found_whole(self) -> Result | None:
-        """The finished run of the folder, unless it is damaged."""
+        """The finished run of the folder, unless it is damaged or lacks measures: `_result` looks
+        again, under the lock."""
         try:
-            return self._found()
+            return self._found(locked=False)
         except Damaged:
-            return None  # `result` looks again, under the lock
+            return None
 
     @cached_property
     def base(self) -> tuple[Run, Result]:
@@ -132,8 +132,9 @@ class Run:
             run = Run(e, self.out, *options, *steering, tell=self.tell)
         return run, run.result()
 
-    def _found(self) -> Result | None:
-        """The finished run of the folder, with its queries if they are asked for."""
+    def _found(self, locked: bool) -> Result | None:
+        """The finished run of the folder, with its queries if they are asked for. Measures that it
+        lacks are computed where the lock is held; otherwise it counts as not found."""
         assert self.folder is not None
         done = self.folder.finished()
         if done is None:
@@ -142,7 +143,10 @@ class Run:
         if self.context.per_query and not self.folder.queries():
             with self.context.threads.running():
                 self.context.keep_queries(params)
-        final = self._with_measures(params, final)
+        known_measures = self._with_measures(params, final, locked)
+        if known_measures is None:
+            return None
+        final = known_measures
         if different := self._other_code(final):
             final["notes"] = [*final["notes"], other_code_note(different)]
         e, width = self.experiment, self.context.train.width
@@ -157,23 +161,35 @@ class Run:
         made = {ENGINE: final.get(ENGINE), **self.folder.environment()}
         return difference(made, self.context.made_with)
 
-    def _with_measures(self, params: Array, final: dict[str, Any]) -> dict[str, Any]:
+    def _with_measures(
+        self, params: Array, final: dict[str, Any], locked: bool
+    ) -> dict[str, Any] | None:
         """The final measures of a finished run, with those that are asked for now. What can be
-        computed from its parameters is, and kept in its folder."""
+        computed from its parameters is, and kept in its folder, where the lock is held; otherwise
+        the result is None."""
         assert self.folder is not None
         here = self.context
         final = {**final, **self.folder.kept_measures()}
-        codes = final.get(CODES, {})
+        specs, codes = final.get(MEASURES, {}), final.get(CODES, {})
+        as_recorded = [(specs.get(m.name), codes.get(m.name, "")) for m in here.measures]
         other = [
-            m for m in here.measures if m.name in final and codes.get(m.name, "") != code_of(m)
+            m
+            for m, recorded in zip(here.measures, as_recorded, strict=True)
+            if m.name in final and recorded != (repr(m), code_of(m))
         ]
         missing = [m for m in here.measured("offline") if m.name not in final or m in other]
-        if missing and self.experiment.baseline is not None:
-            path = self.folder.path
-            raise Mistake(f"{path} has no {missing[0].name}: delete it to make it again")
-        if missing:
+        scores = scored_again(here, params) if missing else {}
+        if missing and scores is not None:
+            if not locked:
+                return None
             with here.threads.running():
-                found = evaluated(replace(here, measures=tuple(missing)).evaluators(), params)
+                found = {
+                    place + name: value
+                    for place, each in replace(here, measures=tuple(missing)).evaluators().items()
+                    for name, value in (
+                        each.means(scores[place]) if place in scores else each(params)
+                    ).items()
+                }
             self.folder.keep_measures(
                 {
                     place + m.name: (repr(m), known(found[place + m.name]), code_of(m))
@@ -184,7 +200,7 @@ class Run:
             final |= self.folder.kept_measures()
         if whole := {each.name: repr(each) for each in here.measured("run")}:
             final[MEASURES] = {**final.get(MEASURES, {}), **whole}
-        unknown = [each.name for each in here.measured("online") if each.name not in final]
+        unknown = [m.name for m in here.measures if m.kind != "run" and m.name not in final]
         lacking = "was not recorded when this run was made: delete its folder to record it"
         changed = "was recorded by another version of its file: delete the run's folder to record"
         final["notes"] = [

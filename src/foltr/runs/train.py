@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -97,7 +97,14 @@ def concluded(
     if state.t < e.rounds and lost_patience(e, made.metrics):
         better = "no higher nDCG@10 on the validation queries"
         notes += (f"stopped early: {better} in {e.patience} evaluations in a row",)
+    late = [m.name for m in run.measures if began_late(made.metrics, m.name)]
+    if late:
+        notes += (f"recorded only after the run was continued: {', '.join(late)}",)
     final = run.final(made.metrics, made.seconds, notes)
+    # asked for when all rounds had been made
+    if absent := tuple(m for m in run.measured("offline") if m.name not in final):
+        found = evaluated(replace(run, measures=absent).evaluators(), state.params)
+        final |= {name: known(value) for name, value in found.items() if name not in final}
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}
     began, saved, rounds = time.monotonic(), False, state.t
@@ -224,6 +231,12 @@ def follow(
     if history is not None:
         history.flush()
     return Followed(state, metrics, seconds(), stages[-1].engine, history)
+
+
+def began_late(metrics: Metrics, name: str) -> bool:
+    """Whether a measure was not recorded in the first rounds."""
+    values = metrics.offline.get(name) or metrics.online.get(name) or [0.0]
+    return bool(np.isnan(values[0]) and not np.isnan(values[-1]))
 
 
 def lost_patience(e: Experiment, metrics: Metrics) -> bool:

@@ -70,6 +70,8 @@ class Swept:
     kernel_seconds: float = 0.0  # of all workers
     # of the runs that were found, how many other code made, by what differs
     other_code: dict[str, int] = field(default_factory=dict)
+    # measures of every round that were asked for -> in how many finished runs they are unknown
+    not_recorded: dict[str, int] = field(default_factory=dict)
 
 
 def plan(points: Sequence[Point], out: Path, name: str, title: str) -> Plan:
@@ -166,6 +168,7 @@ def sweep(
         if logs:  # workers find and log finished runs
             found = {}
         swept.found = list(found)
+        swept.not_recorded = _not_recorded(out, swept.found, asked)
         swept.other_code = _other_code(out, runs, swept.found, engine)
         left = {run: task for run, task in tasks.items() if run not in found}
         with on_signals(stopping.ask):
@@ -181,14 +184,20 @@ def _seconds(folder: Folder, per_query: bool, measures: dict[str, str]) -> float
         final = folder.final()
         if final is None or (per_query and not folder.queries()):
             return None
-        if measures:
-            known = {**final, **folder.kept_measures()}
-            codes = known.get(CODES, {})
-            if any(n not in known or codes.get(n, "") != code for n, code in measures.items()):
-                return None
+        known = {**final, **folder.kept_measures()}  # raises if it is damaged
+        codes = known.get(CODES, {})
+        if any(n not in known or codes.get(n, "") != code for n, code in measures.items()):
+            return None
         return float(final["seconds"])
     except Mistake:
         return None
+
+
+def _not_recorded(out: Path, found: list[str], asked: Sequence[Measure]) -> dict[str, int]:
+    names = [each.name for each in asked if each.kind == "online"]
+    finals = [Folder(out / run).final() or {} for run in found] if names else []
+    counts = {name: sum(name not in final for final in finals) for name in names}
+    return {name: number for name, number in counts.items() if number}
 
 
 def _other_code(

@@ -59,7 +59,7 @@ class Record:
             return cls(path, str(content["title"]), checked, *more)
         except UNREADABLE as error:
             raise Mistake(
-                f"{path} cannot be read ({why(error)}): `foltr sweep` writes it again"
+                f"{path} cannot be read ({why(error)}): the same command writes it again"
             ) from None
 
     def written(self) -> str:
@@ -130,6 +130,7 @@ class Overview:
                 continue
             try:
                 final = Folder(folder).final()
+                Folder(folder).kept_measures()
             except Damaged as damage:
                 final, damaged[planned.run] = None, damage.why
             if final is not None:

@@ -128,7 +128,9 @@ def _failed(task: Task, error: BaseException) -> Outcome:
         return Outcome(task.run, "full", message)
     try:
         details = "".join(traceback.format_exception(error))
-        Folder(Path(task.out) / task.run).fail(message, details)
+        folder = Folder(Path(task.out) / task.run)
+        if not folder.is_finished:
+            folder.fail(message, details)
     except Mistake as mistake:
         message += f" ({mistake})"
     return Outcome(task.run, "failed", message)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from made_runs import made_run, made_runs
@@ -149,3 +150,44 @@ def test_a_record_of_the_chosen_runs(tmp_path):
     assert {r.method for r in load_runs(tmp_path)} == {None} and len(load_runs(tmp_path)) == 8
     assert len(Sweeps(tmp_path).overviews()) == 1
     assert not Record.read(swept.record.path).tuned and Record.read(kept).tuned
+
+
+def test_choices_whose_conditions_have_different_fields():
+    """Attacks of two classes, and a baseline among the methods."""
+    runs = [
+        run(0.5 + lr, 0.1, lr, seed=s, attack=attack)
+        for attack in ("LittleIsEnough(knowledge='own')", "DataPoisoning(clicks='poison')")
+        for lr in RATES
+        for s in (1, 2)
+    ]
+    found = tuned(made_runs(runs))
+    table = found.table()
+    assert table["attack"] == ["LittleIsEnough", "DataPoisoning"]
+    assert list(table.columns)[-2:] == ["validation_ndcg@10", "ndcg@10"]
+    assert table["learner.lr"] == [1.0, 1.0]
+
+
+def test_components_inside_components_are_tuned():
+    rules = [f"Bucketing(rule=TrimmedMean(malicious={m}), size=2)" for m in (0, 1)]
+    runs = [
+        made_run({"validation_ndcg@10": v, "ndcg@10": 0.5}, aggregator=rule, seed=s)
+        for v, rule in zip((0.4, 0.5), rules, strict=True)
+        for s in (1, 2)
+    ]
+    found = tuned(made_runs(runs))
+    assert len(found.choices) == 1 and found.choices[0].candidates == 2
+    assert found.choices[0].best.validation == 0.5
+
+
+def test_how_a_run_is_measured_and_divided_is_not_tuned():
+    runs = [
+        run(0.1 * i, 0.5, lr, seed=1, empty=empty, partition=partition)
+        for i, (lr, empty, partition) in enumerate(
+            product((0.01, 0.1), ("skip", "one"), ("IID()", "ByLabel(labels=1)"))
+        )
+    ]
+    found = tuned(made_runs(runs))
+    assert found.over == ("learner.lr",) and len(found.choices) == 4
+    assert tuned(made_runs(runs), over=["learner.lr", "partition"]).over[1] == "partition"
+    with pytest.raises(Mistake, match="empty is not tuned"):
+        tuned(made_runs(runs), over=["empty"])

@@ -99,6 +99,9 @@ def test_a_run_that_is_continued_with_another_measure(tmp_path, monkeypatch):
     again = SMALL.run(tmp_path).curve("ndcg@5")  # from the file
     np.testing.assert_array_equal(again.values, values)
     assert "map" not in done.metrics.offline
+    late = "recorded only after the run was continued: ndcg@5, divergence"
+    assert late in done.final["notes"]
+    assert foltr.RoundsTo(level=0.0, of="ndcg@5").of_run(done) is None  # perhaps before
     assert len(done.metrics.online["divergence"]) == 30
 
 
@@ -287,3 +290,42 @@ def test_a_baseline_is_measured_on_validation_queries_as_well():
     done = replace(TUNED, baseline="LeastSquares()").run(measures="MAP()")
     assert done.value("map") != done.value("validation_map") is not None
     assert done.final["validation_ndcg@10"] > 0.0
+
+
+def test_a_finished_baseline_is_measured_if_it_is_a_linear_ranker(tmp_path):
+    linear = replace(SMALL, baseline="LeastSquares()")
+    recorded = linear.run(tmp_path / "a", measures="MAP(), BytesSent()")
+    assert recorded.value("bytes_sent") is None  # it sends nothing
+    linear.run(tmp_path / "b")
+    found = linear.run(tmp_path / "b", measures="MAP()")
+    assert found.found and found.value("map") == pytest.approx(recorded.value("map"))
+
+
+def test_a_measure_that_is_asked_for_when_all_rounds_are_made(tmp_path, monkeypatch):
+    """A run that lost its patience just before it was killed."""
+    monkeypatch.setattr(foltr.runs.train, "CHECKPOINT_SECONDS", 0.0)
+    patient = replace(TUNED, patience=2, rounds=400, evaluate_every=5)
+    whole = patient.run(measures="MAP()")
+
+    def stop(progress):
+        if progress.t >= whole.final["rounds"] and progress.measured is None:
+            raise Killed
+
+    monkeypatch.setattr(foltr.runs.train, "concluded", lambda *_: stop(progress_at_the_end))
+    progress_at_the_end = type("At", (), {"t": 400, "measured": None})
+    with pytest.raises(Killed):
+        patient.run(tmp_path)
+    monkeypatch.undo()
+    done = patient.run(tmp_path, measures="MAP()")
+    assert done.value("map") == whole.value("map")
+    assert done.value("validation_map") == whole.value("validation_map")
+
+
+def test_patience_needs_relevant_validation_queries(tmp_path):
+    for name, label in (("train", 1), ("test", 1), ("vali", 0)):
+        lines = [f"{label * (d % 2)} qid:{q} 1:{d / 4} 2:{q}" for q in range(6) for d in range(4)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    data = f"Letor(path={str(tmp_path)!r})"
+    assert replace(TUNED, data=data, clients=2, rounds=4).run().final["validation_ndcg@10"] is None
+    with pytest.raises(Mistake, match="no validation query of Letor has a relevant document"):
+        replace(TUNED, data=data, patience=2).run()

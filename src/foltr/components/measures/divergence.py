@@ -19,8 +19,8 @@ class Divergence(OnlineMeasure):
 
     u_i is the update of client i in the round, w_i its weight. It is 0 if all clients send the
     same update, and 1 if their updates cancel. It equals 1 - 1 / B^2 with the dissimilarity B of
-    FedProx, taken over updates. Updates of few searches are noisy: also clients that are alike
-    diverge.
+    FedProx, taken over updates. Updates of few searches are noisy, so those of similar clients
+    differ as well.
 
     Figure 4.1 of Wang's thesis is a sketch of what is measured: local updates that lead away from
     each other.

@@ -22,8 +22,8 @@ class ExpectedMaxRR(OfflineMeasure):
         c_i = P(click | rank i, label r_i)
 
     What users do after their first click does not matter. With several click models, it is the
-    mean over users. It is defined for every query, and unknown for users that are no table of
-    probabilities.
+    mean over users. It is defined for every query, and unknown for click models that are not
+    tables of probabilities.
 
     Reference: Kharitonov, WSDM 2019 (its reward, MaxRR)."""
 

@@ -39,4 +39,6 @@ class RoundsTo(RunMeasure):
     def of_run(self, run: FinishedRun) -> float | None:
         rounds, values = run.curve(self.of)
         reached = np.flatnonzero(values >= self.level)
-        return float(rounds[reached[0]]) if len(reached) else None
+        if not len(reached) or np.isnan(values[: reached[0]]).any():
+            return None  # never, or perhaps in a round in which it was not recorded
+        return float(rounds[reached[0]])
