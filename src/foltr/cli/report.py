@@ -91,6 +91,7 @@ def report(
     any_version: AnyVersion = False,
 ) -> None:
     """Write finished runs as a page, a figure or a table."""
+    from foltr.report.measures import unknown_measures
     from foltr.report.study import study
     from foltr.results import load_runs
 
@@ -100,6 +101,11 @@ def report(
         _load(use)
         found = load_runs(runs, any_version)
         print_left_out(found)
+        for spec in dict.fromkeys(unknown_measures(found).values()):
+            print(
+                f"foltr: {spec} is not shown: load the file of the measure with --use",
+                file=sys.stderr,
+            )
         if measures:
             found = found.measuring(measures)
         chosen = found.where(**conditions)

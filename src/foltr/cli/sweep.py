@@ -86,6 +86,8 @@ def sweep(
 
     The same command continues a sweep that was stopped or killed. Finished runs are kept, and
     shared with other sweeps in the same folder. A run that fails does not stop the others."""
+    from foltr.runs.columns import parse_measures
+    from foltr.runs.user_files import files_behind
     from foltr.sweeps.file import read_sweep
     from foltr.sweeps.panel import SweepPanel
     from foltr.sweeps.parts import Part
@@ -108,7 +110,8 @@ def sweep(
             read.points, out, read.name, read.title, pool, threads, engine, per_query, show,
             measures, share, log or (),
         )  # fmt: skip
-    print(summary(swept, time.perf_counter() - began, pool))
+    files = sorted(files_behind(parse_measures(measures)))
+    print(summary(swept, time.perf_counter() - began, pool, use=files))
     raise_if_incomplete(swept, len(mine(read, share)))
 
 
@@ -154,7 +157,11 @@ def outlook(points: Sequence[Point], out: Path, pool: Pool, engine: str) -> str:
     )
 
 
-def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> str:
+def summary(
+    swept: Swept, seconds: float, pool: Pool, report: bool = True, use: Sequence[str] = ()
+) -> str:
+    """What was made, found and failed; with the command that reports it, which needs the files of
+    measures in `use`."""
     from foltr.results import load_runs
     from foltr.sweeps.panel import failure_lines
     from foltr.system.terminal import duration
@@ -191,7 +198,9 @@ def summary(swept: Swept, seconds: float, pool: Pool, report: bool = True) -> st
     healed = [(labels.get(run) or run, damage) for run, damage in swept.healed.items()]
     lines += failure_lines(healed, "was damaged, made again")
     if len(runs) and report:
-        lines.append(f"`foltr report {quoted(swept.record.path)} -o report.html` writes a report")
+        loads = "".join(f" --use {quoted(Path(file))}" for file in use)
+        command = f"foltr report {quoted(swept.record.path)}{loads} -o report.html"
+        lines.append(f"`{command}` writes a report")
     return "\n".join(lines)
 
 

@@ -38,12 +38,22 @@ def column(runs: Runs, name: str) -> Column:
     """A column of a study by its name; raises a Mistake if there is no such column."""
     known = runs.columns
     if name not in known:
-        specs = [run.final.get(MEASURES, {}).get(name) for run in runs]
-        if unknown := [spec for spec in specs if spec is not None]:
-            component = opened(unknown[0]).name
-            raise Mistake(f"{name} is {unknown[0]}: load the file of {component} with --use")
-        raise Mistake(f"no measure is called {name!r}: {did_you_mean(name, known)}")
+        if name in (unknown := unknown_measures(runs)):
+            component = opened(unknown[name]).name
+            raise Mistake(f"{name} is {unknown[name]}: load the file of {component} with --use")
+        there = [each for each in known if any(value(run, each) is not None for run in runs)]
+        nearest = did_you_mean(name, there or known)
+        raise Mistake(
+            f"no measure is called {name!r}: {nearest}{'' if nearest.endswith('?') else '.'}"
+            " `foltr sweep --measures` records others, also of finished runs"
+        )
     return known[name]
+
+
+def unknown_measures(runs: Runs) -> dict[str, str]:
+    """The measures of runs whose components are not loaded here: names and specs."""
+    asked = {name: spec for run in runs for name, spec in run.final.get(MEASURES, {}).items()}
+    return {name: str(spec) for name, spec in asked.items() if name not in runs.columns}
 
 
 def curve_names(runs: Runs) -> list[str]:

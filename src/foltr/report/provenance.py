@@ -68,7 +68,9 @@ def data_source(run: Recorded, without: Iterable[str]) -> str:
 def data_name(run: Recorded, study: Study) -> str:
     """The name of the data, with the fields that could distinguish repetitions and have one value
     in all runs: "MQ2008(fold=1)"."""
-    return _spec(run, lambda name: name in study.pairs and name not in study.paired_by)
+    constant = [name for name in study.pairs if name not in study.paired_by]
+    # that made data have the seed 0, as by default, says nothing
+    return _spec(run, lambda name: name in constant and run.fields.get(name) != 0)
 
 
 def _spec(run: Recorded, is_shown: Callable[[str], bool]) -> str:
