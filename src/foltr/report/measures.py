@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from foltr.errors import Mistake, did_you_mean
+from foltr.errors import Mistake, did_you_mean, near
 from foltr.metrics import EMPTY
 from foltr.report.study import Study
 from foltr.results import Recorded, Runs
@@ -42,7 +42,7 @@ def column(runs: Runs, name: str) -> Column:
             component = opened(unknown[name]).name
             raise Mistake(f"{name} is {unknown[name]}: load the file of {component} with --use")
         there = [each for each in known if any(value(run, each) is not None for run in runs)]
-        nearest = did_you_mean(name, there or known)
+        nearest = did_you_mean(name, known if near(name, known) else there or known)
         raise Mistake(
             f"no measure is called {name!r}: {nearest}{'' if nearest.endswith('?') else '.'}"
             " `foltr sweep --measures` records others, also of finished runs"

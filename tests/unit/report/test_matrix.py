@@ -297,7 +297,8 @@ def test_one_pair_is_too_few():
     assert math.isnan(entry.sd) and all(map(math.isnan, entry.interval)) and entry.n == 1
     assert caption(found) == (
         "One run in each cell. The comparison (1 method x 1 condition, this measure) with the"
-        " baseline (clients=1) could not be tested: there is one pair only. " + OF
+        " baseline (clients=1) could not be tested: there is one pair only. "
+        + OF.replace("MQ2008", "MQ2008(fold=1)")
     )
     # means they have
     assert of([made_run(0.5 + 0.1 * (c == 2), clients=c) for c in (1, 2)]).entries[1, 0].best
@@ -353,10 +354,11 @@ def test_the_rule_for_empty_queries_is_stated_where_it_matters():
         made_run({"ndcg@10": 0.5, "online": 1.0, "expected_maxrr": 0.4}, seed=s, empty="one")
         for s in (1, 2)
     ]
-    assert caption(of(runs)).endswith("Data: MQ2008. Queries without a relevant document count 1.")
-    assert caption(of(runs, "online")).endswith("Data: MQ2008.") and "relevant" not in caption(
-        of(runs, "expected_maxrr")
-    )
+    told = "Data: MQ2008(fold=1). Queries without a relevant document count 1."
+    assert caption(of(runs)).endswith(told)
+    assert caption(of(runs, "online")).endswith(
+        "Data: MQ2008(fold=1)."
+    ) and "relevant" not in caption(of(runs, "expected_maxrr"))
     runs += [made_run(0.5, seed=s, empty="zero") for s in (1, 2)]
     assert caption(of(runs)).endswith(
         "Queries without a relevant document count 1 or count 0, depending on the run."
