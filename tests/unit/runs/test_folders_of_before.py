@@ -13,6 +13,7 @@ from pathlib import Path
 import numba
 import pytest
 
+from foltr.errors import Mistake
 from foltr.results import load_runs
 from foltr.runs import config
 from foltr.runs.run import Run
@@ -87,10 +88,11 @@ def test_a_toml_file_finds_its_run_and_clients_can_leave_it(before):
 
 def test_an_interrupted_run_goes_on_to_the_same_bits(before):
     e = experiment_of(before / "runs" / INTERRUPTED)
-    about = before / "runs" / INTERRUPTED / "environment.json"
-    recorded = json.loads(about.read_text())
-    recorded["packages"]["numba"] = numba.__version__  # else it is refused
-    about.write_text(json.dumps(recorded))
+    about = json.loads((before / "runs" / INTERRUPTED / "environment.json").read_text())
+    if about["packages"]["numba"] != numba.__version__:
+        with pytest.raises(Mistake, match=f"begun by other code .*here {numba.__version__}"):
+            Run(e, "runs", 2).result()
+        return
     began = []
     resumed = Run(e, "runs", 2, watch=lambda progress: began.append(progress.began)).result()
     assert set(began) == {5} and resumed.folder.name == INTERRUPTED
