@@ -21,7 +21,7 @@ def given_path(path: str | os.PathLike[str]) -> Path:
         raise Mistake(f"{shown(str(path))} is no path: it holds a zero byte") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise Mistake(f"{shown(str(path))} is too long for the name of a file") from None
+            raise Mistake(f"{shown(str(path))}: {error.strerror}: choose a shorter one") from None
     return found  # it need not exist
 
 

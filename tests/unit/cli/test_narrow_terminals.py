@@ -3,8 +3,7 @@
 import io
 
 import pytest
-from foltr.cli.progress import RunProgress, fitted
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -48,7 +47,8 @@ def test_the_measures_of_a_run_are_never_cut(width, measured):
 words = st.text("x", max_size=30)
 
 
-@given(st.integers(10, 200), st.lists(st.tuples(words, words), min_size=1))
+@settings(deadline=None)
+@given(st.integers(10, 200), st.lists(st.tuples(words, words), min_size=1, max_size=6))
 def test_whatever_is_drawn_the_first_texts_are_whole(width, texts):
     rows = [(lambda room: "-" * room, first, last) for first, last in texts]
     lines = printed(fitted(rows, width), width).splitlines()
