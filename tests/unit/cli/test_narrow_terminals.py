@@ -10,6 +10,7 @@ from rich.console import Console
 from foltr.cli.demo import KINDS, METHODS, Show, _table
 from foltr.experiment import Experiment
 from foltr.runs.metrics import Metrics
+from foltr.runs.progress import RunProgress, fitted
 from foltr.runs.result import Progress
 from foltr.sweeps.panel import SweepPanel, state_line
 from foltr.sweeps.state import Running, SweepState
