@@ -44,9 +44,9 @@ def sent(monkeypatch):
     found = []
     add = Metrics.add_round
 
-    def add_round(self, cohort, observed):
+    def add_round(self, cohort, observed, more=None):
         found.append(cohort)
-        add(self, cohort, observed)
+        add(self, cohort, observed, more)
 
     monkeypatch.setattr(Metrics, "add_round", add_round)
     monkeypatch.setattr("foltr.runs.train.stretch_of", lambda *parts: None)

@@ -48,6 +48,7 @@ def test_every_module_of_chapters_contributes():
         if "Runs) -> " in file.read_text() and "Block" in file.read_text():
             assert file.stem in {*modules, "contents"}
     assert [each.name for each in chapters() if each.is_ours] == [
+        "chosen_settings",
         "recorded_notes",
         "runs_left_out",
         "privacy_guarantees",
@@ -88,7 +89,7 @@ def test_a_chapter_is_one_file_of_the_user(told):
     assert block_html(_block(found)).count("2 &lt;b&gt;") == 1
     assert chapters()[-1].name == "mine" and not chapters()[-1].is_ours
     told(f"@chapter(place=1)\ndef mine(runs):\n    {block}\n")  # the file has changed
-    assert chapters()[0].name == "mine" and len(chapters()) == 8
+    assert chapters()[0].name == "mine" and len(chapters()) == 9
 
 
 @pytest.mark.parametrize(
