@@ -1,6 +1,6 @@
 """Which code made a run: its engine, the compiler of the kernels, and the kind of CPU that they
-were compiled for. It is stored beside the results and is not part of a run's identity: a run
-that other code made is found, with a note, and only half of a run is not continued."""
+were compiled for. It is stored beside the results and is not part of a run's identity. A finished
+run that other code made is found, with a note. An unfinished one is not continued."""
 
 from __future__ import annotations
 
