@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.tools import (
+    Dask,
     Engine,
+    Jobs,
     Logs,
     Measures,
+    Only,
     Out,
     PerQuery,
     Quiet,
+    RunThreads,
+    Set,
     Use,
     trusted_code,
     typed_choices,
@@ -33,31 +38,11 @@ if TYPE_CHECKING:
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="A TOML file with a sweep table.")],
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Number of runs at a time. Default: one per core.", show_default=False),
-    ] = None,
+    jobs: Jobs = None,
     out: Out = Path("runs"),
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="A dask scheduler whose workers can see the folder of --out."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITIONS",
-            help="Only the experiments with these values, as in 'seed=1|2, data.fold=1'. They form"
-            " a sweep with a record of its own.",
-        ),
-    ] = None,
+    dask: Dask = None,
+    set_: Set = None,
+    only: Only = None,
     part: Annotated[
         str | None,
         typer.Option(
@@ -67,9 +52,7 @@ def sweep(
     ] = None,
     use: Use = None,
     engine: Engine = "local",
-    threads: Annotated[
-        int, typer.Option(help="Number of threads of each run. Results do not depend on it.")
-    ] = 1,
+    threads: RunThreads = 1,
     per_query: PerQuery = False,
     measures: Measures = "",
     log: Logs = None,

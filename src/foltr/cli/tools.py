@@ -41,6 +41,33 @@ Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-differ
 PerQuery = Annotated[
     bool, typer.Option("--per-query", help="Keep the final measures of each held-out query.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Number of runs at a time. Default: one per core.", show_default=False),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="A dask scheduler whose workers can see the folder of --out."
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITIONS",
+        help="Only the experiments with these values, as in 'seed=1|2, data.fold=1'. They form"
+        " a sweep with a record of its own.",
+    ),
+]
+RunThreads = Annotated[
+    int, typer.Option(help="Number of threads of each run. Results do not depend on it.")
+]
 Measures = Annotated[
     str,
     typer.Option(

@@ -11,10 +11,15 @@ import typer
 
 from foltr.cli.sweep import quoted, raise_if_incomplete, summary
 from foltr.cli.tools import (
+    Dask,
     Engine,
+    Jobs,
     Measures,
+    Only,
     Out,
     Quiet,
+    RunThreads,
+    Set,
     Use,
     trusted_code,
     typed_choices,
@@ -39,35 +44,14 @@ def tune(
             show_default=False,
         ),
     ] = "",
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Number of runs at a time. Default: one per core.", show_default=False),
-    ] = None,
+    jobs: Jobs = None,
     out: Out = Path("runs"),
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="A dask scheduler whose workers can see the folder of --out."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="FIELD=VALUE", help="Override a field that the sweep does not vary."
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITIONS",
-            help="Only the experiments with these values, as in 'seed=1|2, data.fold=1'.",
-        ),
-    ] = None,
+    dask: Dask = None,
+    set_: Set = None,
+    only: Only = None,
     use: Use = None,
     engine: Engine = "local",
-    threads: Annotated[
-        int, typer.Option(help="Number of threads of each run. Results do not depend on it.")
-    ] = 1,
+    threads: RunThreads = 1,
     measures: Measures = "",
     quiet: Quiet = False,
 ) -> None:

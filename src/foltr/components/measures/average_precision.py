@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foltr.components.measures._at_rank import AtRank
 from foltr.core import Array
-from foltr.errors import require
 from foltr.spec import measure
-from foltr.world.measures import Lists, OfflineMeasure
+from foltr.world.measures import Lists
 
 
 @measure
 @dataclass(frozen=True)
-class MAP(OfflineMeasure):
+class MAP(AtRank):
     """Return the average precision: the mean over the relevant documents of the precision at their
     ranks.
 
@@ -32,18 +32,6 @@ class MAP(OfflineMeasure):
 
     k: int | None = None
     rel: int = 1
-
-    def __post_init__(self) -> None:
-        require(self.k is None or self.k >= 1, f"k must be >= 1, got {self.k}")
-        require(self.rel >= 1, f"rel must be >= 1, got {self.rel}")
-
-    @property
-    def relevant_from(self) -> int:  # type: ignore[override]
-        return self.rel
-
-    @property
-    def depth(self) -> int | None:
-        return self.k
 
     def of_lists(self, lists: Lists) -> Array:
         relevant = lists.grades[:, : self.k] >= self.rel

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foltr.components.measures._at_rank import AtRank
 from foltr.core import Array
-from foltr.errors import require
 from foltr.spec import measure
-from foltr.world.measures import Lists, OfflineMeasure
+from foltr.world.measures import Lists
 
 
 @measure
 @dataclass(frozen=True)
-class P(OfflineMeasure):
+class P(AtRank):
     """Return the share of relevant documents among the first k.
 
         P@k = (number of i <= k with r_i >= rel) / k
@@ -31,18 +31,6 @@ class P(OfflineMeasure):
 
     k: int = 10
     rel: int = 1
-
-    def __post_init__(self) -> None:
-        require(self.k >= 1, f"k must be >= 1, got {self.k}")
-        require(self.rel >= 1, f"rel must be >= 1, got {self.rel}")
-
-    @property
-    def relevant_from(self) -> int:  # type: ignore[override]
-        return self.rel
-
-    @property
-    def depth(self) -> int:
-        return self.k
 
     def of_lists(self, lists: Lists) -> Array:
         found = (lists.grades[:, : self.k] >= self.rel).sum(axis=1) / self.k

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foltr.components.measures._at_rank import AtRank
 from foltr.core import Array
-from foltr.errors import require
 from foltr.spec import measure
-from foltr.world.measures import Lists, OfflineMeasure, with_fields
+from foltr.world.measures import Lists, with_fields
 
 
 @measure
 @dataclass(frozen=True)
-class RR(OfflineMeasure):
+class RR(AtRank):
     """Return the reciprocal rank of the first relevant document, 0 if none is among the first k.
 
         RR@k = 1 / min {i <= k: r_i >= rel}
@@ -31,10 +31,6 @@ class RR(OfflineMeasure):
     k: int | None = 10
     rel: int = 1
 
-    def __post_init__(self) -> None:
-        require(self.k is None or self.k >= 1, f"k must be >= 1, got {self.k}")
-        require(self.rel >= 1, f"rel must be >= 1, got {self.rel}")
-
     @property
     def name(self) -> str:
         return with_fields(self, "mrr")
@@ -42,14 +38,6 @@ class RR(OfflineMeasure):
     @property
     def label(self) -> str:
         return with_fields(self, "MRR")
-
-    @property
-    def relevant_from(self) -> int:  # type: ignore[override]
-        return self.rel
-
-    @property
-    def depth(self) -> int | None:
-        return self.k
 
     def of_lists(self, lists: Lists) -> Array:
         relevant = lists.grades[:, : self.k] >= self.rel
