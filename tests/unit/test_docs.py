@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
 from html import unescape
@@ -145,26 +144,10 @@ def runs(page):
     )
 
 
-@pytest.fixture(scope="module")
-def pages_at_work(request, tmp_path_factory):
-    """All pages that were asked for, two at a time, each in a folder and a process of its own."""
-    asked = [
-        item.callspec.params["page"]
-        for item in request.session.items
-        if item.nodeid.partition("[")[0].endswith("::test_a_page_works_as_written")
-    ]
-    with ThreadPoolExecutor(2) as pool:
-        yield {
-            page: pool.submit(
-                in_folder, tmp_path_factory.mktemp("page"), sys.executable, __file__, page
-            )
-            for page in asked
-        }
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)])
-def test_a_page_works_as_written(page, pages_at_work):
-    done = pages_at_work[page].result()
+def test_a_page_works_as_written(page, tmp_path_factory):
+    """In a folder and a process of its own."""
+    done = in_folder(tmp_path_factory.mktemp("page"), sys.executable, __file__, page)
     assert done.returncode == 0, done.stdout
 
 
