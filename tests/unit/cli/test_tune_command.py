@@ -73,7 +73,7 @@ def test_it_chooses_by_validation_and_reports_the_test_queries_once(call, tmp_pa
 )
 def test_words_that_cannot_be_meant_are_refused_before_anything_runs(call, tmp_path, words, told):
     done = call(*words)
-    assert done.exit_code == 2 and told in done.stderr
+    assert done.exit_code == 2 and told in done.output
     assert not (tmp_path / "runs").exists()
 
 
