@@ -100,14 +100,14 @@ def _sorted(
             columns = tuple(name for name in columns if name not in ATTACK_FIELDS)
     columns = tuple(name for name in columns if name not in owned)
     pairs = tuple(name for name in pairs if name not in columns and not is_within(name, owned))
-    methods, conditions = _Groups(), _Groups()
+    methods, conditions = Groups(), Groups()
     cells: dict[Place, dict[Pair, Recorded]] = {}
 
     @cache  # thousands of runs share the names of their fields
     def is_column(name: str) -> bool:
         return is_within(name, columns) and not is_within(name, owned)
 
-    all_leaves = _leaves(runs, pairs)
+    all_leaves = leaves_of(runs, pairs)
     all_outside = _outside_config(runs, all_leaves)
     for run, inside, outside in zip(runs, all_leaves, all_outside, strict=True):
         leaves = {**inside, **outside}
@@ -167,7 +167,7 @@ def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
     )
 
 
-def _leaves(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
+def leaves_of(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     """Every field of each experiment and of its components, without the pair fields and
     those that were chosen by tuning.
 
@@ -235,7 +235,7 @@ def _hashable(value: Any) -> Any:
     return repr(value) if isinstance(value, list | dict | set) else value
 
 
-class _Groups:
+class Groups:
     """Numbers groups in the order of their first run. Labels them by the fields in which they
     differ."""
 
@@ -255,7 +255,7 @@ class _Groups:
         return number
 
     def groups(self) -> tuple[Group, ...]:
-        differing, labels = _differing(self.tables), self._labels()
+        differing, labels = differing_fields(self.tables), self._labels()
         groups = []
         for label, fields in zip(labels, self.tables, strict=True):
             own = {field: value for field, value in fields.items() if field in differing}
@@ -277,7 +277,7 @@ class _Groups:
         return labels
 
 
-def _differing(tables: list[dict[str, Any]]) -> set[str]:
+def differing_fields(tables: list[dict[str, Any]]) -> set[str]:
     """The fields in which some groups differ. A field that only some groups have differs; but
     where nobody attacks, it says nothing that there is no number of attackers."""
     names = {name for table in tables for name in table}
@@ -296,14 +296,14 @@ class _Rivals:
     they differ are found once."""
 
     def __init__(self, tables: list[dict[str, Any]]) -> None:
-        self.tables, self.differing = tables, _differing(tables)
+        self.tables, self.differing = tables, differing_fields(tables)
         self._alike: dict[tuple[str, str], set[str]] = {}
 
     def alike(self, name: str, value: Any) -> set[str]:
         """The fields in which the groups with this value of a field differ."""
         key = name, repr(value)
         if key not in self._alike:
-            self._alike[key] = _differing(
+            self._alike[key] = differing_fields(
                 [table for table in self.tables if table.get(name) == value]
             )
         return self._alike[key]

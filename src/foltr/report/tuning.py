@@ -15,10 +15,9 @@ from typing import Any
 
 from foltr.errors import Mistake, did_you_mean
 from foltr.report.measures import MAIN, column, value
-from foltr.report.study import is_within
+from foltr.report.study import Groups, differing_fields, is_within, leaves_of
 from foltr.results import Recorded, Runs
 from foltr.runs.columns import VALIDATION, columns_of, parse_measures
-from foltr.spec import opened
 from foltr.sweeps.file import Point
 from foltr.sweeps.state import SWEEP, Planned, Record
 from foltr.system.files import write_whole
@@ -27,6 +26,7 @@ from foltr.system.table import Tidy
 # never tuned: the conditions under which a setting is chosen, the repetitions, and how it is
 # measured
 FIXED = ("data", "users", "attack", "malicious", "roaming", "seed", "empty", "evaluate_every")
+REPETITIONS = ("seed",)  # a fold is a condition here
 ONLY_IF_NAMED = ("partition", "privacy")  # conditions, unless `over` names them
 SUFFIX = f".tuned{SWEEP}"  # the end of the file name of a record of chosen runs
 
@@ -51,7 +51,7 @@ class Choice:
     """The setting that was chosen for one method in one condition."""
 
     method: str | None
-    condition: dict[str, Any]  # the fields in which choices differ
+    condition: str  # its label, as in a report
     best: Candidate
     candidates: int
 
@@ -79,13 +79,13 @@ class Tuned:
     def table(self) -> Tidy:
         """A row per choice: what was chosen, its mean on the validation and on the test
         queries."""
-        conditions = dict.fromkeys(name for each in self.choices for name in each.condition)
+        several = len({choice.condition for choice in self.choices}) > 1
         return Tidy.of(
             [
                 {
                     **({} if choice.method is None else {"method": choice.method}),
-                    **{name: choice.condition.get(name) for name in conditions},
-                    **{name: choice.best.setting.get(name) for name in self.over},
+                    **({"condition": choice.condition} if several else {}),
+                    **choice.best.setting,
                     "settings": choice.candidates,
                     "runs": len(choice.best.runs),
                     f"{VALIDATION}{self.by}": choice.best.validation,
@@ -138,40 +138,23 @@ def _choices(
     runs: Runs, by: str, over: tuple[str, ...], higher_is_better: bool
 ) -> tuple[Choice, ...]:
     """The best setting of each method in each condition."""
-    groups: dict[str, list[Recorded]] = {}
-    for run in runs:
-        groups.setdefault(repr((run.method, _without(run, (*over, "seed")))), []).append(run)
-    tables = [_without(group[0], (*over, "seed")) for group in groups.values()]
-    shown = _distinguishing(tables)
+    tuning = replace(runs, recorded=tuple(replace(run, chosen=over) for run in runs))
+    conditions = Groups()
+    members: dict[tuple[str | None, int], list[Recorded]] = {}
+    for run, leaves in zip(runs, leaves_of(tuning, REPETITIONS), strict=True):
+        shared = {name: each for name, each in leaves.items() if not is_within(name, run.sets)}
+        members.setdefault((run.method, conditions.number(shared, None)), []).append(run)
+    labels = [condition.label for condition in conditions.groups()]
     choices = []
-    for group, table in zip(groups.values(), tables, strict=True):
+    for (method, condition), group in members.items():
         found = _candidates(group, over, VALIDATION + by)
         best = found[0]
         for each in found[1:]:  # the first of equals
             better = each.validation > best.validation
             if each.validation != best.validation and better == higher_is_better:
                 best = each
-        condition = {name: _brief(name, table[name]) for name in shown if name in table}
-        choices.append(Choice(group[0].method, condition, best, len(found)))
+        choices.append(Choice(method, labels[condition], best, len(found)))
     return tuple(choices)
-
-
-def _brief(name: str, value: Any) -> Any:
-    """A component by its name: its fields stand beside it."""
-    return opened(value).name if "." not in name and isinstance(value, str) else value
-
-
-def _distinguishing(tables: list[dict[str, Any]]) -> list[str]:
-    """The fields that tell groups apart: a component by its name, and by those of its fields in
-    which groups that have them differ."""
-    found, differing = [], _fields_that_differ(tables)
-    for name in differing:
-        values = [table[name] for table in tables if name in table]
-        inner = any(other.startswith(f"{name}.") for other in differing)
-        known = {_brief(name, value) for value in values} if inner else set(map(repr, values))
-        if len(known) > 1 or (not inner and "." not in name):
-            found.append(name)
-    return found
 
 
 def check_tuning(points: Sequence[Point], by: str, over: Sequence[str], measures: str) -> None:
@@ -219,20 +202,17 @@ def _candidates(group: list[Recorded], over: tuple[str, ...], measure: str) -> l
 
 def _differing(runs: Runs) -> tuple[str, ...]:
     """The fields in which runs of one method differ, but for FIXED and those that the method
-    sets."""
+    sets. A component is tuned by its fields, or as a whole where there are several classes."""
     found: dict[str, None] = {}
     for method in dict.fromkeys(run.method for run in runs):
-        tables = [run.fields for run in runs if run.method == method]
-        owned = tuple({name for run in runs if run.method == method for name in run.sets})
-        differ = _fields_that_differ(tables)
-        # components of several classes are tuned as a whole
-        whole = [n for n in differ if len({opened(table.get(n)).name for table in tables}) > 1]
-        for name in differ:
-            inner = [other for other in differ if other.startswith(f"{name}.")]
-            outer = any(name.startswith(f"{other}.") for other in whole)
-            if not is_within(name, (*FIXED, *ONLY_IF_NAMED, *owned)) and not outer:
-                if name in whole or not inner:
-                    found[name] = None
+        own = replace(runs, recorded=tuple(run for run in runs if run.method == method))
+        tables = leaves_of(own, REPETITIONS)
+        fixed = (*FIXED, *ONLY_IF_NAMED, *(name for run in own for name in run.sets))
+        differ = differing_fields(tables)
+        for name in dict.fromkeys(name for table in tables for name in table if name in differ):
+            whole = "." in name and name.partition(".")[0] in differ
+            if not whole and not is_within(name, fixed):
+                found[name] = None
     if not found:
         raise Mistake(
             "there is nothing to choose from: runs of one method differ only in data, users,"
@@ -249,24 +229,10 @@ def _checked(known: Collection[str], over: Sequence[str]) -> tuple[str, ...]:
             raise Mistake(
                 f"{name} is not tuned: it is a condition, or a repetition. Each has its own choice"
             )
+        if name.count(".") > 1:
+            inner = ".".join(name.split(".")[:2])
+            raise Mistake(f"{name} is inside a component of a component: tune {inner} as a whole")
     return tuple(over)
-
-
-def _fields_that_differ(tables: list[dict[str, Any]]) -> list[str]:
-    names = dict.fromkeys(name for table in tables for name in table)
-    return [name for name in names if len({repr(table.get(name)) for table in tables}) > 1]
-
-
-def _without(run: Recorded, left_out: Sequence[str]) -> dict[str, Any]:
-    """The fields of a run but these. A component counts by its inner fields, if one of them is
-    left out."""
-    parts = [name.split(".") for name in left_out]
-    whole = {".".join(each[:n]) for each in parts for n in range(1, len(each))}
-    return {
-        name: each
-        for name, each in run.fields.items()
-        if name not in whole and not is_within(name, left_out)
-    }
 
 
 def _setting(run: Recorded, over: Sequence[str]) -> dict[str, Any]:

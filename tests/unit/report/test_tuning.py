@@ -39,7 +39,7 @@ def test_the_best_on_validation_is_chosen_whatever_the_test_queries_say():
     found = tuned(made_runs(grid(lambda lr, f, s: 0.5 - abs(lr - 0.1))))
     assert found.over == ("learner.lr",) and len(found.choices) == 2
     for fold, choice in zip((1, 2), found.choices, strict=True):
-        assert choice.condition == {"data.fold": fold}
+        assert choice.condition == f"fold={fold}"
         assert choice.best.setting == {"learner.lr": 0.1} and choice.candidates == 3
         assert choice.best.validation == pytest.approx(0.5) and len(choice.best.runs) == 2
     assert {r.fields["learner.lr"] for r in found.runs} == {0.1}
@@ -81,8 +81,8 @@ def test_named_methods_and_what_they_set():
     plain = made_runs([replace(r, method=None, sets=()) for r in runs])
     assert set(tuned(plain).over) == {"learner.lr", "clients"}
     assert [c.condition for c in tuned(plain, over=["learner.lr"]).choices] == [
-        {"clients": 10},
-        {"clients": 100},
+        "clients=10",
+        "clients=100",
     ]
 
 
@@ -162,7 +162,7 @@ def test_choices_whose_conditions_have_different_fields():
     ]
     found = tuned(made_runs(runs))
     table = found.table()
-    assert table["attack"] == ["LittleIsEnough", "DataPoisoning"]
+    assert table["condition"] == ["LittleIsEnough", "DataPoisoning"]
     assert list(table.columns)[-2:] == ["validation_ndcg@10", "ndcg@10"]
     assert table["learner.lr"] == [1.0, 1.0]
 
@@ -176,7 +176,9 @@ def test_components_inside_components_are_tuned():
     ]
     found = tuned(made_runs(runs))
     assert len(found.choices) == 1 and found.choices[0].candidates == 2
-    assert found.choices[0].best.validation == 0.5
+    assert found.choices[0].best.setting == {"aggregator.rule": "TrimmedMean(malicious=1)"}
+    with pytest.raises(Mistake, match=r"tune aggregator\.rule as a whole"):
+        tuned(made_runs(runs), over=["aggregator.rule.malicious"])
 
 
 def test_how_a_run_is_measured_and_divided_is_not_tuned():
