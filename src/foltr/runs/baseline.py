@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 from foltr.core import Array
 from foltr.errors import require
-from foltr.runs.context import Context
+from foltr.runs.context import Context, evaluated
 from foltr.runs.metrics import Metrics
 from foltr.runs.result import Result, known
+from foltr.simulation.evaluation import Evaluator
 from foltr.world.dataset import Dataset
 from foltr.world.protocols import Baseline, Ranked
 
@@ -24,17 +26,12 @@ def scored_by(baseline: Baseline, ranked: Ranked, data: Dataset) -> Array:
     return scores.astype(np.float32)
 
 
-def scored_again(run: Context, params: Array) -> dict[str, Array] | None:
-    """The scores of a finished baseline, by the beginning of the columns' names; nothing for a run
-    that is no baseline, None for a baseline whose parameters are not weights of features."""
-    if run.experiment.baseline is None:
-        return {}
+def by_weights(run: Context, params: Array) -> Callable[[Evaluator], Array] | None:
+    """The scores of a finished baseline, for `evaluated`; None if its parameters are not weights
+    of features."""
     if params.dtype.kind != "f" or params.shape != (run.train.width,):
         return None
-    return {
-        place: (each.data.features @ params).astype(np.float32)
-        for place, each in run.evaluators().items()
-    }
+    return lambda evaluator: (evaluator.data.features @ params).astype(np.float32)
 
 
 def fit_baseline(run: Context, baseline: Baseline) -> Result:
@@ -47,18 +44,16 @@ def fit_baseline(run: Context, baseline: Baseline) -> Result:
     fits = bool(ranked.model) if ranked.params is None else np.shape(params) == (width,)
     name = type(baseline).__name__
     require(fits, f"{name} gave neither a model nor {width} parameters")
-    scores = {
-        place: scored_by(baseline, ranked, each.data) for place, each in run.evaluators().items()
-    }
-    found = {place: each.means(scores[place]) for place, each in run.evaluators().items()}
-    metrics.evaluate(
-        0, {place + name: value for place, means in found.items() for name, value in means.items()}
-    )
+
+    def scores(evaluator: Evaluator) -> Array:
+        return scored_by(baseline, ranked, evaluator.data)
+
+    metrics.evaluate(0, evaluated(run.evaluators(), scores))
     final = run.final(metrics, (time.perf_counter() - began, 0.0), run.notes)
-    trained_on = run.evaluator(run.train).means(scored_by(baseline, ranked, run.train))
-    final |= {f"train_{name}": known(value) for name, value in trained_on.items()}
+    trained_on = evaluated({"train_": run.evaluator(run.train)}, scores)
+    final |= {name: known(value) for name, value in trained_on.items()}
     if run.folder is not None:
         run.folder.open(run.files())
         if run.per_query:
-            run.keep(run.evaluator().of_scores(scores[""]))
+            run.keep(run.evaluator().of_scores(scores(run.evaluator())))
     return run.finished(params, metrics, final)

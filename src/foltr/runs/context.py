@@ -33,13 +33,21 @@ from foltr.world.measures import Measure
 from foltr.world.population import Population
 
 
-def evaluated(evaluators: Mapping[str, Evaluator], params: Array) -> dict[str, float]:
-    """What each of `Context.evaluators` measures, by the names of the columns."""
+def evaluated(
+    evaluators: Mapping[str, Evaluator], scores: Callable[[Evaluator], Array]
+) -> dict[str, float]:
+    """What each of `Context.evaluators` measures of these scores of its documents, by the names of
+    the columns."""
     return {
         place + name: value
-        for place, evaluate in evaluators.items()
-        for name, value in evaluate(params).items()
+        for place, evaluator in evaluators.items()
+        for name, value in evaluator.means(scores(evaluator)).items()
     }
+
+
+def by_params(params: Array) -> Callable[[Evaluator], Array]:
+    """The scores of the experiment's ranker with these parameters, for `evaluated`."""
+    return lambda evaluator: evaluator.scores(params)
 
 
 @dataclass(frozen=True)

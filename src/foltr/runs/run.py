@@ -12,10 +12,10 @@ from typing import Any
 from foltr.core import Array
 from foltr.experiment import Experiment
 from foltr.runs.account import ledger_of
-from foltr.runs.baseline import fit_baseline, scored_again
+from foltr.runs.baseline import by_weights, fit_baseline
 from foltr.runs.columns import CODES, MEASURES, check_labels, parse_measures
 from foltr.runs.compiled_code import ENGINE, difference, other_code_note
-from foltr.runs.context import Context
+from foltr.runs.context import Context, by_params, evaluated
 from foltr.runs.execution import MakeEngine, engine_maker
 from foltr.runs.folder import Damaged, Folder
 from foltr.runs.identity import folder_name, identity
@@ -171,29 +171,24 @@ class Run:
         here = self.context
         final = {**final, **self.folder.kept_measures()}
         specs, codes = final.get(MEASURES, {}), final.get(CODES, {})
-        as_recorded = [(specs.get(m.name), codes.get(m.name, "")) for m in here.measures]
-        other = [
-            m
-            for m, recorded in zip(here.measures, as_recorded, strict=True)
-            if m.name in final and recorded != (repr(m), code_of(m))
-        ]
+
+        def as_recorded(m: Measure) -> bool:
+            return (specs.get(m.name), codes.get(m.name, "")) == (repr(m), code_of(m))
+
+        other = [m for m in here.measures if m.name in final and not as_recorded(m)]
         missing = [m for m in here.measured("offline") if m.name not in final or m in other]
-        scores = scored_again(here, params) if missing else {}
+        baseline = self.experiment.baseline is not None
+        scores = by_weights(here, params) if baseline else by_params(params)
         if missing and scores is not None:
             if not locked:
                 return None
             with here.threads.running():
-                found = {
-                    place + name: value
-                    for place, each in replace(here, measures=tuple(missing)).evaluators().items()
-                    for name, value in (
-                        each.means(scores[place]) if place in scores else each(params)
-                    ).items()
-                }
+                asked = replace(here, measures=tuple(missing)).evaluators()
+                found = evaluated(asked, scores)
             self.folder.keep_measures(
                 {
                     place + m.name: (repr(m), known(found[place + m.name]), code_of(m))
-                    for place in here.evaluators()
+                    for place in asked
                     for m in missing
                 }
             )

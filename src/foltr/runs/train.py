@@ -17,7 +17,7 @@ from foltr.runs.account import ledger_of
 from foltr.runs.client_measures import of_clients
 from foltr.runs.columns import VALIDATION
 from foltr.runs.compiled_code import check_same_code
-from foltr.runs.context import Context, evaluated
+from foltr.runs.context import Context, by_params, evaluated
 from foltr.runs.interruptions import Interruptions
 from foltr.runs.lock import Claim
 from foltr.runs.metrics import Metrics
@@ -103,7 +103,8 @@ def concluded(
     final = run.final(made.metrics, made.seconds, notes)
     # asked for when all rounds had been made
     if absent := tuple(m for m in run.measured("offline") if m.name not in final):
-        found = evaluated(replace(run, measures=absent).evaluators(), state.params)
+        asked = replace(run, measures=absent).evaluators()
+        found = evaluated(asked, by_params(state.params))
         final |= {name: known(value) for name, value in found.items() if name not in final}
     on_train = run.evaluator(run.train)(state.params)
     final |= {f"train_{name}": known(value) for name, value in on_train.items()}
@@ -155,7 +156,7 @@ def follow(
         stored = run.folder.resume()
     if stored is None:
         state = stages[0].server.init(start())
-        metrics.evaluate(0, evaluated(evaluators, state.params))
+        metrics.evaluate(0, evaluated(evaluators, by_params(state.params)))
     else:
         state, memory, metrics, before = stored
         for stage in stages:
@@ -182,7 +183,7 @@ def follow(
         nonlocal saved
         interruptions.under_way = True
         if state.t % e.evaluate_every == 0 or state.t == rounds:
-            metrics.evaluate(state.t, evaluated(evaluators, state.params))
+            metrics.evaluate(state.t, evaluated(evaluators, by_params(state.params)))
         run.watch(Progress(e, state.t, first, rounds, metrics, run.notes + stage.engine.notes))
         if claim is not None and claim.report(state.t, rounds):
             interruptions.ask_outside()

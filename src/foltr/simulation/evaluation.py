@@ -90,7 +90,11 @@ class Evaluator:
 
     def __call__(self, params: Array) -> dict[str, float]:
         """Each of `measures` for the parameters as a device holds them."""
-        return self.means(self._scores(params.astype(np.float32)))
+        return self.means(self.scores(params))
+
+    def scores(self, params: Array) -> Array:
+        """The scores of all documents (N,) by these parameters, as a device holds them."""
+        return self._scores(params.astype(np.float32))
 
     def means(self, scores: Array) -> dict[str, float]:
         """Each of `measures` for any scores of the documents, float32."""
