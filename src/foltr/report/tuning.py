@@ -110,7 +110,7 @@ def tuned(runs: Runs, by: str = MAIN, over: Sequence[str] = ()) -> Tuned:
     """Choose the settings of finished runs that were measured on the validation queries.
 
     `over` names the fields that are tuned, such as ("learner.lr",). By default they are all fields
-    in which runs of one method differ, but for data, users, attacks and seeds."""
+    in which runs of one method differ, except FIXED and ONLY_IF_NAMED."""
     if not len(runs):
         raise Mistake("there is no finished run to choose from")
     higher_is_better = column(runs, VALIDATION + by).measure.higher_is_better
