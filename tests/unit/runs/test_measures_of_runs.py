@@ -131,7 +131,7 @@ def test_a_measure_of_a_users_file(tmp_path):
     foltr.use(tmp_path / "hits.py")
     done = SMALL.run(tmp_path / "runs", measures="Hits(k=2)")
     assert done.folder.name == SMALL.run(tmp_path / "plain").folder.name
-    assert done.value("hits@2") == pytest.approx(np.mean(done.value("hits@2")))
+    assert 0.0 < done.value("hits@2") <= 1.0
     assert SMALL.run(measures="P(k=1), Hits(k=1)").value("hits@1") == pytest.approx(
         SMALL.run(measures="P(k=1)").value("p@1")
     )
@@ -307,12 +307,10 @@ def test_a_measure_that_is_asked_for_when_all_rounds_are_made(tmp_path, monkeypa
     patient = replace(TUNED, patience=2, rounds=400, evaluate_every=5)
     whole = patient.run(measures="MAP()")
 
-    def stop(progress):
-        if progress.t >= whole.final["rounds"] and progress.measured is None:
-            raise Killed
+    def killed(*_):
+        raise Killed
 
-    monkeypatch.setattr(foltr.runs.train, "concluded", lambda *_: stop(progress_at_the_end))
-    progress_at_the_end = type("At", (), {"t": 400, "measured": None})
+    monkeypatch.setattr(foltr.runs.train, "concluded", killed)
     with pytest.raises(Killed):
         patient.run(tmp_path)
     monkeypatch.undo()
