@@ -46,6 +46,8 @@ class Registry:
             frozen = "must be a frozen dataclass, because its repr is its config"
             below = f"write @dataclass(frozen=True) below @{self.decorator}"
             raise Mistake(f"{cls.__name__} {frozen}: {below}")
+        if not cls.__module__.startswith("foltr."):
+            self.members()  # ours first: a clash of names is an error of the other class
         known = self._members.get(cls.__name__)
         # a file may replace what a notebook's cell defined
         if known is not None and known.__module__ not in (cls.__module__, "__main__"):

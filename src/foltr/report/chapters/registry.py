@@ -4,6 +4,7 @@ my_chapter.py`). A chapter is a function of the runs with `@chapter` above it.""
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +19,10 @@ from foltr.results import Runs
 
 # looks at the runs: a block, several blocks, or None if the runs are not of its kind
 Contribution = Callable[[Runs], Block | Sequence[Block] | None]
+FOLDER = [str(Path(__file__).parent)]
+MARK = "__foltr_chapter__"  # the attribute of a function of foltr's that is a chapter
 LAST = 100.0  # the place of a chapter that says nothing about it: behind those of foltr
-_known: dict[tuple[str, str], Chapter] = {}  # by the module and the name of the function
+_of_users: dict[tuple[str, str], Chapter] = {}  # by the module and the name of the function
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ class Chapter:
     def is_ours(self) -> bool:
         return self.function.__module__.startswith("foltr.")
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the user's file was loaded again since (`foltr.use`)."""
+        name = self.function.__module__
+        module = sys.modules.get(name)
+        gone = module is None or self.function.__globals__ is not vars(module)
+        return gone and name != "__main__"  # code of a notebook or of a prompt is in no file
+
 
 def chapter(function: Contribution | None = None, *, place: float = LAST) -> Any:
     """Register a function of the runs as a chapter: `@chapter`, or `@chapter(place=5)`. Chapters
@@ -55,12 +66,23 @@ def chapter(function: Contribution | None = None, *, place: float = LAST) -> Any
         inspect.signature(function).bind(None)
     except TypeError as error:
         raise Mistake(f"{function.__name__}: {error}: {wanted}") from None
-    _known[function.__module__, function.__qualname__] = Chapter(function, place)
+    made = Chapter(function, place)
+    if made.is_ours:
+        vars(function)[MARK] = made  # found in its module, whoever imported that first
+    else:
+        _of_users[function.__module__, function.__qualname__] = made
     return function
 
 
 def chapters() -> list[Chapter]:
-    """All chapters, in the order of the page."""
-    for module in iter_modules([str(Path(__file__).parent)]):
-        import_module(f"{__package__}.{module.name}")
-    return sorted(_known.values(), key=lambda each: (each.place, each.name))
+    """All chapters, in the order of the page: always all of foltr's own, and those of users' files
+    as these were last loaded."""
+    modules = [import_module(f"{__package__}.{each.name}") for each in iter_modules(FOLDER)]
+    ours = [
+        vars(function)[MARK]
+        for module in modules
+        for _, function in inspect.getmembers(module, inspect.isfunction)
+        if inspect.getmodule(function) is module and MARK in vars(function)
+    ]
+    users = [each for each in _of_users.values() if not each.is_replaced]
+    return sorted([*ours, *users], key=lambda each: (each.place, each.name))
