@@ -167,7 +167,10 @@ class Node:
                 request = fleet_pb2.ActivateNodeRequest(
                     public_key=self._public, heartbeat_interval=self.heartbeat
                 )
-                self.node_id = self._link.ActivateNode(request).node_id
+                node_id = self._link.ActivateNode(request).node_id
+                if node_id == 0:  # what an empty page says; 0 is no id of a node
+                    raise ValueError("it named no node")
+                self.node_id = node_id
             except httpx.TransportError as error:
                 if reason := self._of_transport(error):
                     raise Fatal(reason) from error

@@ -3,11 +3,12 @@ later Ctrl-C stops it at once. A later SIGTERM does not: schedulers of clusters 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -35,6 +36,15 @@ def on_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
     finally:
         for signum, earlier in before.items():
             signal.signal(signum, earlier)
+
+
+def print_in_handler(line: str) -> None:
+    """Print to stderr in a signal handler, even if the signal came while stderr was written."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except RuntimeError:  # Python's buffers are not reentrant
+        with suppress(OSError):
+            os.write(2, f"{line}\n".encode())
 
 
 class Interruptions:
@@ -68,11 +78,7 @@ class Interruptions:
             self._stop(Stopped(f"{nothing}: the same command continues", signum))
             return
         self.asked = signum
-        print(
-            "\nfoltr: stopping, and saving what is done (Ctrl-C again: at once)",
-            file=sys.stderr,
-            flush=True,
-        )
+        print_in_handler("\nfoltr: stopping, and saving what is done (Ctrl-C again: at once)")
 
     def _stop(self, error: KeyboardInterrupt) -> None:
         """Raise the error now, or after the compilation that is under way."""

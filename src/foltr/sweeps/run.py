@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from foltr.runs.compiled_code import difference, made_with
 from foltr.runs.execution import check_engine, checked_threads
 from foltr.runs.folder import Folder
 from foltr.runs.identity import folder_name, identity
-from foltr.runs.interruptions import Stopped, on_signals
+from foltr.runs.interruptions import Stopped, on_signals, print_in_handler
 from foltr.runs.lock import FILE as CLAIM
 from foltr.runs.preflight import validation_of
 from foltr.runs.sinks.log import checked_logs
@@ -237,10 +236,8 @@ class _Stopping:
             return
         self.asked = signum
         self.lease.revoke()
-        print(
-            "\nfoltr: stopping after saving the running experiments (Ctrl-C again: at once)",
-            file=sys.stderr,
-            flush=True,
+        print_in_handler(
+            "\nfoltr: stopping after saving the running experiments (Ctrl-C again: at once)"
         )
 
 
