@@ -70,6 +70,7 @@ def main(url: str, ca: str, folder: str, invitation: str) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 5:
         sys.exit("usage: python device.py https://HOST:PORT CA_FILE FOLDER INVITATION")
+    sys.stdout.reconfigure(line_buffering=True)  # a log file shows each line at once
     try:
         main(*sys.argv[1:])
     except Excluded as excluded:  # it was revoked, or it was forgotten, as it wished

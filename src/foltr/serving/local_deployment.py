@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class Deployment:
         self.processes[name] = process
         return process
 
-    def start_all(self) -> Deployment:
+    def start_all(self) -> Self:
         self.start("server")
         self.wait_logged("server", "nodes connect to")
         for name in self.names:
@@ -159,7 +159,7 @@ class Deployment:
             texts["superlink"] = link.read_text()
         return "\n".join(f"--- {name}\n{text[-3000:]}" for name, text in texts.items())
 
-    def __enter__(self) -> Deployment:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

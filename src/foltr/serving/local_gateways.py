@@ -15,9 +15,10 @@ from foltr.serving.local_deployment import Deployment, free_port, toml
 
 @dataclass
 class GatewayDeployment(Deployment):
-    """A `Deployment` whose nodes are gateways. Every gateway has the same number of devices, which
-    share one process per gateway (`devices-0`, ...)."""
+    """A `Deployment` whose first nodes, or all of them, are gateways. Every gateway has the same
+    number of devices, which share one process per gateway (`devices-0`, ...)."""
 
+    gateways: int | None = None  # number of nodes that are gateways; None: all
     gateway: dict[str, Any] = field(default_factory=dict)  # more keys of [gateway]
     ports: list[int] = field(default_factory=list)  # of the gateways
 
@@ -25,7 +26,7 @@ class GatewayDeployment(Deployment):
         super().__post_init__()
         e, each = self.experiment, self.experiment.clients // self.nodes
         make_server(self.folder / "gateway-tls", ["localhost"])
-        for i in range(self.nodes):
+        for i in range(self.nodes if self.gateways is None else self.gateways):
             agreed, _, _ = (self.folder / f"node-{i}.toml").read_text().partition("[node]\n")
             self.ports.append(free_port())
             table = {
@@ -64,7 +65,9 @@ class GatewayDeployment(Deployment):
 
     @property
     def names(self) -> list[str]:
-        return [f"{kind}-{i}" for i in range(self.nodes) for kind in ("gateway", "devices")]
+        gateways = len(self.ports)
+        behind = [f"{kind}-{i}" for i in range(gateways) for kind in ("gateway", "devices")]
+        return behind + [f"node-{i}" for i in range(gateways, self.nodes)]
 
     def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
         if name.startswith("gateway"):
@@ -72,11 +75,3 @@ class GatewayDeployment(Deployment):
         if name.startswith("devices"):
             return self.start_module(name, "foltr", "simulate-devices", *options)
         return super().start(name, *options)
-
-    def start_all(self) -> GatewayDeployment:
-        self.start("server")
-        self.wait_logged("server", "nodes connect to")
-        for i in range(self.nodes):
-            self.start(f"gateway-{i}")
-            self.start(f"devices-{i}")
-        return self
