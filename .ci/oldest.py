@@ -4,8 +4,9 @@
 
 Every lower bound of the dependencies and of all extras but `deploy`, whose pins differ, becomes an
 exact version; what they in turn depend on is as new as it may be, as for a user who installs foltr
-today. The environment is made below --folder (a temporary folder by default, removed afterwards).
-Without words for pytest the whole suite runs, on two processes."""
+today. Tests that need `deploy` are skipped. The environment is made below --folder (a temporary
+folder by default, removed afterwards). Without words for pytest the whole suite runs, on two
+processes."""
 
 from __future__ import annotations
 
@@ -41,6 +42,19 @@ def oldest(project: dict) -> dict[str, str]:
     return found
 
 
+def needed_by_tests(project: dict) -> list[str]:
+    """What the extra `dev` requires, without the extras that are left out."""
+    found: list[str] = []
+    for requirement in project["optional-dependencies"]["dev"]:
+        match = re.fullmatch(rf"{project['name']}\[(.*)\]", requirement)
+        if match is None:
+            found.append(requirement)
+        else:
+            extras = [each for each in match[1].split(",") if each not in LEFT_OUT]
+            found += ["-e", f"{HERE}[{','.join(extras)}]"]
+    return found
+
+
 def as_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
@@ -66,17 +80,16 @@ def main() -> int:
             subprocess.run([known.python, "-m", "venv", folder / "venv"], check=True)
         subprocess.run(
             [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-             "--constraint", pins, "-e", f"{HERE}[dev]"],
+             "--constraint", pins, *needed_by_tests(project)],
             check=True,
         )  # fmt: skip
         if known.install_only:
             return 0
-        environment = {**os.environ, "FOLTR_CACHE": str(folder / "cache")}
-        path = os.pathsep.join([str(python.parent), environment["PATH"]])
+        path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         return subprocess.run(
-            [python, "-m", "pytest", *(words or ["-q", "-n", "2"])],
+            [python, "-m", "pytest", "--without-deploy", *(words or ["-q", "-n", "2"])],
             cwd=HERE,
-            env={**environment, "PATH": path},
+            env={**os.environ, "PATH": path},
         ).returncode
 
 

@@ -1,32 +1,84 @@
-"""Where real data is, if it is; and caches of the tests' own, so that no test sees what a user
-has."""
+"""What all tests share: surroundings of their own, how many examples a property is tried on, and
+closing lines that say what was skipped and why."""
 
+import gc
 import os
-import signal
-import threading
+from importlib.util import find_spec
 from pathlib import Path
-
-# before NumPy: on a busy machine its threads wait for each other
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 
-# A shell starts background processes with Ctrl-C ignored, and their children inherit it: tests
-# that press it would wait for ever.
-ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-if ignored and threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+import surroundings
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+surroundings.isolate()
+
+# of the packages of the extra `dev`, those without which pytest cannot even read the tests
+for name in (
+    "hypothesis",
+    "cryptography",
+    "starlette",
+    "selectolax",
+    "onnx",
+    "pandas",
+    "lightgbm",
+):
+    if find_spec(name) is None:
+        pytest.exit(f"the tests need pip install -e '.[dev]': {name} is missing", returncode=4)
+
+import property_settings
+import skips
+
+
+def pytest_addoption(parser):
+    skips.add_option(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    config.pluginmanager.register(property_settings)
+    if getattr(config.option, "dist", None) == "load" and not config.option.maxschedchunk:
+        # Each worker begins with tests of its own, and so compiles other kernels than the others.
+        config.option.dist = "worksteal"
+    gc.disable()  # until all tests are collected: they stay
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    if isinstance(collector, pytest.Module) and report.passed:
+        surroundings.set_aside(collector.obj.__name__)
+    return report
+
+
+def pytest_collection_finish():
+    gc.freeze()  # no collection of garbage looks through 10,000 tests and all modules
+    gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _as_found(request):
+    with surroundings.restored(request.module.__name__):
+        yield
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in skips.closing_lines(config, skips.reasons(terminalreporter)):
+        terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session, exitstatus):
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and exitstatus == pytest.ExitCode.OK:
+        if skips.unlisted(session.config, skips.reasons(terminal)):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")
 def real_data():
-    """The folder of real collections; tests that need it are skipped, and say so, where it is
-    absent."""
-    folder = Path(os.environ.get("FOLTR_DATA", SHARED))
+    """The folder of real collections."""
+    folder = Path(os.environ[surroundings.REAL_DATA])
     if not (folder / "MQ2008").is_dir():
-        pytest.skip(f"no real data: MQ2008 is not below {folder} (set FOLTR_DATA)")
+        pytest.skip("no real data: MQ2008 is not in the folder that FOLTR_DATA names")
     return folder
 
 

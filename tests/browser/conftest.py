@@ -24,15 +24,20 @@ QUIET = (
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.slow)
+
+
 # Playwright holds this thread's event loop: it must be gone before other tests start
 @pytest.fixture(scope="module")
 def chromium():
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        pytest.skip("no browser: the page is NOT tested in one (Debian: apt install chromium)")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
-    )
+        pytest.skip("no browser")
+    import playwright.sync_api as playwright
+
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=list(QUIET))
         yield browser

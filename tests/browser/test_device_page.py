@@ -21,12 +21,7 @@ from device_pages import (
     write_document,
     write_documents,
 )
-
-expect = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
-).expect
-for needed in ("uvicorn", "Stemmer", "selectolax"):
-    pytest.importorskip(needed, reason="needs foltr[device]: its page is NOT tested in a browser")
+from playwright.sync_api import expect
 
 
 @pytest.fixture(scope="module")

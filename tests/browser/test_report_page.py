@@ -8,14 +8,12 @@ import shlex
 import pytest
 from learning_runs import KINDS, run_of
 from made_runs import made_run, made_runs
+from playwright.sync_api import expect
 
 from foltr.report.curves import cell_curve
 from foltr.report.page.rerun_command import command
 from foltr.report.study import study
 
-expect = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
-).expect
 HOSTILE = (
     "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'> {{x}} \"' é"
 )

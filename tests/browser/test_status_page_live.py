@@ -5,9 +5,6 @@ import pytest
 from foltr.serving.board import Board
 from foltr.serving.status_page import status_page
 
-pytest.importorskip("playwright.sync_api", reason="no Playwright: NOT tested in a browser")
-pytest.importorskip("uvicorn", reason="no uvicorn: the status page is NOT tested in a browser")
-
 
 def add_round(board, t, **more):
     common = {"round": t, "asked": 4, "answered": 3, "withheld": 0, "failures": {"late": 1}}

@@ -6,20 +6,15 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import uvicorn
 from learning_runs import run_of
+from playwright.sync_api import expect
 
 from foltr import web
 from foltr.report.page import live_page, watch_server
 from foltr.report.page.live_page import LivePage
 from foltr.results import load_runs
 from foltr.runs.folder import RESULTS, Folder
-
-expect = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
-).expect
-uvicorn = pytest.importorskip(
-    "uvicorn", reason="no uvicorn: `foltr watch` is NOT tested in a browser"
-)
 
 
 def put(run, below):
@@ -129,6 +124,7 @@ def test_a_run_that_finishes_while_the_page_fetches_is_shown(watched, tmp_path):
         tab.wait_for_function("old => latest.version !== old", arg=old.json()["version"])
         route.fulfill(response=old)
         tab.wait_for_selector("text=No sweep is planned here; 2 runs so far", timeout=10_000)
+        assert tab.evaluate("latest.version") != old.json()["version"]
 
 
 def test_an_update_keeps_what_the_reader_does(watched, tmp_path):

@@ -8,6 +8,8 @@ import pytest
 from plain_things import each, plain
 
 from asking import asked_of
+from chance import plausible
+from foltr import kinds
 from foltr.cli.components import described
 from foltr.components.sources.synthetic import Synthetic
 from foltr.core import Cohort, Withheld
@@ -209,14 +211,15 @@ def test_the_layers_of_a_ranker_give_its_scores(thing):
 @pytest.mark.parametrize("grades", [2, 3, 5])
 def test_click_tables_are_probabilities_and_clicks_follow_them(thing, grades):
     tables = thing.tables(grades, 10)
-    if tables is None:
-        pytest.skip(f"{thing} is no table: there is nothing to compare its clicks with")
+    if tables is None:  # a model without tables runs as plain Python, and says so in this way
+        assert type(thing).tables is not kinds.TableClickModel.tables
+        return
     click, stop = tables
     assert click.shape == stop.shape == (10, grades)
     assert (0 <= click).all() and (click <= 1).all() and (0 <= stop).all() and (stop <= 1).all()
     shown = np.array([grades - 1, 0, grades - 1])
-    first = np.mean([thing.clicks(shown, grades, stream(2, "clicks", i))[0] for i in range(2000)])
-    assert abs(first - click[0, grades - 1]) < 0.04
+    first = sum(thing.clicks(shown, grades, stream(2, "clicks", i))[0] for i in range(2000))
+    assert plausible(first, 2000, click[0, grades - 1])
 
 
 @each(learners)

@@ -124,8 +124,8 @@ def test_the_mean_direction_is_the_gradient_of_the_smoothed_reward():
         got += es.decode(payload[None], w)[0] / n
     z = float(w @ x) / sigma
     exact = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / sigma * x
-    # four standard errors at most
-    np.testing.assert_allclose(got, exact, atol=4 * 0.5 / sigma / math.sqrt(n))
+    # six standard errors at most: off by more with probability 1e-8
+    np.testing.assert_allclose(got, exact, atol=6 * 0.5 / sigma / math.sqrt(n))
     assert np.linalg.norm(got - exact) < 0.2 * np.linalg.norm(exact)
 
 

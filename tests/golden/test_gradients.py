@@ -85,11 +85,12 @@ def test_initial_parameters():
     params = ranker.init(100, stream(1, "init"))
     assert params.dtype == np.float32 and len(params) == 100 * 200 + 200 + 200
     w, b, v = params[:20_000], params[20_000:20_200], params[20_200:]
+    # six standard errors each: off by more with probability 1e-8
     assert w.std() == pytest.approx(1 / 100, rel=0.03)
     assert b.std() == pytest.approx(1 / 100, rel=0.3)
     assert v.std() == pytest.approx(1 / 200, rel=0.3)
     assert not MLP(scale=0.0).init(46, stream(1)).any()
-    assert MLP(hidden=10, scale=0.5).init(50, stream(1)).std() == pytest.approx(0.5, rel=0.1)
+    assert MLP(hidden=10, scale=0.5).init(50, stream(1)).std() == pytest.approx(0.5, rel=0.2)
 
 
 def test_a_network_worked_by_hand():

@@ -117,7 +117,8 @@ def test_expected_max_rr_by_simulation(model):
     seen = np.array(
         [max_rr(model.clicks(grades, 3, stream(4, "clicks", i))) for i in range(4_000)]
     )
-    assert abs(seen.mean() - measured(grades, model)[2]) < 5 * seen.std() / np.sqrt(len(seen))
+    # six standard errors: off by more with probability 1e-8
+    assert abs(seen.mean() - measured(grades, model)[2]) < 6 * seen.std() / np.sqrt(len(seen))
 
 
 def test_online_performance():

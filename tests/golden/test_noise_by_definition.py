@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from chance import RARE, plausible
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
@@ -17,8 +18,6 @@ from foltr.noise import polya_shares
 from foltr.privacy.accounting import peak, pure_epsilon
 from foltr.privacy.clipping import within
 from foltr.seeds import key, stream
-
-RARE = 1e-4  # a test that draws may fail so often by bad luck; its luck is fixed by address
 
 
 def sent(privacy, updates, n, t=0):
@@ -56,14 +55,12 @@ def test_shares_on_whole_numbers_have_their_law(n, scale):
         [(draws == z).sum() for z in range(-most, most + 1)] + [(np.abs(draws) > most).sum()]
     )
     expected = 20_000 * np.append(exact, 1.0 - exact.sum())
-    some = expected > 5
-    assert abs(counts[~some].sum() - expected[~some].sum()) <= 5 + 5 * math.sqrt(
-        expected[~some].sum()
-    )
-    test = stats.chisquare(
-        counts[some], expected[some] * counts[some].sum() / expected[some].sum()
-    )
-    assert test.pvalue > RARE
+    assert plausible(counts, 20_000, expected / 20_000)
+    often = expected > 20
+    if often.sum() > 1:  # chi-squared is far from exact for rare numbers
+        shares = expected[often] / expected[often].sum()
+        test = stats.chisquare(counts[often], shares * counts[often].sum())
+        assert test.pvalue > RARE
     if n == 1:  # all of the noise: discrete Laplace
         ways = np.exp(-np.abs(np.arange(-most, most + 1)) / scale)
         np.testing.assert_allclose(exact, ways * math.tanh(0.5 / scale), rtol=1e-9)
@@ -89,8 +86,9 @@ def test_a_message_of_a_thousand_is_nearly_bare():
     privacy = GammaShares(epsilon=1.2, sensitivity=3.0)
     noise = sent(privacy, np.zeros((1000, 136)), 1000)
     bare = (-math.expm1(-privacy.step / privacy.scale)) ** (2 / 1000)
-    assert (noise == 0.0).mean() == pytest.approx(bare, abs=0.002) and 0.975 < bare < 0.98
-    assert np.var(noise) == pytest.approx(2 * 2.5**2 / 1000, rel=0.1)
+    assert 0.975 < bare < 0.98 and plausible((noise == 0.0).sum(), noise.size, bare)
+    # not the variance of single shares: 136,000 of them leave it uncertain by 15 %
+    assert stats.kstest(noise.sum(axis=0), stats.laplace(scale=2.5).cdf).pvalue > RARE
 
 
 @pytest.mark.parametrize("norm", [0.0, 0.5, 1.0, 1e3, 1e30])

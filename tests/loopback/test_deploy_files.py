@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from deploy_files import DEPLOY, Machine, image, services, unit
 
@@ -60,7 +60,7 @@ def test_the_commands_of_the_compose_file_and_of_the_units(tmp_path):
 @pytest.mark.faults
 def test_containers(tmp_path):
     if not has_daemon():
-        pytest.skip("no container engine: the commands are run by the test above")
+        pytest.skip("no container engine")
     compose = ["docker", "compose", "--file", str(DEPLOY / "compose.yaml")]
     try:
         subprocess.run([*compose, "up", "--build", "--detach"], check=True, timeout=1800)

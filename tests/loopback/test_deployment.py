@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.experiment import Experiment
 from foltr.serving.local_deployment import Deployment

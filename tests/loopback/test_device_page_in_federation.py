@@ -5,6 +5,7 @@ import shutil
 import threading
 
 import numpy as np
+import playwright.sync_api as playwright
 import pytest
 from device_processes import PageProcess
 from own_devices import SESSIONS, Person, begin, federation
@@ -12,9 +13,7 @@ from own_devices import SESSIONS, Person, begin, federation
 from foltr.federated.agreement import Agreement
 
 pytestmark = pytest.mark.loopback
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright: the page is NOT tested in a browser"
-)
+
 program = shutil.which("chromium") or shutil.which("chromium-browser")
 QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
@@ -36,7 +35,7 @@ def open_result(tab, place):
     tab.keyboard.press("Escape")
 
 
-@pytest.mark.skipif(program is None, reason="no browser: the page is NOT tested in one")
+@pytest.mark.skipif(program is None, reason="no browser")
 def test_search_click_send_pause_and_leave(tmp_path):
     with federation(tmp_path / "federation", 2) as here:
         begin(here)
@@ -60,7 +59,7 @@ def test_search_click_send_pause_and_leave(tmp_path):
             here.wait_round(1)
             tab.click("#panel-button")
             tab.click("#tab-learned")
-            tab.wait_for_selector("#panel-learned >> text=of round 1", timeout=30_000)
+            tab.wait_for_selector("#panel-learned >> text=of round 1", timeout=120_000)
             assert titles_for(tab, "apple pear") != first
             check_message(tab, person, before)
             check_pause(tab, page)

@@ -4,7 +4,7 @@ simulation without it."""
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from faulty import OWN, at_gate, deployed, experiment, missed, open_gate, same, start, without
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from faulty import (
     at_gate,
@@ -40,7 +40,7 @@ def small_disk(folder, size="6m"):
     folder.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("NO FULL DISK WAS TESTED: this user may not mount a file system")
+        pytest.skip("this machine forbids mounting a file system: no full disk is tested")
     try:
         yield folder / "filler"
     finally:
@@ -191,7 +191,7 @@ def test_one_packet_in_a_hundred_is_lost_and_all_are_late(tmp_path):
     try:
         told = subprocess.run(["sh", "-c", made], capture_output=True, text=True)
         if told.returncode:
-            pytest.skip(f"NO LOST PACKETS WERE TESTED: {told.stderr.strip()}")
+            pytest.skip(f"this machine forbids losing packets: {told.stderr.strip()}")
         command = ["ip", "netns", "exec", name, sys.executable, "-c", call]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from faulty import OWN, at_gate, deployed, experiment, missed, open_gate, same, start, without
 from link_federation import certificates

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import Members, deployed, experiment, honest, same, stored
 

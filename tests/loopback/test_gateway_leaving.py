@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import HOSTILE, Member, Members, deployed, experiment, honest, same
 from faulty import without

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import HONEST, KEEPER, Members, deployed, experiment, same
 

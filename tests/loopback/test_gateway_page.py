@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.federated.agreement import Agreement
 from foltr.federated.credentials import trusting
@@ -96,10 +96,11 @@ def test_the_page_works_as_written(tmp_path):
         at.run("foltr keys server --host localhost")
         for line in set_up.splitlines():
             at.run(line)
-        more = f'status = "127.0.0.1:{status}"\n'
+        more = f'status = "127.0.0.1:{status}"\nhold = 2.0\n'
         (tmp_path / "gateway.toml").write_text(AGREED + settings + more)
         server = {"listen": f"127.0.0.1:{port}", "keys": "federation/server", "status": "none"}
         server |= {"roster": "roster.toml", "state": "server-state", "training_rounds": 30}
+        server |= {"interval": 4.0}  # training lasts longer than this test
         (tmp_path / "server.toml").write_text(AGREED + "[server]\n" + toml(server))
         at.start("server", "-m", "foltr", "serve", "server.toml")
         wait(lambda: "nodes connect to" in at.log("server"), at.all_logs)

@@ -4,7 +4,7 @@ simulation learns, bit for bit."""
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.experiment import Experiment
 from foltr.serving.local_gateways import GatewayDeployment

@@ -3,7 +3,7 @@ node that is none."""
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import deployed, experiment, same
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import HOSTILE, KEEPER, Members, deployed, experiment, honest, same, stored
 from link_federation import certificates

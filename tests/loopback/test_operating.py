@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("prometheus_client", reason="needs prometheus-client")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from faulty import experiment, kill_link, link_of
 from operated import Operated

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from faulty_federation import MORE, Faulty
 from memory_search import FORMATS, can_read_memory
@@ -134,7 +134,7 @@ def test_the_server_is_killed_in_the_middle_of_a_sum(ten, step, when):
 @pytest.mark.faults
 def test_no_update_is_in_the_memory_the_database_or_the_logs_of_the_server(ten):
     if not can_read_memory(ten.processes["server"].pid):
-        pytest.skip("NO MEMORY WAS SEARCHED: that of other processes cannot be read here")
+        pytest.skip("this machine forbids reading the memory of other processes")
     ten.all_there()
     search, places = ten.search(), set()
     for step, when in STOPS:
@@ -164,7 +164,7 @@ def test_the_search_finds_updates_where_they_are(tmp_path):
     with Faulty(tmp_path, e, nodes=3, server={"deadline": 6.0, **SERVER}) as here:
         here.begin()
         if not can_read_memory(here.processes["server"].pid):
-            pytest.skip("NO MEMORY WAS SEARCHED: that of other processes cannot be read here")
+            pytest.skip("this machine forbids reading the memory of other processes")
         with here.stopped("LEARN", "after") as pids:
             now = here.updates()
             search = here.search().add(now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from stock import Stock
 
 from foltr import Experiment

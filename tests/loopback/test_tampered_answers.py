@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="NO FEDERATION WAS TESTED: pip install 'foltr[deploy]'")
-pytest.importorskip("cryptography", reason="NO SECURE SUM WAS TESTED: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from flwr.app import Message
 from in_process import SHARES, answering, equal, experiment, fails, run_with, start_of

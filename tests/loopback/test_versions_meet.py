@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import deployed as behind_gateways
 from behind_gateways import experiment as of_devices

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
@@ -10,6 +10,7 @@ from foltr import cohorts
 from foltr.cohorts import by_definition
 from foltr.kernels.cohorts import LANES, SAMPLE, smallest_first
 from foltr.seeds import stream
+from property_settings import examples
 
 SHAPES = [(1, 3), (2, 1), (10, 46), (LANES, 4), (LANES + 1, 5), (3 * LANES - 1, 7), (100, 136)]
 
@@ -83,7 +84,7 @@ def test_krum_scores(n, d, squared, kind):
     st.lists(st.floats(0, 1e300) | st.sampled_from([0.0, 1.0, np.inf]), min_size=1, max_size=200),
     st.data(),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_selection(values, data):
     v, k = np.array(values), data.draw(st.integers(0, len(values) - 1))
     smallest_first(v, len(v), k, np.empty(SAMPLE))

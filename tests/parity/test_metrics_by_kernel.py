@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foltr.runs.metrics import Metrics
@@ -27,7 +27,6 @@ def bits(values):
     return np.array(values, np.float64).tobytes()
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=30))
 @example([0.23019256384189551, 9007199254740993.0, 5e-324, 1.7976931348623157e308, -0.0])
 @example([math.nan, math.inf, -math.inf, 1e22, 123456789.12345679, 1e-05])
@@ -46,7 +45,6 @@ def test_many_random_numbers_of_seventeen_digits():
     assert Metrics.from_bytes(table(values).encode()).offline["ndcg@10"].tolist() == values
 
 
-@settings(deadline=None)
 @given(st.decimals(0, 10**6, places=20), st.integers(0, 12))
 def test_numbers_that_no_float_prints_as_are_rounded_as_by_python(number, cut):
     whole = f"{number:.20f}"

@@ -4,6 +4,7 @@ not fit in memory."""
 import pytest
 
 from foltr import cohorts
+from foltr.components.aggregators.krum import Krum
 from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.system.process import machine_memory
@@ -44,7 +45,8 @@ def test_an_attack_that_compares_all_updates_that_it_knows(attack, monkeypatch):
 
 def test_a_machine_whose_memory_is_not_known_refuses_nothing(monkeypatch):
     monkeypatch.setattr(cohorts, "machine_memory", lambda: None)
-    Experiment(clients=10**8, aggregator="Krum()")
+    e = Experiment(clients=10**8, aggregator="Krum()")
+    assert (e.clients, e.aggregator) == (10**8, Krum())
 
 
 def test_the_memory_of_this_machine():

@@ -2,7 +2,6 @@
 runs what they run."""
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -45,7 +44,8 @@ def test_the_settings_share_one_agreement():
 
 
 def test_every_service_names_a_settings_file_and_a_declared_volume():
-    yaml = pytest.importorskip("yaml", reason="needs pip install pyyaml")
+    import yaml
+
     content = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     for name, service in content["services"].items():
         for volume in service["volumes"]:
@@ -57,10 +57,9 @@ def test_every_service_names_a_settings_file_and_a_declared_volume():
             assert (DEPLOY / "settings" / Path(file).name).is_file()
 
 
+@pytest.mark.tools
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_accepts_the_unit(unit, tmp_path):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("needs systemd-analyze: units are NOT verified")
     copy = tmp_path / unit.name
     copy.write_text(unit.read_text().replace("/opt/foltr/bin/foltr", sys.executable))
     done = subprocess.run(

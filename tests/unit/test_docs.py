@@ -1,20 +1,13 @@
 """What the documentation shows works as written, and the site that is built of it stands by
-itself.
+itself. (doc_pages.py says how a page is run.)"""
 
-A page is run from top to bottom in a folder of its own: a block with a title is a file, `sh` and
-`python` blocks are run (Python in one interpreter per page), and the `text` block after one is
-what it prints, but for measures and times. A block that cannot be run has a comment above it,
-`<!-- not run: why -->`."""
-
-import contextlib
-import io
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from html import unescape
 from html.parser import HTMLParser
@@ -26,104 +19,22 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import doc_pages
 import foltr
+import quick_foltr
+from doc_pages import DOCS, PAGES, ROOT, blocks
 from foltr import core, kinds
 from foltr.cli.app import app
 from foltr.spec import FAMILIES
 from foltr.world import protocols
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
-PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
-FENCE = re.compile(
-    r"(?:^<!-- not run: (?P<why>.+?)"
-    r" -->\n)?^```(?P<language>\w*)(?P<more>[^\n]*)\n(?P<code>.*?)^```$",
-    re.M | re.S,
-)
-# between runs and machines: identities, times, sparklines, and the width of a table's columns
-VARIES = re.compile(r"[0-9a-f]{16}|\d+(:\d\d)+|\d*\.\d+ s\b|[▁-█]+|[┏━┳┓┃┡╇┩│├─┼┤└┴┘]+")
-NUMBER = re.compile(r"\d*\.\d+")
 # other languages would not be tested: give such a block a reason
 SHOWN = {"python", "sh", "text", "toml"}
 
 
-@dataclass(frozen=True)
-class Block:
-    page: str
-    line: int
-    language: str
-    title: str | None
-    code: str
-    why_not: str | None
-
-    def __str__(self):
-        return f"docs/{self.page}, line {self.line}"
-
-
-def blocks(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    for found in FENCE.finditer(text):
-        title = re.search(r'title="([^"]+)"', found["more"])
-        line = text.count("\n", 0, found.start("language")) + 1
-        yield Block(
-            page, line, found["language"], title[1] if title else None, found["code"], found["why"]
-        )
-
-
-def alike(line, other):
-    """Whether two lines say the same, but for what differs from run to run. Measures may differ in
-    the last bits, as another processor adds them up in another order: by a hundredth of
-    themselves."""
-    line, other = VARIES.sub(" ", line), VARIES.sub(" ", other)
-    numbers, others = (list(map(float, NUMBER.findall(each))) for each in (line, other))
-    said = NUMBER.sub(" ", line).split() == NUMBER.sub(" ", other).split()
-    return said and others == pytest.approx(numbers, rel=0.01, abs=0.002)
-
-
-def check_printed(block, printed):
-    """Every line of a `text` block was printed, in that order; `...` stands for lines left out."""
-    lines, place = printed.splitlines(), 0
-    for line in block.code.splitlines():
-        if line.strip() in ("", "..."):
-            continue
-        found = [i for i, other in enumerate(lines) if i >= place and alike(line, other)]
-        assert found, f"{block}: was not printed: {line!r}\n--- printed:\n{printed}"
-        place = found[0] + 1
-
-
-def run_page(page):
-    """Run a page's blocks here, in the working folder."""
-    namespace, printed = {"__name__": "__main__"}, None
-    for block in blocks(page):
-        if block.why_not:
-            printed = None
-        elif block.title:
-            file = Path(block.title)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block.code, encoding="utf-8")
-        elif block.language == "python":
-            told = io.StringIO()
-            with contextlib.redirect_stdout(told):
-                exec(compile("\n" * block.line + block.code, f"docs/{page}", "exec"), namespace)
-            printed = told.getvalue()
-        elif block.language == "sh":
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", block.code],
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-            assert done.returncode == 0, (
-                f"{block}: exit code {done.returncode}\n{block.code}\n{done.stdout}"
-            )
-            printed = done.stdout
-        elif block.language == "text" and printed is not None:
-            check_printed(block, printed)
-
-
-def in_folder(folder, *command):
+def in_folder(folder, *command, programs=""):
     """A process that finds the commands of this environment, on plain output of a known width."""
-    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    paths = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {
         **os.environ,
         "PATH": paths,
@@ -131,6 +42,7 @@ def in_folder(folder, *command):
         "NO_COLOR": "1",
         "TERM": "dumb",
         "NO_MKDOCS_2_WARNING": "1",
+        "PYTHONUNBUFFERED": "1",  # output and messages in their order, as on a terminal
     }
     words = [str(word) for word in command]
     return subprocess.run(
@@ -147,7 +59,12 @@ def runs(page):
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)])
 def test_a_page_works_as_written(page, tmp_path_factory):
     """In a folder and a process of its own."""
-    done = in_folder(tmp_path_factory.mktemp("page"), sys.executable, __file__, page)
+    programs = tmp_path_factory.mktemp("programs")
+    quick_foltr.write_program(programs)
+    folder = tmp_path_factory.mktemp("page")
+    done = in_folder(
+        folder, *quick_foltr.python_file(), doc_pages.__file__, page, programs=programs
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -183,7 +100,8 @@ def test_components_of_the_pages_keep_the_contracts(tmp_path):
     del files["Column"]  # wrong on purpose: the page shows the message
     code = (
         f"import foltr, pytest; [foltr.use(file) for file in {list(map(str, files.values()))!r}]; "
-        "raise SystemExit(pytest.main(['tests/contracts', '-v', '-p', 'no:cacheprovider']))"
+        "raise SystemExit(pytest.main(['tests/contracts', '-v', '-p', 'no:cacheprovider', '-k',"
+        f" {' or '.join(files)!r}]))"
     )
     done = in_folder(ROOT, sys.executable, "-c", code)
     assert done.returncode == 0, done.stdout
@@ -195,7 +113,6 @@ def test_components_of_the_pages_keep_the_contracts(tmp_path):
 def site(tmp_path_factory):
     """The site, built as strictly as mkdocs can: a link or an anchor that leads nowhere fails."""
     folder = tmp_path_factory.mktemp("site")
-    pytest.importorskip("material", reason="the site needs pip install 'foltr[docs]'")
     done = in_folder(
         ROOT, sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder
     )
@@ -224,6 +141,7 @@ class Fetched(HTMLParser):
         self.found += [value for value in wanted if value]
 
 
+@pytest.mark.slow
 def test_the_site_asks_no_other_host_for_anything(site):
     elsewhere = re.compile(r"^(https?:)?//")
     for page in site.rglob("*.html"):
@@ -247,11 +165,13 @@ def test_the_site_asks_no_other_host_for_anything(site):
         assert not loaded, script
 
 
+@pytest.mark.slow
 def test_the_site_in_a_browser(site):
     """Every page, in light and dark: nothing fetched from elsewhere, nothing broken, and the
     search finds."""
-    browsers = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
+    import playwright.sync_api as browsers
+
+    chromium = shutil.which("chromium") or pytest.skip("no browser")
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(site))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -287,6 +207,7 @@ def test_the_site_in_a_browser(site):
     }
 
 
+@pytest.mark.slow
 def test_the_reference_holds_every_command_option_and_component(site):
     text = unescape(re.sub(r"<[^>]+>", "", (site / "commands.html").read_text(encoding="utf-8")))
     assert {"run", "demo", "data list"} <= set(every_command())
@@ -302,6 +223,7 @@ def test_the_reference_holds_every_command_option_and_component(site):
             assert not own or f'<h3 id="{name.lower()}">' in parts
 
 
+@pytest.mark.slow
 def test_the_python_interface_holds_every_public_name_protocol_and_kind(site):
     page = (site / "api.html").read_text(encoding="utf-8")
     titles = set(re.findall(r"<h3 id=[^>]*>([\w.]+)", page))
@@ -351,7 +273,3 @@ def every_command():
 def test_every_page_is_reached_from_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     assert sorted(re.findall(r": (\S+\.md)$", menu, re.M)) == PAGES
-
-
-if __name__ == "__main__":
-    run_page(sys.argv[1])

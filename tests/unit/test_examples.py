@@ -3,10 +3,11 @@ those of the pages (and so pass the contracts: test_docs.py). A new file is foun
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from quick_foltr import python_file, quick_foltr
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -17,9 +18,13 @@ COMPONENTS = sorted((EXAMPLES / "components").glob("*.py"))
 
 def done(folder, *command):
     env = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
-    words = [sys.executable, *map(str, command)]
     made = subprocess.run(
-        words, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*map(str, command)],
+        cwd=folder,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     assert made.returncode == 0, made.stdout
     return made.stdout
@@ -31,19 +36,19 @@ def named(file):
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=named)
 def test_a_script_runs_and_writes_only_into_its_own_folder(script, tmp_path):
-    assert done(tmp_path, script).strip()
+    assert done(tmp_path, *python_file(), script).strip()
     assert [path.name for path in tmp_path.iterdir()] == [script.stem.replace("_", "-")]
 
 
 @pytest.mark.parametrize("file", SWEEPS, ids=named)
 def test_a_sweep_becomes_a_report(file, tmp_path):
     assert "0 failed" in done(
-        tmp_path, "-m", "foltr", "sweep", file, "--jobs", "2", "--out", "runs"
+        tmp_path, *quick_foltr(), "sweep", file, "--jobs", "2", "--out", "runs"
     )
     record = f"runs/{file.stem}.sweep.json"
     outs = ["report.html", "curves.pdf", "table.tex", "table.csv", "runs.parquet"]
     done(
-        tmp_path, "-m", "foltr", "report", record, *(word for out in outs for word in ("-o", out))
+        tmp_path, *quick_foltr(), "report", record, *(word for out in outs for word in ("-o", out))
     )
     assert all((tmp_path / out).stat().st_size > 500 for out in outs)
 

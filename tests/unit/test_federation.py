@@ -324,3 +324,31 @@ def test_the_servers_noise_is_made_for_the_messages_of_a_carried_mean():
         Delivery(channel=SecureSum()),
     )
     assert seen == [8, 8]
+
+
+def test_the_servers_draws_of_a_round_keep_their_addresses():
+    """Stored runs depend on them: its noise is at address 0 below the round, the rule at 1."""
+    drawn = []
+
+    class Noise(PrivatizerDefaults):
+        def on_server(self, mean, n, rng):
+            drawn.append(rng.uniform())
+            return mean
+
+    class Draws(Keeps):
+        def __call__(self, cohort, memory, rng):
+            drawn.append(rng.uniform())
+            return cohort.updates[0].astype(float), memory
+
+    server = Server(PDGD(), Draws(), SGD(), Noise())
+    cohort = Cohort(np.arange(2), np.ones((2, 2)), np.ones(2))
+    server.step(server.init(np.zeros(2)), cohort, stream(5))
+    assert drawn == [stream(5).at(0).uniform(), stream(5).at(1).uniform()]
+
+
+def test_the_servers_own_client_is_kept_apart_where_nothing_is_observed():
+    """As in a real federation, whose server sees no clicks."""
+    cohort = Cohort(np.arange(3), np.arange(6, dtype=np.float32).reshape(3, 2), np.ones(3))
+    answers = Delivery(host=1).without_host(Answers(cohort.clients, cohort, None))
+    assert answers.observed is None and answers.arrived.clients.tolist() == [0, 2]
+    assert answers.arrived.trusted.tolist() == [2.0, 3.0]

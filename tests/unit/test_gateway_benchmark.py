@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("cryptography")
-pytest.importorskip("httptools")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement, numbered

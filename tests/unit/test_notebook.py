@@ -1,7 +1,6 @@
 """The example notebook runs, and what it stores is what it shows now. What pages say of components
 in cells holds in a real kernel."""
 
-import ast
 import json
 import os
 import re
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "notebook.ipynb"
-KERNEL = all(find_spec(name) for name in ("nbformat", "nbclient", "ipykernel"))
 NUMBER = re.compile(r"[-+]?\d[\d,.:]*|nan")
 
 
@@ -80,42 +78,15 @@ def test_the_notebook_is_small_and_stores_its_outputs(stored):
     assert not re.search(r"(?<![\w.])/(home|tmp|work|usr)/", NOTEBOOK.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(stored, tmp_path):
-    """In a kernel, where there is one; else its cells, one by one."""
-    pytest.importorskip("matplotlib", reason="needs pip install 'foltr[plots]'")
     cells = [cell for cell in code_of(stored) if missing(cell) is None]
     assert len(cells) >= 5
-    if KERNEL:
-        # matplotlib before 3.9 shows nothing in a kernel of today without being asked
-        sources = [["%matplotlib inline"], *(cell["source"] for cell in cells)]
-        _, *made = code_of(executed(sources, tmp_path))
-        for before, now in zip(cells, made, strict=True):
-            assert shown(now) == shown(before)
-        return
-    by_hand(cells, tmp_path)
-
-
-def by_hand(cells, folder):
-    """Run cells in this process. Tables are compared; figures and progress are not shown."""
-    names, here = {}, Path.cwd()
-    os.chdir(folder)
-    try:
-        for cell in cells:
-            *body, last = ast.parse("".join(cell["source"])).body
-            ends_with_value = isinstance(last, ast.Expr)
-            body += [] if ends_with_value else [last]
-            exec(compile(ast.Module(body, []), "cell", "exec"), names)
-            value = None
-            if ends_with_value:
-                expression = ast.Expression(last.value)
-                value = eval(compile(expression, "cell", "eval"), names)
-            tables = [o for o in cell["outputs"] if o["output_type"] == "execute_result"]
-            for table in tables:
-                words = Words("".join(table["data"]["text/html"])).words
-                assert Words(value._repr_html_()).words == words
-    finally:
-        os.chdir(here)
-        names["plt"].close("all")
+    # matplotlib before 3.9 shows nothing in a kernel of today without being asked
+    sources = [["%matplotlib inline"], *(cell["source"] for cell in cells)]
+    _, *made = code_of(executed(sources, tmp_path))
+    for before, now in zip(cells, made, strict=True):
+        assert shown(now) == shown(before)
 
 
 COMPONENT = """
@@ -155,10 +126,8 @@ TOLD = {
 }
 
 
+@pytest.mark.slow
 def test_a_component_of_a_cell_says_how_to_keep_it_and_that_works(tmp_path):
-    if not KERNEL:
-        pytest.skip("needs pip install nbclient ipykernel")
-    pytest.importorskip("joblib", reason="needs pip install 'foltr[sweeps]'")
     cells = executed(CELLS, tmp_path).cells
     errors = {
         i: output.evalue

@@ -1,10 +1,12 @@
 """Specs: parsed, never evaluated; checked and coerced by annotation; typos answered."""
 
 import contextlib
+import subprocess
+import sys
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.learners.pdgd import PDGD
@@ -27,6 +29,7 @@ from foltr.spec import (
     optimizers,
     rankers,
 )
+from property_settings import examples
 
 
 def test_equal_objects_have_equal_reprs():
@@ -197,7 +200,7 @@ literals = st.recursive(
 )
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(500)
 @given(st.sampled_from(ours), literals)
 def test_any_literal_in_any_field_is_a_component_or_a_mistake(place, value):
     cls, name = place
@@ -217,7 +220,7 @@ inner = [f"{field.name}.{part.name}" for field in fields(Experiment) if is_datac
          for part in fields(field.default)]  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@examples(200)
 @given(
     st.dictionaries(
         st.sampled_from([*(field.name for field in fields(Experiment)), *inner]),
@@ -227,17 +230,40 @@ inner = [f"{field.name}.{part.name}" for field in fields(Experiment) if is_datac
 )
 def test_any_values_are_an_experiment_or_a_mistake(values):
     with contextlib.suppress(Mistake):
-        config.experiment(values)
+        made = config.experiment(values)
+        assert Experiment(**made.config()) == made
 
 
 @given(st.text())
 def test_any_text_is_a_component_or_a_mistake(text):
     for family in (learners, rankers, click_models, optimizers):
-        try:
-            family.build(text)
-        except Mistake:
-            pass
+        with contextlib.suppress(Mistake):
+            made = family.build(text)
+            assert family.build(repr(made)) == made
 
 
 def test_minus_zero_is_zero():
     assert repr(PDGD(mu=-0.0)) == repr(PDGD(mu=0.0))
+
+
+OWN_MEAN = """
+import foltr
+from dataclasses import dataclass
+from foltr.kinds import Memoryless
+from foltr.spec import aggregator
+{before}
+@aggregator
+@dataclass(frozen=True)
+class Mean(Memoryless):
+    def combine(self, cohort):
+        return cohort.updates[0].astype(float)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "foltr.Mean()", "foltr.Experiment()"])
+def test_a_component_of_a_script_with_one_of_our_names_is_refused_whatever_came_before(before):
+    """Where nothing had asked for ours yet, they replaced it later without a word."""
+    code = OWN_MEAN.format(before=before)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "two aggregators are called Mean: foltr.components.aggregators.mean and" in done.stderr

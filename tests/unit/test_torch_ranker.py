@@ -1,5 +1,5 @@
 """The PyTorch ranker of examples/components keeps the contracts, gives the same bits again, and is
-told of tensors. Skipped where torch is not installed: it is no dependency of foltr."""
+told of tensors. It needs torch (`pip install torch`), which is no dependency of foltr."""
 
 import os
 import re
@@ -17,10 +17,7 @@ from foltr.runs.user_files import use_only
 from foltr.seeds import stream
 from foltr.spec import rankers
 
-torch = pytest.importorskip(
-    "torch",
-    reason="NOT TESTED: the PyTorch ranker of docs/howto/ranker.md needs pip install torch",
-)
+pytestmark = pytest.mark.tools
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "examples" / "components" / "torch_ranker.py"
 SMALL = {"data": "Synthetic(queries=30)", "clients": 3, "rounds": 3}
@@ -83,6 +80,8 @@ def test_a_tensor_is_told(grown):
             return np.zeros(features, np.float32)
 
         def scores(self, params, docs):
+            import torch
+
             return torch.tensor(docs) @ torch.tensor(params, requires_grad=grown)
 
         def pullback(self, params, docs, dscores):

@@ -77,8 +77,8 @@ def test_an_experiment_takes_the_spec_of_every_part_that_it_has():
     assert len(init.args.defaults) == len(fields)
 
 
+@pytest.mark.slow
 def test_mypy_knows_them(tmp_path):
-    pytest.importorskip("mypy", reason="needs pip install 'foltr[dev]'")
     (tmp_path / "mine.py").write_text(CHECKED)
     readme = re.findall(
         r"```python\n(import foltr\n.*?)```", (ROOT / "README.md").read_text(), re.S

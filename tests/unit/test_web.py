@@ -1,6 +1,7 @@
 """Pages that foltr serves: who may ask, which headers a response has, where a server listens."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -48,6 +49,17 @@ def test_any_free_port():
         assert web.address(one) != web.address(other) and web.address(one).startswith(
             "http://127.0.0.1:"
         )
+
+
+def test_a_page_leaves_the_logs_of_its_process_alone(tmp_path):
+    """uvicorn's own configuration closes the handlers of everybody."""
+    handler = logging.FileHandler(tmp_path / "own.log")
+    try:
+        with web.served(plain, "127.0.0.1", 0):
+            assert handler.stream is not None and not handler.stream.closed
+            assert logging.getLogger("uvicorn").handlers == []
+    finally:
+        handler.close()
 
 
 # ---- the middleware

@@ -1,9 +1,10 @@
 """Every mechanism keeps what the ledger says of it, and the games are sharp enough to see it if
 one did not.
 
-Each game is decided by likelihood ratio; epsilon is shown to be at least something with 99.9 %
-confidence. A mechanism whose guarantee is exceeded by that is broken, and these tests fail. Twins
-that are broken on purpose must be caught."""
+Each game is decided by likelihood ratio; epsilon is shown to be at least something, and wrongly
+so in one of 10^9 games (`conftest.py`). A mechanism whose guarantee is exceeded by that is broken,
+and these tests fail. Twins that are broken on purpose must be caught. How close games must come,
+and by how much twins are broken, leaves five standard errors and more."""
 
 from dataclasses import dataclass, replace
 
@@ -41,14 +42,14 @@ def games(privacy, view, d, played=None, games=GAMES):
 # a mechanism, what is seen of it, and how close to its guarantee the game must come in one
 # dimension
 HOLDS = [
-    (LAPLACE, message(10), 0.9),
-    (LAPLACE, summed(5), 0.3),
-    (CLIENT, message(10), 0.85),
-    (SHARES, summed(10), 0.85),
-    (SERVER, MODEL, 0.6),
-    (HALF, summed(5), 0.9),
-    (HALF, summed(5, 4), 0.7),
-    (FULL, summed(2), 0.85),
+    (LAPLACE, message(10), 0.75),
+    (LAPLACE, summed(5), 0.1),
+    (CLIENT, message(10), 0.65),
+    (SHARES, summed(10), 0.65),
+    (SERVER, MODEL, 0.4),
+    (HALF, summed(5), 0.75),
+    (HALF, summed(5, 4), 0.5),
+    (FULL, summed(2), 0.8),
 ]
 
 
@@ -66,7 +67,7 @@ BROKEN = [
     (LAPLACE, replace(LAPLACE, epsilon=2.4), message(10)),
     (CLIENT, replace(CLIENT, noise=0.5), message(10)),
     (SHARES, replace(SHARES, noise=0.5), summed(10)),
-    (SERVER, replace(SERVER, noise=0.5), MODEL),
+    (SERVER, replace(SERVER, noise=0.4), MODEL),
     (HALF, replace(HALF, epsilon=2.4), summed(5)),
     (FULL, replace(FULL, epsilon=2.4), summed(2)),
     (HALF, replace(HALF, epsilon=1.7), summed(5)),  # noise of two thirds
@@ -97,9 +98,10 @@ def test_clipping_that_is_left_out_is_caught():
     assert game.broken and game.right.mean > 0.99
 
 
+@pytest.mark.slow
 def test_shares_that_are_too_small_are_caught():
     assert all(
-        game.broken for game in games(HALF, summed(3), 1, SharesTooMany(1.2, 3.0), games=5000)
+        game.broken for game in games(HALF, summed(3), 1, SharesTooMany(1.2, 3.0), games=20_000)
     )
 
 
@@ -137,7 +139,8 @@ def test_the_bound_of_epsilon_is_seldom_wrong():
         found = epsilon_at_least(one[::2], one[1::2], zero[::2], zero[1::2], 0.1, 0.025)
         wrong += found > true
         close.append(found / true)
-    assert wrong <= 0.05 * 300 and np.median(close) > 0.7
+    assert wrong <= 40  # more of 300 at 5 % with probability 1e-8
+    assert np.median(close) > 0.7
 
 
 def test_equal_worlds_are_not_distinguished():

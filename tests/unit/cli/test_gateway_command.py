@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from foltr.cli.app import app
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.errors import Mistake
 from foltr.gateway.enrolment import Enrolment, Refused

@@ -5,8 +5,6 @@ from typer.testing import CliRunner
 
 from foltr.cli.app import app
 
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from foltr.cli.app import app
 from foltr.cli.tools import logged
 from foltr.errors import Mistake
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 
 @pytest.mark.parametrize("command", ["serve", "node"])

@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -48,7 +48,6 @@ def test_the_measures_of_a_run_are_never_cut(width, measured):
 words = st.text("x", max_size=30)
 
 
-@settings(deadline=None)
 @given(st.integers(10, 200), st.lists(st.tuples(words, words), min_size=1, max_size=6))
 def test_whatever_is_drawn_the_first_texts_are_whole(width, texts):
     rows = [(lambda room: "-" * room, first, last) for first, last in texts]

@@ -25,14 +25,6 @@ def runs(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def known(monkeypatch):
-    """The chapters that a test loads are forgotten."""
-    from foltr.report.chapters import registry
-
-    monkeypatch.setattr(registry, "_known", dict(registry._known))
-
-
 def test_an_interrupted_report_says_once_what_is_not_written(tmp_path, runs, monkeypatch):
     write, made = command._write, []
 
@@ -63,7 +55,7 @@ def test_a_report_that_is_interrupted_while_it_reads_writes_nothing(tmp_path, ru
     assert result.exit_code == 130 and not list(tmp_path.iterdir())
 
 
-def test_a_chapter_in_a_file_of_the_user(tmp_path, runs, known):
+def test_a_chapter_in_a_file_of_the_user(tmp_path, runs):
     file, out = tmp_path / "mine.py", tmp_path / "a.html"
     file.write_text(CHAPTER)
     result = CliRunner().invoke(app, ["report", str(runs), "-o", str(out), "--use", str(file)])
@@ -72,7 +64,7 @@ def test_a_chapter_in_a_file_of_the_user(tmp_path, runs, known):
     assert ">My own</h2>" in page and "<p>1 runs &amp; more</p>" in page
 
 
-def test_a_chapter_that_fails_leaves_no_page(tmp_path, runs, known):
+def test_a_chapter_that_fails_leaves_no_page(tmp_path, runs):
     file, out = tmp_path / "wrong.py", tmp_path / "a.html"
     file.write_text(CHAPTER.replace("len(runs)", "runs.number"))
     result = CliRunner().invoke(app, ["report", str(runs), "-o", str(out), "--use", str(file)])

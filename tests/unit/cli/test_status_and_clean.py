@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
@@ -14,13 +13,14 @@ from foltr.runs.lock import Claim
 from foltr.sweeps.file import Point
 from foltr.sweeps.panel import failure_lines
 from foltr.sweeps.run import sweep
+from quick_foltr import quick_foltr
 
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_every": 3}
 
 
 def foltr(*words, cwd=None):
     done = subprocess.run(
-        [sys.executable, "-m", "foltr", *map(str, words)], capture_output=True, text=True, cwd=cwd
+        [*quick_foltr(), *map(str, words)], capture_output=True, text=True, cwd=cwd
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done

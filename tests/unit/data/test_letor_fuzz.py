@@ -8,13 +8,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from plain_reader import Wrong, plain_read
 
 from foltr.data import letor, text_files
 from foltr.data.letor import Reading, arrays
 from foltr.errors import Mistake
+from property_settings import examples
 
 numbers = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
@@ -68,6 +69,7 @@ def mutated(draw):
                     b"nan",
                     b" 3:1",
                     b"\n1 qid:0",
+                    b"\r1 qid:0",
                 ]
             )
         )
@@ -84,18 +86,25 @@ def compared(text, **options):
             expected, line = plain_read(text, **options), None
         except Wrong as wrong:
             expected, line = None, wrong.args[0]
-        for block, largest, hard in ((1 << 20, 1 << 20, 1 << 12), (16, 2, 0)):
+        for block, largest, hard in ((1 << 20, 1 << 20, 1 << 12), (80, 12, 2), (16, 2, 0)):
             small = patch.multiple(letor, LARGEST=largest, HARD=hard)
             with small, patch.object(text_files, "BLOCK", block):
                 if expected is None:
                     with pytest.raises(Mistake) as caught:
                         arrays(path, Reading(**options), threads=2)
-                    assert re.match(
-                        re.escape(f"{path}, line ") + (f"{line}: " if line else r"\d+: "),
-                        str(caught.value),
-                    )
+                    assert re.match(refusal(path, text, line), str(caught.value))
                 else:
                     same(arrays(path, Reading(**options), threads=2), expected)
+
+
+def refusal(path, text, line):
+    """A pattern of how the message begins."""
+    for mark, kind in text_files.OTHERS.items():
+        if text.startswith(mark):
+            return re.escape(f"{path} is {kind}")
+    if text.startswith(text_files.GZIP):
+        return re.escape(f"{path} is damaged: it cannot be unpacked by gzip (")
+    return re.escape(f"{path}, line ") + (f"{line}: " if line else r"\d+: ")
 
 
 def same(found, expected):
@@ -106,13 +115,13 @@ def same(found, expected):
     assert np.repeat(found.query_ids, lengths).tolist() == queries
 
 
-@settings(max_examples=150, deadline=None)
+@examples(80)
 @given(texts())
 def test_valid_text_is_read_to_the_last_bit(text):
     compared(text)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(150)
 @given(mutated(), st.booleans(), st.booleans())
 def test_damaged_text_is_read_like_the_plain_reader_or_refused_on_the_same_line(
     text, sparse, clip
@@ -120,8 +129,17 @@ def test_damaged_text_is_read_like_the_plain_reader_or_refused_on_the_same_line(
     compared(text, sparse=sparse, clip=clip)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=200), st.booleans())
+def with_every_mark(test):
+    """Add examples that begin like a packed file or UTF-16."""
+    for mark in (text_files.GZIP, *text_files.OTHERS):
+        test = example(text=mark, sparse=False)(test)
+        test = example(text=mark + b"\x08\x1f 1 qid:1 1:1\n", sparse=True)(test)
+    return test
+
+
+@examples(100)
+@given(text=st.binary(max_size=200), sparse=st.booleans())
+@with_every_mark
 def test_any_bytes_are_read_or_refused(text, sparse):
     compared(text, sparse=sparse)
 

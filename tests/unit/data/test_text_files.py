@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.sources.folder import Letor
@@ -52,7 +52,6 @@ def test_every_document_is_read(tmp_path, other):
     same(arrays(written(tmp_path, GOOD)), arrays(written(tmp_path, other, "other")))
 
 
-@settings(deadline=None)
 @given(
     st.lists(text.map(lambda made: made.replace(b"\n", b"")), min_size=1, max_size=8),
     st.integers(3, 40),

@@ -1,7 +1,6 @@
 """A server and its gateway in one object. Devices reach it without a network."""
 
 import json
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -266,11 +265,3 @@ def unreachable(name):
 
 def reachable(name):
     pass
-
-
-def wait_until(ready, seconds=20.0):
-    """Wait until something is so."""
-    end = time.monotonic() + seconds
-    while not ready() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert ready()

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.device import anchors
@@ -269,7 +269,6 @@ def test_texts_that_nobody_searches_for_are_refused(text):
     assert query_text(text) == ""
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_query_has_single_spaces_few_words_and_no_capitals(text):
     query = query_text(text)
@@ -277,7 +276,6 @@ def test_a_query_has_single_spaces_few_words_and_no_capitals(text):
     assert len(query.split()) <= anchors.MOST_WORDS
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text().map(lambda text: f'<a href="{text}">row locks</a>'.encode()))
 def test_any_bytes_are_a_page(tmp_path_factory, content):
     folder = tmp_path_factory.mktemp("pages")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.channels.secure_sum import SecureSum
@@ -19,6 +19,7 @@ from foltr.experiment import Experiment
 from foltr.federated.agreement import Agreement
 from foltr.runs.account import DELTA, ledger_of
 from foltr.serving.guarantee import experiment_of, spent
+from property_settings import examples
 
 SHARES = Agreement(
     Linear(start=(5.0,)), PDGD(lr=0.2, sessions=4), NAMES, asked=5, fewest=4, sessions=4,
@@ -65,7 +66,7 @@ def test_a_budget_buys_the_messages_that_brute_force_counts(agreed):
             assert messages_within(agreed.text, budget) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.floats(1e-6, 50.0), st.integers(1, 12))
 def test_any_budget_buys_the_messages_that_brute_force_counts(budget, rounds):
     text = replace(SHARES, rounds=rounds).text

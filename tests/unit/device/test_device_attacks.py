@@ -21,7 +21,9 @@ from foltr.device.budget import DAY, epsilon_after
 from foltr.device.click_log import AGREEMENT
 from foltr.device.features import NAMES
 from foltr.device.learning import LARGEST
+from foltr.federated.frames import Kind
 from foltr.gateway.client import Excluded, Unavailable
+from waiting import wait_until
 
 HUGE = np.full(len(NAMES), 3e38, np.float32)
 
@@ -94,13 +96,12 @@ def test_nothing_is_made_while_paused(member):
     given = stop, lambda: service.paused
     thread = threading.Thread(target=member.membership.run, args=given)
     thread.start()
-    until = time.monotonic() + 20.0
-    while "ask" not in member.gateway.requests and time.monotonic() < until:
-        time.sleep(0.02)
-    time.sleep(0.3)
+    requests = member.gateway.requests
+    wait_until(lambda: "ask" in requests and "model" in requests[requests.index("ask") :])
     stop.set()
     member.membership.wake.set()
-    thread.join()
+    thread.join(20.0)
+    assert not thread.is_alive() and [each.kind for each in member.gateway.got] == [Kind.REFUSED]
     assert service.paused and not member.gateway.updates and not member.log.messages()
 
 

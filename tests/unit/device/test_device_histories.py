@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pretend_gateway import LAPLACE, Owner, PretendGateway, pretend_agreement
 
 from foltr.federated.frames import Kind
 from foltr.gateway.client import Unavailable
+from property_settings import examples
 
 NAMES = "search search3 look ask other_model lost refresh forget clear pause restart rejoin"
 STEPS = st.lists(st.sampled_from(NAMES.split()), min_size=4, max_size=14)
@@ -80,7 +81,7 @@ class History:
 
 
 @given(STEPS, st.sampled_from([None, LAPLACE]))
-@settings(max_examples=8, deadline=None)
+@examples(8)
 def test_any_history(steps, privacy):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
         history = History(Path(folder), monkeypatch, privacy)

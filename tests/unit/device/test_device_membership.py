@@ -16,7 +16,6 @@ from pretend_gateway import (
     private_owner,
     reachable,
     stopped_at,
-    wait_until,
 )
 
 from foltr.device import membership
@@ -27,6 +26,7 @@ from foltr.errors import Mistake
 from foltr.federated.frames import Kind, Model, read_refusal
 from foltr.gateway.client import Unavailable
 from foltr.system.state_file import Unusable
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -208,10 +208,11 @@ def test_leaving_while_the_thread_waits_ends_it(owner):
     owner.search(4)
     with owner.running.started():
         wait_until(lambda: owner.told)
-        old = owner.membership
+        old, ended = owner.membership, threading.Event()
+        old.gateway.close = ended.set
         owner.running.leave(False)
         asked = len(owner.gateway.requests)
-        time.sleep(1.5)
+        assert ended.wait(20.0)
         assert old.over and len(owner.gateway.requests) == asked
         epoch = owner.ranker.epoch.epoch
     assert owner.ranker.epoch.epoch == epoch and owner.membership is None

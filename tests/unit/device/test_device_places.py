@@ -14,7 +14,6 @@ from pretend_gateway import (
     reachable,
     stopped_at,
     unreachable,
-    wait_until,
 )
 
 from foltr.components.channels.secure_sum import SecureSum
@@ -30,6 +29,7 @@ from foltr.federated.device import MASKED
 from foltr.federated.frames import Model, read_refusal
 from foltr.gateway.client import Unavailable
 from foltr.gateway.device_folder import KEY
+from waiting import wait_until
 
 
 @pytest.fixture

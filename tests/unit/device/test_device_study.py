@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.privatizers.gaussian import Gaussian
@@ -30,6 +30,7 @@ from foltr.metrics import dcg
 from foltr.ranking import best_first
 from foltr.seeds import stream
 from foltr.stepwise import Start
+from property_settings import examples
 
 REPRODUCE = Path(__file__).resolve().parents[3] / "reproduce"
 
@@ -223,7 +224,7 @@ def test_settings_of_a_method_name_its_own():
 # --- data ---
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(2, 30), st.integers(0, 2**32))
 def test_training_and_held_out_queries_are_disjoint(n, seed):
     queries = tuple(
@@ -260,7 +261,7 @@ def test_a_search_without_candidates_teaches_nothing():
     assert found.held_out[100].tolist() == [0.0] and found.gained[100].tolist() == [0.0]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(1, 20), st.integers(1, 12))
 def test_every_part_of_a_device_has_queries(n, parts):
     device = Device("d", 3, tuple(study_query("q", i, m=2) for i in range(n)))
@@ -361,7 +362,7 @@ def test_unknown_beds_and_missing_collections_are_mistakes(tmp_path):
         study_corpora.collection(tmp_path / "none")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.binary(max_size=80) | st.recursive(
         st.none() | st.integers() | st.text(max_size=5),

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.device.candidates import slots_of
@@ -15,8 +15,7 @@ from foltr.device.index import LONGEST, Index
 from foltr.device.query import parsed
 from foltr.device.text import Text
 from foltr.device.tokens import id_of, tokens_of
-
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
+from property_settings import examples
 
 NOW = 1_700_000_000.0
 
@@ -255,7 +254,7 @@ some_text = st.lists(st.sampled_from(VOCABULARY), max_size=14).map(" ".join)
 some_word = st.sampled_from([*VOCABULARY, "ka*", "lo*", "xy", "k*"])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(some_text, some_text, some_text), min_size=1, max_size=5),
     st.lists(some_word, min_size=1, max_size=5).map(" ".join),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chance import plausible
 from foltr.device.guard import BM25, BOTH, LEARNED, Guard, click_order, mixed, winner
 from foltr.errors import Mistake
 from foltr.seeds import stream
@@ -37,12 +38,12 @@ def test_lists_that_begin_alike_differ_after_that():
 def test_every_place_goes_to_both_equally_often():
     """A user who clicks the first place always prefers nobody."""
     first = [mixed([0, 1, 2], [3, 4, 5], stream(s))[1][0] for s in range(2000)]
-    assert abs(first.count(LEARNED) - 1000) < 150
+    assert plausible(first.count(LEARNED), 2000, 0.5)
     won = [
         winner(mixed([0, 1, 2], [3, 4, 5], stream(s))[1], np.eye(3, dtype=bool)[0])
         for s in range(2000)
     ]
-    assert abs(sum(won)) < 300
+    assert abs(sum(won)) < 300  # wins and losses: six standard errors and more
 
 
 def test_who_has_the_last_click_wins():

@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.device.candidates import candidates, slots_of
@@ -18,8 +18,7 @@ from foltr.device.query import parsed
 from foltr.device.text import Text
 from foltr.device.tokens import id_of
 from foltr.errors import Mistake
-
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
+from property_settings import examples
 
 
 def page(body, title="A page", headings="", part="", date=None):
@@ -248,7 +247,7 @@ def test_a_killed_process_leaves_whole_batches(tmp_path):
     words_are_sound(index)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(
         st.tuples(

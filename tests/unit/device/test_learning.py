@@ -3,7 +3,7 @@ gone."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.learners.es import ES
@@ -26,6 +26,7 @@ from foltr.device.running import guard_text
 from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.stepwise import ReplayedUser
+from property_settings import examples
 
 F = len(NAMES)
 
@@ -292,7 +293,7 @@ def test_another_ranker_learns_too():
     assert not np.array_equal(ranker.weights, before)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=8), st.booleans())
 def test_any_log_replays_to_the_same_bits(clicks, on):
     live = LocalRanker(ClickLog(None), guard=Guard(on=on))

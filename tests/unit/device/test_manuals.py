@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.device.anchors import anchor_queries
@@ -324,7 +324,6 @@ def test_of_too_many_pages_the_same_ones_are_taken_wherever_the_manual_is(tmp_pa
         pages_of(here, most=0)
 
 
-@settings(deadline=None)
 @given(st.binary())
 def test_any_content_is_a_page_or_is_not(content):
     assert is_manual_page(content, "a") in (True, False)

@@ -7,11 +7,11 @@ import os
 import socket
 import sys
 import threading
-import time
 from pathlib import Path
 
+import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr import web
@@ -20,10 +20,8 @@ from foltr.device.page import app, opening
 from foltr.device.running import Running
 from foltr.device.text import Text
 from foltr.errors import Mistake
-
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
-pytest.importorskip("starlette", reason="needs foltr[device]")
-httpx = pytest.importorskip("httpx", reason="no httpx: the page's application is NOT tested")
+from property_settings import examples
+from waiting import wait_until
 
 WHERE, TOKEN = "127.0.0.1:8765", "a-token-for-tests"
 OWN = {"sec-fetch-site": "same-origin", "x-foltr-token": TOKEN}
@@ -244,7 +242,7 @@ def test_a_number_of_thousands_of_digits_is_refused(asked_once):
     is_json_error(asked_once("POST", "/api/open", content=body), 400)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     name=st.sampled_from(POSTS[:4]),
     body=st.dictionaries(
@@ -417,10 +415,7 @@ def opener(tmp_path, monkeypatch):
 
 
 def noted_by(file):
-    until = time.monotonic() + 10
-    while not (file.exists() and file.read_text()) and time.monotonic() < until:
-        time.sleep(0.01)
-    return file.read_text()
+    return wait_until(lambda: file.exists() and file.read_text())
 
 
 @pytest.mark.parametrize("name", ["note.txt", "-e.txt", "a b 'c' $(touch d).pdf", "日本.md"])
@@ -442,7 +437,7 @@ def test_a_program_is_not_opened(tmp_path, opener, name):
     assert not opener.exists()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such bits")
+@pytest.mark.skipif(os.name == "nt", reason="not on this system: modes of files")
 @pytest.mark.parametrize("mode", [0o755, 0o645, 0o654, 0o744])
 def test_a_file_that_may_be_executed_is_not_opened(tmp_path, opener, mode):
     path = tmp_path / "note.txt"

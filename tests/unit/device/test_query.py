@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from foltr.device.query import Filter, Word, moment, parsed
 from foltr.errors import Mistake
 
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
-
 
 def test_words_in_their_order():
     query = parsed("Kernel modules")
@@ -69,7 +67,7 @@ def test_stop_words_count_only_where_there_are_no_others():
     assert [word.term for word in parsed("what is it").telling] == ["what", "is", "it"]
 
 
-@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system cannot change its time zone")
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="not on this system: time.tzset")
 def test_dates_are_those_of_the_time_zone(monkeypatch):
     try:
         for zone, east in (("UTC", 0), ("XYZ-3", 3)):

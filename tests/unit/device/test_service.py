@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.device import service as service_module
@@ -24,8 +24,7 @@ from foltr.device.text import Text
 from foltr.device.tokens import id_of
 from foltr.errors import Mistake
 from foltr.system.state_file import Unusable
-
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
+from property_settings import examples
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0
@@ -367,7 +366,7 @@ def test_a_long_preview_is_cut(searcher):
     assert shown["cut"] and len(joined_pieces(shown["pieces"])) == LONGEST
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(max_size=60), st.lists(st.text(max_size=6), max_size=3))
 def test_marked_pieces_joined_are_the_text(text, words):
     slots = [

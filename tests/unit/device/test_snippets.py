@@ -4,7 +4,7 @@ text is lost or doubled."""
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.device.candidates import slots_of
@@ -13,8 +13,7 @@ from foltr.device.query import parsed
 from foltr.device.snippets import MOST, marked, snippet
 from foltr.device.text import Text
 from foltr.device.tokens import tokens_of
-
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
+from property_settings import examples
 
 
 def snippet_of(body, text, typing=False, title="A page", headings="", others=()):
@@ -215,7 +214,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.sampled_from(PARTS) | st.text(max_size=6), max_size=150).map("".join),
     st.lists(st.sampled_from(["kernel", "検索", "é", "mod*", "索", "x"]), max_size=3).map(

@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from foltr.device.tokens import LONGEST, id_of, tokens_of, whole
 
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
-
 
 @pytest.mark.parametrize(
     "text, terms",

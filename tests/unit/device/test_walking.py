@@ -200,7 +200,7 @@ def test_a_gitignore_that_is_no_file_is_passed_by(tmp_path):
     assert walked(tmp_path)[0] == ["patterns", "a/a.txt", "b/b.txt", "c/c.txt"]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_any_bytes_are_patterns(tmp_path, data):
     tree_in(tmp_path, "a.txt")

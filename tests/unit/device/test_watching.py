@@ -1,9 +1,10 @@
 """Files that change are found without an update of the whole index."""
 
 import threading
-import time
+from functools import partial
 
 import pytest
+import watchfiles
 
 from foltr.device import watching
 from foltr.device.home import Home
@@ -11,8 +12,7 @@ from foltr.device.indexing import absolute, update
 from foltr.device.query import parsed
 from foltr.device.searching import search
 from foltr.device.watching import MOST, _one_by_one, follow, read_changed
-
-pytest.importorskip("Stemmer", reason="needs foltr[device]")
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -58,62 +58,58 @@ def test_when_all_folders_are_looked_through(watched):
     assert not _one_by_one(index, {str(docs / "inner")})
 
 
-def found_soon(index, text, expected):
-    until = time.monotonic() + 60.0
-    while names(index, text) != expected:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+class Followed:
+    """A thread that follows changes, and how often each of its watches has looked for some."""
+
+    def __init__(self, home, index, docs, monkeypatch):
+        self.index, self.docs = index, docs
+        self.updates, self.looks = [], []
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=follow, args=(home, self.stop, self.update))
+        monkeypatch.setattr(watchfiles, "watch", partial(self.watch, watchfiles.watch))
+        monkeypatch.setattr(watching, "LOOK", 50)
+        monkeypatch.setattr(watching, "TOGETHER", 50)
+
+    def update(self):
+        self.updates.append(1)
+        update(self.index, [self.docs])
+
+    def watch(self, watch, *folders, **options):
+        number = len(self.looks)
+        self.looks.append(0)
+        for changes in watch(*folders, **options):
+            self.looks[number] += 1
+            yield changes
+
+    def __enter__(self):
+        self.thread.start()
+        wait_until(lambda: self.looks and self.looks[0])  # what changes from now on is seen
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join(20.0)
+        assert not self.thread.is_alive()
 
 
 def test_a_folder_that_goes_away_and_comes_back_is_watched_again(watched, monkeypatch):
-    pytest.importorskip("watchfiles", reason="needs foltr[device]")
-    monkeypatch.setattr(watching, "LOOK", 200)
-    home, index, docs = watched
-    stop = threading.Event()
-
-    def whole():
-        update(index, [docs])
-
-    thread = threading.Thread(target=follow, args=(home, stop, whole), daemon=True)
-    thread.start()
-    try:
-        time.sleep(1.0)
+    _, index, docs = watched
+    with Followed(*watched, monkeypatch) as followed:
         docs.rename(docs.with_name("away"))
         docs.mkdir()
         (docs / "n.txt").write_text("nectarine")
-        found_soon(index, "nectarine", ["n.txt"])
-        time.sleep(1.5)
+        wait_until(lambda: names(index, "nectarine") == ["n.txt"], 60.0)
+        wait_until(lambda: len(followed.looks) > 1 and followed.looks[-1], 60.0)
         (docs / "o.txt").write_text("orange")
-        found_soon(index, "orange", ["o.txt"])
-    finally:
-        stop.set()
-        thread.join(20.0)
+        wait_until(lambda: names(index, "orange") == ["o.txt"], 60.0)
 
 
-def test_changes_are_followed(watched):
-    pytest.importorskip("watchfiles", reason="needs foltr[device]")
-    home, index, docs = watched
-    stop, updates = threading.Event(), []
-
-    def whole():
-        updates.append(1)
-        update(index, [docs])
-
-    thread = threading.Thread(target=follow, args=(home, stop, whole), daemon=True)
-    thread.start()
-    try:
-        until, number = time.monotonic() + 60.0, 0
-        while names(index, "banana") != ["b.txt"]:  # again: it may not watch yet
-            number += 1
-            (docs / "b.txt").write_text("banana " * number)
-            assert time.monotonic() < until
-            time.sleep(0.2)
+def test_changes_are_followed(watched, monkeypatch):
+    _, index, docs = watched
+    with Followed(*watched, monkeypatch) as followed:
+        (docs / "b.txt").write_text("banana")
+        wait_until(lambda: names(index, "banana") == ["b.txt"], 60.0)
+        assert len(followed.updates) == 1, "one file is read by itself"
         (docs / "inner").mkdir()
         (docs / "inner" / "d.txt").write_text("damson")
-        while names(index, "damson") != ["d.txt"]:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-    finally:
-        stop.set()
-        thread.join(20.0)
-    assert not thread.is_alive() and updates
+        wait_until(lambda: names(index, "damson") == ["d.txt"], 60.0)

@@ -50,7 +50,7 @@ class Killed(BaseException):
 
 
 def kill(progress):
-    if progress.t == 5:
+    if progress.t >= 5:  # compiled rounds come in stretches
         raise Killed
 
 

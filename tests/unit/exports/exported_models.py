@@ -62,6 +62,13 @@ def documents(draw, trained):
     return docs
 
 
+@st.composite
+def cases(draw, of=RANKERS, kinds=("none", "query", "feature")):
+    """A trained ranker and documents for it."""
+    trained = draw(rankers(of, kinds))
+    return trained, draw(documents(trained))
+
+
 def normalised(trained, docs):
     """By docs/conventions.md, document by document; rounded to float32, as data is stored."""
     rows = [[float(np.float32(x)) for x in row] for row in docs]
@@ -96,11 +103,18 @@ def by_definition(trained, docs):
     return a @ v, ROUNDING * (slack + np.max(np.abs(a) @ np.abs(v)))
 
 
-def assert_close(found, trained, docs):
+def assert_close(found, trained, docs, slack=0.0):
     expected, rounding = by_definition(trained, docs)
     found = np.asarray(found, np.float64)
     assert found.shape == expected.shape
-    assert np.abs(found - expected).max() <= CLOSE * np.abs(expected).max() + rounding + TINY
+    limit = CLOSE * np.abs(expected).max() + rounding + TINY + slack
+    assert np.abs(found - expected).max() <= limit
+
+
+def units_of_float32(trained, docs):
+    """How far scores move if each normalised feature is off by a unit in the last place."""
+    units = np.spacing(np.abs(normalised(trained, docs)).astype(np.float32))
+    return np.max(units.astype(np.float64) @ np.abs(trained.params.astype(np.float64)))
 
 
 def made(ranker="Linear()", f=5, normalisation=None, names=None, seed=0):

@@ -143,7 +143,6 @@ def test_refusals_write_nothing(trained, options, said, tmp_path, monkeypatch):
 
 
 def test_a_baseline_with_a_model_of_its_own_is_refused(tmp_path):
-    pytest.importorskip("lightgbm", reason="needs pip install 'foltr[baselines]'")
     e = foltr.Experiment(data="Synthetic(queries=20)", baseline="LambdaMART(trees=2)")
     with pytest.raises(Mistake, match="LambdaMART is no ranker of foltr"):
         foltr.export(e.run(tmp_path / "runs").folder, "onnx", tmp_path / "r.onnx")

@@ -5,6 +5,8 @@ import sys
 from hashlib import sha256
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from exported_models import made, raw_documents
 
@@ -18,12 +20,7 @@ from foltr.scoring.normalisation import PerQuery
 NAMES = ("bm25", "größe", "age in days")
 
 
-@pytest.fixture
-def onnx():
-    return pytest.importorskip("onnx", reason="needs pip install 'foltr[export]'")
-
-
-def test_what_the_file_says_of_itself(onnx):
+def test_what_the_file_says_of_itself():
     trained = made("MLP(hidden=2)", 3, PerQuery(), NAMES)
     read = onnx.load_from_string(onnx_file(Model(trained, "shop")))
     about = {entry.key: entry.value for entry in read.metadata_props}
@@ -35,15 +32,15 @@ def test_what_the_file_says_of_itself(onnx):
     assert "one query" in read.doc_string
 
 
-def test_runtimes_of_2020_read_it(onnx):
+def test_runtimes_of_2020_read_it():
     read = onnx.load_from_string(onnx_file(Model(made(), "m")))
     assert [(each.domain, each.version) for each in read.opset_import] == [("", 13)]
     assert read.ir_version == 7
 
 
 @pytest.mark.parametrize("normalisation", [None, PerQuery()])
-def test_documents_in_scores_out(normalisation, onnx):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="needs pip install 'foltr[dev]'")
+def test_documents_in_scores_out(normalisation):
+
     content = onnx_file(Model(made(f=5, normalisation=normalisation), "m"))
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     (given,), (got,) = session.get_inputs(), session.get_outputs()
@@ -60,7 +57,7 @@ def test_documents_in_scores_out(normalisation, onnx):
         session.run(None, {"documents": np.zeros((3, 4), np.float32)})
 
 
-def test_the_reference_implementation_agrees(onnx):
+def test_the_reference_implementation_agrees():
     """onnx's own evaluator, in NumPy, beside onnxruntime."""
     from onnx.reference import ReferenceEvaluator
 
@@ -71,11 +68,11 @@ def test_the_reference_implementation_agrees(onnx):
     np.testing.assert_allclose(scores, own, 0, 1e-6 * np.abs(own).max())
 
 
-def test_equal_models_are_equal_bytes(onnx):
+def test_equal_models_are_equal_bytes():
     assert onnx_file(Model(made(), "m")) == onnx_file(Model(made(), "m"))
 
 
-def test_a_model_beyond_2_gib_is_refused(onnx, monkeypatch):
+def test_a_model_beyond_2_gib_is_refused(monkeypatch):
     monkeypatch.setattr(module, "LARGEST", 20)
     with pytest.raises(Mistake, match="6 parameters do not fit"):
         onnx_file(Model(made(f=5), "m"))

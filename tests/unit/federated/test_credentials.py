@@ -1,9 +1,6 @@
 """Keys and certificates from files."""
 
 import pytest
-
-pytest.importorskip("cryptography", reason="missing: pip install 'foltr[deploy]'")
-
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 

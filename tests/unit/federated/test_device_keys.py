@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from foltr.errors import Mistake
 from foltr.federated.device_keys import (
     Signers,

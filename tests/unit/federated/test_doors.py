@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from foltr.federated.doors import NODE, RINGS, SECRET, SMALL_BODY, WAIT, Bell, Door, fleet_only
+from waiting import until
 
 PULL = "/v1/fleet/pull-messages"
 
@@ -137,16 +138,18 @@ def test_who_waits_hears_the_bell_and_nobody_elses():
         front = door(bell)
         first = await Caller(node=7, rings=0, wait=60_000).ask(front)  # it heard nothing yet
         waits = asyncio.ensure_future(Caller(node=7, rings=first.rings, wait=60_000).ask(front))
-        await asyncio.sleep(0.01)
+        neighbour = Caller(node=8, rings=bell.rings(8), wait=60_000).ask(front)
+        neighbour = asyncio.ensure_future(neighbour)
+        await until(lambda: bell.waits(7) and bell.waits(8))
         bell.ring(8)
-        await asyncio.sleep(0.01)
-        assert not waits.done()
+        await asyncio.wait_for(neighbour, 5)
+        assert not waits.done() and bell.waits(7)
         bell.ring(7)
         second = await asyncio.wait_for(waits, 5)
         assert second.rings != first.rings
         # a ring between two requests is not missed
         bell.ring(7)
-        await asyncio.sleep(0.01)
+        await until(lambda: bell.rings(7) == second.rings + 1)
         again = Caller(node=7, rings=second.rings, wait=60_000).ask(front)
         assert (await asyncio.wait_for(again, 5)).status == 200
 

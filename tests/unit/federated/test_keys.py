@@ -1,22 +1,19 @@
 """Keys of a federation: real TLS on this machine, the formats that Flower wants, and checks."""
 
+import hashlib
 import os
 import re
-import shutil
 import socket
 import ssl
 import stat
 import subprocess
 import sys
 import threading
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 import pytest
-
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
@@ -178,7 +175,7 @@ def modes(folder):
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+@pytest.mark.skipif(os.name == "nt", reason="not on this system: modes of files")
 def test_files_and_their_modes(server, tmp_path):
     assert modes(server) == {
         "ca.pem": 0o644,
@@ -224,17 +221,20 @@ def test_the_keys_of_a_node(tmp_path):
 
 
 def test_a_fingerprint_is_that_of_ssh(tmp_path):
-    tool = shutil.which("ssh-keygen") or pytest.skip("needs ssh-keygen")
+    """What `ssh-keygen -lf` prints: the hash of the public key in OpenSSH's own format."""
     seat, _ = keys.make_node(tmp_path / "a", "a")
-    done = subprocess.run([tool, "-lf", tmp_path / "a/node.key"], capture_output=True, text=True)
-    assert done.stdout.split()[1] == seat.fingerprint
+    private = load_ssh_private_key((tmp_path / "a/node.key").read_bytes(), None)
+    line = private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    digest = hashlib.sha256(b64decode(line.split()[1])).digest()
+    assert seat.fingerprint == "SHA256:" + b64encode(digest).decode().rstrip("=")
 
 
 def test_keys_as_flower_writes_them(tmp_path):
     seat, _ = keys.make_node(tmp_path / "a", "a")
     pem = keys.flower_key(seat.key)
     assert pem.startswith(b"-----BEGIN PUBLIC KEY-----") and keys.roster_key(pem) == seat.key
-    flower = pytest.importorskip("flwr.supercore.primitives.asymmetric", reason="needs flwr")
+    import flwr.supercore.primitives.asymmetric as flower
+
     own = keys.read_node_key(tmp_path / "a/node.key")
     assert flower.public_key_to_bytes(own.public_key()) == pem
 
@@ -317,7 +317,7 @@ def test_files_that_are_no_keys(tmp_path):
         keys.read_certificate(tmp_path / "nothing")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+@pytest.mark.skipif(os.name == "nt", reason="not on this system: modes of files")
 def test_private_files_that_others_can_read(tmp_path):
     keys.make_server(tmp_path / "server", ["a"])
     keys.make_node(tmp_path / "a", "a")

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 

@@ -5,9 +5,6 @@ import stat
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from handshakes import handshake
 
 from foltr.errors import Mistake

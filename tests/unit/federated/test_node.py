@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.errors import Mistake
 from foltr.federated.messages import packed
@@ -47,8 +47,14 @@ def test_a_server_that_is_not_there_is_waited_for():
 
 @pytest.mark.parametrize("page", [b"<html>a proxy's page</html>", b"\xff" * 50, b""])
 def test_an_answer_of_something_else_ends_no_node(page):
+    stop, told = threading.Event(), []
+    requests = []
+
     class Page(BaseHTTPRequestHandler):
         def do_POST(self):
+            requests.append(self.path)
+            if len(requests) > 3:  # an empty page is an answer without content: nothing is told
+                stop.set()
             self.rfile.read(int(self.headers["content-length"]))
             self.send_response(200)
             self.send_header("content-length", str(len(page)))
@@ -58,20 +64,16 @@ def test_an_answer_of_something_else_ends_no_node(page):
         def log_message(self, *_):
             pass
 
-    stop, told = threading.Event(), []
-
     def tell(text):
         told.append(text)
-        if "trying again" in text or len(told) > 3:
-            stop.set()
+        stop.set()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         node = Node(f"127.0.0.1:{server.server_port}", bytes, insecure=True, tell=tell)
-        threading.Timer(5.0, stop.set).start()
         node.serve(stop)  # raises nothing
         server.shutdown()
-    assert not page or "does not respond like a SuperLink" in told[0]
+    assert "does not respond like a SuperLink" in told[0]
 
 
 @pytest.mark.parametrize(("date", "age"), [("Tue, 14 Nov 2023 22:13:40 GMT", 20.0), ("?", 0.0)])

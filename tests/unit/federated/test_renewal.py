@@ -3,9 +3,6 @@
 import ssl
 
 import pytest
-
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from handshakes import handshake
 
 from foltr.errors import Mistake

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_federation import PARAMS, agreed, device_of
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.core import Answers, Ask, Cohort
 from foltr.engines.flower import Flower

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.errors import Mistake
@@ -23,6 +23,7 @@ from foltr.federated.roster_file import (
     revoke_node,
 )
 from foltr.federated.roster_text import text_of
+from property_settings import examples
 
 
 def key_at(number: int) -> bytes:
@@ -199,7 +200,7 @@ def rosters(draw):
 
 
 @given(rosters())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_is_written_reads_back(roster):
     assert parse_roster(text_of(roster)) == roster
     assert [roster.node_of(int(client)).revoked for client in roster.clients[:50]] == [
@@ -211,7 +212,7 @@ def test_what_is_written_reads_back(roster):
 
 
 @given(st.one_of(st.text(), st.binary(), st.text("[]node=\"'\n #.{}1,").map(ONE.__add__)))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_arbitrary_text_is_a_roster_or_a_mistake(text):
     try:
         assert isinstance(parse_roster(text), Roster)
@@ -228,7 +229,7 @@ values = st.recursive(
 @given(
     st.dictionaries(st.sampled_from(["name", "clients", "key", "signs", "revoked", "x"]), values)
 )
-@settings(max_examples=200, deadline=None)
+@examples(100)
 def test_arbitrary_tables_are_nodes_or_mistakes(table):
     from foltr.federated.roster_text import seat_of_table
 

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from foltr.errors import Mistake
 from foltr.federated import rotation
 from foltr.federated.keys import NODE_KEY, SIGN_KEY, make_node, public_line, read_node_key

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_federation import PARAMS, agreed, answered, ask_of, device_of, learned, refused
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.core import Ask
 from foltr.engines.flower import Flower

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.federated.flower_internals import BATCH, batches
 from foltr.federated.session import LinkDown, Session

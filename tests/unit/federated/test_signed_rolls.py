@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_federation import PARAMS, Small, agreed, device_of
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Ask

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from small_federation import PARAMS, Small, agreed, answered, ask_of, device_of, opening, refused
 
-pytest.importorskip("cryptography")
-
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.privatizers.laplace import Laplace
 from foltr.core import Ask

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_federation import PARAMS, agreed, answered, ask_of, device_of
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Ask

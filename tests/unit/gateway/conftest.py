@@ -1,4 +1,4 @@
-"""A clock that tests set by hand."""
+"""A clock that tests set by hand, and servers that end at once."""
 
 import pytest
 
@@ -18,3 +18,10 @@ def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(connection_limits, "time", found)
     return found
+
+
+@pytest.fixture(autouse=True)
+def _ends_at_once(monkeypatch):
+    https_server = pytest.importorskip("foltr.gateway.https_server", reason="needs foltr[deploy]")
+
+    monkeypatch.setattr(https_server, "STOP", 0.01)

@@ -7,7 +7,6 @@ import json
 import socket
 import struct
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -323,8 +322,11 @@ class Running:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
-        runner = asyncio.Runner(loop_factory=loop)
-        self.thread = threading.Thread(target=lambda: runner.run(self.run()))
+        self.thread = threading.Thread(target=self.run_loop, args=(loop,))
+
+    def run_loop(self, loop_factory):
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(self.run())
 
     async def run(self):
         self.loop, here = asyncio.get_running_loop(), self.here
@@ -361,11 +363,3 @@ class Running:
             return other.invite(uses, 1.0, self.here.now)
         finally:
             other.close()
-
-
-def until(ready, seconds=20.0):
-    """Wait until something has happened in another thread."""
-    end = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)

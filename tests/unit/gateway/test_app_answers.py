@@ -4,11 +4,12 @@ import asyncio
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+from property_settings import examples
+
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 from small_gateway import Call, Here, ask_of, asking, content, learned, refused, requested
 
@@ -358,9 +359,20 @@ def test_a_wrong_method_is_told(tmp_path):
 
 
 def test_what_is_no_http_is_ignored(tmp_path):
+    """Nothing is read, sent or counted."""
+
     async def scene(here):
+        calls = []
+
+        async def receive():
+            calls.append("receive")
+
+        async def send(message):
+            calls.append(message)
+
         for kind in ("websocket", "lifespan"):
-            await here.app({"type": kind}, None, None)
+            await here.app({"type": kind}, receive, send)
+        assert not calls and not here.app.statuses
 
     requested(scene, tmp_path)
 
@@ -389,7 +401,7 @@ HEADERS = st.sampled_from(
 def test_random_requests_never_raise(tmp_path):
     """Whatever is in headers and bodies, the response is a refusal, and nobody gets in."""
 
-    @settings(max_examples=150, deadline=None)
+    @examples(150)
     @given(
         st.sampled_from("GET PUT POST DELETE".split()),
         st.one_of(st.sampled_from(PATHS), st.text(max_size=9)),

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
-from small_gateway import AGREED, PLACES, POLLING, Here, Running, ask_of, learned, rows, until
+from small_gateway import AGREED, PLACES, POLLING, Here, Running, ask_of, learned, rows
 
 from foltr.federated.frames import Malformed
 from foltr.gateway.async_client import AsyncConnection, AsyncGatewayClient
 from foltr.gateway.client import Excluded, Requests, Unavailable
 from foltr.gateway.signing import Ed25519PrivateKey
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -49,11 +48,11 @@ def test_many_devices_answer_rounds(gateway):
     devices = [one_of(gateway.port) for _ in range(PLACES)]
 
     def scene():
-        until(lambda: len(gateway.here.gateway.present()) == PLACES)
+        wait_until(lambda: len(gateway.here.gateway.present()) == PLACES)
         for t in range(3):
             ask = ask_of(t=t, clients=(10, 12, 14))
             assert rows(gateway.asked(ask)).keys() == {10, 12, 14}
-        until(lambda: sum(device.answered for device in devices) == 9)  # all were confirmed
+        wait_until(lambda: sum(device.answered for device in devices) == 9)  # all were confirmed
 
     async def whole():
         numbers = [await device.enrol(gateway.invitation()) for device in devices]

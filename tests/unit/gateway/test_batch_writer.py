@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from foltr.gateway.batch_writer import BatchWriter
+from waiting import until
 
 
 class Disk:
@@ -13,10 +14,12 @@ class Disk:
 
     def __init__(self):
         self.batches, self.written, self.fails = [], [], set()
+        self.begun = 0
         self.gate = threading.Event()
         self.gate.set()
 
     def write(self, batch):
+        self.begun += 1
         assert self.gate.wait(20)
         self.batches.append(list(batch))
         if self.fails & set(batch):
@@ -27,11 +30,6 @@ def together(disk, **more):
     return BatchWriter(disk.write, disk.written.extend, **more)
 
 
-async def until(ready):
-    while not ready():
-        await asyncio.sleep(0.001)
-
-
 def test_what_arrives_while_the_disk_is_busy_is_one_batch():
     async def scene():
         disk = Disk()
@@ -40,7 +38,7 @@ def test_what_arrives_while_the_disk_is_busy_is_one_batch():
         first = asyncio.ensure_future(writes.put(0))
         await asyncio.sleep(0)
         rest = [asyncio.ensure_future(writes.put(i)) for i in range(1, 100)]
-        await asyncio.sleep(0.01)
+        await until(lambda: disk.begun == 1 and len(writes._queue) == 99)
         assert not first.done() and not disk.written, "nothing is confirmed before it is on disk"
         disk.gate.set()
         await asyncio.gather(first, *rest)
@@ -98,7 +96,8 @@ def test_drained_waits_for_everything_that_was_put():
         await asyncio.sleep(0)
         puts.append(asyncio.ensure_future(writes.put(1)))
         drained = asyncio.ensure_future(writes.drained())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        await until(lambda: disk.begun == 1)
         assert not drained.done()
         disk.gate.set()
         await drained
@@ -114,7 +113,7 @@ def test_it_is_full_when_too_many_wait():
         writes = together(disk, most=3)
         disk.gate.clear()
         puts = [asyncio.ensure_future(writes.put(0))]
-        await until(lambda: writes._task is not None and not writes._queue)  # it is being written
+        await until(lambda: disk.begun == 1)
         for i in range(1, 4):
             assert not writes.full
             puts.append(asyncio.ensure_future(writes.put(i)))
@@ -133,7 +132,7 @@ def test_who_no_longer_waits_does_not_disturb_the_others():
         writes = together(disk)
         disk.gate.clear()
         puts = [asyncio.ensure_future(writes.put(i)) for i in range(3)]
-        await asyncio.sleep(0.01)
+        await until(lambda: disk.begun == 1)
         puts[1].cancel()
         disk.gate.set()
         await puts[0]

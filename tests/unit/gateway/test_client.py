@@ -9,22 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
-from small_gateway import (
-    AGREED,
-    PARAMS,
-    Here,
-    Running,
-    about_of,
-    ask_of,
-    learned,
-    refused,
-    rows,
-    until,
-)
+from small_gateway import AGREED, PARAMS, Here, Running, about_of, ask_of, learned, refused, rows
 
 from foltr.errors import Mistake
 from foltr.federated.frames import Frame, Kind, Malformed, Model, read_refusal
@@ -34,6 +21,7 @@ from foltr.gateway.enrolment import Standing
 from foltr.gateway.presence import Polling
 from foltr.gateway.signing import Ed25519PrivateKey, Tokens
 from foltr.secure_sum.terms import model_digest
+from waiting import wait_until
 
 POLLING = Polling(hold=0.2, max_held=9, poll=60.0, grace=0.5, back=0.0)
 
@@ -91,7 +79,7 @@ class Serving:
 
 
 def present(gateway, many):
-    until(lambda: len(gateway.here.gateway.present()) == many)
+    wait_until(lambda: len(gateway.here.gateway.present()) == many)
 
 
 def test_devices_enrol_and_answer_rounds(gateway):
@@ -153,14 +141,14 @@ def test_a_revoked_device_ends(gateway):
                 {10: None}, Standing.REVOKED, tuple(Standing)
             )
         ).result(20)
-        until(lambda: serving.errors)
+        wait_until(lambda: serving.errors)
     assert isinstance(serving.errors[0], Excluded) and "revoked" in str(serving.errors[0])
 
 
 def test_a_device_that_is_too_old_ends_with_the_reason(gateway, monkeypatch):
     monkeypatch.setattr(module, "VERSION", 1)
     with Serving(joined(gateway)) as serving:
-        until(lambda: serving.errors)
+        wait_until(lambda: serving.errors)
     assert isinstance(serving.errors[0], Excluded) and "update it" in str(serving.errors[0])
 
 
@@ -182,7 +170,7 @@ def test_a_device_that_is_forgotten_confirms_and_ends(gateway):
     device.forget()
     with Serving(device, answer=answer) as serving:
         assert gateway.asked(about_of(Kind.FORGOTTEN, (10,))).kind == Kind.WELCOME
-        until(lambda: serving.errors)
+        wait_until(lambda: serving.errors)
     assert isinstance(serving.errors[0], Excluded)
     assert gateway.here.gateway.devices[10].standing == Standing.GONE
 
@@ -215,7 +203,7 @@ def test_an_answer_that_is_refused_is_told_and_not_repeated(gateway):
     with Serving(device, answer=lies) as serving:
         present(gateway, 1)
         assert gateway.asked(ask_of(clients=(10,)), 0.3).kind == Kind.REFUSED
-        until(lambda: told)
+        wait_until(lambda: told)
     assert "refused: not a message of PDGD" in told[0] and len(told) == 1
     assert not serving.errors and gateway.here.app.statuses[422] == 1
 
@@ -245,7 +233,7 @@ def test_a_gateway_that_is_away_is_tried_again(tmp_path, quick):
     told = []
     device.tell = told.append
     with Serving(device) as serving:
-        until(lambda: told)
+        wait_until(lambda: told)
         again = Here(tmp_path, polling=POLLING)
         again.now = time.time()
         second = Running(again, greeted=False)
@@ -393,7 +381,7 @@ def test_a_device_whose_disk_is_full_wants_the_notice_again(gateway, monkeypatch
         return told.answer(Kind.WELCOME, told.clients, b"").to_bytes()
 
     device.once(confirmed)
-    until(lambda: gateway.here.gateway.devices[10].standing == Standing.GONE)
+    wait_until(lambda: gateway.here.gateway.devices[10].standing == Standing.GONE)
 
 
 def test_the_connection_of_another_device_is_replaced(gateway, quick):

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 
 from foltr.gateway import connection_limits as module
 from foltr.gateway.connection_limits import ConnectionLimits
+from waiting import until
 
 
 class Connection:
@@ -208,8 +208,7 @@ def test_watching_closes_what_is_late(monkeypatch):
         connections = ConnectionLimits(stranger_seconds=0.0)
         found = entered(connections, 2)
         watch = asyncio.ensure_future(connections.watch())
-        while connections.open:
-            await asyncio.sleep(0.001)
+        await until(lambda: not connections.open)
         watch.cancel()
         assert all(each.aborted for each in found)
 

@@ -6,8 +6,6 @@ import stat
 import numpy as np
 import pytest
 
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.rankers.linear import Linear
 from foltr.core import Answers, Cohort

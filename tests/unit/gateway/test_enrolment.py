@@ -9,12 +9,13 @@ import sys
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.errors import Mistake
 from foltr.gateway.enrolment import DAY, Enrolment, Refused, Standing
 from foltr.system.state_file import Unusable
+from property_settings import examples
 
 FEDERATION, NOW, PLACES = b"f" * 16, 1_700_000_000.0, range(10, 15)
 
@@ -205,7 +206,7 @@ def test_changes_by_others_are_told(state):
     assert state.changes != before
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(
         st.tuples(st.sampled_from("enrol leave revoke invite".split()), st.integers(1, 9)),

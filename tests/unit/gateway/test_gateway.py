@@ -1,13 +1,11 @@
 """The steps of a round at a gateway, with devices that answer by hand."""
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 from small_gateway import (
     AGREED,
@@ -46,6 +44,7 @@ from foltr.federated.frames import (
 from foltr.gateway.enrolment import Standing
 from foltr.gateway.gateway import Conflict, Forbidden, Gateway, Late
 from foltr.system.state_file import Unusable
+from waiting import wait_until
 
 # --- the server says hello ---
 
@@ -150,6 +149,29 @@ def test_a_step_joins_the_answers_of_all_devices(tmp_path):
         assert rows(await step) == expected
         assert here.gateway.counts["asks"] == 1 and here.gateway.counts["answers"] == 3
         assert here.gateway.counts["missing"] == 0 and here.gateway.step is None
+
+    played(scene, tmp_path)
+
+
+def test_a_device_waits_only_while_there_is_no_ask_for_it(tmp_path):
+    async def scene(here, devices):
+        step = await asking(here, ask_of(clients=(10,)))
+        waited = []
+        here.gateway.presence.wait = lambda client, seconds: waited.append(client) or no_wait()
+        assert await here.gateway.next_ask(10, b"", 5.0) == here.gateway.ask_of(10, b"")
+        assert await here.gateway.next_ask(11, b"", 0.0) is None
+        assert waited == []
+        assert await here.gateway.next_ask(11, b"", 5.0) is None
+        assert waited == [11]
+        here.gateway.stopping = True
+        assert await here.gateway.next_ask(11, b"", 5.0) is None
+        assert waited == [11]
+        here.gateway.stopping = False
+        await answer(here, devices[0])
+        await step
+
+    async def no_wait():
+        return None
 
     played(scene, tmp_path)
 
@@ -300,9 +322,7 @@ def test_an_answer_that_was_taken_in_the_last_moment_counts(tmp_path):
         keep = here.enrolment.keep
 
         def slow(answers):
-            until = time.monotonic() + 10.0
-            while not here.gateway._over and time.monotonic() < until:
-                time.sleep(0.01)
+            wait_until(lambda: here.gateway._over)
             keep(answers)
 
         here.enrolment.keep = slow

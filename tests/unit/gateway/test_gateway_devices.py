@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 from small_gateway import (
     AGREED,
@@ -31,6 +30,7 @@ from foltr.errors import Mistake
 from foltr.federated.frames import Frame, Kind, Malformed, read_ids
 from foltr.gateway.enrolment import Enrolment, Standing
 from foltr.gateway.gateway import Forbidden
+from waiting import until
 
 # --- being forgotten ---
 
@@ -90,6 +90,17 @@ def test_the_last_answer_of_a_forgotten_device_is_deleted(tmp_path):
     played(scene, tmp_path)
 
 
+@pytest.mark.parametrize(("erased", "warned"), [(True, False), (False, True)])
+def test_the_owner_is_warned_if_something_is_left_of_a_forgotten_answer(tmp_path, erased, warned):
+    async def scene(here, devices):
+        await devices[0].send(devices[0].requests.forget())
+        here.enrolment.erase = lambda clients: erased
+        assert (await here.asked(about_of(Kind.FORGOTTEN, (10,)))).kind == Kind.WELCOME
+        assert any("being read by another process" in text for text in here.told) == warned
+
+    played(scene, tmp_path)
+
+
 def test_a_device_that_cannot_delete_its_records_is_told_again(tmp_path):
     """Its disk is full: it refuses the notice. It is not told twice in a row."""
 
@@ -124,21 +135,23 @@ def test_what_is_read_from_disk_does_not_hide_what_was_written_meanwhile(tmp_pat
     """A device enrols while the gateway takes over what another process has changed."""
 
     async def scene(here, devices):
-        gateway, on_disk, gate = here.gateway, here.gateway.devices.on_disk, asyncio.Event()
+        gateway, on_disk = here.gateway, here.gateway.devices.on_disk
+        was_read, gate = asyncio.Event(), asyncio.Event()
 
         async def slow(call, *given):
             found = await on_disk(call, *given)
             if call == here.enrolment.devices:
+                was_read.set()
                 await gate.wait()
             return found
 
         gateway.devices.on_disk = slow
         read = asyncio.ensure_future(gateway.devices.reread())
-        await asyncio.sleep(0.05)
+        await was_read.wait()
         token = here.enrolment.invite(1, 1.0, NOW)
         new = asyncio.ensure_future(Device(here).enrol(token))
         left = asyncio.ensure_future(devices[0].send(devices[0].requests.forget()))
-        await asyncio.sleep(0.05)
+        await until(lambda: len(gateway.devices._order._waiters or ()) == 2)
         gate.set()
         await read
         assert (await new).status == 201 and (await left).status == 202

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 from small_gateway import (
     AGREED,
@@ -18,6 +17,7 @@ from small_gateway import (
     answer,
     ask_of,
     asking,
+    later,
     learned,
     nonce,
     played,
@@ -30,6 +30,7 @@ from foltr.gateway import gateway as module
 from foltr.gateway.enrolment import Enrolment
 from foltr.gateway.gateway import LOOK, Stopping
 from foltr.gateway.signing import answer_text
+from waiting import until
 
 # --- restarts ---
 
@@ -94,7 +95,9 @@ def test_the_stored_answer_of_a_device_that_was_revoked_does_not_count(tmp_path)
     async def scene(here, step, devices):
         for device in devices[1:]:
             await answer(here, device)
+        assert here.gateway.answers.keys() == {11, 12}
         assert rows(await step).keys() == {11, 12}
+        assert here.gateway.counts["missing"] == 1
 
     def revoke():
         state = Enrolment(tmp_path / "gateway.db", AGREED.id)
@@ -108,7 +111,15 @@ def test_after_a_restart_devices_have_time_to_connect_again(tmp_path):
     """They are not given up because nobody is connected yet."""
 
     async def scene(here, step, devices):
-        await asyncio.sleep(3 * LOOK)
+        presence, looks = here.gateway.presence, []
+        awaited = presence.awaited
+
+        def counted(client, continued):
+            looks.append(client)
+            return awaited(client, continued)
+
+        presence.awaited = counted
+        await until(lambda: len(looks) == 3)
         assert not step.done() and here.gateway.present() == ()
         for device in devices[1:]:
             await answer(here, device)
@@ -218,6 +229,7 @@ def test_an_ask_that_arrives_late_has_less_time(tmp_path):
             await asyncio.sleep(0)
         assert here.gateway.seconds_left <= 3.0
         await answer(here, devices[0])
+        later(3.0)
         joined = Frame.from_bytes(await asyncio.wait_for(reply, 20.0))
         assert rows(joined).keys() == {10} and here.gateway.seconds_left == 0.0
 

@@ -1,6 +1,7 @@
 """The HTTP server of a gateway, on a socket of this machine."""
 
 import asyncio
+import importlib
 import os
 import socket
 import ssl
@@ -9,11 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
-from small_gateway import AGREED, Here, Running, ask_of, learned, rows
-from small_gateway import until as until_here
+from small_gateway import AGREED, Here, Running, ask_of, later, learned, rows
 
 from foltr.federated.keys import ServerFiles, make_server
 from foltr.federated.renewal import server_context
@@ -24,14 +23,7 @@ from foltr.gateway.enrolment import Enrolment, Standing
 from foltr.gateway.presence import Polling
 from foltr.gateway.signing import Ed25519PrivateKey
 from foltr.system.state_file import Unusable
-
-
-async def until(ready):
-    for _ in range(2000):
-        if ready():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen")
+from waiting import until, wait_until
 
 
 def test_commands_change_the_state_of_a_running_gateway(tmp_path, monkeypatch):
@@ -101,7 +93,7 @@ ABOUT = b"GET /v1/about HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 def test_a_flood_without_tls_handshakes_leaves_room_for_others(tmp_path, monkeypatch, loop):
     """With the event loops of Python and of the gateway."""
     monkeypatch.setattr(https_server, "HANDSHAKE", 60.0)  # no one is closed for being slow
-    factory = pytest.importorskip(loop).new_event_loop
+    factory = importlib.import_module(loop).new_event_loop
     make_server(tmp_path / "tls", ["localhost"])
     files = ServerFiles(tmp_path / "tls")
     tls = server_context(files.certificate, files.key)
@@ -112,7 +104,7 @@ def test_a_flood_without_tls_handshakes_leaves_room_for_others(tmp_path, monkeyp
             stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 20))
             for _ in range(100)
         ]
-        until_here(lambda: limits.closed["handshake"] >= 80)
+        wait_until(lambda: limits.closed["handshake"] >= 80)
         raw = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 20))
         with trust.wrap_socket(raw, server_hostname="localhost") as device:
             device.sendall(ABOUT)
@@ -122,7 +114,7 @@ def test_a_flood_without_tls_handshakes_leaves_room_for_others(tmp_path, monkeyp
             assert each.recv(1) == b"", "the gateway has closed the oldest"
         for each in crowd:
             each.close()
-        until_here(lambda: limits.handshakes == 0 == limits.open and not limits._from)
+        wait_until(lambda: limits.handshakes == 0 == limits.open and not limits._from)
 
 
 def test_a_flood_of_silent_strangers_leaves_room_for_others(tmp_path):
@@ -130,7 +122,7 @@ def test_a_flood_of_silent_strangers_leaves_room_for_others(tmp_path):
     with Running(Here(tmp_path), connections) as gateway, ExitStack() as stack:
         for _ in range(100):
             stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 20))
-        until_here(lambda: connections.closed["strangers"] >= 80)
+        wait_until(lambda: connections.closed["strangers"] >= 80)
         assert b" 200 " in spoken(gateway.port, ABOUT)
         assert connections.open <= 21
 
@@ -145,9 +137,13 @@ def test_a_device_that_computes_for_long_keeps_its_connection(tmp_path, monkeypa
         device.enrol(gateway.invitation())
         used = []
 
+        async def idle(seconds):
+            later(seconds)
+            await asyncio.sleep(0.0)  # what is due by now happens
+
         def slowly(part):
             used.append(device._connection)
-            time.sleep(2.5)
+            gateway.within(idle(2.5)).result(20)
             return learned(part)
 
         device.call(device.requests.ask(wait=0))
@@ -155,5 +151,5 @@ def test_a_device_that_computes_for_long_keeps_its_connection(tmp_path, monkeypa
         device.once(slowly)
         assert rows(step.result(20)).keys() == {10}
         assert used == [device._connection], "it was not opened again"
-        until_here(lambda: here.app.connections.open == 0)
+        wait_until(lambda: here.app.connections.open == 0)
         device.close()

@@ -3,12 +3,9 @@
 from base64 import b64encode
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
-
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from foltr.gateway.signing import (
     CLIENT,

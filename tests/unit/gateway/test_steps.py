@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("cryptography", reason="cryptography is missing: pip install 'foltr[deploy]'")
-pytest.importorskip("httptools", reason="httptools is missing: pip install 'foltr[deploy]'")
+from property_settings import examples
+
+pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
 from small_gateway import (
     AGREED,
@@ -77,7 +78,7 @@ def test_each_client_gets_its_own_message_of_a_secure_sum(ids, data):
         assert replace(part, clients=ask.clients, payload=ask.payload) == ask
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.dictionaries(st.integers(0, 7), st.tuples(*[FLOATS] * 3), min_size=1), st.data())
 def test_joined_answers_are_what_one_node_would_send(updates, data):
     """In ascending order, with each client's own weight; who refuses is left out."""
@@ -252,8 +253,11 @@ def test_answers_that_fit_in_no_frame_are_not_asked_for(monkeypatch, ask, each):
 
 def test_rewards_are_few_whatever_the_size_of_the_model(monkeypatch):
     monkeypatch.setattr(steps, "LARGEST", 30)
+    with pytest.raises(Refusal, match="larger than a frame"):
+        step_of(ask_of())
     agreement = agreed(learner=ES(), sessions=ES().sessions)
-    step_of(ask_of(agreement), agreement)
+    step = step_of(ask_of(agreement), agreement)
+    assert Frame.from_bytes(step.ask_for(10)) == replace(step.ask, clients=(10,))
 
 
 def test_an_answer_may_be_made_on_an_earlier_model_that_was_passed_on():

@@ -36,6 +36,7 @@ def test_a_second_process_compiles_nothing(package, tmp_path):
     assert asked(package, tmp_path / "cache").stdout.split() == ["True", "1"]
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_callee_in_another_file_is_seen(package, tmp_path):
     """numba alone would serve the old code: it looks at the caller's file only."""
     ask = """
@@ -59,6 +60,7 @@ def test_an_edit_of_what_kernels_freeze_moves_the_cache(name, package, tmp_path)
     assert asked(package, tmp_path / "cache", ask).stdout != before
 
 
+@pytest.mark.slow
 def test_a_process_that_compiles_gives_the_bits_of_one_that_loads(package, tmp_path):
     """Copies of one callee in several kernels may round differently: which one runs must not
     depend on who loads it."""
@@ -79,6 +81,7 @@ def test_without_a_place_to_write_it_still_runs(package, tmp_path):
     assert "FOLTR_CACHE" in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_written_beside_the_sources(package, tmp_path):
     """Not even where the folder of numba within the cache cannot be used."""
     asked(package, tmp_path / "cache")
@@ -91,6 +94,7 @@ def test_nothing_is_written_beside_the_sources(package, tmp_path):
     assert not list(package.rglob("*.nbi")) and not list(package.rglob("*.nbc"))
 
 
+@pytest.mark.slow
 def test_old_versions_are_cleared_away(package, tmp_path):
     kernels = tmp_path / "cache" / "kernels"
     for i in range(9):
@@ -102,17 +106,18 @@ def test_old_versions_are_cleared_away(package, tmp_path):
     assert asked(package, tmp_path / "cache").stdout.split() == ["True", "1"]
 
 
+@pytest.mark.slow
 def test_a_damaged_compile_cache_is_compiled_anew(tmp_path):
     cache = str(tmp_path / "cache")
     code = (
         "import numpy as np\nfrom foltr.kernels.lists import finite\nprint(finite(np.zeros(3,"
         " np.float32), 3))"
     )
+    env = {**os.environ, "FOLTR_CACHE": cache}
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, env=env, capture_output=True, text=True).stdout == "True\n"
     for content in (b"", b"garbage"):
         for ending in ("nbi", "nbc"):
-            env = {**os.environ, "FOLTR_CACHE": cache}
-            run = [sys.executable, "-c", code]
-            assert subprocess.run(run, env=env, capture_output=True, text=True).stdout == "True\n"
             damaged = list((tmp_path / "cache").rglob(f"*.{ending}"))
             assert damaged
             for file in damaged:

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, fields, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.planning.fit import (
@@ -25,7 +25,6 @@ THREE = ("gateway", "server", "superlink")
 TOLERANCE = {"gateway": 0.5, "server": 0.5, "superlink": 0.5, "devices": 0.5, "seconds": 0.5}
 
 
-@settings(deadline=None)  # the first call imports scipy
 @given(
     st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3),
     st.lists(st.tuples(*[st.floats(0.1, 1e4)] * 3), min_size=6, max_size=12),

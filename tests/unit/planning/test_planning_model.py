@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.errors import Mistake
@@ -113,7 +113,6 @@ workloads = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(workloads)
 def test_more_devices_cost_no_less(load):
     costs = measured().constants
@@ -125,7 +124,6 @@ def test_more_devices_cost_no_less(load):
         assert two.cpu_day[name] >= value * (1 - 1e-9)
 
 
-@settings(deadline=None)
 @given(workloads)
 def test_a_plan_is_finite_and_its_limits_are_sorted(load):
     plan = Plan(load, measured().constants)

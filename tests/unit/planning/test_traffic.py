@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr")
-pytest.importorskip("cryptography")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.learners.es import ES

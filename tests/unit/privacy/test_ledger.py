@@ -205,7 +205,6 @@ def test_a_server_that_adds_the_noise_must_be_trusted():
 
 
 def test_who_takes_part_counts_as_secret_only_for_noise_of_a_trusted_server():
-    pytest.importorskip("dp_accounting")
     part = {"cohort": 100, "times": 21, "clients": 1000}
     known = account(Gaussian(8.0, 1.0, "server"), cohort=100, times=21)
     secret = account(Gaussian(8.0, 1.0, "server"), **part)
@@ -403,7 +402,6 @@ def test_what_a_device_remembers_makes_one_round_all_of_them(units):
 
 
 def test_amplification_by_secrecy_ends_where_others_reveal_who_was_drawn():
-    pytest.importorskip("dp_accounting")
     part = {"cohort": 100, "times": 21, "clients": 1000}
     told = account(Gaussian(8.0, 1.0, "server"), **part, malicious=1)
     assert not told.guarantee("models", "client").secret

@@ -68,7 +68,8 @@ def test_the_epsilons_of_training_and_unlearning_add_up(method, leaving, rounds)
 def test_rounds_of_fewer_clients_are_composed_with_their_own_noise():
     """Of 10 clients at least 7 arrive, of 8 at least 6: shares of .7 and .75 of the variance. The
     privacy loss of both together is that of dp-accounting, by another method."""
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    import dp_accounting.pld.privacy_loss_distribution as pld
+
     noise = {"privacy": "Gaussian(noise=20, clip=0.1, where='shares')", "channel": "SecureSum()"}
     e = unlearned("FineTune(rounds=15)", ((2, 5),), dropout=0.05, history=None, **noise)
     (stretch,) = stretches_of(e)
@@ -126,7 +127,6 @@ def test_rewards_are_answered_again():
 
 
 def test_who_was_drawn_is_secret_in_training_only():
-    pytest.importorskip("dp_accounting")
     noise = {"privacy": "Gaussian(noise=5, clip=0.1, where='server')", "participation": 0.2}
     e = replace(BASE, clients=100, **noise)
     gone = replace(e, unlearning="FineTune(rounds=1)", leaving=((2,),))
@@ -302,7 +302,8 @@ def test_shares_must_lie_on_the_grid_of_a_channel_in_unlearning_too(own):
 
 
 def test_rounds_as_planned_are_made(own):
-    unlearned("Planning()").run()
+    final = unlearned("Planning()").run().final
+    assert final["rounds"] == 3 and final["interactions"] == 3 * 9 * 4  # of 9 clients that remain
 
 
 # Who takes part how often.

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import KINDS, made_run, made_runs
 
@@ -71,7 +71,6 @@ def test_stretches_average_each_run_first():
     assert found.interactions.tolist() == [600, 1400, 2200, 3000]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 50))
 def test_stretches_cover_every_round_once(rounds, bins):
     """On the line y = t each mean is the middle of its stretch, from which its length follows."""
@@ -90,7 +89,6 @@ def lengths_of(middles):
     return lengths
 
 
-@settings(deadline=None)
 @given(st.integers(2, 400), st.integers(1, 60))
 def test_geometric_stretches_begin_with_single_rounds(rounds, bins):
     run = made_run(rounds=rounds, curve=lambda t: t)
@@ -117,7 +115,6 @@ def test_smoothing_is_a_line_through_a_window_that_is_cut_off():
     )
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(2, 80), st.floats(-1, 1), st.floats(-1, 1))
 def test_straight_lines_are_not_bent(rounds, window, start, slope):
     run = with_online(made_run(rounds=rounds), [start + slope * t for t in range(rounds)])
@@ -125,7 +122,6 @@ def test_straight_lines_are_not_bent(rounds, window, start, slope):
     assert found == pytest.approx([start + slope * t for t in range(rounds)], abs=1e-9)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), min_size=1, max_size=30),
     st.integers(0, 20),
@@ -155,9 +151,9 @@ def test_the_ends_of_smoothed_noise_are_smooth_too():
         for i in range(200)
     ]
     sd = cell_curve(runs, "online_ndcg@10", smooth=101).sd
-    assert sd[[0, -1]] == pytest.approx([math.sqrt(8 / 101)] * 2, rel=0.2) and sd[
-        200
-    ] == pytest.approx(0.1, rel=0.2)
+    # an sd of 200 runs is off by more than 30 % with probability 1e-8
+    assert sd[[0, -1]] == pytest.approx([math.sqrt(8 / 101)] * 2, rel=0.3)
+    assert sd[200] == pytest.approx(0.1, rel=0.3)
 
 
 def test_rounds_that_nobody_may_know():

@@ -17,8 +17,6 @@ from foltr.report.line_styles import COLOURS, DASHES, MARKERS, line_styles
 from foltr.report.statistics import half_width
 from foltr.report.study import Group, study
 
-pytest.importorskip("matplotlib")
-
 
 def grid(clients=(1, 10), kinds=KINDS, rounds=40, seeds=(1, 2, 3), **more):
     def curve(c, k, s):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import KINDS, luck, made_run, made_runs
 from scipy import stats
@@ -18,6 +18,7 @@ from foltr.report.measures import value as value_of
 from foltr.report.statistics import expanded_interval, paired_t
 from foltr.report.study import study
 from foltr.runs.columns import usual_columns
+from property_settings import examples
 
 OF = "Data: MQ2008. Queries without a relevant document are skipped."
 
@@ -117,7 +118,7 @@ def named(found):
     }
 
 
-@settings(deadline=None)
+@examples(20)
 @given(st.permutations(range(1, 36)))
 def test_pairs_are_found_by_name_and_the_order_of_runs_changes_no_bit(order):
     runs = grid(clients=(1, 10))

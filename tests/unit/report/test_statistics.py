@@ -8,10 +8,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from chance import plausible
 from foltr.errors import Mistake
 from foltr.report import statistics
 from foltr.report.statistics import (
@@ -53,7 +54,6 @@ def test_as_scipy(n, shift):
     )
 
 
-@settings(deadline=None)
 @given(samples)
 def test_as_scipy_whatever_the_values(pair):
     a, b = map(np.array, pair)
@@ -65,14 +65,12 @@ def test_as_scipy_whatever_the_values(pair):
     assert ours.t == pytest.approx(theirs.statistic, rel=1e-12, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 400), st.floats(0.0, 1e6))
 def test_tails_as_scipy(df, t):
     assert two_tailed(t, df) == pytest.approx(2.0 * stats.t.sf(t, df), rel=1e-12, abs=0.0)
     assert two_tailed(-t, df) == two_tailed(t, df)
 
 
-@settings(deadline=None)
 @given(samples)
 def test_a_difference_has_a_sign_and_its_p_has_none(pair):
     a, b = map(np.array, pair)
@@ -90,7 +88,6 @@ def test_a_difference_has_a_sign_and_its_p_has_none(pair):
     assert one.interval[0] <= one.difference <= one.interval[1]
 
 
-@settings(deadline=None)
 @given(samples, st.sampled_from([-900, -500, -60, 60, 500, 1000]))
 def test_units_do_not_matter(pair, exponent):
     """Squares of 2^1000 overflow, squares of 2^-900 vanish: neither may reach p."""
@@ -160,7 +157,7 @@ def test_bootstrap_as_all_samples(sample, level):
     means = np.array([np.mean(drawn) for drawn in product(sample, repeat=len(sample))])
     shares = ((1 - level) / 2, (1 + level) / 2)
     for end, share in zip(bootstrap_interval(np.array(sample), level=level), shares, strict=True):
-        noise = 3.0 * math.sqrt(share * (1 - share) / 10_000)
+        noise = 6.0 * math.sqrt(share * (1 - share) / 10_000)
         assert np.abs(means - end).min() < 1e-12  # it can be drawn
         assert np.mean(means < end - 1e-12) - noise < share < np.mean(means < end + 1e-12) + noise
 
@@ -181,22 +178,23 @@ def test_bootstrap_as_scipy_in_distribution():
     for seed in range(12):
         sample = np.random.default_rng(seed).exponential(size=25)
         theirs = stats.bootstrap(
-            (sample,), np.mean, method="percentile", n_resamples=10_000, **{draws: seed}
+            (sample,), np.mean, method="percentile", n_resamples=100_000, **{draws: seed}
         )
-        ours = bootstrap_interval(sample, seed)
+        ours = bootstrap_interval(sample, seed, resamples=100_000)
         gaps.append((np.array(ours) - theirs.confidence_interval) / (sample.std() / 5.0))
-    # in standard errors of the mean; one end from 10,000 samples has an sd of about 0.03
+    # in standard errors of the mean; a difference of ends from 100,000 samples has an sd of .015
     gaps = np.array(gaps)
-    assert np.abs(gaps).max() < 0.15 and np.abs(gaps.mean(axis=0)).max() < 0.04
+    assert np.abs(gaps).max() < 0.11 and np.abs(gaps.mean(axis=0)).max() < 0.03
 
 
 def test_bootstrap_covers_the_mean_about_as_often_as_it_says():
-    samples = np.random.default_rng(5).normal(3.0, 1.0, (400, 30))
+    """93.7 %; of 1,000 samples that has a standard error of .8 %."""
+    samples = np.random.default_rng(5).normal(3.0, 1.0, (1000, 30))
     inside = [
         low <= 3.0 <= high
         for low, high in (bootstrap_interval(s, resamples=1000) for s in samples)
     ]
-    assert 0.90 <= np.mean(inside) <= 0.97
+    assert 0.88 <= np.mean(inside) <= 0.98
 
 
 def normals(address, studies, n):
@@ -206,20 +204,17 @@ def normals(address, studies, n):
     return (np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * math.pi * angle)).reshape(studies, n)
 
 
-@pytest.mark.parametrize(("n", "plain"), [(5, 0.84), (10, 0.90)])
-def test_expanded_intervals_cover_the_mean_of_few_values_more_often(n, plain):
-    """A percentile interval of few values covers it too rarely. Of 600, 93 % has an sd of a
-    point."""
+@pytest.mark.parametrize(("n", "plain", "expanded"), [(5, 0.839, 0.923), (10, 0.902, 0.944)])
+def test_expanded_intervals_cover_the_mean_of_few_values_more_often(n, plain, expanded):
+    """A percentile interval of few values covers it too rarely: in this share of 12,000 other
+    studies."""
     samples = normals(f"coverage {n}", 600, n)
-    both = {
-        interval: np.mean([low <= 0.0 <= high for low, high in map(interval, samples)])
+    covered = [
+        sum(low <= 0.0 <= high for low, high in map(interval, samples))
         for interval in (bootstrap_interval, expanded_interval)
-    }
-    assert (
-        both[bootstrap_interval] == pytest.approx(plain, abs=0.045)
-        and 0.89 <= both[expanded_interval] <= 0.98
-    )
-    assert both[expanded_interval] > both[bootstrap_interval] + 0.02
+    ]
+    assert plausible(covered[0], 600, plain) and plausible(covered[1], 600, expanded)
+    assert covered[1] > covered[0]
 
 
 def test_expanded_interval():

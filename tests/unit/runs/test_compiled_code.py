@@ -109,7 +109,6 @@ def test_but_its_robust_rules_do(tmp_path, monkeypatch):
 
 
 def test_a_baseline_has_no_compiled_code(tmp_path, monkeypatch):
-    pytest.importorskip("lightgbm")
     best = Experiment(data="Synthetic(queries=40)", baseline="LambdaMART(trees=2)")
     stored = json.loads((best.run(tmp_path).folder / ENVIRONMENT).read_text())
     assert stored["engine"] is None and stored["compiled"] is None

@@ -6,7 +6,6 @@ tells: sixteen runs of all kinds, one of them interrupted after round 5 of 40, a
 
 import json
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from foltr.errors import Mistake
 from foltr.results import load_runs
 from foltr.runs import config
 from foltr.runs.run import Run
+from quick_foltr import quick_foltr
 
 MADE, INTERRUPTED = 15, "Synthetic-PDGD-Linear-d8c396d2e9dfb241"
 
@@ -30,9 +30,7 @@ def before(tmp_path, monkeypatch):
 
 
 def foltr(*words):
-    done = subprocess.run(
-        [sys.executable, "-m", "foltr", *map(str, words)], capture_output=True, text=True
-    )
+    done = subprocess.run([*quick_foltr(), *map(str, words)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -86,11 +86,12 @@ def test_all_messages_of_unlearning_have_fresh_noise(sent, method, engine):
     e.run(engine=engine)
     noise = np.concatenate([cohort.updates for cohort in sent[e.rounds :]])
     if method != "FedEraser(sessions=2)":
-        assert noise.std() == pytest.approx(SD, rel=0.05)
+        # of 1,900 numbers or more: six standard errors
+        assert noise.std() == pytest.approx(SD, rel=0.1)
     rows = np.concatenate([cohort.updates for cohort in sent])
     rows = rows / np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
     alike = np.abs(rows @ rows.T - np.eye(len(rows)))  # |cosine| of 46 random numbers: about .15
-    assert alike.max() < 0.75
+    assert alike.max() < 0.85  # any of 20,000 pairs is above with probability 1e-9
 
 
 def test_a_rescaled_message_is_made_of_two_messages_with_noise(sent):
@@ -106,7 +107,8 @@ def test_a_rescaled_message_is_made_of_two_messages_with_noise(sent):
         before = np.sqrt(np.square(then.updates[rows].astype(float)).sum(axis=1))
         after = np.sqrt(np.square(now.updates.astype(float)).sum(axis=1))
         np.testing.assert_allclose(after, before, rtol=1e-5)
-        assert before.mean() == pytest.approx(SD * np.sqrt(46), rel=0.2)  # it is noise
+        # it is noise: six standard errors
+        assert before.mean() == pytest.approx(SD * np.sqrt(46), rel=0.25)
 
 
 def test_the_data_of_a_client_change_its_messages_of_unlearning_only_without_noise(sent):

@@ -183,7 +183,6 @@ def test_a_file_that_has_changed_is_told(tmp_path, monkeypatch):
 
 
 def test_other_processes_would_load_another_version(tmp_path):
-    pytest.importorskip("joblib", reason="needs pip install 'foltr[sweeps]'")
     e = loaded(tmp_path, "1.0")
     (tmp_path / "scaled.py").write_text(RULE.replace("FACTOR", "0.1"))
     with pytest.raises(Mistake, match=r"scaled.py has changed .* make the experiment again"):
@@ -204,7 +203,6 @@ def test_an_experiment_of_before_is_not_taken_for_one_of_the_new_code(tmp_path):
 
 
 def test_a_class_of_a_script_needs_a_file_of_its_own_for_other_processes(tmp_path, monkeypatch):
-    pytest.importorskip("joblib", reason="needs pip install 'foltr[sweeps]'")
     e = loaded(tmp_path, "1.0")
     cls = type(e.aggregator)
     script = SimpleNamespace(__file__=str(tmp_path / "scaled.py"))

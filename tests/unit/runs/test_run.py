@@ -1,10 +1,10 @@
 """Runs: the same bits however they are cut, killed or threaded; nothing half-written is ever taken
 for whole."""
 
+import io
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import numba
@@ -18,6 +18,7 @@ from foltr.errors import Mistake
 from foltr.experiment import Experiment
 from foltr.runs.folder import Folder
 from foltr.runs.interruptions import Interruptions, Stopped
+from waiting import wait_until
 
 SMALL = Experiment(
     data="Synthetic(queries=40)",
@@ -109,14 +110,34 @@ def test_the_learner_learns():
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     def watch(progress):
-        if progress.t == 5:
+        if progress.t >= 5:  # how many rounds are one stretch depends on the time that they take
             signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Stopped, match=r"stopped after round 5 of 30.*the same command continues"):
+    with pytest.raises(Stopped, match=r"stopped after round [567] of 30.*the same command"):
         SMALL.run(tmp_path, watch=watch)
     assert signal.getsignal(signal.SIGINT) is before
     assert bits(SMALL.run(tmp_path)) == bits(SMALL.run())
+
+
+def test_ctrl_c_while_progress_is_written(tmp_path, monkeypatch, capfd):
+    """Python's buffers are not reentrant: the handler writes past them."""
+
+    class Interrupted(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, text):
+            signal.raise_signal(signal.SIGINT)
+            return len(text)
+
+    stderr = io.TextIOWrapper(io.BufferedWriter(Interrupted()), line_buffering=True)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with Interruptions(Folder(tmp_path)) as interruptions:
+        interruptions.under_way = True
+        print("round 5/30", file=sys.stderr)
+        assert interruptions.asked == signal.SIGINT
+    assert "stopping, and saving what is done" in capfd.readouterr().err
 
 
 def test_ctrl_c_waits_for_a_kernel_that_is_being_compiled(tmp_path, monkeypatch):
@@ -152,7 +173,9 @@ def test_what_waits_for_a_kernel_is_done_when_it_is_compiled():
     assert done == [2]
 
 
-@pytest.mark.parametrize(("rounds", "every"), [(5000, 10), (100_000, 100_000)])
+@pytest.mark.parametrize(
+    ("rounds", "every"), [(5000, 10), pytest.param(60_000, 60_000, marks=pytest.mark.slow)]
+)
 def test_kill_9_at_any_moment(rounds, every, tmp_path):
     """A real process, really killed, several times, also within long stretches of rounds; what it
     leaves is resumed to the bits of an undisturbed run."""
@@ -164,13 +187,11 @@ foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
     def saved():
         return [file.stat().st_mtime_ns for file in tmp_path.glob("*/checkpoint.npz")]
 
-    for wait in (0.05, 0.15, 0.25):
-        before = saved()
+    for checkpoints in (1, 3, 9):
         process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
-        until = time.monotonic() + 60
-        while saved() == before and time.monotonic() < until and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(wait)
+        for _ in range(checkpoints):
+            before = saved()
+            wait_until(lambda: saved() != before or process.poll() is not None, 60.0)  # noqa: B023
         process.kill()
         process.wait()
     assert list(tmp_path.glob("*/checkpoint.npz")), "it was to be killed on its way"

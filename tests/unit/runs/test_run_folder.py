@@ -1,6 +1,7 @@
 """The folder of a run: it says all; what is damaged is told and made again; what cannot be written
 is refused with the way out."""
 
+import errno
 import json
 import os
 import shutil
@@ -137,8 +138,13 @@ def test_a_run_with_a_damaged_checkpoint_starts_again(made, run, capsys):
     assert "was damaged (checkpoint.npz: " in capsys.readouterr().err
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_refused(tmp_path):
+def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
+    if os.geteuid() == 0:  # root may write anywhere
+
+        def read_only(path, *_, **__):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+        monkeypatch.setattr(os, "mkdir", read_only)
     tmp_path.chmod(0o500)
     with pytest.raises(Mistake, match="cannot write"):
         SMALL.run(tmp_path)

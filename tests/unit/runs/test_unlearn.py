@@ -309,7 +309,7 @@ def test_a_sweep_unlearns(tmp_path):
     assert len(load_runs(tmp_path / "runs")) == 8  # and the two that were left
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.skipif(os.name != "posix", reason="not on this system: signals")
 def test_killed_for_good_and_resumed(tmp_path):
     e = replace(BASE, rounds=400, unlearning="Retrain()", leaving=((2,),), history=20)
     code = (

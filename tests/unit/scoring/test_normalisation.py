@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -17,7 +17,6 @@ matrices = arrays.arrays(
 )
 
 
-@settings(deadline=None)  # the first call may compile the kernel
 @given(matrices)
 def test_per_query_has_the_bits_of_the_data_reader(docs):
     read = docs.copy()

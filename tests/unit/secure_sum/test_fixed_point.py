@@ -4,11 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.errors import Mistake
 from foltr.secure_sum.fixed_point import PIECE, decode, encode, mean, weighted, weighted_sum
+from property_settings import examples
 
 
 def test_by_hand():
@@ -75,7 +76,7 @@ def test_the_largest_number_that_is_let_in_cannot_overflow_the_sum(clients, sign
 
 
 @given(st.floats(allow_nan=False), st.integers(0, 52), st.integers(1, 10**6))
-@settings(max_examples=300)
+@examples(300)
 def test_whatever_is_let_in_comes_back_within_half_a_step(value, bits, clients):
     try:
         word = encode(np.array([value]), bits, clients)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from parties import (
     MODEL,
@@ -20,6 +20,7 @@ from foltr.secure_sum.in_process import secure_sum
 from foltr.secure_sum.messages import Kind
 from foltr.secure_sum.server import SumServer, longest
 from foltr.secure_sum.terms import Terms
+from property_settings import examples
 
 NEVER = Kind.UNMASK + 1
 
@@ -61,14 +62,14 @@ def check(terms, leaving):
     st.just(n), st.integers(n // 2 + 1, n), st.booleans(),
     st.dictionaries(st.integers(0, n - 1), st.sampled_from(SIGNED_STEPS), max_size=n // 2),
 )))  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@examples(60)
 def test_any_drop_outs_on_the_complete_graph(case):
     n, threshold, consistency, leaving = case
     check(small_terms(n, threshold, consistency=consistency), leaving)
 
 
 @given(st.sampled_from([(6, 4), (8, 4), (8, 6), (9, 2), (10, 4), (12, 6)]), st.data())
-@settings(max_examples=150, deadline=None)
+@examples(60)
 def test_any_drop_outs_on_a_ring(size, data):
     n, degree = size
     quorum, threshold = (

@@ -3,7 +3,7 @@ is changed by it."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from parties import MODEL, SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms
 
@@ -14,6 +14,7 @@ from foltr.secure_sum.keys import KeyPair, node_key, seal
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, Refused, pack, write_set
 from foltr.secure_sum.server import OWN, SumServer
 from foltr.secure_sum.shamir import PRIME, SHARE
+from property_settings import examples
 
 
 def flipped(message, at, bits=1):
@@ -428,7 +429,7 @@ def test_a_client_masks_only_what_the_terms_say():
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_change_of_any_message_ends_in_a_refusal_or_in_the_exact_sum(data):
     """Except for masked words themselves, which look like any others: the transport must protect
     them."""

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
-
 from foltr.errors import Mistake
 from foltr.secure_sum.keys import node_key, node_keys, sign, signed_by
 

@@ -2,6 +2,7 @@
 
 import math
 
+import prometheus_client.parser as parser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +18,6 @@ from foltr.serving.exposition import (
     gauge,
     number,
 )
-
-parser = pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client")
 
 
 def parsed(*families):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from flower_apps import AGREED, DATA, Apps, Federation
 from flwr.app import Message
 

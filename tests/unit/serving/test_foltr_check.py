@@ -1,5 +1,6 @@
 """`foltr check`: whether the process of a settings file works."""
 
+import errno
 import json
 import time
 
@@ -78,18 +79,35 @@ def test_a_damaged_file_is_no_sign_of_life(node, content):
     assert check(file)[0] == 1
 
 
-def test_a_disk_that_is_full_stops_no_node(node):
+def test_a_disk_that_is_full_stops_no_node(node, monkeypatch):
+    """The file says what it said before, until it can be written again."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _, state = node
+    beat = Heartbeat(state)
+    beat(True, n=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(alive.Path, "write_text", full)
+        beat(False, n=2)
+    assert json.loads((state / FILE).read_text())["n"] == 1
+    beat(True, n=3)
+    assert json.loads((state / FILE).read_text())["n"] == 3
+
+
+def test_a_folder_that_is_gone_stops_no_node(node):
     _, state = node
     beat = Heartbeat(state / "gone")
     beat(True)
     beat.delete()
+    assert not (state / "gone").exists() and not node_status(state / "gone")[0]
 
 
 # ---- a server
 
 
 def test_a_server_that_runs(tmp_path):
-    pytest.importorskip("starlette", reason="no Starlette: the status page is NOT tested")
     file = tmp_path / "server.toml"
     with status_page(Board("x", 10, 4)) as address:
         where = address.removeprefix("http://").rstrip("/")

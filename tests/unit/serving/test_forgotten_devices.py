@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from test_leaving_nodes import Here
 

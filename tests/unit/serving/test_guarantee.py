@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.federated.agreement import Agreement, numbered
 from foltr.serving.guarantee import epsilon_of, experiment_of, spent, whole_budget

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.experiment import Experiment
 from foltr.federated.frames import Frame, Kind, refusal

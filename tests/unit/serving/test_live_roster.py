@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.errors import Mistake
 from foltr.federated.keys import flower_key, make_node

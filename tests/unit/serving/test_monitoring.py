@@ -4,6 +4,7 @@ import math
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
+import prometheus_client.parser as parser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +17,6 @@ from foltr.serving.monitoring import Health, Monitor, ask_health
 from foltr.serving.server_metrics import epsilon, families
 from foltr.serving.status_page import status_page
 from foltr.system.log import Event
-
-pytest.importorskip("starlette", reason="no Starlette: the status page is NOT tested")
-parser = pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client")
 
 
 def samples(text):

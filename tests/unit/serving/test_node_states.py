@@ -9,8 +9,7 @@ import pytest
 from foltr.errors import Mistake
 from foltr.serving.board import Board
 
-pytest.importorskip("flwr", reason="no Flower: the server's nodes are NOT tested")
-pytest.importorskip("starlette", reason="no Starlette: the status page is NOT tested")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from foltr.serving.live_roster import LiveRoster
 from foltr.serving.serve import shown
 from foltr.serving.settings import ServerTable

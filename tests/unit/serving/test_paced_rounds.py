@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("flwr", reason="Flower is missing: pip install 'foltr[deploy]'")
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from test_leaving_nodes import Here
 

@@ -76,7 +76,6 @@ def test_who_took_part_is_known_without_those_who_left(tmp_path):
 
 
 def test_a_key_that_was_replaced_fits_and_nothing_else_does(tmp_path):
-    pytest.importorskip("cryptography", reason="needs pip install 'foltr[secure]'")
     from foltr.federated.keys import make_node
     from foltr.federated.roster import Roster
 

@@ -9,6 +9,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
+from starlette.testclient import TestClient
 
 from foltr import web
 from foltr.errors import Mistake
@@ -17,7 +18,6 @@ from foltr.serving.board import Board
 from foltr.serving.status_html import line, sections
 from foltr.serving.status_page import application, is_open_to_others, page, status_page
 
-pytest.importorskip("starlette", reason="no Starlette: the status page is NOT tested")
 HOSTILE = "</script><img src=x onerror='window.hurt = 1'>\"&{{script}}"
 
 
@@ -36,10 +36,6 @@ def board_of(rounds=3, **more):
 @pytest.fixture
 def client():
     """`client(board).get("/data.json")`"""
-    try:
-        from starlette.testclient import TestClient
-    except (ImportError, RuntimeError) as error:  # it says so in either way
-        pytest.skip(f"the routes of the status page are NOT tested: {error}")
     return lambda of: TestClient(application(of), base_url="http://127.0.0.1")
 
 

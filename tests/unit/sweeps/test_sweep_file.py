@@ -147,8 +147,10 @@ TABLES = st.recursive(
 
 @given(st.dictionaries(KEYS, TABLES, max_size=5))
 def test_no_table_gives_a_traceback(table):
+    """It is refused, or gives different experiments."""
     with suppress(Mistake):
-        expanded({}, table)
+        experiments = [point.experiment for point in expanded({}, table)]
+        assert len(set(experiments)) == len(experiments) > 0
 
 
 def test_several_tables_are_united(tmp_path):

@@ -10,7 +10,7 @@ from foltr.errors import Mistake
 from foltr.system import private
 from foltr.system.private import make_folder, private_content
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="not on this system: modes of files")
 
 
 def mode(path: Path) -> int:

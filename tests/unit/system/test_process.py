@@ -5,11 +5,12 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from foltr.system.process import Usage, usage
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="not on this system: /proc")
 
 
 @linux
@@ -30,7 +31,7 @@ def test_another_process_even_with_a_strange_name(tmp_path):
         [str(strange), "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         process.stdout.readline()
-        used, psutil = usage(process.pid), pytest.importorskip("psutil")
+        used = usage(process.pid)
         other = psutil.Process(process.pid)
         assert used.resident_bytes == pytest.approx(other.memory_info().rss, rel=0.2)
         assert used.started == pytest.approx(other.create_time(), abs=1.0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.aggregators import _gating as gating
@@ -24,6 +24,7 @@ from foltr.seeds import stream
 from foltr.simulation.malicious import Malicious
 from foltr.spec import aggregators, attacks
 from foltr.system.threads import Threads
+from property_settings import examples
 
 
 def noise(n, d, t, seed=1):
@@ -81,8 +82,9 @@ def test_distances_are_one_for_honest_clients_and_grow_with_every_round_of_a_shi
         distances = memory[2][:, gating.SCORE] * 1e9
         honest.append(np.delete(distances, 7).mean())
         shifted.append(distances[7])
-    assert np.mean(honest) == pytest.approx(1.0, abs=0.05)
-    assert np.mean(shifted) == pytest.approx(1.0 + t * 3 / 30, rel=0.15)
+    # over other seeds they are 1.035 and 6.64, with standard errors of .009 and .13
+    assert np.mean(honest) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(shifted) == pytest.approx(1.0 + t * 3 / 30, rel=0.2)
 
 
 def test_a_client_comes_back_when_it_is_like_the_others_again():
@@ -102,7 +104,7 @@ def test_majorities_are_never_suspected():
 
 
 @given(order=st.permutations(range(9)), scale=st.sampled_from([1.0, 2.0**-30, 2.0**40]))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_neither_order_nor_units_matter(order, scale):
     pull = np.where(np.arange(9) == 4, 2.0, 0.0)[:, None]
     sent = [cohort(noise(9, 6, t) + pull) for t in range(12)]
@@ -121,10 +123,15 @@ def test_neither_order_nor_units_matter(order, scale):
 def test_what_was_remembered_is_not_written():
     told = [cohort(noise(6, 4, t)) for t in range(3)]
     _, memory = rounds(Gated(), told)
+    copies = tuple(part.copy() for part in memory)
     for part in (*memory, told[0].updates, told[0].weights):
         part.setflags(write=False)
     few = told[0].only(np.array([0, 2, 3, 5]))
-    rounds(Gated(), [told[0], few], memory)
+    one, _ = rounds(Gated(), [told[0], few], memory)
+    two, _ = rounds(Gated(), [told[0], few], copies)
+    np.testing.assert_array_equal([d for d, _ in one], [d for d, _ in two])
+    for part, copy in zip(memory, copies, strict=True):
+        np.testing.assert_array_equal(part, copy)
 
 
 def test_long_updates_are_left_out_once():

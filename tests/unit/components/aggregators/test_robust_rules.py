@@ -3,7 +3,7 @@ they say of others."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
@@ -24,6 +24,7 @@ from foltr.core import Cohort, Withheld
 from foltr.errors import Mistake
 from foltr.seeds import stream
 from foltr.spec import aggregators
+from property_settings import examples
 
 TWO = [  # rules that assume two attackers, for cohorts of eleven
     Krum(malicious=2),
@@ -71,7 +72,7 @@ def mixed(ours, theirs, order):
 
 @pytest.mark.parametrize("rule", [*TWO, *OTHERS], ids=repr)
 @given(updates=arrays(np.float32, (11, 3), elements=quarters), order=st.permutations(range(11)))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_order_in_which_messages_arrive_changes_no_bit(rule, updates, order):
     """Even where many updates are equal or equally far, so that ties decide."""
     c = cohort(updates, weights=np.arange(1, 12), trusted=np.array([1.0, -2.0, 0.5], np.float32))
@@ -98,14 +99,14 @@ def test_longer_updates_give_a_longer_direction(rule):
     "rule", [TrimmedMean(malicious=2), Median(), Bulyan(malicious=2)], ids=repr
 )
 @given(ours=honest, theirs=sent, order=st.permutations(range(11)))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_two_attackers_cannot_leave_the_range_of_the_others(rule, ours, theirs, order):
     got = direction_of(rule, mixed(ours, theirs, order))
     assert (ours.min(axis=0) <= got).all() and (got <= ours.max(axis=0)).all()
 
 
 @given(ours=honest, theirs=sent, order=st.permutations(range(11)), squared=st.booleans())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_krum_follows_a_client_and_not_one_that_shouts(ours, theirs, order, squared):
     theirs = np.where(np.abs(theirs) < 1e9, 1e9, theirs)
     theirs[0] = -theirs[0]  # two that shout the same thing have at least one close neighbour

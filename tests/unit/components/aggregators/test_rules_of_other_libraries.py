@@ -1,6 +1,6 @@
-"""Robust rules against those of Flower and ByzFL, where they are defined alike. Neither is a
-dependency: but for some numbers that they gave, these tests are skipped, and say so, where they
-are not installed (`pip install flwr byzfl`).
+"""Robust rules against those of Flower and ByzFL, where they are defined alike. ByzFL brings
+PyTorch: but for some numbers that it gave, its tests are run by `pytest -m tools` (`pip install
+byzfl`).
 
 Where they differ: both sum squared distances in Krum (our `squared=True`). ByzFL's Krum counts n -
 m - 1 neighbours, which is ours for m - 1; its Multi-Krum counts so too but keeps n - m, which is
@@ -28,15 +28,14 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def flower():
-    why = "Flower is not installed: its robust rules are not compared with ours"
-    return pytest.importorskip("flwr.server.strategy.aggregate", reason=why)
+    return pytest.importorskip("flwr.server.strategy.aggregate", reason="needs foltr[deploy]")
 
 
 @pytest.fixture(scope="module")
 def byzfl():
-    return pytest.importorskip(
-        "byzfl", reason="ByzFL is not installed: its robust rules are not compared with ours"
-    )
+    import byzfl
+
+    return byzfl
 
 
 def made(n, m, seed, weights=None):
@@ -86,6 +85,7 @@ def test_flowers_median_trimmed_mean_and_bulyan(flower):
         np.testing.assert_allclose(ours(Bulyan(malicious=m), c), flat(theirs), rtol=1e-12)
 
 
+@pytest.mark.tools
 def test_byzfls_krum_median_and_trimmed_mean(byzfl):
     for n, m, seed in CASES:
         c = made(n, m, seed)
@@ -98,6 +98,7 @@ def test_byzfls_krum_median_and_trimmed_mean(byzfl):
         )
 
 
+@pytest.mark.tools
 def test_byzfls_geometric_median_and_centred_clipping(byzfl):
     for n, m, seed in CASES:
         c = made(n, m, seed)
@@ -114,6 +115,7 @@ def test_byzfls_geometric_median_and_centred_clipping(byzfl):
             np.testing.assert_allclose(direction, other(c.updates), rtol=1e-12)
 
 
+@pytest.mark.tools
 def test_byzfls_nearest_neighbour_mixing(byzfl):
     for n, m, seed in CASES:
         c = made(n, m, seed)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import asked_of
@@ -17,6 +17,7 @@ from foltr.components.attacks.fang_krum import FangKrum
 from foltr.components.attacks.fang_multi_krum import FangMultiKrum
 from foltr.core import Cohort
 from foltr.seeds import stream
+from property_settings import examples
 
 SEEDS = st.integers(0, 2**40)
 squares = pytest.mark.parametrize("squared", [False, True])
@@ -42,7 +43,7 @@ def signs_of(updates):
     d=DIMENSIONS,
     shift=st.floats(-2.0, 2.0),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_full_knowledge_finds_what_the_definition_finds(squared, seed, m, more, d, shift):
     n = 2 * m + more
     honest = normals(seed, n - m, d, shift)
@@ -60,7 +61,7 @@ def test_full_knowledge_finds_what_the_definition_finds(squared, seed, m, more, 
     shift=st.floats(-2.0, 2.0),
     start=st.floats(0.01, 10.0),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_own_knowledge_finds_what_the_definition_finds(squared, seed, m, d, shift, start):
     own, nearest = normals(seed, m, d, shift), max(1, m - 2)
     for kept in (1, m):
@@ -77,7 +78,7 @@ def test_own_knowledge_finds_what_the_definition_finds(squared, seed, m, d, shif
     untouched=st.integers(0, 20),
     factor=st.floats(1.001, 100.0),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_beyond_the_bound_nothing_is_picked(squared, seed, m, d, untouched, factor):
     """The theorem of Fang et al. for Krum, and its twin for squares: r from (n - 2m - 1) r^2.
     Columns that nobody changes, where s_j = 0, do not count."""
@@ -107,7 +108,7 @@ def round_of(seed, n, m, d, shift):
 
 @squares
 @given(seed=SEEDS, m=st.integers(1, 4), d=st.integers(2, 46), shift=st.floats(-0.3, 0.3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_krum_follows_the_crafted_update(squared, seed, m, d, shift):
     """Unless the search has given up."""
     c, malicious = round_of(seed, 10, m, d, shift)
@@ -123,7 +124,7 @@ def test_krum_follows_the_crafted_update(squared, seed, m, d, shift):
 
 
 @given(seed=SEEDS, m=st.integers(1, 4), d=st.integers(2, 46), shift=st.floats(-0.3, 0.3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_multi_krum_averages_all_crafted_updates(seed, m, d, shift):
     c, malicious = round_of(seed, 10, m, d, shift)
     crafted = FangMultiKrum(knowledge="all").craft(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import asked_of
@@ -12,6 +12,7 @@ from foltr.components.attacks.min_max import MinMax
 from foltr.components.attacks.min_sum import MinSum
 from foltr.core import Cohort
 from foltr.seeds import stream
+from property_settings import examples
 
 ROUNDS = {
     "seed": st.integers(0, 2**40),
@@ -36,7 +37,7 @@ def in_all(x, known):
 
 @pytest.mark.parametrize(("attack", "limited"), [(MinMax, farthest), (MinSum, in_all)])
 @given(**ROUNDS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_largest_step_within_the_limit(
     attack, limited, seed, m, honest, d, shift, direction, knowledge
 ):

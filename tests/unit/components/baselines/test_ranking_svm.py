@@ -3,7 +3,7 @@ optimum is."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from labelled import NO_PAIR, collection, noisy
 from sklearn.svm import LinearSVC
@@ -12,6 +12,7 @@ from foltr.components.baselines import ranking_svm
 from foltr.components.baselines.ranking_svm import Pairs, RankingSVM
 from foltr.errors import Mistake
 from foltr.seeds import stream
+from property_settings import examples
 
 
 def weights(data, C):
@@ -122,13 +123,13 @@ def nothing_is_better(data, C, seed):
             assert best <= objective(w + size * step / largest, rows, c) * (1 + 2e-8)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(collections(st.just(0)), st.sampled_from([1e-3, 1.0, 1000.0]), st.integers(0, 10**6))
 def test_nothing_is_better_than_what_it_finds(data, C, seed):
     nothing_is_better(data, C, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(collections(st.integers(-3, 5)), st.sampled_from([1.0, 1000.0, 1e6]), st.integers(0, 10**6))
 def test_with_features_of_any_scale_it_finds_the_best_or_says_that_it_did_not(data, C, seed):
     try:

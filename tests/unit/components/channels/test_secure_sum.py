@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import asked_of
@@ -23,6 +23,7 @@ from foltr.secure_sum import in_process
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.terms import model_digest
 from foltr.seeds import stream
+from property_settings import examples
 
 
 def cohort(n, p=5, seed=0, scale=1.0):
@@ -62,7 +63,7 @@ def test_one_row_that_is_the_weighted_mean():
     st.booleans(),
     st.data(),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_masks_change_no_bit(asked, seed, bits, consistency, data):
     plain = SecureSum(fraction_bits=bits, consistency=consistency)
     masked = SecureSum(fraction_bits=bits, consistency=consistency, masks=True)

@@ -8,7 +8,7 @@ import pytest
 from made_runs import made_run, made_runs
 
 from foltr.errors import Mistake
-from foltr.report.chapters import contents, registry
+from foltr.report.chapters import contents
 from foltr.report.chapters.registry import chapters
 from foltr.report.page.content import _block
 from foltr.report.page.html_blocks import block_html
@@ -68,7 +68,6 @@ from foltr.report.chapters.registry import chapter
 @pytest.fixture
 def told(tmp_path):
     """What the chapter of a user's file adds to the page."""
-    before = dict(registry._known)
 
     def load(code):
         file = tmp_path / "mine.py"
@@ -77,9 +76,7 @@ def told(tmp_path):
         found = contents.blocks(made_runs([made_run(), made_run(seed=2)]))
         return [block for block in found if block.chapter == "Mine"]
 
-    yield load
-    registry._known.clear()
-    registry._known.update(before)
+    return load
 
 
 def test_a_chapter_is_one_file_of_the_user(told):
@@ -90,6 +87,27 @@ def test_a_chapter_is_one_file_of_the_user(told):
     assert chapters()[-1].name == "mine" and not chapters()[-1].is_ours
     told(f"@chapter(place=1)\ndef mine(runs):\n    {block}\n")  # the file has changed
     assert chapters()[0].name == "mine" and len(chapters()) == 9
+
+
+def test_a_chapter_that_is_gone_from_its_file_is_gone_from_the_page(told):
+    ours = [each.name for each in chapters()]
+    told("@chapter\ndef mine(runs): pass\n@chapter\ndef other(runs): pass\n")
+    assert [each.name for each in chapters()] == [*ours, "mine", "other"]
+    told("@chapter\ndef mine(runs): pass\n")
+    assert [each.name for each in chapters()] == [*ours, "mine"]
+
+
+def test_ours_are_all_there_whoever_imported_some_of_them_before():
+    """What the first import of a module registered was lost with the registry: the page then had
+    six of its chapters."""
+    code = (
+        "import foltr.report.chapters.attacks\n"
+        "from foltr.report.chapters import registry\n"
+        "first = [each.name for each in registry.chapters()]\n"
+        "registry._of_users.clear()\n"
+        "assert first == [each.name for each in registry.chapters()] and len(first) == 8, first"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

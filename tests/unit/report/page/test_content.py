@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import grid, made_run, made_runs
 
@@ -30,6 +30,7 @@ from foltr.report.page.rerun_command import command, quoted
 from foltr.report.statistics import half_width
 from foltr.report.study import study
 from foltr.results import Runs, Skipped, load_runs
+from property_settings import examples
 
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
@@ -37,7 +38,6 @@ MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 # ---- commands
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",))))
 def test_a_shell_reads_back_what_was_quoted(text):
     assert shlex.split(quoted(text)) == [text]
@@ -118,7 +118,7 @@ def test_the_numbers_are_those_of_the_matrix():
     assert any("test" in each for each in told["entries"].values())
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     st.lists(
         st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)),

@@ -4,11 +4,10 @@ import csv
 import io
 import math
 import re
-import shutil
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import KINDS, luck, made_run, made_runs
 
@@ -197,7 +196,6 @@ def balanced(text):
     return depth == 0
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_labels_cannot_break_a_table(label):
     """What LaTeX would obey is escaped: without commands, groups and formulas nothing special is
@@ -208,7 +206,6 @@ def test_labels_cannot_break_a_table(label):
     assert balanced(text)
 
 
-@settings(deadline=None)
 @given(st.text("ab-\\{}$&%#_~^<>|`[]* \u2013…", max_size=30))
 def test_labels_are_shown_as_they_stand(label):
     back = {shown: c for c, shown in SPECIAL.items()}
@@ -313,7 +310,7 @@ def test_why_not_tested_in_a_caption():
     )
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.tools  # pdflatex
 def test_latex_compiles(tmp_path):
     body = latex_tables(
         hollow(),

@@ -3,7 +3,6 @@ refuses what MLflow refuses."""
 
 import sys
 import textwrap
-from importlib.util import find_spec
 
 import pytest
 
@@ -70,7 +69,7 @@ FAKE = {
 }
 
 
-@pytest.fixture(params=["true", "stand-in"])
+@pytest.fixture(params=[pytest.param("true", marks=pytest.mark.tools), "stand-in"])
 def client(request, tmp_path, monkeypatch):
     """A function that gives a client of the store in a folder."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -78,12 +77,7 @@ def client(request, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # so that it is as before afterwards
     monkeypatch.setattr(feeding, "SECONDS", 0.0)
     monkeypatch.setattr("foltr.runs.train.CHECKPOINT_SECONDS", 0.0)
-    true = find_spec("mlflow") is not None
-    if request.param == "true" and not true:
-        pytest.skip("needs pip install 'foltr[mlflow]'")
     if request.param == "stand-in":
-        if true:
-            pytest.skip("MLflow itself is there")
         for name, text in FAKE.items():
             (tmp_path / "fake" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "fake" / name).write_text(textwrap.dedent(text))
@@ -143,9 +137,8 @@ def test_a_finished_run_is_logged_as_a_whole(client, tmp_path):
     assert_whole(client(tmp_path), SMALL.run(tmp_path, log="mlflow"))
 
 
+@pytest.mark.tools
 def test_a_store_that_cannot_be_opened_is_a_mistake(tmp_path, monkeypatch):
-    if find_spec("mlflow") is None:
-        pytest.skip("needs pip install 'foltr[mlflow]'")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://here")
     with pytest.raises(Mistake, match="the log cannot be opened: mlflow: "):
         SMALL.run(tmp_path, log="mlflow")

@@ -8,7 +8,6 @@ from foltr.experiment import Experiment
 from foltr.runs.sinks import log as feeding
 from foltr.runs.sinks.sink import tag
 
-pytest.importorskip("tensorboardX", reason="needs pip install 'foltr[tensorboard]'")
 SMALL = Experiment(data="Synthetic(queries=40)", clients=4, rounds=7, evaluate_every=3)
 
 
@@ -67,10 +66,8 @@ def assert_whole(folder, result):
 
 
 def by_tensorboard(folder):
-    accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator",
-        reason="needs pip install tensorboard",
-    )
+    import tensorboard.backend.event_processing.event_accumulator as accumulator
+
     read = accumulator.EventAccumulator(str(folder), {"scalars": 0, "tensors": 0})
     read.Reload()
     return read
@@ -112,6 +109,7 @@ def test_a_finished_log_stays_as_it_is(tmp_path):
     assert [each.read_bytes() for each in result.folder.glob("*tfevents*")] == [before]
 
 
+@pytest.mark.tools
 def test_tensorboard_itself_reads_a_run_that_was_stopped(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         SMALL.run(tmp_path, watch=stopped_at(4), log="tensorboard")

@@ -6,7 +6,6 @@ import struct
 import sys
 import textwrap
 import time
-from importlib.util import find_spec
 
 import pytest
 
@@ -44,7 +43,7 @@ FAKE = """
 """
 
 
-@pytest.fixture(params=["true", "stand-in"])
+@pytest.fixture(params=[pytest.param("true", marks=pytest.mark.tools), "stand-in"])
 def read(request, tmp_path, monkeypatch):
     """A function that reads the logs in a folder, in the order in which they were begun."""
     monkeypatch.setattr(feeding, "SECONDS", 0.0)
@@ -52,12 +51,7 @@ def read(request, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
     monkeypatch.delenv("WANDB_PROJECT", raising=False)
-    true = find_spec("wandb") is not None
-    if request.param == "true" and not true:
-        pytest.skip("needs pip install 'foltr[wandb]'")
     if request.param == "stand-in":
-        if true:
-            pytest.skip("Weights & Biases itself is there")
         (tmp_path / "fake").mkdir()
         (tmp_path / "fake" / "wandb.py").write_text(textwrap.dedent(FAKE))
         monkeypatch.syspath_prepend(tmp_path / "fake")
