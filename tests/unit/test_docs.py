@@ -174,7 +174,7 @@ def test_the_site_in_a_browser(site):
     chromium = shutil.which("chromium") or pytest.skip("no browser")
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(site))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         home, asked, wrong = f"http://127.0.0.1:{server.server_port}/", [], []
         with browsers.sync_playwright() as play:
             options = [

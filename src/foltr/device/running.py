@@ -187,10 +187,12 @@ class Running:
 
     def wait_forgotten(self, seconds: float) -> bool:
         """Wait until the server has forgotten this device, for at most so long."""
-        until, membership = time.monotonic() + seconds, self.membership
-        while membership is not None and not membership.over and time.monotonic() < until:
+        until = time.monotonic() + seconds
+        while self.membership is not None and time.monotonic() < until:
             with suppress(Unavailable, Excluded):
-                membership.once()
+                self.membership.once()
+            if self.membership.over:
+                break
             time.sleep(1.0)
         self._go_on()
         return self.membership is None

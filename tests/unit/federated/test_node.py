@@ -69,7 +69,7 @@ def test_an_answer_of_something_else_ends_no_node(page):
         stop.set()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         node = Node(f"127.0.0.1:{server.server_port}", bytes, insecure=True, tell=tell)
         node.serve(stop)  # raises nothing
         server.shutdown()

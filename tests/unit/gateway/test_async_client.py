@@ -28,7 +28,7 @@ def gateway(tmp_path):
 def one_of(port, answer=learned, **more):
     wire = AsyncConnection("127.0.0.1", port, None, **more)
     return AsyncGatewayClient(
-        wire, Requests(Ed25519PrivateKey.generate(), AGREED.id), answer, wait=2
+        wire, Requests(Ed25519PrivateKey.generate(), AGREED.id), answer, wait=1
     )
 
 

@@ -268,7 +268,7 @@ class Odd(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def odd():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Now", (Odd,), {}))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
     server.shutdown()
