@@ -34,13 +34,15 @@ def follow(home: Home, stop: Event, update: Callable[[], object]) -> None:
                 before = now
                 with suppress(Busy):  # whoever indexes now sees the changes as well
                     update()
+            is_first = True
             for changed in _changes(index.roots(), home.folder, stop):
                 with suppress(Busy):
-                    if _one_by_one(index, changed):
+                    if not is_first and _one_by_one(index, changed):
                         with home.alone("indexing"):
                             read_changed(index, index.roots(), changed)
-                    elif changed:
+                    elif changed or is_first:  # also what changed before the watch began
                         update()
+                is_first = False
                 if _state(index) != before:
                     break
             stop.wait(1.0)
@@ -94,7 +96,6 @@ def _changes(roots: Collection[Path], own: Path, stop: Event) -> Iterator[frozen
     inside = f"{own.resolve()}{os.sep}"
     there = [root for root in roots if os.path.exists(root)]
     if not there:
-        yield frozenset()
         return
     try:
         for changes in watch(

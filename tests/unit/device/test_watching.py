@@ -83,7 +83,7 @@ class Followed:
 
     def __enter__(self):
         self.thread.start()
-        wait_until(lambda: self.looks and self.looks[0])  # what changes from now on is seen
+        wait_until(lambda: len(self.updates) == 2)  # before the watch, and once it has begun
         return self
 
     def __exit__(self, *_):
@@ -109,7 +109,20 @@ def test_changes_are_followed(watched, monkeypatch):
     with Followed(*watched, monkeypatch) as followed:
         (docs / "b.txt").write_text("banana")
         wait_until(lambda: names(index, "banana") == ["b.txt"], 60.0)
-        assert len(followed.updates) == 1, "one file is read by itself"
+        assert len(followed.updates) == 2, "one file is read by itself"
         (docs / "inner").mkdir()
         (docs / "inner" / "d.txt").write_text("damson")
         wait_until(lambda: names(index, "damson") == ["d.txt"], 60.0)
+
+
+def test_what_changes_before_the_watch_begins_is_found(watched, monkeypatch):
+    _, index, docs = watched
+    followed, counted = Followed(*watched, monkeypatch), watchfiles.watch
+
+    def late(*folders, **options):
+        (docs / "e.txt").write_text("elderberry")
+        yield from counted(*folders, **options)
+
+    monkeypatch.setattr(watchfiles, "watch", late)
+    with followed:
+        wait_until(lambda: names(index, "elderberry") == ["e.txt"], 60.0)
