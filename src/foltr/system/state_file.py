@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from foltr.errors import Mistake
 
+OPENING_SECONDS = 10.0  # for which another process may be making the same file
+OPENING_PAUSE_SECONDS = 0.01
 NAMED = "create table if not exists about (name text primary key, value blob not null);"
 
 
@@ -46,8 +49,21 @@ class StateFile:
             where = ":memory:" if path is None else str(path)
             self._db = sqlite3.connect(where, isolation_level=None, check_same_thread=False)
             for pragma in (*pragmas, "secure_delete = on"):
-                self._db.execute(f"pragma {pragma}")
+                self._set(pragma)
             self._db.executescript(NAMED + tables)
+
+    def _set(self, pragma: str) -> None:
+        """A setting of SQLite. For `journal_mode` SQLite does not wait while another process makes
+        the same file."""
+        end = time.monotonic() + OPENING_SECONDS
+        while True:
+            try:
+                self._db.execute(f"pragma {pragma}")
+                return
+            except sqlite3.OperationalError as error:
+                if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            time.sleep(OPENING_PAUSE_SECONDS)
 
     def about(self, name: str) -> bytes | None:
         """A named value; None if it is not set."""

@@ -29,7 +29,8 @@ def test_bare_messages_give_a_client_away_and_sums_less_and_less(found):
 def test_shares_hide_nothing_in_the_clear_and_much_in_the_sum(found):
     rows = found("GammaShares(epsilon=1.2, sensitivity=3.0)", sizes=(30,))
     assert rows["message", 30].auc.low > 0.9
-    assert rows["sum", 30].auc.low < 0.6 and not rows["sum", 30].game.broken
+    # of 500 worlds of each kind, with a standard deviation of .018: six of them
+    assert rows["sum", 30].auc.mean < 0.61 and not rows["sum", 30].game.broken
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,8 @@ def test_shares_hide_nothing_in_the_clear_and_much_in_the_sum(found):
 def test_noise_on_each_message_hides_who_is_there(found, privacy):
     for row in found(privacy, sizes=(2, 10)).values():
         assert not row.game.broken and np.isfinite(row.game.guarantee.epsilon)
-        assert row.auc.mean < 0.7
+        # .57 at most, and five and a half standard deviations of .018
+        assert row.auc.mean < 0.67
 
 
 def test_worlds_without_a_difference_are_not_distinguished(made):

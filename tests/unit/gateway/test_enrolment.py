@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from foltr.errors import Mistake
 from foltr.gateway.enrolment import DAY, Enrolment, Refused, Standing
+from foltr.system import state_file
 from foltr.system.state_file import Unusable
 from property_settings import examples
 
@@ -384,6 +385,26 @@ def first(path, gate, found):
     except BaseException as error:
         found.put(repr(error))
         raise
+
+
+def test_the_state_is_opened_while_another_process_makes_it(tmp_path, monkeypatch):
+    """SQLite refuses the journal at once while another transaction is open."""
+    other = sqlite3.connect(tmp_path / "gateway.db", isolation_level=None)
+    other.execute("begin immediate")
+    monkeypatch.setattr(state_file.time, "sleep", lambda seconds: other.execute("commit"))
+    state = Enrolment(tmp_path / "gateway.db", FEDERATION)
+    assert state.about("federation") == FEDERATION
+    state.close()
+    other.close()
+
+
+def test_the_state_is_refused_if_another_process_never_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_file, "OPENING_SECONDS", 0.0)
+    other = sqlite3.connect(tmp_path / "gateway.db", isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(Unusable, match="database is locked"):
+        Enrolment(tmp_path / "gateway.db", FEDERATION)
+    other.close()
 
 
 def test_processes_may_make_the_state_at_the_same_time(tmp_path):
