@@ -114,7 +114,9 @@ class Members:
             self.do(end())
         finally:
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self.thread.join(10)
+            self.thread.join()
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
 
     def do(self, coroutine, seconds=60.0):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(seconds)

@@ -27,15 +27,16 @@ WORDS = "apple pear plum cherry grape melon berry peach lemon fig".split()
 LEARNER = f"Personal(learner=PDGD(lr=0.2, sessions={SESSIONS}, explore=False), pull=0.2)"
 
 
-def federation(folder, devices, **agreed):
-    """A server and a gateway. Devices enrol by the test."""
+def federation(folder, devices, grace=60.0, **agreed):
+    """A server and a gateway. Devices enrol by the test. Within the grace, a round that has begun
+    waits for those who have joined or left, so that no round is without answers."""
     e = Experiment(
         data="Synthetic(queries=20)", learner=LEARNER, ranker="Linear(start=(5.0,))",
         clients=devices, rounds=6, seed=3,
     )  # fmt: skip
     given = {"features": list(NAMES), "fewest": devices, "noise": "system", **agreed}
     server = {"wait": 20.0, "deadline": 20.0}
-    return GatewayDeployment(folder, e, 1, server, given, gateway={"grace": 0.5})
+    return GatewayDeployment(folder, e, 1, server, given, gateway={"grace": grace})
 
 
 def begin(here):

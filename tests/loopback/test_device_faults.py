@@ -48,7 +48,7 @@ def alone(tmp_path):
 def federation_of(folder, devices, **agreed):
     """A federation with more rounds than the tests need: a round that begins while the devices of
     the last one disconnect has no answers."""
-    return federation(folder, devices, **{"rounds": 1000, **agreed})
+    return federation(folder, devices, grace=0.5, **{"rounds": 1000, **agreed})
 
 
 def patient(here):
