@@ -1,8 +1,10 @@
 """What all tests share: surroundings of their own, how many examples a property is tried on, and
 closing lines that say what was skipped and why."""
 
+import ctypes
 import gc
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +26,11 @@ for name in (
 ):
     if find_spec(name) is None:
         pytest.exit(f"the tests need pip install -e '.[dev]': {name} is missing", returncode=4)
+if sys.platform == "linux":
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError:  # images of containers may lack it
+        pytest.exit("LightGBM needs libgomp.so.1: apt install libgomp1", returncode=4)
 
 import property_settings
 import skips

@@ -19,6 +19,7 @@ if __name__ != "__main__" or sys.argv[1] == "serve":  # the client is as small a
     import runpy
     import select
     import shlex
+    import shutil
     import signal
     import subprocess
     import tempfile
@@ -26,6 +27,7 @@ if __name__ != "__main__" or sys.argv[1] == "serve":  # the client is as small a
     import traceback
 
 STREAMS = (0, 1, 2)
+MAX_FOLDER_BYTES = 90  # the system refuses sockets with longer paths than some hundred bytes
 # variables that are read on import begin so: where they differ, a fork is not the same
 READ_ON_IMPORT = (
     "FOLTR_CACHE",
@@ -49,12 +51,20 @@ def quick_foltr() -> list[str]:
 
 
 def _start() -> list[str]:
-    address = os.path.join(tempfile.mkdtemp(prefix="foltr-quick-"), "socket")
+    import surroundings
+
+    folder = tempfile.mkdtemp(prefix="foltr-quick-")
+    if len(os.fsencode(folder)) > MAX_FOLDER_BYTES:
+        folder = tempfile.mkdtemp(prefix="foltr-quick-", dir="/tmp")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    address = os.path.join(folder, "socket")
     server = subprocess.Popen(
         [sys.executable, __file__, "serve", address],
         stdin=subprocess.PIPE,  # the server ends when this process does
         stdout=subprocess.PIPE,
         cwd=os.environ["FOLTR_TESTS_FOLDER"],
+        env=surroundings.variables,  # whatever test asks first
+        umask=surroundings.UMASK,
     )
     assert server.stdout is not None and server.stdout.readline() == b"ready\n"
     atexit.register(server.terminate)

@@ -4,6 +4,7 @@ on every machine and whatever test ran before."""
 from __future__ import annotations
 
 import atexit
+import gc
 import locale
 import logging
 import os
@@ -23,12 +24,21 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 FOLDER = "FOLTR_TESTS_FOLDER"  # of this test session: set for its worker processes
 REAL_DATA = "FOLTR_TESTS_DATA"  # where the real collections are: FOLTR_DATA is the tests' to set
 # variables of the user that tests and the processes that they start may see
-KEPT_VARIABLES = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
+KEPT_VARIABLES = {
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPYCACHEPREFIX",
+    "VIRTUAL_ENV",
+}
 KEPT_PREFIXES = ("PYTEST_", "COV_", "FOLTR_TESTS_")
 MEMORY = "/dev/shm"
 MIN_MEMORY_BYTES = 4 << 30
 THREAD_SECONDS = 20.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+UMASK = 0o022
+variables: dict[str, str] = {}  # of the environment, as every test finds it
 _set_aside: dict[str, list[tuple[Any, type]]] = {}  # by test module: registry and class
 
 
@@ -55,6 +65,7 @@ def isolate() -> None:
             "HOME": str(folder / "home"),
             "TMPDIR": str(folder / "tmp"),
             "FOLTR_CACHE": str(folder / "cache"),
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "TERM": "xterm-256color",
@@ -63,7 +74,8 @@ def isolate() -> None:
         _keep_compiled_code(folder / "cache" / "kernels")
     tempfile.tempdir = None  # it is found again, by the new TMPDIR
     time.tzset()
-    os.umask(0o022)
+    os.umask(UMASK)
+    variables.update(os.environ)
     # A shell starts background processes with Ctrl-C ignored, and their children inherit it: tests
     # that press it would wait for ever.
     if threading.current_thread() is threading.main_thread():
@@ -118,8 +130,8 @@ def restored(module: str) -> Iterator[None]:
         family._members[cls.__name__] = cls
     threads = set(threading.enumerate())
     contents = dict(user_files._contents)
-    users_chapters = dict(chapters._of_users)
-    variables = dict(os.environ)
+    users_chapters = list(chapters._of_users)
+    environment = dict(os.environ)
     folder = os.getcwd()
     path = list(sys.path)
     arguments = list(sys.argv)
@@ -128,6 +140,7 @@ def restored(module: str) -> Iterator[None]:
     logger = logging.getLogger()
     log_handlers = list(logger.handlers)
     log_level = logger.level
+    process = settings_of_process()
     random.seed(0)
     np.random.seed(0)  # libraries may draw from it
     try:
@@ -140,14 +153,12 @@ def restored(module: str) -> Iterator[None]:
         for name in [name for name in sys.modules if name.startswith("foltr_user_")]:
             if name not in contents:
                 del sys.modules[name]
-        chapters._of_users.clear()
-        chapters._of_users.update(users_chapters)
+        chapters._of_users[:] = users_chapters
         user_files._contents.clear()
         user_files._contents.update(contents)
-        if dict(os.environ) != variables:
-            os.environ.clear()
-            os.environ.update(variables)
-            time.tzset()
+        os.environ.clear()
+        os.environ.update(environment)
+        time.tzset()
         os.chdir(folder)
         sys.path[:] = path
         sys.argv[:] = arguments
@@ -162,3 +173,20 @@ def restored(module: str) -> Iterator[None]:
         for thread in left:
             thread.join(THREAD_SECONDS)  # one that ends by itself is given the time
             assert not thread.is_alive(), f"the test left the thread {thread.name} behind"
+        assert settings_of_process() == process, "the test left other settings of the process"
+
+
+def settings_of_process() -> dict[str, Any]:
+    """What a test may change for a while, and must change back itself."""
+    import numpy as np
+
+    os.umask(mask := os.umask(UMASK))
+    return {
+        "umask": mask,
+        "errors of NumPy": np.geterr(),
+        "limit of recursion": sys.getrecursionlimit(),
+        "thresholds of garbage": gc.get_threshold(),
+        "disabled logging": logging.root.manager.disable,
+        "excepthook": sys.excepthook,
+        "excepthook of threads": threading.excepthook,
+    }

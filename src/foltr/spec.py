@@ -14,6 +14,8 @@ import math
 import operator
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, is_dataclass
 from functools import lru_cache, wraps
 from importlib import import_module
@@ -133,13 +135,40 @@ def _load_installed() -> None:
         for point in entry_points(group="foltr.components"):
             try:
                 point.load()
-            except Exception as error:  # noqa: BLE001  (whatever somebody else's code raises)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (somebody else's code)
+                _forget_failed_modules()
                 package = point.dist.name if point.dist else point.value
                 print(
                     f"foltr: the components of the installed package {package} could not be"
                     f" loaded: {error}{imports.advice_on(error)}",
                     file=sys.stderr,
                 )
+            except BaseException:  # Ctrl-C: the next call loads them again
+                _forget_failed_modules()
+                _installed.clear()
+                raise
+
+
+def _forget_failed_modules() -> None:
+    """Forget what modules registered before they raised an error: Python has dropped them."""
+    for family in FAMILIES:
+        for module in {cls.__module__ for cls in family._members.values()} - set(sys.modules):
+            family.forget(module)
+
+
+@contextmanager
+def replaced(module: str) -> Iterator[None]:
+    """Within it a module registers its components anew. If it raises, those of before are back."""
+    before = [dict(family.members()) for family in FAMILIES]  # ours first: clashes are its errors
+    for family in FAMILIES:
+        family.forget(module)
+    try:
+        yield
+    except BaseException:
+        for family, members in zip(FAMILIES, before, strict=True):
+            family.forget(module)
+            family._members |= members
+        raise
 
 
 sources = Registry("data source", "sources", protocols.Source)

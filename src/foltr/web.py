@@ -190,7 +190,7 @@ def web_server(application: Application) -> Any:
         raise Mistake(NO_SERVER) from None
     config = uvicorn.Config(
         application,
-        log_config=None,  # logs of the user's process stay as they are
+        log_config=None,  # handlers of the user's logs stay as they are
         log_level="error",  # a stranger's odd request is worth no line of the user's terminal
         ws="none",  # no page uses WebSockets
         access_log=False,

@@ -10,18 +10,24 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from threading import Condition
+from types import ModuleType
 from typing import Any
 
 from foltr.advice import imports
 from foltr.errors import Mistake, near
-from foltr.spec import FAMILIES
+from foltr.spec import FAMILIES, replaced
 from foltr.system.paths import given_path
 
 _contents: dict[str, str] = {}  # module name -> hash of the file
+_turn = Condition()
+_wanted: dict[Path, str] = {}  # the files of the threads within `using_only`, and their hashes
+_threads = 0  # number of these threads
 
 
 def use(path: str | Path) -> None:
@@ -33,17 +39,14 @@ def use(path: str | Path) -> None:
     content, name = _sum(source), _module(file)
     if _contents.get(name) == content:
         return
-    for family in FAMILIES:
-        family.members()  # ours first, so that a clash of names is an error of the user's file
-        family.forget(name)
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise Mistake(f"{path} is not a Python file")
     module = module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        # never from a __pycache__ beside it
-        exec(compile(source, file, "exec", dont_inherit=True), vars(module))
+        with replaced(name), _in_place_of(name, module):
+            # never from a __pycache__ beside it
+            exec(compile(source, file, "exec", dont_inherit=True), vars(module))
     except Mistake as mistake:
         raise Mistake(f"{mistake}{_place(file, mistake)}") from mistake
     except (Exception, SystemExit) as error:
@@ -52,6 +55,21 @@ def use(path: str | Path) -> None:
             what += _new_import(source, error)
         raise Mistake(f"{path} could not be loaded: {what}") from error
     _contents[name] = content
+
+
+@contextmanager
+def _in_place_of(name: str, module: ModuleType) -> Iterator[None]:
+    """Import `module` under this name. If its code raises, the module of before is back."""
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        yield
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
 
 
 def _place(file: Path, error: BaseException) -> str:
@@ -75,9 +93,29 @@ def _new_import(source: bytes, error: Exception) -> str:
     return imports.advice(source) or (f". Did you mean {misspelt!r}?" if misspelt else "")
 
 
+@contextmanager
+def using_only(paths: Iterable[str | Path]) -> Iterator[None]:
+    """Within it these files are loaded, and no others: a worker that serves several sweeps may
+    meet one name in two files. Threads with the same files share them; a thread with others waits
+    until they are through."""
+    global _wanted, _threads
+    files = {Path(path).resolve(): _sum(_source(path)) for path in paths}
+    with _turn:
+        while _threads and _wanted != files:
+            _turn.wait()
+        if not _threads:
+            use_only(files)
+        _wanted, _threads = files, _threads + 1
+    try:
+        yield
+    finally:
+        with _turn:
+            _threads -= 1
+            _turn.notify_all()
+
+
 def use_only(paths: Iterable[str | Path]) -> None:
-    """`use` these files and forget all others: a worker that serves several sweeps may meet one
-    name in two files."""
+    """`use` these files and forget all others."""
     files = [Path(path).resolve() for path in paths]
     for name in set(_contents) - {_module(file) for file in files}:
         for family in FAMILIES:

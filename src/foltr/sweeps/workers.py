@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from foltr.runs.interruptions import Stopped
 from foltr.runs.lock import Busy
 from foltr.runs.run import Run
 from foltr.runs.user_errors import in_users_code
-from foltr.runs.user_files import use_only
+from foltr.runs.user_files import using_only
 
 ORPHAN_SECONDS = 0.5
 LEASE_SECONDS = 20.0  # without a touch of its lease, a sweep counts as dead
@@ -97,16 +98,15 @@ def _outcome(task: Task, stop: Callable[[], bool]) -> Outcome:
         return Outcome(task.run, "stopped")
     told: list[str] = []
     try:
-        if task.pid != os.getpid():
-            use_only(task.use)
-        run = Run(
-            Experiment(**task.config), task.out, task.threads, task.engine,
-            per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
-            tell=lambda folder, damage: told.append(damage),
-            log=task.log,
-        )  # fmt: skip
-        _is_the_planned(run, task)
-        kind: Kind = "found" if run.result().found else "made"
+        with nullcontext() if task.pid == os.getpid() else using_only(task.use):
+            run = Run(
+                Experiment(**task.config), task.out, task.threads, task.engine,
+                per_query=task.per_query, wait=task.wait, stop=stop, measures=task.measures,
+                tell=lambda folder, damage: told.append(damage),
+                log=task.log,
+            )  # fmt: skip
+            _is_the_planned(run, task)
+            kind: Kind = "found" if run.result().found else "made"
         return Outcome(task.run, kind, "", "; ".join(told), run.context.threads.busy)
     except Busy:
         return Outcome(task.run, "busy")

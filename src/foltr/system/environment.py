@@ -38,8 +38,9 @@ def _commit() -> str | None:
             ["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, timeout=5
         )
         status = subprocess.run(
-            ["git", "status", "--porcelain"], cwd=tree, capture_output=True, text=True, timeout=5
-        )
+            ["git", "--no-optional-locks", "status", "--porcelain"],  # which writes nothing
+            cwd=tree, capture_output=True, text=True, timeout=5,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
     return (

@@ -22,7 +22,7 @@ Contribution = Callable[[Runs], Block | Sequence[Block] | None]
 FOLDER = [str(Path(__file__).parent)]
 MARK = "__foltr_chapter__"  # the attribute of a function of foltr's that is a chapter
 LAST = 100.0  # the place of a chapter that says nothing about it: behind those of foltr
-_of_users: dict[tuple[str, str], Chapter] = {}  # by the module and the name of the function
+_of_users: list[Chapter] = []  # also those of files that were loaded again since
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def chapter(function: Contribution | None = None, *, place: float = LAST) -> Any
     if made.is_ours:
         vars(function)[MARK] = made  # found in its module, whoever imported that first
     else:
-        _of_users[function.__module__, function.__qualname__] = made
+        _of_users.append(made)
     return function
 
 
@@ -84,5 +84,9 @@ def chapters() -> list[Chapter]:
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if inspect.getmodule(function) is module and MARK in vars(function)
     ]
-    users = [each for each in _of_users.values() if not each.is_replaced]
-    return sorted([*ours, *users], key=lambda each: (each.place, each.name))
+    users = {  # a notebook's cell that runs again replaces its chapter
+        (each.function.__module__, each.function.__qualname__): each
+        for each in _of_users
+        if not each.is_replaced
+    }
+    return sorted([*ours, *users.values()], key=lambda each: (each.place, each.name))
