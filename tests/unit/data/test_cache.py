@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,10 +60,13 @@ def test_a_same_size_edit_with_restored_times_is_seen(write, monkeypatch):
     assert load(path).features[0, 0] == 6
 
 
-def test_the_stamp_of_a_file_just_written_is_not_trusted(write):
+@pytest.mark.parametrize(("age", "trusted"), [(stamps.RACY, False), (stamps.RACY + 1, True)])
+def test_the_stamp_of_a_file_just_written_is_not_trusted(write, monkeypatch, age, trusted):
     path = write(TEXT)
-    load(path)
-    assert not (cache_folder("data") / "stamps").exists()
+    now = path.stat().st_ctime_ns + age
+    monkeypatch.setattr(stamps, "time", SimpleNamespace(time_ns=lambda: now))
+    stamps.content(path)
+    assert (cache_folder("data") / "stamps").exists() == trusted
 
 
 def test_the_stamp_of_a_file_at_rest_saves_hashing(write, monkeypatch):

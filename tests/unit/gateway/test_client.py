@@ -11,7 +11,18 @@ import pytest
 
 pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
-from small_gateway import AGREED, PARAMS, Here, Running, about_of, ask_of, learned, refused, rows
+from small_gateway import (
+    AGREED,
+    PARAMS,
+    Here,
+    Running,
+    about_of,
+    ask_of,
+    later,
+    learned,
+    refused,
+    rows,
+)
 
 from foltr.errors import Mistake
 from foltr.federated.frames import Frame, Kind, Malformed, Model, read_refusal
@@ -50,6 +61,11 @@ def joined(gateway, **more):
     device = device_at(gateway.url, **more)
     device.enrol(gateway.invitation())
     return device
+
+
+async def passed(seconds):
+    """In the gateway's loop: so much time has passed."""
+    later(seconds)
 
 
 class Serving:
@@ -202,8 +218,10 @@ def test_an_answer_that_is_refused_is_told_and_not_repeated(gateway):
 
     with Serving(device, answer=lies) as serving:
         present(gateway, 1)
-        assert gateway.asked(ask_of(clients=(10,)), 0.3).kind == Kind.REFUSED
+        step = gateway.asking(ask_of(clients=(10,)), 60.0)
         wait_until(lambda: told)
+        gateway.within(passed(60.0)).result(20)
+        assert step.result(20).kind == Kind.REFUSED
     assert "refused: not a message of PDGD" in told[0] and len(told) == 1
     assert not serving.errors and gateway.here.app.statuses[422] == 1
 

@@ -1,7 +1,6 @@
 """When a server cannot work, and that it says so."""
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -22,6 +21,12 @@ from foltr.serving.server_health import (
 )
 
 SOON = datetime.now(UTC) + timedelta(days=90)
+NOW = 1000.0  # seconds, of the clock that measures how long something takes
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch):
+    monkeypatch.setattr(server_health, "time", SimpleNamespace(monotonic=lambda: NOW))
 
 
 def watched(tmp_path, **more):
@@ -57,17 +62,17 @@ def test_the_superlink_is_down(tmp_path):
 
 
 def test_the_superlink_does_not_respond(tmp_path):
-    silent = SimpleNamespace(failing=time.monotonic() - 60.0)
+    silent = SimpleNamespace(failing=NOW - server_health.SILENT - 1.0)
     assert "superlink" in problems(watched(tmp_path, session=silent))
-    short = SimpleNamespace(failing=time.monotonic())
+    short = SimpleNamespace(failing=NOW - server_health.SILENT)
     assert problems(watched(tmp_path, session=short)) == {}
 
 
 def test_a_round_hangs(tmp_path):
     of = watched(tmp_path)
-    of.board.asking = time.monotonic() - 99.0
+    of.board.asking = NOW - 100.0
     assert problems(of) == {} and of.facts()["doing"] == "in a round"
-    of.board.asking = time.monotonic() - 101.0
+    of.board.asking = NOW - 101.0
     assert "a round has taken 101 s" in problems(of)["round"]
     of.board.add_round({"round": 0})
     assert problems(of) == {}
