@@ -4,6 +4,7 @@ bits."""
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,7 +31,9 @@ from foltr.sweeps.pools import Pool, in_pool
 from foltr.sweeps.run import DIED, sweep
 from foltr.sweeps.state import Overview, Record
 from foltr.sweeps.workers import Outcome, Task, work
+from waiting import wait_until
 
+SLOWNESS = "FOLTR_TEST_SLOWNESS"  # variable: a factor by which rounds take longer
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 8, "evaluate_every": 4}
 LOGGED = '''
 import os, time
@@ -52,7 +55,7 @@ class Logged(Memoryless):
     def combine(self, cohort):
         with open(os.environ["FOLTR_TEST_LOG"], "a") as log:
             log.write(f"{self.run}\\n")
-        time.sleep(self.seconds)
+        time.sleep(self.seconds * float(os.environ.get("FOLTR_TEST_SLOWNESS", 1)))
         if self.fails == "raise":
             raise ValueError("no such luck")
         if self.fails == "die":
@@ -98,6 +101,16 @@ def ended(process):
     return process.returncode, out, err
 
 
+def wait_while_it_runs(process, condition):
+    """Wait for something that a command does before it ends."""
+    wait_until(lambda: condition() or process.poll() is not None, 120.0)
+    assert process.poll() is None, process.communicate()[1]
+
+
+def lines_of(log):
+    return log.read_text().split() if log.exists() else []
+
+
 @pytest.mark.slow
 def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
     """18 runs, `kill -9` while the first, a middle and the last of them are made: the same bits as
@@ -116,15 +129,15 @@ def test_killed_three_times_with_two_jobs_and_resumed(logged, tmp_path):
     finished: dict[str, int] = {}
     for runs, rounds in ((0, 3), (8, 97), (15, 168)):  # so many are finished and made
         process = command(
-            "sweep", grid, "--jobs", 2, "--out", cut, "--quiet", start_new_session=True
+            *("sweep", grid, "--jobs", 2, "--out", cut, "--quiet"),
+            env={**os.environ, SLOWNESS: "10"},  # it must not end before it is killed
+            start_new_session=True,
         )
-        while (
-            len(list(cut.glob("*/result.json"))) < runs
-            or not log.exists()
-            or log.read_text().count("\n") < rounds
-        ):
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.005)
+
+        def far_enough(runs=runs, rounds=rounds):
+            return len(list(cut.glob("*/result.json"))) >= runs and len(lines_of(log)) >= rounds
+
+        wait_while_it_runs(process, far_enough)
         # its workers find out by themselves, while the next sweep begins
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -196,8 +209,11 @@ def test_the_same_bits_on_a_dask_cluster(logged, tmp_path):
 
 def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(foltr.sweeps.pools, "CONNECT_SECONDS", 1.0)
-    with pytest.raises(Mistake, match="no dask scheduler answers at 'tcp://"):
-        sweep([small()], tmp_path, "s", pool=Pool(dask="tcp://127.0.0.1:9"))
+    with socket.socket() as closed:  # bound, but it does not listen
+        closed.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(Mistake, match=f"no dask scheduler answers at '{address}'"):
+            sweep([small()], tmp_path, "s", pool=Pool(dask=address))
 
 
 def test_one_that_fails_stops_no_other_and_is_tried_again(logged, tmp_path):
@@ -291,12 +307,12 @@ def test_who_waits_for_another_process_can_be_stopped(tmp_path):
             pass
 
 
-def test_a_worker_of_a_cluster_makes_several_at_a_time(logged, tmp_path):
-    """Two threads of one process, each with a run that takes a second: they are under way
-    together."""
+def test_a_worker_of_a_cluster_makes_several_at_a_time(logged, tmp_path, monkeypatch):
+    """Two threads of one process: their runs, which go on until the test has seen them, are under
+    way together."""
     foltr.use(logged)
     (tmp_path / "lease").touch()
-    points = [small(seed=seed, rounds=40, aggregator="Logged(seconds=0.03)") for seed in (1, 2)]
+    points = [small(seed=seed, rounds=900, aggregator="Logged(seconds=0.1)") for seed in (1, 2)]
     planned = foltr.sweeps.run.plan(points, tmp_path / "runs", "s", "s").record.runs
     tasks = [
         Task(
@@ -309,17 +325,15 @@ def test_a_worker_of_a_cluster_makes_several_at_a_time(logged, tmp_path):
         )
         for plan, p in zip(planned, points, strict=True)
     ]
-    together = []
+    folders = [tmp_path / "runs" / plan.run for plan in planned]
     with ThreadPoolExecutor(2) as pool:
         outcomes = [pool.submit(work, task) for task in tasks]
-        while not all(outcome.done() for outcome in outcomes):
-            together.append(
-                sum(claimed(tmp_path / "runs" / plan.run) is not None for plan in planned)
-            )
-            time.sleep(0.02)
-    assert [outcome.result().kind for outcome in outcomes] == ["made", "made"] and max(
-        together
-    ) == 2
+        try:
+            wait_until(lambda: all(claimed(folder) is not None for folder in folders), 60.0)
+            assert not any(outcome.done() for outcome in outcomes)
+        finally:
+            monkeypatch.setenv(SLOWNESS, "0")
+    assert [outcome.result().kind for outcome in outcomes] == ["made", "made"]
 
 
 def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):
@@ -342,34 +356,31 @@ def test_two_sweeps_at_once_make_each_run_once(logged, tmp_path):
 def test_ctrl_c_saves_what_is_under_way_and_the_same_command_goes_on(logged, tmp_path, jobs):
     grid, out = tmp_path / "grid.toml", tmp_path / "runs"
     grid.write_text(
-        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 150\nuse = ['logged.py']\n"
-        "aggregator = 'Logged(seconds=0.02)'\n[sweep]\nseed = [1, 2]"
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 900\nuse = ['logged.py']\n"
+        "aggregator = 'Logged(seconds=0.1)'\n[sweep.zip]\nseed = [1, 2]\naggregator.run = [1, 2]"
     )
     process = command("sweep", grid, "--jobs", jobs, "--out", out, start_new_session=True)
     log = tmp_path / "log"
-    while not (log.exists() and len(log.read_text().split()) > 8):
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.02)
+    wait_while_it_runs(process, lambda: len(lines_of(log)) > 8 and len(set(lines_of(log))) == jobs)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the sweep and its workers
     code, _, err = ended(process)
     assert code == 130 and "the same command continues" in err and "Traceback" not in err, err
     assert len(list(out.glob("*/checkpoint.npz"))) == jobs
-    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet"))
+    hurry = {**os.environ, SLOWNESS: "0"}
+    code, _, err = ended(command("sweep", grid, "--jobs", 2, "--out", out, "--quiet", env=hurry))
     assert code == 0, err
-    assert len(log.read_text().split()) == 300  # no round twice
+    assert len(lines_of(log)) == 2 * 900  # no round twice
 
 
 def test_a_scheduler_may_send_several_signals(logged, tmp_path):
     """As Slurm does at the time limit of a job: what is under way is saved nevertheless."""
     grid, out, log = tmp_path / "grid.toml", tmp_path / "runs", tmp_path / "log"
     grid.write_text(
-        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 100\nuse = ['logged.py']\n"
+        "data = 'Synthetic(queries=40)'\nclients = 4\nrounds = 5000\nuse = ['logged.py']\n"
         "aggregator = 'Logged(seconds=0.02)'\n[sweep]\nseed = [1, 2]"
     )
     process = command("sweep", grid, "--jobs", 1, "--out", out)
-    while not (log.exists() and len(log.read_text().split()) > 5):
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.02)
+    wait_while_it_runs(process, lambda: len(lines_of(log)) > 5)
     for _ in range(3):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.01)
@@ -437,17 +448,20 @@ def test_a_lease_that_somebody_removes_is_made_again(logged, tmp_path):
     assert len(swept.made) == 2 and not swept.waiting and removed
 
 
-def test_a_display_that_fails_does_not_end_the_sweep(logged, tmp_path):
+def test_a_display_that_fails_does_not_end_the_sweep(logged, tmp_path, monkeypatch):
+    """It is not shown again before the end."""
     foltr.use(logged)
     calls = []
 
     def show(state):
         calls.append(state)
         if len(calls) == 1:
+            monkeypatch.setenv(SLOWNESS, "0")
             raise BrokenPipeError
 
-    points = [small(seed=1, rounds=150, aggregator="Logged(seconds=0.01)")]
+    points = [small(seed=1, rounds=600, aggregator="Logged(seconds=0.1)")]
     assert len(sweep(points, tmp_path / "runs", "s", show=show).made) == 1
+    assert [state.done for state in calls] == [0, 1]
 
 
 def test_workers_that_do_not_see_the_folder_are_reported(tmp_path, monkeypatch):
