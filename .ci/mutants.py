@@ -72,8 +72,9 @@ TESTS = {
         unit/gateway/test_async_client.py unit/gateway/test_client.py
         unit/gateway/test_https_server.py unit/serving/test_forgotten_devices.py""",
     "device/click_log": """
-        unit/device/test_learning.py unit/device/test_budget.py unit/device/test_log_engine.py
-        unit/device/test_service.py unit/device/test_device_forgetting.py
+        unit/device/test_click_log.py unit/device/test_learning.py unit/device/test_budget.py
+        unit/device/test_log_engine.py unit/device/test_service.py
+        unit/device/test_device_forgetting.py
         unit/device/test_device_membership.py unit/device/test_guard.py
         unit/device/test_device_histories.py unit/device/test_device_attacks.py
         unit/device/test_page_app.py unit/cli/test_device_command.py""",

@@ -257,7 +257,8 @@ def output(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "300"},
+        # options that a user gives to pytest by PYTEST_ADDOPTS are not for this one
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "300", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
     )

@@ -42,6 +42,7 @@ def in_folder(folder, *command, programs=""):
         "NO_COLOR": "1",
         "TERM": "dumb",
         "NO_MKDOCS_2_WARNING": "1",
+        "PYTEST_ADDOPTS": "",  # options that a user gives to pytest are not for these
         "PYTHONUNBUFFERED": "1",  # output and messages in their order, as on a terminal
     }
     words = [str(word) for word in command]

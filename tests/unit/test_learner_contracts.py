@@ -65,7 +65,8 @@ def told(tmp_path_factory):
     code = (
         f"import foltr, pytest; foltr.use({str(file)!r}); raise SystemExit(pytest.main({words}))"
     )
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "300"}
+    # options that a user gives to pytest by PYTEST_ADDOPTS are not for this one
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "300", "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
     )

@@ -1,17 +1,19 @@
 """Output that nobody takes: closed streams, readers that end early, and Ctrl-C at once."""
 
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-RUN = "-m foltr run --data 'Synthetic(queries=30)' --clients 2 --rounds 2 --out"
+RUN = [sys.executable, "-m", "foltr", "run", "--data", "Synthetic(queries=30)"]
 
 
 def in_shell(command, tmp_path, **more):
-    words = f"{sys.executable} {RUN} {tmp_path} {command}"
-    return subprocess.run(["bash", "-c", words], capture_output=True, text=True, **more)
+    run = shlex.join([*RUN, "--clients", "2", "--rounds", "2", "--out", str(tmp_path)])
+    words = ["bash", "-c", f"{run} {command}"]
+    return subprocess.run(words, capture_output=True, text=True, **more)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
@@ -33,7 +35,7 @@ def test_a_file_never_takes_the_place_of_a_closed_stream():
         "file = open(os.devnull)\nassert file.fileno() > 2 and sys.stdout.fileno() == 1\n"
         "print('lost')"
     )
-    command = ["bash", "-c", f'{sys.executable} -c "{code}" >&-']
+    command = ["bash", "-c", f"{shlex.join([sys.executable, '-c', code])} >&-"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "", done.stderr
 

@@ -4,10 +4,13 @@ are opened with a program."""
 import asyncio
 import json
 import os
+import shlex
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -21,7 +24,6 @@ from foltr.device.running import Running
 from foltr.device.text import Text
 from foltr.errors import Mistake
 from property_settings import examples
-from waiting import wait_until
 
 WHERE, TOKEN = "127.0.0.1:8765", "a-token-for-tests"
 OWN = {"sec-fetch-site": "same-origin", "x-foltr-token": TOKEN}
@@ -400,22 +402,37 @@ def test_no_websocket_is_accepted(asked_once):
 # ---- opening with a program
 
 
+class Opener:
+    """A program named xdg-open that notes what it is called with."""
+
+    def __init__(self, folder):
+        self.folder, self.noted = folder, folder / "noted"
+        self.processes = []
+        folder.mkdir()
+        program = folder / "xdg-open"
+        code = f"import sys; open({str(self.noted)!r}, 'a').write(repr(sys.argv[1:]))"
+        command = shlex.join([sys.executable, "-c", code])
+        program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        program.chmod(0o755)
+
+    def start(self, *words, **options):
+        self.processes.append(subprocess.Popen(*words, **options))
+
+    def arguments(self):
+        """What the program was called with, once it has ended."""
+        (process,) = self.processes
+        assert process.wait(60) == 0
+        return self.noted.read_text()
+
+
 @pytest.fixture
 def opener(tmp_path, monkeypatch):
-    """A program named xdg-open that notes what it is called with."""
-    folder, noted = tmp_path / "bin", tmp_path / "noted"
-    folder.mkdir()
-    program = folder / "xdg-open"
-    code = f"open({str(noted)!r}, 'a').write(repr(sys.argv[1:]))"
-    program.write_text(f"#!{sys.executable}\nimport sys\n{code}\n")
-    program.chmod(0o755)
+    program = Opener(tmp_path / "bin")
+    started = SimpleNamespace(Popen=program.start, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(opening, "subprocess", started)
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("PATH", str(folder))
-    return noted
-
-
-def noted_by(file):
-    return wait_until(lambda: file.exists() and file.read_text())
+    monkeypatch.setenv("PATH", str(program.folder))
+    return program
 
 
 @pytest.mark.parametrize("name", ["note.txt", "-e.txt", "a b 'c' $(touch d).pdf", "日本.md"])
@@ -423,7 +440,7 @@ def test_a_file_is_opened_by_exactly_its_path(tmp_path, opener, name):
     path = tmp_path / name
     path.write_text("content")
     opening.open_with_program(path)
-    assert noted_by(opener) == repr([str(path)])
+    assert opener.arguments() == repr([str(path)])
 
 
 @pytest.mark.parametrize(
@@ -434,7 +451,7 @@ def test_a_program_is_not_opened(tmp_path, opener, name):
     path.write_text("content")
     with pytest.raises(Mistake, match=r"is a program.*preview instead"):
         opening.open_with_program(path)
-    assert not opener.exists()
+    assert not opener.processes
 
 
 @pytest.mark.skipif(os.name == "nt", reason="not on this system: modes of files")
@@ -466,7 +483,7 @@ def test_links_folders_pipes_and_missing_files_are_not_opened(tmp_path, opener):
             opening.open_with_program(path)
     with pytest.raises(Mistake, match=r"cannot open .*missing\.txt: No such file"):
         opening.open_with_program(tmp_path / "missing.txt")
-    assert not opener.exists()
+    assert not opener.processes
 
 
 def test_a_machine_without_the_opening_program_is_told(tmp_path, monkeypatch):
@@ -488,7 +505,7 @@ def test_the_page_opens_a_document_with_its_program(asked_page, opener):
     first = found["results"][0]
     body = {"list": found["list"], "id": first["id"], "how": "program"}
     assert asked_page.post("open", body).json() == {"opened": True}
-    assert noted_by(opener) == repr([first["path"]])
+    assert opener.arguments() == repr([first["path"]])
     Path(first["path"]).unlink()
     assert "No such file" in is_json_error(asked_page.post("open", body), 400)
 
