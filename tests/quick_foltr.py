@@ -177,6 +177,8 @@ def _become(line: socket.socket, imported_with: dict[str, str]) -> None:
             main()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if code and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001  (as the interpreter does)
         traceback.print_exc()
         code = 1

@@ -75,6 +75,8 @@ def isolate() -> None:
     tempfile.tempdir = None  # it is found again, by the new TMPDIR
     time.tzset()
     os.umask(UMASK)
+    import foltr.federated  # noqa: F401  (it sets Flower's variables: every test finds them)
+
     variables.update(os.environ)
     # A shell starts background processes with Ctrl-C ignored, and their children inherit it: tests
     # that press it would wait for ever.
@@ -130,6 +132,7 @@ def restored(module: str) -> Iterator[None]:
         family._members[cls.__name__] = cls
     threads = set(threading.enumerate())
     contents = dict(user_files._contents)
+    users_modules = {name: sys.modules[name] for name in contents if name in sys.modules}
     users_chapters = list(chapters._of_users)
     environment = dict(os.environ)
     folder = os.getcwd()
@@ -151,8 +154,8 @@ def restored(module: str) -> Iterator[None]:
             ours = {n: c for n, c in family._members.items() if c.__module__.startswith("foltr.")}
             family._members = ours | before
         for name in [name for name in sys.modules if name.startswith("foltr_user_")]:
-            if name not in contents:
-                del sys.modules[name]
+            del sys.modules[name]
+        sys.modules |= users_modules
         chapters._of_users[:] = users_chapters
         user_files._contents.clear()
         user_files._contents.update(contents)

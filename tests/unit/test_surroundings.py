@@ -1,0 +1,142 @@
+"""What one test leaves behind, the next does not find."""
+
+import logging
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foltr
+import surroundings
+from foltr.report.chapters.registry import chapters
+from foltr.spec import FAMILIES, aggregators
+from foltr.system.paths import cache_folder
+
+ERRORS_OF_NUMPY = np.geterr()
+RULE = """
+from dataclasses import dataclass
+from foltr.kinds import Memoryless
+from foltr.report.chapters.registry import chapter
+from foltr.spec import aggregator
+
+@aggregator
+@dataclass(frozen=True)
+class LeftBehind(Memoryless):
+    def combine(self, cohort):
+        return cohort.updates.mean(0)
+
+@chapter
+def left_behind(runs):
+    pass
+"""
+
+
+def registered():
+    components = {(family.folder, name) for family in FAMILIES for name in family.members()}
+    files = {name for name in sys.modules if name.startswith("foltr_user_")}
+    return components, [chapter.name for chapter in chapters()], files
+
+
+def test_a_users_file_is_gone_after_the_test(tmp_path):
+    before = registered()
+    file = tmp_path / "rule.py"
+    file.write_text(RULE)
+    for _ in range(2):  # it can be loaded again
+        with surroundings.restored(__name__):
+            foltr.use(file)
+            assert ("aggregators", "LeftBehind") in registered()[0]
+            assert "left_behind" in registered()[1]
+        assert registered() == before
+
+
+def test_a_changed_file_is_again_what_it_was(tmp_path):
+    file = tmp_path / "rule.py"
+    file.write_text(RULE)
+    foltr.use(file)
+    first = aggregators.members()["LeftBehind"]
+    with surroundings.restored(__name__):
+        file.write_text(RULE + "# changed\n")
+        foltr.use(file)
+        assert sys.modules[first.__module__].LeftBehind is not first
+    assert sys.modules[first.__module__].LeftBehind is first
+    assert [chapter.name for chapter in chapters()].count("left_behind") == 1
+
+
+def test_the_state_of_the_process_is_put_back(tmp_path):
+    root = logging.getLogger()
+
+    def state():
+        return (
+            dict(os.environ),
+            os.getcwd(),
+            list(sys.path),
+            list(sys.argv),
+            time.localtime(0).tm_hour,
+            signal.getsignal(signal.SIGTERM),
+            list(root.handlers),
+            root.level,
+        )
+
+    before = state()
+    with surroundings.restored(__name__):
+        os.environ["TZ"] = "Pacific/Kiritimati"
+        os.environ["FOLTR_CACHE"] = "elsewhere"
+        del os.environ["HOME"]
+        time.tzset()
+        os.chdir(tmp_path)
+        sys.path.insert(0, "elsewhere")
+        sys.argv.append("word")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        root.addHandler(logging.NullHandler())
+        root.setLevel(logging.DEBUG)
+        changed = state()
+    assert all(one != other for one, other in zip(before, changed, strict=True))
+    assert state() == before
+
+
+def test_draws_of_libraries_begin_at_the_same_place_in_every_test():
+    drawn = []
+    for _ in range(2):
+        with surroundings.restored(__name__):
+            drawn.append((random.random(), np.random.random()))  # noqa: NPY002
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "back"),
+    [
+        (lambda: os.umask(0o077), lambda: os.umask(surroundings.UMASK)),
+        (lambda: np.seterr(all="raise"), lambda: np.seterr(**ERRORS_OF_NUMPY)),
+        (lambda: logging.disable(), lambda: logging.disable(logging.NOTSET)),
+    ],
+    ids=["umask", "errors of NumPy", "disabled logging"],
+)
+def test_a_test_that_leaves_settings_of_the_process_behind_fails(change, back):
+    with pytest.raises(AssertionError, match="left other settings of the process"):
+        with surroundings.restored(__name__):
+            change()
+    back()
+
+
+def test_a_test_that_leaves_a_thread_behind_fails(monkeypatch):
+    monkeypatch.setattr(surroundings, "THREAD_SECONDS", 0.0)
+    end = threading.Event()
+    with pytest.raises(AssertionError, match="left the thread idle behind"):
+        with surroundings.restored(__name__):
+            threading.Thread(target=end.wait, name="idle").start()
+    end.set()
+
+
+def test_home_caches_and_temporary_files_are_of_this_session_only():
+    session = Path(os.environ[surroundings.FOLDER])
+    for folder in (Path.home(), cache_folder("data"), Path(tempfile.gettempdir())):
+        assert folder.is_relative_to(session)
+    strange = set(os.environ) - set(surroundings.variables) - {"PYTEST_CURRENT_TEST"}
+    assert strange == set()
