@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,10 @@ KEPT_VARIABLES = {
     "VIRTUAL_ENV",
 }
 KEPT_PREFIXES = ("PYTEST_", "COV_", "FOLTR_TESTS_")
+PREFIX = "foltr-tests-"  # of the names of these folders
 MEMORY = "/dev/shm"
 MIN_MEMORY_BYTES = 4 << 30
+LOCKED_AFTER_SECONDS = 60.0  # a session has locked its folder by then
 THREAD_SECONDS = 20.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 UMASK = 0o022
@@ -46,7 +48,11 @@ def isolate() -> None:
     """Give this process an environment of a short list of variables, an empty home and an empty
     cache. Called before foltr and NumPy are imported. Workers of pytest-xdist inherit all that."""
     if FOLDER not in os.environ:
-        folder = Path(tempfile.mkdtemp(prefix="foltr-tests-", dir=_memory()))
+        memory = _memory()
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=memory))
+        if memory is not None:
+            _lock(folder)
+            _delete_folders_of_killed_sessions(memory)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         data = os.environ.get("FOLTR_DATA", str(CHECKOUT.parent / "shared" / "data"))
         kept = {
@@ -93,6 +99,22 @@ def _memory() -> str | None:
     except OSError:
         return None
     return MEMORY
+
+
+def _lock(folder: Path) -> None:
+    """For as long as this process lives."""
+    import fcntl  # not on Windows, which has no such file system
+
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _delete_folders_of_killed_sessions(memory: str) -> None:
+    """A session that is killed cannot delete its folder, and would keep the memory."""
+    for folder in Path(memory).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # it is locked, or belongs to somebody else
+            if time.time() - folder.stat().st_mtime > LOCKED_AFTER_SECONDS:
+                _lock(folder)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep_compiled_code(kernels: Path) -> None:

@@ -140,3 +140,16 @@ def test_home_caches_and_temporary_files_are_of_this_session_only():
         assert folder.is_relative_to(session)
     strange = set(os.environ) - set(surroundings.variables) - {"PYTEST_CURRENT_TEST"}
     assert strange == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="not on this system: /dev/shm")
+def test_the_folder_of_a_killed_session_is_deleted_and_that_of_a_running_one_is_not(tmp_path):
+    killed, running, new = (tmp_path / f"{surroundings.PREFIX}{name}" for name in "abc")
+    for folder in (killed, running, new):
+        folder.mkdir()
+        (folder / "file").touch()
+        os.utime(folder, (0, 0))
+    os.utime(new)
+    surroundings._lock(running)
+    surroundings._delete_folders_of_killed_sessions(str(tmp_path))
+    assert [folder.exists() for folder in (killed, running, new)] == [False, True, True]
