@@ -35,8 +35,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 # A fixed place, because numba finds compiled kernels again by the path of their sources.
-COPY = Path(tempfile.gettempdir()) / "foltr-mutants"
-SLOWEST = 4.0  # a mutant may take this many times as long as the unchanged module,
+COPY_FOLDER = Path(tempfile.gettempdir()) / "foltr-mutants"
+MAX_SLOWDOWN = 4.0  # a mutant may take this many times as long as the unchanged module,
 SPARE_SECONDS = 60.0  # and this much longer, before it counts as killed
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0")
 
@@ -137,7 +137,9 @@ class Mutant:
 
     @property
     def verdict(self) -> str:
-        return f"killed by {self.killed_by}" if self.killed_by else f"survives {self.tests} tests"
+        if self.killed_by:
+            return f"killed by {self.killed_by}"
+        return f"survives {self.tests} tests" if self.tests else "no test reaches it"
 
 
 def mutants(module: str, source: str) -> list[tuple[Mutant, str]]:
@@ -251,34 +253,35 @@ class Copy:
 
     def __enter__(self) -> Copy:
         try:
-            COPY.mkdir()
+            COPY_FOLDER.mkdir()
         except FileExistsError:
-            raise SystemExit(f"another run uses {COPY}: delete it if there is none") from None
+            raise SystemExit(
+                f"another run uses {COPY_FOLDER}: delete it if there is none"
+            ) from None
         # with the times of the files, by which Python and numba find what they compiled
-        shutil.copytree(CHECKOUT / "src", COPY / "src")
+        try:
+            shutil.copytree(CHECKOUT / "src", COPY_FOLDER / "src")
+        except BaseException:  # Ctrl-C too
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        shutil.rmtree(COPY)
+        shutil.rmtree(COPY_FOLDER)
 
     def file(self, module: str) -> Path:
-        return COPY / "src" / "foltr" / f"{module}.py"
+        return COPY_FOLDER / "src" / "foltr" / f"{module}.py"
 
-    def reached(self, module: str, tests: list[str], kept: Path | None) -> dict[str, dict]:
-        """The lines of a module that each test reaches, and its seconds. All tests must pass.
-        `kept` has them after a run that was interrupted."""
-        if kept is not None and kept.exists():
-            return json.loads(kept.read_text())
-        written = COPY / "reached.json"
-        traced = os.pathsep.join(map(str, (self.file(module), written)))
+    def reached(self, module: str, tests: list[str]) -> dict[str, dict]:
+        """The lines of a module that each test reaches, and its seconds. All tests must pass."""
+        output = COPY_FOLDER / "reached.json"
+        traced = os.pathsep.join(map(str, (self.file(module), output)))
         failure = first_failure(
             ["-p", "reached_lines", *tests], None, {"FOLTR_TESTS_REACHED": traced}
         )
         if failure:
             raise SystemExit(f"without any change, this fails: {failure}")
-        if kept is not None:
-            shutil.copy(written, kept)
-        return json.loads(written.read_text())
+        return json.loads(output.read_text())
 
     def try_on(self, mutant: Mutant, source: str, reached: dict[str, dict], most: float) -> None:
         """Run the tests that reach the mutant; all tests if importing the module reaches it."""
@@ -296,8 +299,8 @@ class Copy:
         mutant.tests = len(tests)
         if not tests:
             return
-        limit = SLOWEST * min(seconds, most) + SPARE_SECONDS
-        names = COPY / "tests.txt"
+        limit = MAX_SLOWDOWN * min(seconds, most) + SPARE_SECONDS
+        names = COPY_FOLDER / "tests.txt"
         names.write_text("\n".join(tests))
         file = self.file(mutant.module)
         compiled = Path(importlib.util.cache_from_source(str(file)))
@@ -320,7 +323,7 @@ def first_failure(words: list[str], seconds: float | None, environment: dict[str
     process = subprocess.Popen(
         [sys.executable, *PYTEST, *words],
         cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": f"{COPY / 'src'}{os.pathsep}{HERE}"} | environment,
+        env=os.environ | {"PYTHONPATH": f"{COPY_FOLDER / 'src'}{os.pathsep}{HERE}"} | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -337,7 +340,13 @@ def first_failure(words: list[str], seconds: float | None, environment: dict[str
     if process.returncode == 0:
         return ""
     failures = re.findall(r"^(?:FAILED|ERROR) (.*)$", output, re.MULTILINE)
-    return failures[0] if failures else output[-1000:]
+    if failures:
+        return failures[0]
+    # tests that the mutant renamed, and errors while pytest reads conftest.py, which imports foltr
+    errors = re.findall(r"^ERROR: not found.*$|^.*Error\b.*$", output, re.MULTILINE)
+    if errors:
+        return errors[-1]
+    raise SystemExit(f"pytest ended with {process.returncode}:\n{output[-2000:]}")
 
 
 def read_mutants(file: Path | None) -> dict[str, Mutant]:
@@ -365,12 +374,6 @@ def report(chosen: list[Mutant]) -> None:
         killed = [mutant for mutant in of_module if mutant.killed_by]
         at_first = [mutant for mutant in killed if not mutant.survived_at_first]
         print(f"{module:26} {len(of_module):7} {len(at_first):16} {len(killed):11}")
-
-
-def kept_lines(options: argparse.Namespace, module: str) -> Path | None:
-    if options.keep is None or options.again:
-        return None
-    return options.keep.with_suffix(f".{module.rpartition('/')[2]}.json")
 
 
 def is_waiting(mutant: Mutant, again: bool) -> bool:
@@ -411,16 +414,16 @@ def main() -> int:
                 if not waiting:
                     continue
                 tests = options.tests or [f"tests/{name}" for name in TESTS[module].split()]
-                reached = copy.reached(module, tests, kept_lines(options, module))
+                reached = copy.reached(module, tests)
                 for number, mutant in enumerate(waiting, start=1):
-                    mutant.survived_at_first = options.again
+                    mutant.survived_at_first = mutant.is_tried
                     copy.try_on(mutant, sources[mutant.name], reached, options.seconds)
                     mutant.is_tried = True
                     write_mutants(options.keep, stored.values())
                     print(f"{number}/{len(waiting)} {mutant.name}: {mutant.verdict}", flush=True)
     except KeyboardInterrupt:
         print("interrupted")
-    report(chosen)
+    report([mutant for mutant in chosen if mutant.is_tried])
     return 0
 
 

@@ -1,21 +1,22 @@
-"""How unlikely luck must be before a test of draws fails. Seeds are fixed, so that no test fails
-by chance; these bounds keep one from failing when a change alters which numbers are drawn."""
+"""Bounds for tests of random draws. Seeds are fixed, so that no test fails by chance. The bounds
+are so wide that a correct program also passes after a change of which numbers are drawn."""
 
 import math
 
 from scipy import stats
 
+BINOMIAL_P = 1e-8  # of `plausible`
 RARE = 1e-7  # the p-value below which a test fails: ten of them are below 1e-6 together
 
 
 def plausible(counts, draws, share):
-    """Whether counts among so many draws can be those of this share (binomial): it is denied to a
-    true one with probability 1e-8."""
-    low, high = stats.binom.interval(1.0 - 1e-8, draws, share)
+    """Whether counts of so many draws fit a binomial share. A true share is rejected with
+    probability BINOMIAL_P."""
+    low, high = stats.binom.interval(1.0 - BINOMIAL_P, draws, share)
     return bool(((low <= counts) & (counts <= high)).all())
 
 
-def most_of_chance(searches):
+def max_auc_by_chance(searches):
     """The largest mean AUC of so many searches, each with at least one click in its ten documents,
     that a guess without information may have: one click of ten gives a standard deviation of .32,
     several give less."""

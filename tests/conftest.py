@@ -63,7 +63,7 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(autouse=True)
-def _as_found(request):
+def _process_restored(request):
     with surroundings.restored(request.module.__name__):
         yield
 
@@ -83,7 +83,7 @@ def pytest_sessionfinish(session, exitstatus):
 @pytest.fixture(scope="session")
 def real_data():
     """The folder of real collections."""
-    folder = Path(os.environ[surroundings.REAL_DATA])
+    folder = Path(os.environ[surroundings.DATA_VARIABLE])
     if not (folder / "MQ2008").is_dir():
         pytest.skip("no real data: MQ2008 is not in the folder that FOLTR_DATA names")
     return folder

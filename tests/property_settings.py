@@ -4,6 +4,7 @@ that tests/conftest.py registers."""
 
 import functools
 import random
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis.internal import constants_ast
 from hypothesis.internal.conjecture import providers
 
 MARK = "fuzz"
-FACTOR = 20  # so many times the examples of every day are tried in a hunt
+HUNT_FACTOR = 20  # examples in a hunt, relative to every day
 _factor = 1
 
 
@@ -33,10 +34,10 @@ def pytest_configure(config):
         deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
     )
     settings.register_profile("every day", patient, derandomize=True)
-    settings.register_profile(MARK, patient, derandomize=False, max_examples=100 * FACTOR)
+    settings.register_profile(MARK, patient, derandomize=False, max_examples=100 * HUNT_FACTOR)
     if is_hunt(config):
         settings.load_profile(MARK)
-        _factor = FACTOR
+        _factor = HUNT_FACTOR
         if config.option.hypothesis_seed is None:
             config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
     else:
@@ -50,7 +51,12 @@ def pytest_configure(config):
 
 
 def is_hunt(config) -> bool:
-    return config.getoption("markexpr") == MARK
+    marks = config.getoption("markexpr")
+    if marks != MARK and re.search(rf"(?<!not )\b{MARK}\b", marks):
+        raise pytest.UsageError(
+            f"-m {marks!r}: -m {MARK} stands alone, choose tests by -k or path"
+        )
+    return marks == MARK
 
 
 def _fix_constants(constants) -> None:
@@ -103,6 +109,6 @@ def _write_seed(config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if is_hunt(config) and terminal is not None:
         terminal.write_line(
-            f"hunting with {FACTOR} times the examples:"
+            f"hunting with {HUNT_FACTOR} times the examples:"
             f" pytest -m {MARK} --hypothesis-seed={config.option.hypothesis_seed} repeats it"
         )

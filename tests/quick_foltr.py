@@ -4,8 +4,8 @@ it: a server process that has imported everything forks for each command.
     subprocess.run([*quick_foltr(), "run", "--rounds", "2"], ...)
 
 The client passes its words, folder, variables and streams to the server, and ends as the command
-did. A command whose variables differ where a module reads them when it is imported gets a process
-that imports everything itself. Signals reach the client only: tests of Ctrl-C and `kill` start
+did. If a variable that modules read on import differs, the command runs in a new process that
+imports everything itself. Signals reach the client only: tests of Ctrl-C and `kill` start
 `python -m foltr`."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 
 if __name__ != "__main__" or sys.argv[1] == "serve":  # the client is as small as can be
     import atexit
+    import gc
     import runpy
     import select
     import shlex
@@ -40,8 +41,8 @@ READ_ON_IMPORT = (
     "HOME",
     "TZ",
 )
-UNBUFFERED = "PYTHONUNBUFFERED"  # this one is read here
-FILE = "--file"  # instead of a command: the path of a Python file that is run
+UNBUFFERED_VARIABLE = "PYTHONUNBUFFERED"  # this one is read here
+FILE_OPTION = "--file"  # instead of a command: the path of a Python file that is run
 _started: dict[int, list[str]] = {}  # the command, by the process that started the server
 
 
@@ -63,7 +64,7 @@ def _start() -> list[str]:
         stdin=subprocess.PIPE,  # the server ends when this process does
         stdout=subprocess.PIPE,
         cwd=os.environ["FOLTR_TESTS_FOLDER"],
-        env=surroundings.variables,  # whatever test asks first
+        env=surroundings.session_environment,  # whatever test asks first
         umask=surroundings.UMASK,
     )
     assert server.stdout is not None and server.stdout.readline() == b"ready\n"
@@ -74,7 +75,7 @@ def _start() -> list[str]:
 
 def python_file() -> list[str]:
     """The first words of a command line that stand for `python` before the path of a file."""
-    return [*quick_foltr(), FILE]
+    return [*quick_foltr(), FILE_OPTION]
 
 
 def write_program(folder: os.PathLike[str]) -> None:
@@ -85,16 +86,16 @@ def write_program(folder: os.PathLike[str]) -> None:
     os.chmod(program, 0o755)
 
 
-def run_here(address: str, words: list[str]) -> int:
+def request_command(address: str, words: list[str]) -> int:
     """The client: have the server run a command, and return its exit code."""
     variables = [f"{name}={value}" for name, value in os.environ.items()]
     parts = [os.getcwd(), str(len(words)), *words, *variables]
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(address)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
         content = "\0".join(parts).encode(errors="surrogateescape")
-        socket.send_fds(line, [len(content).to_bytes(8, "big")], STREAMS)
-        line.sendall(content)
-        code = line.recv(4)
+        socket.send_fds(connection, [len(content).to_bytes(8, "big")], STREAMS)
+        connection.sendall(content)
+        code = connection.recv(4)
     return int.from_bytes(code, "big", signed=True) if code else 1
 
 
@@ -111,23 +112,21 @@ def serve(address: str) -> None:
         ready, _, _ = select.select([listener, 0], [], [])
         if 0 in ready:
             return
-        line, _ = listener.accept()
+        connection, _ = listener.accept()
         if os.fork():
-            line.close()
+            connection.close()
             continue
         listener.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         command = os.fork()
         if command == 0:
-            _become(line, variables)
+            _run_command(connection, variables)
         _, status = os.waitpid(command, 0)
-        line.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+        connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
         os._exit(0)
 
 
 def _import_everything() -> None:
-    import gc
-
     import foltr.cli.app
     import foltr.report.page.document
     import foltr.spec
@@ -143,13 +142,16 @@ def _import_everything() -> None:
     gc.freeze()  # no fork looks through what all of them share
 
 
-def _become(line: socket.socket, imported_with: dict[str, str]) -> None:
+def _run_command(connection: socket.socket, imported_with: dict[str, str]) -> None:
     """Take over the streams, folder, variables and words of a command, and run it."""
-    size, streams, _, _ = socket.recv_fds(line, 8, len(STREAMS))
+    size, streams, _, _ = socket.recv_fds(connection, 8, len(STREAMS))
     content = b""
     while len(content) < int.from_bytes(size, "big"):
-        content += line.recv(1 << 16)
-    line.close()
+        part = connection.recv(1 << 16)
+        if not part:  # the client has died
+            os._exit(1)
+        content += part
+    connection.close()
     folder, number, *parts = content.decode(errors="surrogateescape").split("\0")
     words, variables = parts[: int(number)], parts[int(number) :]
     for target, stream in zip(STREAMS, streams, strict=True):
@@ -159,12 +161,14 @@ def _become(line: socket.socket, imported_with: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(each.split("=", 1) for each in variables)
     if _read_on_import() != imported_with:
-        plain = words[1:] if words[:1] == [FILE] else ["-m", "foltr", *words]
+        plain = words[1:] if words[:1] == [FILE_OPTION] else ["-m", "foltr", *words]
         os.execv(sys.executable, [sys.executable, *plain])
-    file = words[1] if words[:1] == [FILE] else None
+    file = words[1] if words[:1] == [FILE_OPTION] else None
     sys.argv = words[1:] if file else ["foltr", *words]
     sys.stdin = open(0, closefd=False)
-    sys.stdout = open(1, "w", closefd=False, buffering=1 if UNBUFFERED in os.environ else -1)
+    sys.stdout = open(
+        1, "w", closefd=False, buffering=1 if UNBUFFERED_VARIABLE in os.environ else -1
+    )
     sys.stderr = open(2, "w", errors="backslashreplace", closefd=False, buffering=1)
     code = 0
     try:
@@ -190,12 +194,15 @@ def _become(line: socket.socket, imported_with: dict[str, str]) -> None:
 
 
 def _read_on_import() -> dict[str, str]:
-    found = {name: os.environ[name] for name in os.environ if name.startswith(READ_ON_IMPORT)}
-    return {name: value for name, value in found.items() if name != UNBUFFERED}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(READ_ON_IMPORT) and name != UNBUFFERED_VARIABLE
+    }
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(sys.argv[2])
     else:
-        sys.exit(run_here(sys.argv[1], sys.argv[2:]))
+        sys.exit(request_command(sys.argv[1], sys.argv[2:]))

@@ -12,6 +12,7 @@ ALLOWED = {
     "no container engine": "apt install podman",
     "this machine forbids": "run as a user who may mount file systems and read other processes",
     "not on this system": "run on Linux",
+    "not in a checkout": "run in a clone of the repository",
 }
 WITHOUT_DEPLOY = "needs foltr[deploy]"  # allowed with --without-deploy only
 

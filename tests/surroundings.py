@@ -1,9 +1,11 @@
-"""What every test finds: a home folder, caches, an environment and registries of its own, the same
-on every machine and whatever test ran before."""
+"""What every test finds, the same on every machine and whatever test ran before: a home and caches
+that are those of this session, a short list of environment variables, and the registries and other
+state of the process as they were at the start."""
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import locale
 import logging
@@ -21,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-FOLDER = "FOLTR_TESTS_FOLDER"  # of this test session: set for its worker processes
-REAL_DATA = "FOLTR_TESTS_DATA"  # where the real collections are: FOLTR_DATA is the tests' to set
+FOLDER_VARIABLE = "FOLTR_TESTS_FOLDER"  # of this test session: set for its worker processes
+DATA_VARIABLE = "FOLTR_TESTS_DATA"  # where the real collections are: tests set FOLTR_DATA
+FOLDERS_OF_USER = ("FOLTR_CLAIMS",)  # variables that name a folder which outlives the session
 # variables of the user that tests and the processes that they start may see
 KEPT_VARIABLES = {
     "PATH",
@@ -33,41 +36,46 @@ KEPT_VARIABLES = {
     "VIRTUAL_ENV",
 }
 KEPT_PREFIXES = ("PYTEST_", "COV_", "FOLTR_TESTS_")
-PREFIX = "foltr-tests-"  # of the names of these folders
-MEMORY = "/dev/shm"
+FOLDER_PREFIX = "foltr-tests-"  # of the names of these folders
+MEMORY_FOLDER = "/dev/shm"
 MIN_MEMORY_BYTES = 4 << 30
 LOCKED_AFTER_SECONDS = 60.0  # a session has locked its folder by then
 THREAD_SECONDS = 20.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 UMASK = 0o022
-variables: dict[str, str] = {}  # of the environment, as every test finds it
+session_environment: dict[str, str] = {}  # as every test finds it
 _set_aside: dict[str, list[tuple[Any, type]]] = {}  # by test module: registry and class
 
 
 def isolate() -> None:
     """Give this process an environment of a short list of variables, an empty home and an empty
     cache. Called before foltr and NumPy are imported. Workers of pytest-xdist inherit all that."""
-    if FOLDER not in os.environ:
+    if FOLDER_VARIABLE not in os.environ:
         memory = _memory()
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=memory))
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=memory))
         if memory is not None:
             _lock(folder)
             _delete_folders_of_killed_sessions(memory)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         data = os.environ.get("FOLTR_DATA", str(CHECKOUT.parent / "shared" / "data"))
-        kept = {
+        user_variables = {
             name: value
             for name, value in os.environ.items()
             if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
+        }
+        user_variables |= {  # tests change the folder
+            name: os.path.abspath(os.environ[name])
+            for name in FOLDERS_OF_USER
+            if name in os.environ
         }
         (folder / "home").mkdir()
         (folder / "cache").mkdir()
         (folder / "tmp").mkdir()
         os.environ.clear()
-        os.environ.update(kept)
+        os.environ.update(user_variables)
         os.environ |= {
-            FOLDER: str(folder),
-            REAL_DATA: data,
+            FOLDER_VARIABLE: str(folder),
+            DATA_VARIABLE: os.path.abspath(data),
             "HOME": str(folder / "home"),
             "TMPDIR": str(folder / "tmp"),
             "FOLTR_CACHE": str(folder / "cache"),
@@ -83,7 +91,7 @@ def isolate() -> None:
     os.umask(UMASK)
     import foltr.federated  # noqa: F401  (it sets Flower's variables: every test finds them)
 
-    variables.update(os.environ)
+    session_environment.update(os.environ)
     # A shell starts background processes with Ctrl-C ignored, and their children inherit it: tests
     # that press it would wait for ever.
     if threading.current_thread() is threading.main_thread():
@@ -91,26 +99,24 @@ def isolate() -> None:
 
 
 def _memory() -> str | None:
-    """A file system in memory, if there is one with room: tests write many small files safely, and
-    most of their time would be a disk's."""
+    """A file system in memory, if there is one with room for programs and files: tests write many
+    small files safely, and on a disk they would mostly wait for it."""
     try:
-        if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < MIN_MEMORY_BYTES:
-            return None
+        found = os.statvfs(MEMORY_FOLDER)
     except OSError:
         return None
-    return MEMORY
+    forbids = not os.access(MEMORY_FOLDER, os.W_OK) or found.f_flag & os.ST_NOEXEC
+    return None if forbids or found.f_bavail * found.f_frsize < MIN_MEMORY_BYTES else MEMORY_FOLDER
 
 
 def _lock(folder: Path) -> None:
-    """For as long as this process lives."""
-    import fcntl  # not on Windows, which has no such file system
-
+    """Lock a session's folder until this process ends."""
     fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _delete_folders_of_killed_sessions(memory: str) -> None:
     """A session that is killed cannot delete its folder, and would keep the memory."""
-    for folder in Path(memory).glob(f"{PREFIX}*"):
+    for folder in Path(memory).glob(f"{FOLDER_PREFIX}*"):
         with suppress(OSError):  # it is locked, or belongs to somebody else
             if time.time() - folder.stat().st_mtime > LOCKED_AFTER_SECONDS:
                 _lock(folder)
@@ -120,13 +126,13 @@ def _delete_folders_of_killed_sessions(memory: str) -> None:
 def _keep_compiled_code(kernels: Path) -> None:
     """Compiled code is the only thing that outlives a session: it is named by a hash of the
     sources. In a checkout that cannot be written it is made anew each time."""
-    kept = CHECKOUT / ".pytest_cache" / "foltr-kernels"
+    stored = CHECKOUT / ".pytest_cache" / "foltr-kernels"
     try:
-        kept.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=kept).close()
+        stored.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=stored).close()
     except OSError:
         return
-    kernels.symlink_to(kept, target_is_directory=True)
+    kernels.symlink_to(stored, target_is_directory=True)
 
 
 def set_aside(module: str) -> None:
@@ -194,20 +200,24 @@ def restored(module: str) -> Iterator[None]:
             locale.setlocale(locale.LC_ALL, language)
         logger.handlers[:] = log_handlers
         logger.setLevel(log_level)
-        left = [each for each in threading.enumerate() if not each.daemon and each not in threads]
-        for thread in left:
+        for thread in set(threading.enumerate()) - threads:
+            if thread.daemon:
+                continue
             thread.join(THREAD_SECONDS)  # one that ends by itself is given the time
             assert not thread.is_alive(), f"the test left the thread {thread.name} behind"
-        assert settings_of_process() == process, "the test left other settings of the process"
+        after = settings_of_process()
+        changed = [name for name in process if after[name] != process[name]]
+        assert not changed, f"the test did not restore {', '.join(changed)}"
 
 
 def settings_of_process() -> dict[str, Any]:
     """What a test may change for a while, and must change back itself."""
     import numpy as np
 
-    os.umask(mask := os.umask(UMASK))
+    umask = os.umask(UMASK)
+    os.umask(umask)
     return {
-        "umask": mask,
+        "umask": umask,
         "errors of NumPy": np.geterr(),
         "limit of recursion": sys.getrecursionlimit(),
         "thresholds of garbage": gc.get_threshold(),

@@ -158,7 +158,7 @@ def _forget_failed_modules() -> None:
 
 @contextmanager
 def replaced(module: str) -> Iterator[None]:
-    """Within it a module registers its components anew. If it raises, those of before are back."""
+    """Within it a module registers its components again. If it raises, the old ones are back."""
     before = [dict(family.members()) for family in FAMILIES]  # ours first: clashes are its errors
     for family in FAMILIES:
         family.forget(module)

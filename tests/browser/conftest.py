@@ -1,5 +1,5 @@
-"""A real browser: Debian's Chromium, driven by Playwright. Where either is absent the tests are
-skipped, and say so."""
+"""A real browser: Debian's Chromium, driven by Playwright. Without Chromium the tests are
+skipped."""
 
 import shutil
 import sys

@@ -60,7 +60,6 @@ def test_the_order_of_the_levels():
     """As published, RankingSVM is above MSE everywhere. Trees fit the training queries far better
     than any line; on 470 queries that does not carry over: held out they are level with
     RankingSVM."""
-    pytest.importorskip("lightgbm", reason="LambdaMART needs pip install 'foltr[baselines]'")
     mse, svm, trees = (
         levels(LeastSquares()),
         levels(RankingSVM()),

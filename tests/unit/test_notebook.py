@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from html.parser import HTMLParser
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ def stored():
 
 def code_of(notebook):
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-
-
-def missing(cell):
-    """A package that a cell imports and that is not installed."""
-    names = re.findall(r"^(?:import|from) (\w+)", "".join(cell["source"]), re.M)
-    return next((name for name in names if find_spec(name) is None), None)
 
 
 class Words(HTMLParser):
@@ -80,8 +73,7 @@ def test_the_notebook_is_small_and_stores_its_outputs(stored):
 
 @pytest.mark.slow
 def test_the_notebook_runs(stored, tmp_path):
-    cells = [cell for cell in code_of(stored) if missing(cell) is None]
-    assert len(cells) >= 5
+    cells = code_of(stored)
     # matplotlib before 3.9 shows nothing in a kernel of today without being asked
     sources = [["%matplotlib inline"], *(cell["source"] for cell in cells)]
     _, *made = code_of(executed(sources, tmp_path))

@@ -11,7 +11,7 @@ DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 in_a_checkout = pytest.mark.skipif(
-    not (ROOT / ".ci").exists(), reason="not on this system: a source distribution has no .ci"
+    not (ROOT / ".ci").exists(), reason="not in a checkout: .ci is missing"
 )
 
 

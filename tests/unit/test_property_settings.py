@@ -83,6 +83,7 @@ def run(tmp_path):
                 "PYTHONPATH": os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")]),
                 "PYTHONHASHSEED": str(hash_seed),
                 "PYTEST_RECORD": str(record),
+                "PYTEST_ADDOPTS": "",
             },
             capture_output=True,
             text=True,
@@ -114,7 +115,7 @@ def test_every_day_the_same_examples_whatever_was_imported_before(run, tmp_path)
 def test_a_hunt_is_repeated_by_the_seed_that_it_prints(run, tmp_path):
     code, output, drawn = run("-m", "fuzz", "-q")
     seed = re.findall(r"pytest -m fuzz --hypothesis-seed=(\d+) repeats it", output)
-    assert code == 1 and len(seed) == 2 and seed[0] == seed[1]  # at the begin and the end
+    assert code == 1 and len(seed) == 2 and seed[0] == seed[1]  # at the beginning and the end
     assert count(drawn, "values") >= 200 and count(drawn, "machine") >= 60
     assert count(drawn, "no property") == 0 and "'constant" in "".join(drawn)
     assert "value=500000" in output.replace("_", "") and "@reproduce_failure(" in output
@@ -132,6 +133,12 @@ def test_a_seed_without_a_hunt_is_refused(run):
     code, output, drawn = run("--hypothesis-seed=1")
     assert code == pytest.ExitCode.USAGE_ERROR and drawn == [""]
     assert "--hypothesis-seed is for hunting: add -m fuzz" in output
+
+
+def test_a_hunt_among_other_marks_is_refused(run):
+    code, output, drawn = run("-m", "fuzz and not slow")
+    assert code == pytest.ExitCode.USAGE_ERROR and drawn == [""]
+    assert "-m fuzz stands alone" in output
 
 
 @given(st.none())

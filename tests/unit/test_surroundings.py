@@ -1,9 +1,11 @@
 """What one test leaves behind, the next does not find."""
 
+import json
 import logging
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -19,6 +21,7 @@ from foltr.report.chapters.registry import chapters
 from foltr.spec import FAMILIES, aggregators
 from foltr.system.paths import cache_folder
 
+TESTS = Path(surroundings.__file__).parent
 ERRORS_OF_NUMPY = np.geterr()
 RULE = """
 from dataclasses import dataclass
@@ -119,7 +122,7 @@ def test_draws_of_libraries_begin_at_the_same_place_in_every_test():
     ids=["umask", "errors of NumPy", "disabled logging"],
 )
 def test_a_test_that_leaves_settings_of_the_process_behind_fails(change, back):
-    with pytest.raises(AssertionError, match="left other settings of the process"):
+    with pytest.raises(AssertionError, match="did not restore"):
         with surroundings.restored(__name__):
             change()
     back()
@@ -135,16 +138,38 @@ def test_a_test_that_leaves_a_thread_behind_fails(monkeypatch):
 
 
 def test_home_caches_and_temporary_files_are_of_this_session_only():
-    session = Path(os.environ[surroundings.FOLDER])
+    session = Path(os.environ[surroundings.FOLDER_VARIABLE])
     for folder in (Path.home(), cache_folder("data"), Path(tempfile.gettempdir())):
         assert folder.is_relative_to(session)
-    strange = set(os.environ) - set(surroundings.variables) - {"PYTEST_CURRENT_TEST"}
-    assert strange == set()
+
+
+def test_of_the_users_variables_only_a_list_is_seen(tmp_path):
+    users = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    users |= {"EDITOR": "ed", "FLWR_HOME": "theirs", "TZ": "EST"}
+    code = (
+        f"import sys; sys.path.insert(0, {str(TESTS)!r}); import surroundings, os, json;"
+        " surroundings.isolate(); print(json.dumps(dict(os.environ)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=users | {"FOLTR_CLAIMS": "claims", "FOLTR_DATA": "data"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = json.loads(done.stdout)
+    assert (seen["PATH"], seen["TZ"]) == (users["PATH"], "UTC")
+    assert "EDITOR" not in seen and "theirs" not in seen.values()
+    folders = seen["FOLTR_CLAIMS"], seen[surroundings.DATA_VARIABLE]
+    assert folders == (str(tmp_path / "claims"), str(tmp_path / "data"))
+    assert "FOLTR_DATA" not in seen
+    assert not Path(seen["HOME"]).exists()  # its session is over
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="not on this system: /dev/shm")
 def test_the_folder_of_a_killed_session_is_deleted_and_that_of_a_running_one_is_not(tmp_path):
-    killed, running, new = (tmp_path / f"{surroundings.PREFIX}{name}" for name in "abc")
+    killed, running, new = (tmp_path / f"{surroundings.FOLDER_PREFIX}{name}" for name in "abc")
     for folder in (killed, running, new):
         folder.mkdir()
         (folder / "file").touch()

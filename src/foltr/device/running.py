@@ -188,10 +188,11 @@ class Running:
     def wait_forgotten(self, seconds: float) -> bool:
         """Wait until the server has forgotten this device, for at most so long."""
         until = time.monotonic() + seconds
-        while self.membership is not None and time.monotonic() < until:
+        membership = self.membership
+        while membership is not None and time.monotonic() < until:
             with suppress(Unavailable, Excluded):
-                self.membership.once()
-            if self.membership.over:
+                membership.once()
+            if membership.over:
                 break
             time.sleep(1.0)
         self._go_on()

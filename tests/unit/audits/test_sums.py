@@ -4,7 +4,7 @@ and noise hides."""
 import numpy as np
 import pytest
 
-from chance import most_of_chance
+from chance import max_auc_by_chance
 from foltr.audits import labels
 from foltr.audits.labels import ABSENT, OTHERS_NORMAL, OTHERS_TOO, SETS_ABSENT, infer_labels
 from foltr.audits.noise import of_others, sent, summed, variance
@@ -24,7 +24,7 @@ def rows(made, *sizes, **fields):
     for row in got:
         here = {name: each.mean for name, each in row.measures.items()}
         if area := row.measures.get("AUC"):
-            here["guess"] = abs(area.mean - 0.5) < most_of_chance(area.count) - 0.5
+            here["guess"] = abs(area.mean - 0.5) < max_auc_by_chance(area.count) - 0.5
         means[row.attack, row.view.arriving] = here
     return means
 
