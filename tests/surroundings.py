@@ -86,6 +86,10 @@ def isolate() -> None:
             "OPENBLAS_NUM_THREADS": "1",  # on a busy machine its threads wait for each other
         }
         _keep_compiled_code(folder / "cache" / "kernels")
+    with suppress(ImportError):
+        import readline  # noqa: F401
+    for name in ("COLUMNS", "LINES"):
+        os.unsetenv(name)  # readline sets them for child processes, and os.environ does not see it
     tempfile.tempdir = None  # it is found again, by the new TMPDIR
     time.tzset()
     os.umask(UMASK)

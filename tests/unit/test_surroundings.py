@@ -143,6 +143,32 @@ def test_home_caches_and_temporary_files_are_of_this_session_only():
         assert folder.is_relative_to(session)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="not on this system: pseudo-terminals")
+def test_the_width_of_the_users_terminal_is_not_seen(tmp_path):
+    import pty
+
+    file = tmp_path / "in_terminal.py"
+    file.write_text(
+        "import fcntl, struct, subprocess, sys, termios\n"
+        "fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 20, 40, 0, 0))\n"
+        "import readline\n"
+        f"sys.path.insert(0, {str(TESTS)!r})\n"
+        "import surroundings\n"
+        "surroundings.isolate()\n"
+        "subprocess.run(['sh', '-c', 'echo width:$COLUMNS.'])\n"
+    )
+    environment = {**os.environ}
+    del environment[surroundings.FOLDER_VARIABLE]
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, file], stdin=slave, stdout=slave, stderr=slave, env=environment
+    )
+    os.close(slave)
+    assert process.wait(60) == 0
+    assert b"width:." in os.read(master, 10_000)
+    os.close(master)
+
+
 def test_of_the_users_variables_only_a_list_is_seen(tmp_path):
     users = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     users |= {"EDITOR": "ed", "FLWR_HOME": "theirs", "TZ": "EST"}
