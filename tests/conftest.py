@@ -4,6 +4,7 @@ closing lines that say what was skipped and why."""
 import ctypes
 import gc
 import os
+import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,6 +79,14 @@ def pytest_sessionfinish(session, exitstatus):
     if terminal is not None and exitstatus == pytest.ExitCode.OK:
         if skips.unlisted(session.config, skips.reasons(terminal)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def closed_port():
+    """A port of this machine at which nobody listens."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,9 @@ from foltr.experiment import Experiment
 from foltr.federated.records import Records
 from foltr.gateway.enrolment import Enrolment, Standing
 from foltr.runs.user_files import Code
+from foltr.serving import local_gateways
 from foltr.serving.gateway_commands import DATABASE
+from foltr.serving.local_deployment import free_port
 from foltr.serving.local_gateways import GatewayDeployment
 from foltr.serving.node_clients import RECORDS
 from foltr.serving.settings import read_node
@@ -60,11 +62,12 @@ class Federation(GatewayDeployment):
             assert "stopped" in self.log(name).splitlines()[-1], self.everything()
 
 
-def federation(folder):
+def federation(folder, port):
     """All clients take part in each round. After a round, the server waits for a day."""
     return Federation(
         folder,
         EXPERIMENT,
+        port=port,
         nodes=3,
         gateways=1,
         server={
@@ -77,13 +80,15 @@ def federation(folder):
     )
 
 
-def reserve(port):
-    """A socket that keeps other programs from getting this port while the server is down: the
-    system gives it to nobody, and a server that asks for it by number can listen."""
-    holder = socket.socket()
+def reserved_port(stack):
+    """A port that no other program gets until the end of the test, also while the server is down:
+    the system gives it to nobody, and a server that asks for it by number can listen."""
+    if sys.platform != "linux":
+        return free_port()
+    holder = stack.enter_context(socket.socket())
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind(("127.0.0.1", port))
-    return holder
+    holder.bind(("127.0.0.1", 0))
+    return holder.getsockname()[1]
 
 
 def is_closed(port):
@@ -120,10 +125,8 @@ def test_a_federation_with_a_gateway_outlives_its_killed_server(tmp_path, monkey
     (tmp_path / "home").mkdir()
 
     with ExitStack() as stack:
-        here = stack.enter_context(federation(tmp_path / "federation"))
-        if sys.platform == "linux":
-            for port in (here.port, *here.ports):
-                stack.enter_context(reserve(port))
+        monkeypatch.setattr(local_gateways, "free_port", lambda: reserved_port(stack))
+        here = stack.enter_context(federation(tmp_path / "federation", reserved_port(stack)))
         here.start("server")
         simulated = EXPERIMENT.run()  # also compiles what the nodes need, unless it is stored
         here.wait_logged("server", "nodes connect to", PATIENCE_SECONDS)

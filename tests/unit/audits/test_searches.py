@@ -76,11 +76,11 @@ def test_the_weights_of_all_click_sets_are_document_weights(pairs):
             np.testing.assert_allclose(ours[i], expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("privacy", PRIVACY)
+@pytest.mark.parametrize("privacy", [PRIVACY[0], *PRIVACY[-2:]])  # the device adds no noise
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=3)"])
 @pytest.mark.parametrize("pairs", ["shown", "examined"])
 def test_the_model_knows_the_update_of_the_true_clicks(made, privacy, ranker, pairs):
-    """But for noise and float32: the real payload, clipped by the privatizer, is one of the 2^10
+    """But for float32: the real payload, clipped by the privatizer, is one of the 2^10
     calculated ones."""
     e, params, found = made(
         privacy=privacy, ranker=ranker, learner=f"PDGD(pairs={pairs!r})", weights=3.0
@@ -90,8 +90,7 @@ def test_the_model_knows_the_update_of_the_true_clicks(made, privacy, ranker, pa
     for search in found[:4]:
         mine = model.updates(search, e.cohort)[int((search.clicks << np.arange(10)).sum())]
         bare = sent(quiet, search.payload[None], e.cohort, e.seed, 0)[0]
-        if privacy is None or "Gamma" in privacy or quiet is not None:
-            np.testing.assert_allclose(mine, bare, atol=2e-6)
+        np.testing.assert_allclose(mine, bare, atol=2e-6)
 
 
 @pytest.mark.parametrize("ranker", ["Linear()", "MLP(hidden=3)"])

@@ -137,11 +137,11 @@ def test_two_processes_do_not_index_at_once(device, documents, tmp_path):
     assert code == 2 and "another process does this already" in " ".join(output.split())
 
 
-def test_leaving_and_joining_need_a_federation(device, documents):
+def test_leaving_and_joining_need_a_federation(device, documents, closed_port):
     device("index", documents)
     code, output = device("leave")
     assert code == 2 and "has not joined a federation" in output
-    code, output = device("join", "https://127.0.0.1:9", "--yes")
+    code, output = device("join", f"https://127.0.0.1:{closed_port}", "--yes")
     assert code == 2 and "is the address right?" in " ".join(output.split())
     code, output = device("join", "nonsense", "--yes")
     assert code == 2 and "nonsense" in output

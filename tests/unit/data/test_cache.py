@@ -134,7 +134,7 @@ def _load_many(path, compiled, start, results):
     import foltr.kernels.letor  # noqa: F401
 
     os.environ["FOLTR_CACHE"] = here
-    start.wait()
+    start.wait(240)  # until both have imported foltr
     for i in range(5):
         data = files.load(path, Reading(features=2), bool(i % 2))
         results.put((i % 2, data.content, np.asarray(data.features).tolist()))
@@ -143,15 +143,14 @@ def _load_many(path, compiled, start, results):
 def test_two_processes_may_load_at_once(write):
     path = write(TEXT)
     context = multiprocessing.get_context("spawn")
-    start, results = context.Event(), context.Queue()
+    start, results = context.Barrier(2), context.Queue()
     compiled = str(compile_cache().parent.parent if compile_cache() else cache_folder("data"))
     workers = [
         context.Process(target=_load_many, args=(path, compiled, start, results)) for _ in range(2)
     ]
     for worker in workers:
         worker.start()
-    start.set()
-    found = [results.get(timeout=60) for _ in range(10)]
+    found = [results.get(timeout=240) for _ in range(10)]
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0

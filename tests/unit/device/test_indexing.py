@@ -368,16 +368,26 @@ UPDATING = """
     indexing.SECONDS = 0.02
     index = Index(Path(sys.argv[1]))
     print("ready", flush=True)
-    indexing.update(index, [Path(sys.argv[2])], tell=lambda work: print("a batch", flush=True))
+
+    def tell(work):
+        print("a batch", flush=True)
+        if "stops" in sys.argv:
+            sys.argv.remove("stops")
+            sys.stdin.readline()
+
+    indexing.update(index, [Path(sys.argv[2])], tell=tell)
     print("done", flush=True)
 """
 
 
-def updating(path, folder):
-    """A process that updates an index."""
+def updating(path, folder, stops=False):
+    """A process that updates an index, and stops after the first batch if it is asked to."""
     code = textwrap.dedent(UPDATING)
     return subprocess.Popen(
-        [sys.executable, "-c", code, str(path), str(folder)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(path), str(folder), "stops" if stops else ""],
+        stdin=subprocess.PIPE if stops else None,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -420,14 +430,19 @@ def test_another_process_reads_while_one_writes(tmp_path, folder):
     many_files(folder)
     path = tmp_path / "index.db"
     reader = Index(path)
-    process = updating(path, folder)
-    seen = []
+    process = updating(path, folder, stops=True)
+    assert process.stdin is not None and process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["ready\n", "a batch\n"]
+    seen = [reader.statistics().documents]
+    assert 0 < seen[0] < 300
+    with process.stdin as line:
+        line.write("go on\n")
     while process.poll() is None:
         found = search(reader, parsed("word1 word2"))
         assert len(found.documents) == len(found.forward) == len(found.features)
         assert all(document.title.startswith("Page") for document in found.documents)
         seen.append(reader.statistics().documents)
-    assert process.stdout is not None and process.stdout.read().endswith("\ndone\n")
+    assert process.stdout.read().endswith("a batch\ndone\n")
     process.stdout.close()
     assert seen == sorted(seen)
     assert reader.statistics().documents == 300 and len(files_with(reader, "word1")) > 50

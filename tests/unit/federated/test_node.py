@@ -1,6 +1,5 @@
 """A node, without a SuperLink."""
 
-import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -31,17 +30,14 @@ def test_a_node_without_a_key_is_for_trying_out():
     Node("localhost:1", bytes, insecure=True)
 
 
-def test_a_server_that_is_not_there_is_waited_for():
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-        stop, told = threading.Event(), []
+def test_a_server_that_is_not_there_is_waited_for(closed_port):
+    stop, told = threading.Event(), []
 
-        def tell(text):
-            told.append(text)
-            stop.set()
+    def tell(text):
+        told.append(text)
+        stop.set()
 
-        Node(f"127.0.0.1:{port}", bytes, insecure=True, tell=tell).serve(stop)
+    Node(f"127.0.0.1:{closed_port}", bytes, insecure=True, tell=tell).serve(stop)
     assert "no connection" in told[0]
 
 

@@ -33,6 +33,6 @@ def test_a_request_carries_some_megabytes(sizes, expected):
     assert [pair for batch in made for pair in batch] == pairs
 
 
-def test_no_superlink(tmp_path):
+def test_no_superlink(tmp_path, closed_port):
     with pytest.raises(LinkDown, match="did not answer"):
-        Session("http://127.0.0.1:9", "secret", tmp_path, patience=0.0)
+        Session(f"http://127.0.0.1:{closed_port}", "secret", tmp_path, patience=0.0)

@@ -252,7 +252,7 @@ class Here:
             self.gateway.presence.connected(device.client)
         return found
 
-    async def asked(self, ask, seconds=5.0):
+    async def asked(self, ask, seconds=60.0):
         """The gateway's answer to an ask of the server."""
         answer = Frame.from_bytes(await self.gateway.reply(ask.to_bytes(), seconds))
         assert answer.answers(ask)
@@ -269,7 +269,7 @@ def played(scene, folder, devices=3, **more):
     asyncio.run(whole())
 
 
-async def asking(here, ask, seconds=5.0):
+async def asking(here, ask, seconds=60.0):
     """A step that is under way."""
     step = asyncio.ensure_future(here.asked(ask, seconds))
     while here.gateway.step is None:

@@ -1,7 +1,6 @@
 """Asks, answers and limits on requests; without sockets."""
 
 import asyncio
-import os
 
 import pytest
 from hypothesis import given
@@ -341,7 +340,7 @@ def test_every_path_and_method_has_a_response(tmp_path, method):
     async def scene(here):
         for path in [*PATHS, "", "x", "../v1/ask", "ask/", "ASK", "answers/1/2/3", "\x00", "é"]:
             for headers in ({}, {"authorization": "Foltr " + "0" * 56}):
-                call = Call(method, f"/v1/{path}", headers, os.urandom(9))
+                call = Call(method, f"/v1/{path}", headers, b"\x93\x00 no frame")
                 status = (await call.to(here.app)).status
                 allowed = (200,) if (method, path) == ("GET", "about") else ()
                 assert status in (*allowed, 400, 401, 403, 404, 405), (path, status)

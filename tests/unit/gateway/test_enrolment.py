@@ -353,7 +353,8 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
         Enrolment(tmp_path / "gateway.db", FEDERATION)
 
 
-def race(path, invitation, i, found):
+def race(path, invitation, i, barrier, found):
+    barrier.wait(240)  # until all processes have imported foltr
     state = Enrolment(path, FEDERATION)
     got = []
     for j in range(20):
@@ -368,18 +369,19 @@ def test_processes_that_race_use_an_invitation_as_often_as_it_allows(state):
     token = state.invite(7, 7.0, NOW)
     spawn = multiprocessing.get_context("spawn")
     found = spawn.Queue()
-    racers = [spawn.Process(target=race, args=(state.path, token, i, found)) for i in range(4)]
+    given = spawn.Barrier(4), found
+    racers = [spawn.Process(target=race, args=(state.path, token, i, *given)) for i in range(4)]
     for racer in racers:
         racer.start()
-    numbers = [number for _ in racers for number in found.get(timeout=60) if number is not None]
+    numbers = [number for _ in racers for number in found.get(timeout=240) if number is not None]
     for racer in racers:
         racer.join(60)
         assert racer.exitcode == 0
     assert sorted(numbers) == list(range(10, 17))
 
 
-def first(path, gate, found):
-    gate.wait(60)
+def first(path, barrier, found):
+    barrier.wait(240)  # until all processes have imported foltr
     try:
         found.put(Enrolment(path, FEDERATION).about("federation"))
     except BaseException as error:
@@ -409,13 +411,12 @@ def test_the_state_is_refused_if_another_process_never_ends(tmp_path, monkeypatc
 
 def test_processes_may_make_the_state_at_the_same_time(tmp_path):
     spawn = multiprocessing.get_context("spawn")
-    found, gate = spawn.Queue(), spawn.Event()
-    given = tmp_path / "gateway.db", gate, found
+    found = spawn.Queue()
+    given = tmp_path / "gateway.db", spawn.Barrier(4), found
     makers = [spawn.Process(target=first, args=given) for _ in range(4)]
     for maker in makers:
         maker.start()
-    gate.set()
-    assert [found.get(timeout=60) for _ in makers] == [FEDERATION] * 4
+    assert [found.get(timeout=240) for _ in makers] == [FEDERATION] * 4
     for maker in makers:
         maker.join(60)
 

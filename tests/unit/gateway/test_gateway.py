@@ -99,7 +99,7 @@ def test_another_agreement_is_told_field_by_field(tmp_path):
 def test_asks_that_do_not_fit_are_refused(tmp_path, changes, code):
     async def scene(here, devices):
         ask = replace(ask_of(), **changes)
-        answer = Frame.from_bytes(await here.gateway.reply(ask.to_bytes(), 5.0))
+        answer = Frame.from_bytes(await here.gateway.reply(ask.to_bytes(), 60.0))
         assert code_of(answer) == code and here.gateway.step is None
         assert any(f"({code})" in text for text in here.told)
 
@@ -226,10 +226,10 @@ def test_a_device_is_not_to_blame_for_the_gateway_s_full_disk(tmp_path):
         keep = here.enrolment.keep
         here.enrolment.keep = full
         for t in range(4):
-            step = await asking(here, ask_of(clients=(10,), t=t), seconds=5.0)
+            step = await asking(here, ask_of(clients=(10,), t=t), seconds=60.0)
             with pytest.raises(Unusable):
                 await answer(here, devices[0])
-            later(5.0)
+            later(60.0)
             await step
             await devices[0].ask()
             assert 10 in here.gateway.present()

@@ -204,7 +204,7 @@ def test_numbers_as_they_were_sent(tmp_path):
 def test_requests_of_the_thread_that_talks_to_the_server(tmp_path):
     async def scene(here, devices):
         ask = about_of(Kind.ROLL, ())
-        text = await asyncio.to_thread(here.gateway.answer, ask.to_bytes(), 5.0)
+        text = await asyncio.to_thread(here.gateway.answer, ask.to_bytes(), 60.0)
         assert Frame.from_bytes(text).clients == (10, 11, 12)
 
     played(scene, tmp_path)

@@ -174,12 +174,13 @@ def test_what_waits_for_a_kernel_is_done_when_it_is_compiled():
 
 
 @pytest.mark.parametrize(
-    ("rounds", "every"), [(5000, 10), pytest.param(60_000, 60_000, marks=pytest.mark.slow)]
+    ("rounds", "every"), [(20_000, 40), pytest.param(60_000, 60_000, marks=pytest.mark.slow)]
 )
 def test_kill_9_at_any_moment(rounds, every, tmp_path):
     """A real process, really killed, several times, also within long stretches of rounds; what it
     leaves is resumed to the bits of an undisturbed run."""
     e = replace(SMALL, rounds=rounds, evaluate_every=every)
+    whole = bits(e.run())  # it also compiles what the processes need
     code = f"""import sys, foltr, foltr.runs.train
 foltr.runs.train.CHECKPOINT_SECONDS = 0.0
 foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
@@ -191,11 +192,11 @@ foltr.Experiment(**{e.config()!r}).run(sys.argv[1])"""
         process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
         for _ in range(checkpoints):
             before = saved()
-            wait_until(lambda: saved() != before or process.poll() is not None, 60.0)  # noqa: B023
+            wait_until(lambda: saved() != before or process.poll() is not None, 240.0)  # noqa: B023
         process.kill()
         process.wait()
     assert list(tmp_path.glob("*/checkpoint.npz")), "it was to be killed on its way"
-    assert bits(e.run(tmp_path)) == bits(e.run())
+    assert bits(e.run(tmp_path)) == whole
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -3,6 +3,7 @@ threaded like others."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +23,7 @@ from foltr.runs.unlearn import interval, seed_of, with_sessions
 from foltr.sweeps.file import read_sweep
 from foltr.sweeps.pools import Pool
 from foltr.sweeps.run import sweep
+from waiting import wait_until
 
 BASE = Experiment(
     data="Synthetic(queries=40)",
@@ -311,19 +313,23 @@ def test_a_sweep_unlearns(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="not on this system: signals")
 def test_killed_for_good_and_resumed(tmp_path):
-    e = replace(BASE, rounds=400, unlearning="Retrain()", leaving=((2,),), history=20)
+    e = replace(BASE, rounds=4000, unlearning="Retrain()", leaving=((2,),), history=200)
+    whole = bits(e.run())  # it also compiles what the processes need
     code = (
         "import foltr.runs.train; foltr.runs.train.CHECKPOINT_SECONDS = 0.0; from"
         f" foltr.experiment import Experiment; Experiment(**{e.config()!r}).run({str(tmp_path)!r})"
     )
-    for seconds in (4.0, 5.0):
+    for finished in (0, 1):  # while the run that clients leave is made, and after it
         process = subprocess.Popen([sys.executable, "-c", code])
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    assert bits(e.run(tmp_path)) == bits(e.run())
+
+        def is_under_way(finished=finished):
+            runs = len(list(tmp_path.glob("*/result.json")))
+            return runs == finished and list(tmp_path.glob("*/checkpoint.npz"))
+
+        wait_until(lambda: is_under_way() or process.poll() is not None, 240.0)  # noqa: B023
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert bits(e.run(tmp_path)) == whole
     left = Run(e.base, tmp_path, 1)
     kept = left.stored(left.result())
     assert (np.asarray(kept.clients) == np.arange(6)).all() and np.asarray(kept.updates).any(

@@ -103,7 +103,8 @@ def test_a_new_connection_that_fails(node):
     rotate_node(node.keys)
     node.all.look()
     node.links[1].failure = Mistake("the clock is wrong")
-    node.all.next._thread.join(5.0)
+    node.all.next._thread.join(60.0)
+    assert not node.all.next._thread.is_alive()
     node.all.look()
     assert "the clock is wrong" in node.told[-1] and node.all.next is None
     node.all.look()

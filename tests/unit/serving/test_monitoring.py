@@ -128,7 +128,7 @@ def test_a_page_answers_programs():
 def fetched(address):
     import urllib.request
 
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         return samples(answer.read().decode())
 

@@ -45,7 +45,7 @@ def test_the_page_is_there_meanwhile():
     told = []
     with shown(Board("0123", 5, 2), ("127.0.0.1", 0), told.append):
         address = told[0].removeprefix("status page: ")
-        with urllib.request.urlopen(f"{address}data.json", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}data.json", timeout=60) as answer:
             assert json.load(answer)["rounds"] == 5
     assert len(told) == 1
 

@@ -91,14 +91,14 @@ def test_only_reading_is_possible(client):
 
 def test_a_real_socket_that_closes():
     with status_page(board_of()) as address:
-        with urllib.request.urlopen(f"{address}data.json", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}data.json", timeout=60) as answer:
             assert json.load(answer)["round"] == 3
         taken = int(address.rstrip("/").rpartition(":")[2])
         with pytest.raises(Mistake, match=rf"port {taken} .*status = "):
             with status_page(board_of(), port=taken):
                 pass
     with pytest.raises(OSError):
-        urllib.request.urlopen(f"{address}healthz", timeout=10)
+        urllib.request.urlopen(f"{address}healthz", timeout=60)
 
 
 def test_without_a_web_server(monkeypatch):
