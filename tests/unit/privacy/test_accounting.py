@@ -19,6 +19,7 @@ from foltr.errors import Mistake
 from foltr.events import GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
 from foltr.privacy import accounting
 from foltr.privacy.accounting import (
+    NONE,
     ORDERS,
     bound,
     normal_epsilon,
@@ -425,6 +426,26 @@ class Invented:
 def test_nothing_is_guessed(event, told):
     with pytest.raises(Mistake, match=told):
         best(event)
+
+
+@pytest.mark.parametrize(
+    ("largest", "larger"),
+    [
+        (GaussianNoise(2.0, 56.0, "sum"), GaussianNoise(2.0, 56.1, "sum")),
+        (LaplaceNoise(2.0, 1200.0, 1, "message"), LaplaceNoise(2.0, 1200.1, 1, "message")),
+        (GammaNoise(1.0, 2.0, 1200.0, 1, "sum"), GammaNoise(1.0, 2.0, 1200.1, 1, "sum")),
+        (
+            GaussianNoise(1.0, 1.0, "sum", log_error=50),
+            GaussianNoise(1.0, 1.0, "sum", log_error=51),
+        ),
+    ],
+    ids=["normal", "Laplace", "Gamma", "log_error"],
+)
+def test_without_noise_that_reaches_far_enough_nothing_is_guaranteed(largest, larger):
+    """The drawn noise ends at 28 standard deviations, or 600 scales. Errors of the drawing may add
+    up to 100."""
+    assert math.isfinite(best(largest, times=2).epsilon)
+    assert best(larger, times=2) == NONE
 
 
 def test_an_event_that_only_inherits_a_known_one_is_refused():
