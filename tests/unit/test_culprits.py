@@ -422,6 +422,7 @@ def test_a_measure():
     assert "Endless.of_round gave inf in round 1" in said(SMALL, measures=[Endless()])
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("engine", ["local", "debug"])
 @pytest.mark.parametrize(
     "change",
@@ -437,6 +438,7 @@ def test_steps_that_are_too_large_are_called_that(change, engine):
         replace(SMALL, **change).run(engine=engine)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 def test_a_ranker_whose_parameters_grew_is_not_blamed():
     rankers.register(Scores)
     with pytest.raises(FloatingPointError, match=r"client \d, round \d: .*not finite"):
