@@ -115,7 +115,12 @@ def _memory() -> str | None:
 
 def _lock(folder: Path) -> None:
     """Lock a session's folder until this process ends."""
-    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        raise
 
 
 def _delete_folders_of_killed_sessions(memory: str) -> None:
