@@ -16,6 +16,7 @@ from foltr.federated.frames import Frame, Kind
 from foltr.gateway.enrolment import Standing
 from foltr.gateway.rates import Rates
 from foltr.system.state_file import Unusable
+from waiting import until
 
 PATHS = "enrol session ask model leave forget key about answers/ answers/0/00".split()
 
@@ -260,8 +261,7 @@ def test_a_request_is_held_until_there_is_an_ask(tmp_path):
     async def scene(here):
         (device,) = await here.devices(1)
         held = asyncio.ensure_future(device.ask(wait=25))
-        while here.gateway.presence.held == 0:
-            await asyncio.sleep(0)
+        await until(lambda: here.gateway.presence.held)
         step = await asking(here, ask_of(clients=(10,)))
         response = await held
         assert response.status == 200
@@ -277,8 +277,7 @@ def test_who_cannot_be_held_is_told_when_to_come_back(tmp_path):
     async def scene(here):
         devices = await here.devices(5)
         held = [asyncio.ensure_future(device.ask(wait=25)) for device in devices[:4]]
-        while here.gateway.presence.held < 4:
-            await asyncio.sleep(0)
+        await until(lambda: here.gateway.presence.held >= 4)
         response = await devices[4].ask(wait=25)
         assert response.status == 204 and response.headers["retry-after"] == "60"
         assert here.gateway.presence.reachable(devices[4].client)

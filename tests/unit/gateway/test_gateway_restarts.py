@@ -214,8 +214,7 @@ def test_a_gateway_that_stops_does_not_answer_and_keeps_what_it_has(tmp_path):
     async def scene(here, devices):
         ask = ask_of(clients=(10, 11))
         step = asyncio.ensure_future(here.gateway.reply(ask.to_bytes(), 60.0))
-        while here.gateway.step is None:
-            await asyncio.sleep(0)
+        await until(lambda: here.gateway.step is not None)
         await answer(here, devices[0])
         held = asyncio.ensure_future(devices[2].ask(wait=5))
         await asyncio.sleep(0)
@@ -246,8 +245,7 @@ def test_an_ask_that_arrives_late_has_less_time(tmp_path):
     async def scene(here, devices):
         ask = ask_of()
         reply = asyncio.ensure_future(here.gateway.reply(ask.to_bytes(), 60.0, 20.0))
-        while here.gateway.step is None:
-            await asyncio.sleep(0)
+        await until(lambda: here.gateway.step is not None)
         assert here.gateway.seconds_left <= 40.0
         await answer(here, devices[0])
         later(40.0)

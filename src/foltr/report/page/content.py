@@ -90,7 +90,8 @@ def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
     shared = {}
     for name in dict.fromkeys(name for given in commands for name in given):
         values = dict.fromkeys(given.get(name) for given in commands)
-        numbers = {value: i for i, value in enumerate(values)}
+        # not `value`: in Python 3.12.1 the function of that name would be unbound below
+        numbers = {each: i for i, each in enumerate(values)}
         shared[name] = {
             "values": list(values),
             "of": [numbers[given.get(name)] for given in commands] if len(values) > 1 else 0,

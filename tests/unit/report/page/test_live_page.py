@@ -10,6 +10,7 @@ from foltr.errors import Mistake
 from foltr.report.page import live_page
 from foltr.report.page.live_page import LivePage
 from foltr.results import Runs
+from waiting import wait_until
 
 
 def test_runs_are_read_only_when_one_has_finished(never_resting):
@@ -138,11 +139,9 @@ def test_it_looks_until_it_is_stopped(never_resting, monkeypatch):
     folder = Folder(done=1)
     each = live_page_of(folder)
     each.start()
-    while "1 run finished" not in each.content_json():
-        pass
+    wait_until(lambda: "1 run finished" in each.content_json())
     folder.done = 2
-    while "2 runs finished" not in each.content_json():
-        pass
+    wait_until(lambda: "2 runs finished" in each.content_json())
     each.stop()
     each._thread.join()
     assert each.progress_now()["trouble"] == "" and folder.loads == 2
