@@ -123,7 +123,7 @@ def test_sums_are_of_files_in_the_folder(name, run, bounded):
     (run / "result.json").write_text(json.dumps(result))
     runs = load_runs(run.parent)
     assert len(runs) == 0 and "cannot be read" in runs.skipped[0].why
-    told = "embedded null byte" if "\0" in name else "is no name of a file in the folder"
+    told = "embedded null" if "\0" in name else "is no name of a file in the folder"
     assert {"pipe": "is a pipe", "link": "is a link"}.get(name, told) in runs.skipped[0].why
 
 
