@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,9 @@ class StateFile:
         self, path: Path | None, what: str, tables: str, pragmas: tuple[str, ...] = ()
     ) -> None:
         self.path, self._what = path, what
+        # Threads share the connection, and Python shares a statement between those that execute
+        # the same text: one would take the other's rows.
+        self._lock = threading.RLock()
         with self._told():
             if path is not None:  # other users of this machine must not read it
                 path.touch(mode=0o600)
@@ -134,8 +138,10 @@ class StateFile:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
+        """One thread at a time uses the file. Errors of SQLite and the system are told."""
         try:
-            yield
+            with self._lock:
+                yield
         except (sqlite3.Error, OSError) as error:
             if code_of(error) in DESTROYED:
                 raise Damaged(
