@@ -225,6 +225,7 @@ def superlink_app(database: str | None, node_keys: bool, bell: Bell, homes: Home
         runtime_dependency_install=False,
     )
     erase_what_is_deleted()
+    find_migrations_in_any_folder()
     app = create_app(config, SuperLinkLifespan)
     carry_whole(app.state.linkstate_factory.state(), bell)
     know_the_nodes(bell, homes)
@@ -253,6 +254,23 @@ def sender_of(app: Any) -> Sender:
         return node
 
     return sender
+
+
+def find_migrations_in_any_folder() -> None:
+    """Flower separates the folders of its migrations by spaces, so that an installation below a
+    folder with a space in its name would have a database without tables."""
+    from flwr.supercore.state.alembic import utils
+
+    flowers_config = utils.build_alembic_config
+
+    def build_alembic_config(engine: Any) -> Any:
+        config = flowers_config(engine)
+        folders = [utils.ALEMBIC_DIR / "versions", *utils._version_locations]
+        config.set_main_option("path_separator", "newline")
+        config.set_main_option("version_locations", "\n".join(map(str, folders)))
+        return config
+
+    utils.build_alembic_config = build_alembic_config
 
 
 def erase_what_is_deleted() -> None:

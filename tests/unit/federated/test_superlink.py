@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +58,17 @@ print(crowd())
 """
     made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert made.stdout.split() == ["True", "True", "100"]
+
+
+def test_flower_may_be_installed_in_a_folder_with_a_space(monkeypatch):
+    utils = pytest.importorskip("flwr.supercore.state.alembic.utils", reason="needs foltr[deploy]")
+    from sqlalchemy import create_engine
+
+    folder = Path("/a folder, with words/alembic")
+    monkeypatch.setattr(utils, "build_alembic_config", utils.build_alembic_config)
+    monkeypatch.setattr(utils, "ALEMBIC_DIR", folder)
+    from foltr.federated import flower_internals
+
+    flower_internals.find_migrations_in_any_folder()
+    config = utils.build_alembic_config(create_engine("sqlite://"))
+    assert config.get_version_locations_list() == [str(folder / "versions")]

@@ -28,7 +28,8 @@ MADE, INTERRUPTED = 15, "Synthetic-PDGD-Linear-d8c396d2e9dfb241"
 @pytest.fixture
 def before(tmp_path, monkeypatch):
     with tarfile.open(Path(__file__).with_name("before.tar.gz")) as stored:
-        stored.extractall(tmp_path, filter="data")
+        stored.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        stored.extractall(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

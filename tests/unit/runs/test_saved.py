@@ -97,7 +97,8 @@ def before(folder):
 def test_folders_that_foltr_0_1_and_0_2_made(tmp_path):
     """By foltr 0.1 and 0.2, which are kept for such tests."""
     with tarfile.open(Path(__file__).parent / "before.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        archive.extractall(tmp_path)
     runs = sorted({file.parent for file in tmp_path.rglob("result.json")})
     exported = 0
     for run in runs:
