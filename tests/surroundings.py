@@ -229,6 +229,7 @@ def settings_of_process() -> dict[str, Any]:
         "umask": umask,
         "errors of NumPy": np.geterr(),
         "limit of recursion": sys.getrecursionlimit(),
+        "turns of threads": sys.getswitchinterval(),
         "thresholds of garbage": gc.get_threshold(),
         "disabled logging": logging.root.manager.disable,
         "excepthook": sys.excepthook,

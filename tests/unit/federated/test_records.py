@@ -3,7 +3,7 @@
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import numpy as np
@@ -201,6 +201,17 @@ def test_threads_share_the_records(path, switching_often):
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [0, 1, 2, 3]
+
+
+def test_a_thread_waits_for_the_transaction_of_another(path):
+    records = Records(path, FEDERATION)
+    with ThreadPoolExecutor(1) as pool:
+        with records._transaction():
+            other = pool.submit(records.keep, [record(1)])
+            done, _ = wait([other], timeout=0.2)
+            assert not done  # it would raise: a connection has one transaction at a time
+        other.result(60)
+    assert same(records.of((1,))[1], record(1))
 
 
 def test_simulations_keep_records_in_memory():

@@ -45,8 +45,8 @@ class WallClock:
 
 @pytest.fixture(autouse=True)
 def wall_clock(monkeypatch):
-    """However slow this machine is: a gateway takes more than a second between the two processes
-    for an interruption, and waits for devices longer."""
+    """A gateway that was away for more than a second waits longer for its devices. On a slow
+    machine the real clock would show more than a second between the two processes."""
     clock = WallClock()
     monkeypatch.setattr(module, "time", clock)
     return clock

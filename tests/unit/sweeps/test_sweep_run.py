@@ -384,7 +384,8 @@ def test_a_scheduler_may_send_several_signals(logged, tmp_path):
         line = process.stderr.readline()
     for _ in range(2):
         process.send_signal(signal.SIGTERM)
-    code, said, err = ended(process)
+    # not communicate(), which would lose what readline() has read ahead
+    err, said, code = process.stderr.read(), process.stdout.read(), process.wait(240)
     # a signal that comes when all is saved ends it: a shell says 143 for both
     assert code in (143, -signal.SIGTERM) and "Traceback" not in err, err
     if code == 143:
