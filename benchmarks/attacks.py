@@ -14,8 +14,8 @@ from typing import get_args, get_type_hints
 import numpy as np
 
 from foltr.core import Cohort
-from foltr.seeds import stream
-from foltr.spec import attacks, brief
+from foltr.core.seeds import stream
+from foltr.core.spec import attacks, brief
 
 NEEDS = {"Tailored": {"rule": "Mean()"}}
 # clients, malicious, parameters, by how much fewer calls

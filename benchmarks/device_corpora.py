@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from foltr.core.system.files import write_whole
 from foltr.device.anchors import AnchorQuery, links_between, queries_from
 from foltr.device.manuals import DOCS, NEWCOMER, PEOPLE, TUNING, fetch, pages_of
-from foltr.device.read_html import read_html
-from foltr.system.files import write_whole
+from foltr.device.read_text import read_html
 
 BEDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "five": {name: packages for name, packages in PEOPLE.items() if name != NEWCOMER},

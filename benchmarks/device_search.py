@@ -27,25 +27,24 @@ from typing import Any
 
 import numpy as np
 
-from foltr import web
-from foltr.device import features, indexing
+from foltr.core.ranking import best_first
+from foltr.core.seeds import stream
+from foltr.core.system import web
+from foltr.core.system.files import cache_folder
+from foltr.core.system.process import usage
+from foltr.device import indexing
+from foltr.device import searching as features
 from foltr.device.anchors import AnchorQuery, anchor_queries
-from foltr.device.candidates import candidates, slots_of
 from foltr.device.click_log import ClickLog, LoggedSearch
 from foltr.device.generated_manuals import OBJECTS, generated
 from foltr.device.index import Index
-from foltr.device.learning import LocalRanker
+from foltr.device.learning import START, LocalRanker
 from foltr.device.manuals import DOCS, PEOPLE, TUNING, fetch, pages_of
-from foltr.device.prior import START
 from foltr.device.query import parsed
-from foltr.device.searching import Search, search
+from foltr.device.searching import Search, candidates, search, slots_of
 from foltr.device.snippets import snippet
 from foltr.device.tokens import id_of
 from foltr.device.walking import find
-from foltr.ranking import best_first
-from foltr.seeds import stream
-from foltr.system.paths import cache_folder
-from foltr.system.process import usage
 
 QUERIES = 1000  # at most
 LEARNED = 200  # searches that are learned from

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from foltr.deployment.local.deployment import Deployment
 from foltr.experiment import Experiment
-from foltr.serving.local_deployment import Deployment
 
 TICK = os.sysconf("SC_CLK_TCK")
 

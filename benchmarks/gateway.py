@@ -64,10 +64,11 @@ from gateway_tables import (
     point_line,
 )
 
-from foltr.federated.agreement import Agreement, numbered
-from foltr.planning.fit import constants_of
-from foltr.planning.measured import FILE, Point
-from foltr.system.files import write_whole
+from foltr.core.scoring import numbered
+from foltr.core.system.files import write_whole
+from foltr.deployment.planning.fit import constants_of
+from foltr.deployment.planning.measured import FILE, Point
+from foltr.deployment.protocol.agreement import Agreement
 
 PLAIN = (Case("PDGD linear"), Case("PDGD MLP", ranker="MLP()"), Case("ES linear", learner="ES()"))
 SUMS = (

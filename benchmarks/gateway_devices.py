@@ -3,9 +3,9 @@
     python benchmarks/gateway_devices.py CONFIG.json
 
 Every device has an Ed25519 key, enrols, and has a TLS connection of its own: the code is that of
-`foltr.gateway.client` and `async_client`. Only the learning is left out. A device sends a message
+`foltr.deployment.gateway.client` and `async_client`. Only the learning is left out. A device sends a message
 that is made up, valid, and the same in every round. With a secure sum, a device runs the
-whole protocol on it (`foltr.federated.device`).
+whole protocol on it (`foltr.deployment.protocol.participant`).
 
 The process reads commands from its standard input, one per line:
     report       prints the counters as one line of JSON
@@ -30,16 +30,20 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Answers, Array, Ask, Cohort
-from foltr.federated.agreement import Agreement
-from foltr.federated.credentials import trusting
-from foltr.federated.frames import HEADER, Kind, write_updates
-from foltr.gateway.async_client import AsyncConnection, AsyncGatewayClient
-from foltr.gateway.client import Requests, Unavailable
-from foltr.gateway.signing import Ed25519PrivateKey
-from foltr.planning.example import example_message
-from foltr.runs.user_files import Code
-from foltr.serving.gateway import collect_garbage_seldom, connections_allowed, loop_factory
-from foltr.serving.settings import read_gateway
+from foltr.deployment.gateway.async_client import AsyncConnection, AsyncGatewayClient
+from foltr.deployment.gateway.client import Requests, Unavailable
+from foltr.deployment.gateway.process import (
+    collect_garbage_seldom,
+    connections_allowed,
+    loop_factory,
+)
+from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.planning.example import example_message
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.frames import HEADER, Kind, write_updates
+from foltr.deployment.settings import read_gateway
+from foltr.experiment.user_files import Code
 
 TOGETHER = 50  # devices that enrol at the same time
 LENGTH = struct.Struct("<Q")
@@ -99,9 +103,9 @@ class MadeUp:
 
 def summing(agreed: Agreement, client: int, engine: MadeUp) -> Callable[[bytes], bytes]:
     """The answers of a device that takes part in secure sums."""
-    from foltr.federated.device import Device
-    from foltr.federated.records import Records
-    from foltr.federated.sum_device import SumDevice
+    from foltr.deployment.protocol.participant import Device
+    from foltr.deployment.protocol.records import Records
+    from foltr.deployment.protocol.sums import SumDevice
 
     assert agreed.protocol is not None
     own = range(client, client + 1)

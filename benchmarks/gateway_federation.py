@@ -16,14 +16,14 @@ from typing import Any
 from federation import children, cpu, folder_size, loopback_bytes, resident
 from gateway_devices import Devices
 
+from foltr.core.seeds import stream
+from foltr.deployment.gateway.process import make_invitations
+from foltr.deployment.local.deployment import GatewayDeployment
+from foltr.deployment.planning.example import example_message
+from foltr.deployment.protocol.frames import LARGEST
 from foltr.experiment import Experiment
-from foltr.federated.frames import LARGEST
-from foltr.planning.example import example_message
-from foltr.runs.user_files import Code
-from foltr.secure_sum.graph import degree_and_quorum
-from foltr.seeds import stream
-from foltr.serving.gateway_commands import make_invitations
-from foltr.serving.local_gateways import GatewayDeployment
+from foltr.experiment.user_files import Code
+from foltr.secure_sum.terms import degree_and_quorum
 
 FEATURES = 46  # of `Synthetic`, the data that an experiment has without other instructions
 SUM_STEPS = 4  # asks of a secure sum: keys, shares, masked updates, unmasking

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from gateway_tables import all_lines
 
-from foltr.planning.fit import predicted
-from foltr.planning.measured import FILE, Constants, Point, measured
-from foltr.secure_sum.graph import degree_and_quorum
-from foltr.secure_sum.terms import LEAST
-from foltr.system.files import write_whole
+from foltr.core.system.files import write_whole
+from foltr.deployment.planning.fit import predicted
+from foltr.deployment.planning.measured import FILE, Constants, Point, measured
+from foltr.secure_sum.terms import LEAST, degree_and_quorum
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, PICTURE = DOCS / "scale.md", DOCS / "scale.svg"

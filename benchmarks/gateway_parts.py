@@ -17,23 +17,30 @@ from pathlib import Path
 import numpy as np
 from federation import resident
 
-from foltr.federated.agreement import Agreement, numbered
-from foltr.federated.credentials import trusting
-from foltr.federated.device import Device
-from foltr.federated.frames import Frame, Kind, Model, write_updates
-from foltr.federated.keys import make_server
-from foltr.federated.records import Records
-from foltr.federated.renewal import server_context
-from foltr.gateway.enrolment import Enrolled, Enrolment, Standing
-from foltr.gateway.gateway import Gateway
-from foltr.gateway.presence import Polling, Presence
-from foltr.gateway.rates import Rates
-from foltr.gateway.signing import Ed25519PrivateKey, Tokens, answer_text, public_key, verified
-from foltr.gateway.steps import Step
-from foltr.planning.example import example_message
+from foltr.core.scoring import numbered
+from foltr.deployment.gateway.connection_limits import Rates
+from foltr.deployment.gateway.enrolment import Enrolled, Enrolment, Standing
+from foltr.deployment.gateway.gateway import Gateway
+from foltr.deployment.gateway.presence import Polling, Presence
+from foltr.deployment.gateway.signing import (
+    Ed25519PrivateKey,
+    Tokens,
+    answer_text,
+    public_key,
+    verified,
+)
+from foltr.deployment.gateway.steps import Step
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.keys.keys import make_server
+from foltr.deployment.keys.rotation import server_context
+from foltr.deployment.local.simulated_devices import device_of, engines_of
+from foltr.deployment.planning.example import example_message
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.frames import Frame, Kind, Model, write_updates
+from foltr.deployment.protocol.participant import Device
+from foltr.deployment.protocol.records import Records
+from foltr.deployment.settings import DevicesTable
 from foltr.secure_sum.terms import model_digest
-from foltr.serving.settings import DevicesTable
-from foltr.serving.simulated_devices import device_of, engines_of
 
 TIMES = 300  # calls of a repetition
 REPEAT = 5

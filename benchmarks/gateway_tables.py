@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foltr.planning.measured import Point
+from foltr.deployment.planning.measured import Point
 
 PROCESSES = ("gateway", "server", "superlink", "devices")
 

@@ -14,11 +14,11 @@ import time
 
 import numpy as np
 
+from foltr.core.federation import Server, federate
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
 from foltr.experiment import Experiment
-from foltr.federation import Server, federate
-from foltr.runs.setup import delivery_of, engine_of, population_of
-from foltr.seeds import stream
-from foltr.system.threads import Threads
+from foltr.simulation.runs.setup import delivery_of, engine_of, population_of
 
 REPEATS, ROUNDS = 40, 3
 SUM = {"channel": "SecureSum()"}

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from foltr.core.seeds import stream
 from foltr.data.letor import PLAIN, arrays
-from foltr.seeds import stream
 
 FEATURES, DOCUMENTS, REPEATS = 136, 120, 3
 

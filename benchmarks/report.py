@@ -26,21 +26,21 @@ from typing import Any
 
 import numpy as np
 
+from foltr.core.metrics import online_performance
+from foltr.core.system.files import cache_folder
 from foltr.experiment import Experiment
-from foltr.metrics import online_performance
 from foltr.report.matrix import matrix
 from foltr.report.measures import measured
 from foltr.report.page.content import content_without_curves
 from foltr.report.page.document import page
 from foltr.report.page.packed_curves import packed_curves
+from foltr.report.results import load_runs
 from foltr.report.study import study
-from foltr.results import load_runs
-from foltr.runs.config import written
-from foltr.runs.folder import CONFIG, ENVIRONMENT, Folder
-from foltr.runs.identity import folder_name
-from foltr.runs.metrics import Metrics
-from foltr.sweeps.file import read_sweep
-from foltr.system.paths import cache_folder
+from foltr.simulation.runs.columns import Metrics
+from foltr.simulation.runs.config import written
+from foltr.simulation.runs.folder import CONFIG, ENVIRONMENT, Folder
+from foltr.simulation.runs.identity import folder_name
+from foltr.simulation.sweeps.file import read_sweep
 
 STUDY = Path(__file__).parent.parent / "reproduce" / "thesis-5-attacks.toml"
 MADE = datetime(2000, 1, 1, tzinfo=UTC)

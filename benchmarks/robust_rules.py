@@ -16,11 +16,11 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.core import Aggregator, Ask, Cohort
-from foltr.engines.local import Local
-from foltr.seeds import stream
-from foltr.spec import aggregators
-from foltr.system.threads import Threads
-from foltr.world.population import iid
+from foltr.core.seeds import stream
+from foltr.core.spec import aggregators
+from foltr.core.system.process import Threads
+from foltr.core.world.population import iid
+from foltr.simulation.engines.local import Local
 
 # clients, sessions, queries, attackers assumed
 ROUNDS = {"MSLR": (1000, 4, 6000, 100), "MQ2007": (10, 5, 1017, 1)}

@@ -17,10 +17,10 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.optimizers.sgd import SGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
-from foltr.engines.local import Local
-from foltr.federation import Server, federate
-from foltr.system.threads import Threads
-from foltr.world.population import iid
+from foltr.core.federation import Server, federate
+from foltr.core.system.process import Threads
+from foltr.core.world.population import iid
+from foltr.simulation.engines.local import Local
 
 
 def peak_mb() -> float:

@@ -13,10 +13,10 @@ import numpy as np
 
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Cohort
+from foltr.core.seeds import stream
 from foltr.secure_sum.in_process import secure_sum
 from foltr.secure_sum.messages import Kind
 from foltr.secure_sum.terms import Terms
-from foltr.seeds import stream
 
 FEATURES = 136
 MODEL = np.zeros(FEATURES, np.float32)  # what every client was sent

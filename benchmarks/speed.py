@@ -43,19 +43,19 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.core import Ask
-from foltr.engines.debug import Debug
-from foltr.engines.local import Local
-from foltr.engines.stretch import Stretch, parts_of
-from foltr.federation import DIRECTLY, Participants, Server, federate
+from foltr.core.federation import DIRECTLY, Participants, Server, federate
+from foltr.core.metrics import DEPTH
+from foltr.core.seeds import key, stream
+from foltr.core.system.process import Threads
+from foltr.core.world.dataset import Dataset, padded
+from foltr.core.world.population import iid
 from foltr.kernels.draws import below, uniform
 from foltr.kernels.hidden_layer import SIGMOID, activate, products
-from foltr.metrics import DEPTH
-from foltr.runs.metrics import Metrics
-from foltr.seeds import key, stream
+from foltr.simulation.engines.debug import Debug
+from foltr.simulation.engines.local import Local
+from foltr.simulation.engines.stretch import Stretch, parts_of
 from foltr.simulation.evaluation import Evaluator
-from foltr.system.threads import Threads
-from foltr.world.dataset import Dataset, padded
-from foltr.world.population import iid
+from foltr.simulation.runs.columns import Metrics
 
 SHAPES = {
     "MQ2007": (46, 41, 1017),

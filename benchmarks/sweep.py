@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import foltr
-from foltr.sweeps.file import Point, expanded
-from foltr.sweeps.pools import Pool
-from foltr.sweeps.run import sweep
+from foltr.simulation.sweeps.file import Point, expanded
+from foltr.simulation.sweeps.pools import Pool
+from foltr.simulation.sweeps.run import sweep
 
 BASE = {
     "data": "MQ2008()",

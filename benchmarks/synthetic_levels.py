@@ -13,8 +13,8 @@ from sklearn.linear_model import Ridge
 from sklearn.neural_network import MLPRegressor
 
 from foltr.components.sources.synthetic import SHAPES, Synthetic
-from foltr.seeds import stream
-from foltr.world.dataset import Dataset
+from foltr.core.seeds import stream
+from foltr.core.world.dataset import Dataset
 
 
 def ndcg(data: Dataset, scores: np.ndarray) -> float:

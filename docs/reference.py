@@ -18,26 +18,27 @@ from typing import Any, get_args
 import typer
 
 import foltr
-from foltr import core, kinds, spec
-from foltr.advice.components import verbs
+from foltr import core
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described, options
+from foltr.core import kinds, spec
+from foltr.core.advice import verbs
+from foltr.core.spec import FAMILIES
+from foltr.core.world import measures, protocols
 from foltr.experiment import Experiment
-from foltr.spec import FAMILIES
-from foltr.world import measures, protocols
 
 # What the public functions give, and what is asked for in experiments and components
 GIVEN = (
-    "foltr.comparison.Comparison",
-    "foltr.results.Runs",
-    "foltr.results.Recorded",
-    "foltr.system.table.Tidy",
-    "foltr.runs.result.Progress",
-    "foltr.world.dataset.Dataset",
-    "foltr.scoring.normalisation.PerQuery",
-    "foltr.scoring.normalisation.PerFeature",
-    "foltr.scoring.layers.Layer",
-    "foltr.scoring.layers.Layered",
+    "foltr.report.comparison.Comparison",
+    "foltr.report.results.Runs",
+    "foltr.report.results.Recorded",
+    "foltr.core.system.tables.Tidy",
+    "foltr.simulation.runs.result.Progress",
+    "foltr.core.world.dataset.Dataset",
+    "foltr.core.scoring.PerQuery",
+    "foltr.core.scoring.PerFeature",
+    "foltr.core.scoring.Layer",
+    "foltr.core.scoring.Layered",
 )
 PAGES = {"source": "dataset", "click_model": "user"}  # of docs/howto, where the name differs
 
@@ -164,7 +165,7 @@ def families() -> Iterator[str]:
     for family in FAMILIES:
         name, its = decorators[family], family.protocol
         protocol, page = f"[`{its.__name__}`](#{its.__name__.lower()})", PAGES.get(name, name)
-        where = f"`foltr.spec.{name}` | {protocol} | `{parts.get(its, family.folder)}`"
+        where = f"`foltr.core.spec.{name}` | {protocol} | `{parts.get(its, family.folder)}`"
         yield f"| {family.family} | {where} | [add one](howto/{page}.md) |"
     yield ""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 import foltr
-from foltr.spec import FAMILIES
+from foltr.core.spec import FAMILIES
 
 STUB = Path(__file__).resolve().parents[1] / "src" / "foltr" / "__init__.pyi"
 FIRST = "# Made by docs/stub.py from the registries: run it after adding a component.\n"

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from foltr.components.baselines.ranking_svm import RankingSVM
-from foltr.device.features import ABOUT, NAMES
-from foltr.device.prior import PRIOR, START
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.system.files import cache_folder
+from foltr.device.learning import PRIOR, START
+from foltr.device.searching import ABOUT, NAMES
 from foltr.device.study import dataset_of
 from foltr.device.study_data import Device, HeldOut, load_bed
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.system.paths import cache_folder
 
 QUERIES = 150  # of a manual: a large one must not outweigh the others
 SCALE = 0.5  # of the SVM's weights: learning on goes faster from small scores (chosen on `tuning`)

@@ -26,13 +26,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from foltr.core.errors import Mistake, require
+from foltr.core.system.files import cache_folder, data_folders, write_whole, writing
+from foltr.core.system.tables import Tidy
+from foltr.core.system.terminal import LivePanel, progress_bar
 from foltr.device.study import AFTER, CLICKS, FROM_CLICKS, METHODS, Run, settings_of
 from foltr.device.study_data import BEDS, Bed, load_bed
-from foltr.errors import Mistake, require
-from foltr.system.files import write_whole, writing
-from foltr.system.paths import cache_folder, data_folders
-from foltr.system.table import Tidy
-from foltr.system.terminal import LivePanel, progress_bar
 
 COMPARED = (
     "bm25", "local", "fedavg", "personal", "personal-unguarded", "newcomer", "pooled", "prior",

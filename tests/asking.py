@@ -3,8 +3,8 @@
 import numpy as np
 
 from foltr.core import Ask
-from foltr.federation import Client
-from foltr.seeds import stream
+from foltr.core.federation import Client
+from foltr.core.seeds import stream
 
 
 def collected(engine, params, t, clients):

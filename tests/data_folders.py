@@ -12,7 +12,9 @@ import foltr.kernels.letor  # noqa: F401  decides on the folder of compiled code
 def own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("FOLTR_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("FOLTR_DATA", raising=False)
-    monkeypatch.setattr("foltr.system.paths.user_data_path", lambda name: tmp_path / "user" / name)
+    monkeypatch.setattr(
+        "foltr.core.system.files.user_data_path", lambda name: tmp_path / "user" / name
+    )
 
 
 @pytest.fixture

@@ -128,15 +128,15 @@ def serve(address: str) -> None:
 
 def _import_everything() -> None:
     import foltr.cli.app
+    import foltr.core.spec
+    import foltr.core.system.process
     import foltr.report.page.document
-    import foltr.spec
-    import foltr.sweeps.run
-    import foltr.system.environment
+    import foltr.simulation.sweeps.run
 
-    for family in foltr.spec.FAMILIES:
+    for family in foltr.core.spec.FAMILIES:
         family.members()
     foltr.Experiment(data="Synthetic(queries=20)", clients=2, rounds=2).run()  # loads the kernels
-    foltr.system.environment.environment.cache_clear()  # it knows the words of the command
+    foltr.core.system.process.environment.cache_clear()  # it knows the words of the command
     del sys.path[0]  # the folder of this file
     gc.collect()
     gc.freeze()  # no fork looks through what all of them share

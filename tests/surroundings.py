@@ -93,7 +93,7 @@ def isolate() -> None:
     tempfile.tempdir = None  # it is found again, by the new TMPDIR
     time.tzset()
     os.umask(UMASK)
-    import foltr.federated  # noqa: F401  (it sets Flower's variables: every test finds them)
+    import foltr.deployment  # noqa: F401  (it sets Flower's variables: every test finds them)
 
     session_environment.update(os.environ)
     # A shell starts background processes with Ctrl-C ignored, and their children inherit it: tests
@@ -147,7 +147,7 @@ def _keep_compiled_code(kernels: Path) -> None:
 def set_aside(module: str) -> None:
     """Take the components that a test module registered when it was imported out of the
     registries: only its own tests find them (`restored`)."""
-    from foltr.spec import FAMILIES
+    from foltr.core.spec import FAMILIES
 
     for family in FAMILIES:
         for name, cls in list(family._members.items()):
@@ -160,9 +160,9 @@ def restored(module: str) -> Iterator[None]:
     """Around a test of this module: put everything back that may change what later tests find."""
     import numpy as np
 
+    from foltr.core.spec import FAMILIES
+    from foltr.experiment import user_files
     from foltr.report.chapters import registry as chapters
-    from foltr.runs import user_files
-    from foltr.spec import FAMILIES
 
     members = [dict(family._members) for family in FAMILIES]
     for family, cls in _set_aside.get(module, ()):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from foltr.world.dataset import Dataset, padded
+from foltr.core.world.dataset import Dataset, padded
 
 FEATURES = 3
 

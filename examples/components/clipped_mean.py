@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array, Cohort
-from foltr.errors import require
-from foltr.kinds import Memoryless
-from foltr.spec import aggregator
+from foltr.core.errors import require
+from foltr.core.kinds import Memoryless
+from foltr.core.spec import aggregator
 
 
 @aggregator

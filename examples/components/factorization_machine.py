@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.seeds import Stream
-from foltr.spec import ranker
+from foltr.core.errors import require
+from foltr.core.seeds import Stream
+from foltr.core.spec import ranker
 
 
 @ranker

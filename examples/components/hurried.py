@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.kinds import TableClickModel
-from foltr.spec import click_model
+from foltr.core.errors import require
+from foltr.core.kinds import TableClickModel
+from foltr.core.spec import click_model
 
 
 @click_model

@@ -6,9 +6,9 @@ from math import ceil
 import numpy as np
 
 from foltr.core import Ask, Cohort, Withheld
-from foltr.errors import require
-from foltr.seeds import Stream
-from foltr.spec import channel
+from foltr.core.errors import require
+from foltr.core.seeds import Stream
+from foltr.core.spec import channel
 
 
 @channel

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.seeds import Stream
-from foltr.spec import ranker
+from foltr.core.errors import require
+from foltr.core.seeds import Stream
+from foltr.core.spec import ranker
 
 torch.set_num_threads(1)  # lists are short, and a sweep starts a process for each core
 

@@ -5,7 +5,7 @@
 The gateway is started by `foltr gateway`; `foltr gateway FILE --invite 1` makes the invitation.
 Here the documents are made up and the clicks simulated. A real device replaces `engine_for` by a
 function that returns an engine over its own documents and clicks, such as
-`foltr.serving.logged.Logged`."""
+`foltr.deployment.node.logged.Logged`."""
 
 import signal
 import sys
@@ -15,14 +15,14 @@ from pathlib import Path
 from foltr.components.partitions.iid import IID
 from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
-from foltr.errors import Mistake
-from foltr.federated.agreement import Agreement
-from foltr.federated.credentials import trusting
-from foltr.federated.device import Device
-from foltr.gateway.client import Excluded, GatewayClient, Requests, Unavailable
-from foltr.gateway.device_folder import DeviceFolder
-from foltr.gateway.signing import Ed25519PrivateKey
-from foltr.serving.node_clients import engines
+from foltr.core.errors import Mistake
+from foltr.deployment.gateway.client import Excluded, GatewayClient, Requests, Unavailable
+from foltr.deployment.gateway.device_folder import DeviceFolder
+from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.node.clients import engines
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.participant import Device
 
 
 def main(url: str, ca: str, folder: str, invitation: str) -> None:
@@ -55,7 +55,7 @@ def main(url: str, ca: str, folder: str, invitation: str) -> None:
     )
 
     if agreed.protocol is not None:  # updates are sent in secure sums only
-        from foltr.federated.sum_device import SumDevice
+        from foltr.deployment.protocol.sums import SumDevice
 
         device.sums = SumDevice(agreed.protocol, agreed.fewest)
 

@@ -4,23 +4,24 @@
 Names are imported when they are first used, so that `import foltr` and `foltr --help` cost
 nothing."""
 
+import sys
 from typing import Any
 
 __version__ = "0.2.0"
 
 _HOMES = {
     "Experiment": "foltr.experiment",
-    "compare": "foltr.comparison",
-    "export": "foltr.exports.export",
-    "Result": "foltr.runs.result",
-    "TrainedRanker": "foltr.runs.trained",
-    "load_estimator": "foltr.exports.export",
-    "load_ranker": "foltr.runs.trained",
-    "load_runs": "foltr.results",
-    "qrels": "foltr.runs.trained",
-    "rank": "foltr.runs.trained",
-    "use": "foltr.runs.user_files",
-    "Mistake": "foltr.errors",
+    "compare": "foltr.report.comparison",
+    "export": "foltr.simulation.exports.export",
+    "Result": "foltr.simulation.runs.result",
+    "TrainedRanker": "foltr.simulation.runs.trained",
+    "load_estimator": "foltr.simulation.exports.export",
+    "load_ranker": "foltr.simulation.runs.trained",
+    "load_runs": "foltr.report.results",
+    "qrels": "foltr.simulation.runs.trained",
+    "rank": "foltr.simulation.runs.trained",
+    "use": "foltr.experiment.user_files",
+    "Mistake": "foltr.core.errors",
 }
 
 
@@ -32,7 +33,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name != name.lower():
-        from foltr.spec import FAMILIES
+        from foltr.core.spec import FAMILIES
 
         for family in FAMILIES:
             if name in family.members():
@@ -42,8 +43,23 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'foltr' has no attribute {name!r}")
 
 
+class _MovedModules:
+    """Python asks this after all other finders: it says where a module of foltr 0.2 is now."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name.startswith("foltr."):
+            from foltr.core.advice import moved
+
+            if new := moved(name):
+                raise ModuleNotFoundError(f"{name} has moved: import {new}", name=name)
+
+
+sys.meta_path.append(_MovedModules)  # type: ignore[arg-type]
+
+
 def __dir__() -> list[str]:
-    from foltr.spec import FAMILIES
+    from foltr.core.spec import FAMILIES
 
     return sorted(
         [*_HOMES, "__version__", *(name for family in FAMILIES for name in family.members())]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from foltr.serving.board import Board
-from foltr.serving.status_page import status_page
+from foltr.deployment.server.board import Board
+from foltr.deployment.server.status_page import status_page
 
 
 def add_round(board, t, **more):

@@ -10,11 +10,12 @@ import uvicorn
 from learning_runs import run_of
 from playwright.sync_api import expect
 
-from foltr import web
-from foltr.report.page import live_page, watch_server
+from foltr.core.system import web
+from foltr.report.page import live_page
+from foltr.report.page import live_page as watch_server
 from foltr.report.page.live_page import LivePage
-from foltr.results import load_runs
-from foltr.runs.folder import RESULTS, Folder
+from foltr.report.results import load_runs
+from foltr.simulation.runs.folder import RESULTS, Folder
 
 
 def put(run, below):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from foltr.results import load_runs
-from foltr.sweeps.file import read_sweep
-from foltr.sweeps.pools import Pool
-from foltr.sweeps.run import sweep
+from foltr.report.results import load_runs
+from foltr.simulation.sweeps.file import read_sweep
+from foltr.simulation.sweeps.pools import Pool
+from foltr.simulation.sweeps.run import sweep
 
 REPRODUCE = Path(__file__).resolve().parents[2] / "reproduce"
 

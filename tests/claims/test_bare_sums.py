@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from foltr.audits.guesses import minimum_norm_solution, positive
-from foltr.audits.intervals import area
-from foltr.audits.labels import ABSENT, OTHERS_NORMAL, SETS_ABSENT, infer_labels
-from foltr.audits.noise import summed
-from foltr.audits.pdgd_model import Model
-from foltr.audits.searches import Search, gradients, searches
-from foltr.audits.sums import Sum, member, rounding
+from foltr.core.seeds import stream
+from foltr.core.world.population import SimulatedUser, iid
 from foltr.experiment import Experiment
-from foltr.seeds import stream
-from foltr.world.population import iid
-from foltr.world.user import SimulatedUser
+from foltr.simulation.audits.games import area
+from foltr.simulation.audits.guesses import Model, minimum_norm_solution, positive
+from foltr.simulation.audits.labels import ABSENT, OTHERS_NORMAL, SETS_ABSENT, infer_labels
+from foltr.simulation.audits.noise import summed
+from foltr.simulation.audits.searches import Search, gradients, searches
+from foltr.simulation.audits.sums import Sum, member, rounding
 
 pytestmark = pytest.mark.claims
 

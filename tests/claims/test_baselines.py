@@ -11,10 +11,10 @@ import pytest
 from foltr.components.baselines.lambda_mart import LambdaMART
 from foltr.components.baselines.least_squares import LeastSquares
 from foltr.components.baselines.ranking_svm import RankingSVM
-from foltr.components.sources.mq2008 import MQ2008
+from foltr.components.sources.letor4 import MQ2008
 from foltr.components.users.cascade import Cascade
-from foltr.metrics import measure_queries
-from foltr.seeds import stream
+from foltr.core.metrics import measure_queries
+from foltr.core.seeds import stream
 
 pytestmark = [pytest.mark.claims, pytest.mark.usefixtures("with_real_data")]
 

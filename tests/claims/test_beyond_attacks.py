@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from foltr.spec import opened
+from foltr.core.spec import opened
 
 pytestmark = pytest.mark.claims
 KINDS = ("perfect", "navigational", "informational")

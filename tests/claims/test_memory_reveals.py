@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from foltr.audits.guarantees import two_histories
-from foltr.audits.noise import clipped
 from foltr.experiment import Experiment
-from foltr.runs.account import ledger_of
+from foltr.privacy.guarantee import ledger_of
+from foltr.simulation.audits.guarantees import two_histories
+from foltr.simulation.audits.noise import clipped
 
 pytestmark = [pytest.mark.claims, pytest.mark.usefixtures("with_real_data")]
 

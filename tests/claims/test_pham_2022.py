@@ -7,7 +7,9 @@ between "random" and least squares compare documents in different orders, and ca
 import numpy as np
 import pytest
 
-from foltr.audits.labels import (
+from foltr.components.users.cascade import Cascade
+from foltr.experiment import Experiment
+from foltr.simulation.audits.labels import (
     ABSENT,
     MEASURES,
     OTHERS_NORMAL,
@@ -15,10 +17,8 @@ from foltr.audits.labels import (
     SETS_ABSENT,
     infer_labels,
 )
-from foltr.audits.noise import guarantee, message, summed
-from foltr.audits.searches import searches
-from foltr.components.users.cascade import Cascade
-from foltr.experiment import Experiment
+from foltr.simulation.audits.noise import guarantee, message, summed
+from foltr.simulation.audits.searches import searches
 
 pytestmark = pytest.mark.claims
 

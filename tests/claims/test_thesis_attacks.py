@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from foltr.spec import opened
+from foltr.core.spec import opened
 
 pytestmark = pytest.mark.claims
 PERFECT, NAVIGATIONAL, INFORMATIONAL = KINDS = ("perfect", "navigational", "informational")

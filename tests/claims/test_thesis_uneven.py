@@ -6,8 +6,8 @@ repetitions, p < .05), what does not may differ by a little."""
 import numpy as np
 import pytest
 
+from foltr.core.spec import opened
 from foltr.report.statistics import paired_t
-from foltr.spec import opened
 
 pytestmark = pytest.mark.claims
 KINDS = ("perfect", "navigational", "informational")
@@ -59,7 +59,7 @@ class Studied:
 
 def spelled(partition):
     """As runs tell it: with every field."""
-    from foltr.spec import partitions
+    from foltr.core.spec import partitions
 
     return repr(partitions.build(partition))
 

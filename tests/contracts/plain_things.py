@@ -8,8 +8,8 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from foltr.errors import Mistake
-from foltr.spec import FAMILIES
+from foltr.core.errors import Mistake
+from foltr.core.spec import FAMILIES
 
 PLAIN = {
     bool: (False, True),

@@ -9,9 +9,9 @@ from plain_things import each
 
 from asking import asked_of
 from foltr.core import Cohort
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.spec import attacks
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import attacks
 
 
 def knowledge(cls):

@@ -9,15 +9,14 @@ from plain_things import each, plain
 
 from asking import asked_of
 from chance import plausible
-from foltr import kinds
 from foltr.cli.components import described
 from foltr.components.sources.synthetic import Synthetic
-from foltr.core import Cohort, Withheld
-from foltr.errors import Mistake
-from foltr.events import Setting
-from foltr.scoring.layers import Layered, forward, layers_of
-from foltr.seeds import stream
-from foltr.spec import (
+from foltr.core import Cohort, Withheld, kinds
+from foltr.core.errors import Mistake
+from foltr.core.events import Setting
+from foltr.core.scoring import Layered, forward, layers_of
+from foltr.core.seeds import stream
+from foltr.core.spec import (
     FAMILIES,
     aggregators,
     baselines,

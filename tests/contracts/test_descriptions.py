@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from foltr import core, kinds
+from foltr import core
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described
 from foltr.components.users.cascade import TABLES, Cascade
 from foltr.components.users.position_based import PositionBased
+from foltr.core import kinds
+from foltr.core.spec import FAMILIES
+from foltr.core.world import measures, protocols
 from foltr.experiment import Experiment
-from foltr.spec import FAMILIES
-from foltr.world import measures, protocols
 
 OURS = {
     name: (family.folder, cls)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from plain_things import each
 
-from foltr.errors import Mistake
-from foltr.guards import check_list, learned, sending_rewards
-from foltr.seeds import stream
-from foltr.spec import learners, rankers
+from foltr.core.errors import Mistake
+from foltr.core.guards import check_list, learned, sending_rewards
+from foltr.core.seeds import stream
+from foltr.core.spec import learners, rankers
 
 RANKER = rankers.build("MLP(hidden=2)")  # it has an output layer, which some learners keep
 FEATURES, T = 4, 3

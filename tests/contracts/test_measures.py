@@ -8,10 +8,10 @@ import numpy as np
 from plain_things import each
 
 from foltr.core import Cohort, Observed
-from foltr.runs.columns import PLACES, TAKEN, usual_columns
-from foltr.seeds import stream
-from foltr.spec import measures
-from foltr.world.measures import Lists, Round
+from foltr.core.seeds import stream
+from foltr.core.spec import measures
+from foltr.core.world.measures import Lists, Round
+from foltr.simulation.runs.columns import PLACES, TAKEN, usual_columns
 
 each_one = each(measures)
 each_offline = each(measures, lambda thing: thing.kind == "offline")

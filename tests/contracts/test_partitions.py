@@ -7,12 +7,11 @@ import pytest
 from plain_things import each
 
 from foltr.components.users.cascade import Cascade
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.spec import partitions
-from foltr.world.dataset import Dataset, padded
-from foltr.world.population import Population
-from foltr.world.user import SimulatedUser
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import partitions
+from foltr.core.world.dataset import Dataset, padded
+from foltr.core.world.population import Population, SimulatedUser
 
 TABLES = ("rows", "starts", "stops", "labelling", "ideals", "first", "last", "models", "sessions")
 FEATURES, GRADES, QUERIES, SESSIONS = 4, 3, 40, 5

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 from plain_things import each
 
+from foltr.core.seeds import stream
+from foltr.core.spec import unlearners
+from foltr.core.world.history import History
+from foltr.core.world.protocols import Past
 from foltr.experiment import Experiment
-from foltr.seeds import stream
-from foltr.spec import unlearners
-from foltr.world.history import History
-from foltr.world.protocols import Past
 
 SMALL = Experiment(
     data="Synthetic(queries=30)",

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from foltr.world.dataset import Dataset, padded
+from foltr.core.world.dataset import Dataset, padded
 
 
 @pytest.fixture

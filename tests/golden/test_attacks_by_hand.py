@@ -7,24 +7,21 @@ import numpy as np
 import pytest
 
 from asking import asked_of
-from foltr.cohorts import by_definition
 from foltr.components.aggregators.krum import Krum
 from foltr.components.attacks.compromised_model import CompromisedModel
 from foltr.components.attacks.data_poisoning import DataPoisoning
 from foltr.components.attacks.disguised import Disguised
-from foltr.components.attacks.fang_krum import FangKrum
-from foltr.components.attacks.fang_multi_krum import FangMultiKrum
-from foltr.components.attacks.fang_trimmed import FangTrimmed
+from foltr.components.attacks.fang import FangKrum, FangMultiKrum, FangTrimmed
 from foltr.components.attacks.inner_product import InnerProduct
 from foltr.components.attacks.little_is_enough import LittleIsEnough
 from foltr.components.attacks.mimic import Mimic
-from foltr.components.attacks.min_max import MinMax
-from foltr.components.attacks.min_sum import MinSum
+from foltr.components.attacks.min_max import MinMax, MinSum
 from foltr.components.attacks.tailored import Tailored
 from foltr.components.users.cascade import Cascade
 from foltr.core import Cohort
-from foltr.errors import Mistake
-from foltr.seeds import stream
+from foltr.core.cohorts import by_definition
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
 
 
 def sent(attack, malicious, honest, params=None):

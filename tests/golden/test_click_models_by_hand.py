@@ -5,7 +5,7 @@ import pytest
 
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 # ALGORITHMS 2, typed from there: kind -> P(click | grade), P(stop | click, grade)
 PRINTED = {

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 from foltr.components.learners._published_draws import PublishedDraws
 from foltr.components.learners.es import ES, message, read_messages, seed_of
 from foltr.components.rankers.linear import Linear
-from foltr.seeds import Stream, gaussian, stream
+from foltr.core.seeds import Stream, gaussian, stream
 
 
 def as_it_is(which, values, session):

@@ -20,7 +20,7 @@ import pytest
 from foltr.components.aggregators import _gating as gating
 from foltr.components.aggregators.gated import Gated
 from foltr.core import Cohort
-from foltr.seeds import stream
+from foltr.core.seeds import stream
 
 RULE = Gated(horizon=2, limit=3.0, uneven=2.0, longest=4.0)
 FIRST, SECOND = [1.0, -1.0, 2.0, -2.0, 0.0], [2.0, 0.0, 0.0, -2.0, 0.0]

@@ -6,7 +6,7 @@ import pytest
 from foltr.components.learners.pdgd import document_weights
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
-from foltr.seeds import stream
+from foltr.core.seeds import stream
 
 FEATURES, STEP = 5, 1e-5
 RANKERS = [

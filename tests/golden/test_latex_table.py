@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from foltr.report.matrix import matrix
+from foltr.report.results import Recorded, Runs
 from foltr.report.study import study
 from foltr.report.tables.latex_table import latex_tables
-from foltr.results import Recorded, Runs
-from foltr.runs.metrics import Metrics
+from foltr.simulation.runs.columns import Metrics
 
 TABLE = Path(__file__).with_name("table.tex")
 VALUES = {  # nDCG@10 of seeds 1, 2, 3

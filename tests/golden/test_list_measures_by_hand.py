@@ -5,8 +5,8 @@ import pytest
 
 import foltr
 from foltr.core import Cohort
-from foltr.runs.columns import late_or_sum
-from foltr.world.measures import Lists, Round
+from foltr.core.world.measures import Lists, Round
+from foltr.simulation.runs.columns import late_or_sum
 
 
 def of(measure, shown, all_labels=None, highest=2):

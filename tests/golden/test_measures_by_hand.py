@@ -7,7 +7,7 @@ import pytest
 
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
-from foltr.metrics import (
+from foltr.core.metrics import (
     discounts,
     gains,
     ideal_dcg,
@@ -16,7 +16,7 @@ from foltr.metrics import (
     measure_queries,
     online_performance,
 )
-from foltr.seeds import stream
+from foltr.core.seeds import stream
 
 
 def measured(labels_in_order, model=None, grades=3, tied=False):

@@ -12,12 +12,11 @@ from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
 from foltr.components.privatizers.randomized_reward import RandomizedReward
-from foltr.engines.twins import noise_twin
-from foltr.events import Setting
-from foltr.noise import polya_shares
+from foltr.core.events import Setting
+from foltr.core.noise import polya_shares, within
+from foltr.core.seeds import key, stream
 from foltr.privacy.accounting import peak, pure_epsilon
-from foltr.privacy.clipping import within
-from foltr.seeds import key, stream
+from foltr.simulation.engines.twins import noise_twin
 
 
 def sent(privacy, updates, n, t=0):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from chance import RARE
-from foltr import noise
 from foltr.components.privatizers import gaussian, laplace
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
-from foltr.events import GaussianNoise, LaplaceNoise
+from foltr.core import noise
+from foltr.core.events import GaussianNoise, LaplaceNoise
+from foltr.core.seeds import SystemStream, stream
+from foltr.core.seeds import gaussian as quick_gaussian
 from foltr.privacy.accounting import bound
-from foltr.seeds import SystemStream, stream
-from foltr.seeds import gaussian as quick_gaussian
 
 mpmath.mp.dps = 50
 # where the formula of the middle meets that of the tails: 1.4395 standard deviations

@@ -13,14 +13,14 @@ from foltr.components.partitions.sharing import Sharing
 from foltr.components.rankers.linear import Linear
 from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
-from foltr.engines.debug import Debug
-from foltr.engines.local import Local
-from foltr.metrics import online_performance
-from foltr.seeds import GOLDEN, key, mix
+from foltr.core.metrics import online_performance
+from foltr.core.seeds import GOLDEN, key, mix
+from foltr.core.system.process import Threads
+from foltr.core.world.dataset import Dataset, padded
+from foltr.core.world.population import holding
+from foltr.simulation.engines.debug import Debug
+from foltr.simulation.engines.local import Local
 from foltr.simulation.evaluation import MEASURES, Evaluator
-from foltr.system.threads import Threads
-from foltr.world.dataset import Dataset, padded
-from foltr.world.population import holding
 
 
 def made(labels, lengths, grades):

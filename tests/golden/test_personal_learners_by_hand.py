@@ -13,7 +13,7 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
-from foltr.seeds import stream
+from foltr.core.seeds import stream
 
 STEP = PDGD(lr=0.8, sessions=1)
 

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from foltr.audits.rewards import chances, click_tables, reported, worst_pair
 from foltr.components.learners.es import ES
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
+from foltr.simulation.audits.rewards import chances, click_tables, reported, worst_pair
 
 P = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 TABLE_2 = {

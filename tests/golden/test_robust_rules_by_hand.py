@@ -6,21 +6,20 @@ Most updates are t (3, 4) for a whole number t, so that clients t and s are 5 |t
 import numpy as np
 import pytest
 
-from foltr.cohorts import bulyan_rows, distances, krum_scores
 from foltr.components.aggregators.bucketing import Bucketing
 from foltr.components.aggregators.bulyan import Bulyan
 from foltr.components.aggregators.centered_clipping import CenteredClipping
 from foltr.components.aggregators.dnc import DnC
 from foltr.components.aggregators.fltrust import FLTrust
 from foltr.components.aggregators.geometric_median import GeometricMedian
-from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.krum import Krum, MultiKrum
 from foltr.components.aggregators.mean import Mean
 from foltr.components.aggregators.median import Median
-from foltr.components.aggregators.multi_krum import MultiKrum
 from foltr.components.aggregators.nnm import NNM
 from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Cohort
-from foltr.seeds import stream
+from foltr.core.cohorts import bulyan_rows, distances, krum_scores
+from foltr.core.seeds import stream
 
 
 def cohort(updates, weights=None, trusted=None):

@@ -14,11 +14,10 @@ from foltr.components.optimizers.sgd import SGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.core import Cohort
-from foltr.engines.debug import Debug
-from foltr.federation import Server
-from foltr.seeds import stream
-from foltr.world.population import iid
-from foltr.world.user import SimulatedUser
+from foltr.core.federation import Server
+from foltr.core.seeds import stream
+from foltr.core.world.population import SimulatedUser, iid
+from foltr.simulation.engines.debug import Debug
 
 RNG = stream(1, "unused")
 
@@ -160,7 +159,7 @@ def test_batched_centralised_pdgd_sums_the_gradients(small_data, monkeypatch):
     """n clients, one session each, SGD(lr=n): theta + 0.1 x the sum of n gradients at theta."""
     n, theta = 40, np.array([0.4, -1.0, 0.3, 0.8, 0.1])
     learner = PDGD(lr=0.1, sessions=1)
-    monkeypatch.setattr("foltr.engines.debug.SimulatedUser", Witnessed)
+    monkeypatch.setattr("foltr.simulation.engines.debug.SimulatedUser", Witnessed)
     monkeypatch.setattr(Witnessed, "seen", [])
     population = iid(small_data, Cascade(kind="informational"), n, 1)
     engine = Debug(learner, Linear(), population, 1, np.empty((n, 0), np.float32))

@@ -7,8 +7,8 @@ from math import prod
 
 import pytest
 
-from foltr.secure_sum import shamir
-from foltr.secure_sum.shamir import PRIME, SHARE, coefficients, combine, split
+from foltr.secure_sum import arithmetic as shamir
+from foltr.secure_sum.arithmetic import PRIME, SHARE, coefficients, combine, split
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import numpy as np
 from scipy import stats
 
 from chance import RARE
+from foltr.core.seeds import BRANCH, GOLDEN, Stream, below, key, stream
 from foltr.kernels import draws
-from foltr.seeds import BRANCH, GOLDEN, Stream, below, key, stream
 
 WORD = 1 << 64
 

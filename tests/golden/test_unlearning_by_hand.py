@@ -8,13 +8,13 @@ from asking import client_step
 from foltr.components.unlearners.fed_eraser import FedEraser, calibrated
 from foltr.components.unlearners.fed_remove import FedRemove
 from foltr.components.unlearners.gradient_ascent import GradientAscent, in_ball, reference
+from foltr.core.seeds import stream
+from foltr.core.world.history import History
+from foltr.core.world.population import SimulatedUser
+from foltr.core.world.protocols import Past
 from foltr.experiment import Experiment
-from foltr.runs.run import Run
-from foltr.runs.unlearn import costs, seed_of, with_sessions
-from foltr.seeds import stream
-from foltr.world.history import History
-from foltr.world.protocols import Past
-from foltr.world.user import SimulatedUser
+from foltr.simulation.runs.run import Run
+from foltr.simulation.runs.unlearn import costs, seed_of, with_sessions
 
 
 def test_an_update_of_now_as_long_as_the_one_of_then():

@@ -12,19 +12,19 @@ from pathlib import Path
 import numpy as np
 from faulty import without
 
+from foltr.deployment.gateway.async_client import AsyncConnection, AsyncGatewayClient
+from foltr.deployment.gateway.client import Requests, Unavailable
+from foltr.deployment.gateway.enrolment import Enrolment
+from foltr.deployment.gateway.process import DATABASE
+from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.local.deployment import GatewayDeployment
+from foltr.deployment.local.simulated_devices import device_of, engines_of
+from foltr.deployment.protocol.frames import Frame
+from foltr.deployment.protocol.records import Records
+from foltr.deployment.settings import read_devices
 from foltr.experiment import Experiment
-from foltr.federated.credentials import trusting
-from foltr.federated.frames import Frame
-from foltr.federated.records import Records
-from foltr.gateway.async_client import AsyncConnection, AsyncGatewayClient
-from foltr.gateway.client import Requests, Unavailable
-from foltr.gateway.enrolment import Enrolment
-from foltr.gateway.signing import Ed25519PrivateKey
-from foltr.runs.user_files import Code
-from foltr.serving.gateway_commands import DATABASE
-from foltr.serving.local_gateways import GatewayDeployment
-from foltr.serving.settings import read_devices
-from foltr.serving.simulated_devices import device_of, engines_of
+from foltr.experiment.user_files import Code
 
 HONEST = 11  # devices in the process of gateway 0
 KEEPER = 11  # the client that the test holds at gates

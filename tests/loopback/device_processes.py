@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, urlsplit
 
-from foltr.web import TOKEN
+from foltr.core.system.web import TOKEN
 
 
 def device_command(home, *words, code=0):

@@ -18,13 +18,13 @@ import signal
 import sys
 from pathlib import Path
 
+from foltr.deployment.gateway.client import GatewayClient
+from foltr.deployment.protocol.participant import FORGOTTEN
 from foltr.device.click_log import ClickLog
 from foltr.device.home import DeviceRecords, FederationFiles, Home
 from foltr.device.learning import LocalRanker
 from foltr.device.membership import Membership
 from foltr.device.running import Running
-from foltr.federated.device import FORGOTTEN
-from foltr.gateway.client import GatewayClient
 
 
 def die():

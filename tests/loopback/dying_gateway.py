@@ -13,12 +13,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from foltr.federated.node import Node
-from foltr.gateway.enrolment import Enrolment
-from foltr.gateway.gateway import Gateway
-from foltr.gateway.steps import Step
-from foltr.runs.user_files import Code
-from foltr.serving.gateway import run_gateway
+from foltr.deployment.flower.node import Node
+from foltr.deployment.gateway.enrolment import Enrolment
+from foltr.deployment.gateway.gateway import Gateway
+from foltr.deployment.gateway.process import run_gateway
+from foltr.deployment.gateway.steps import Step
+from foltr.experiment.user_files import Code
 
 SOME = 3  # answers
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from foltr.cli.tools import tell
-from foltr.federated import flower_internals as flower
-from foltr.federated.session import Session
-from foltr.runs.user_files import Code
-from foltr.serving.serve import serve
+from foltr.deployment.flower import internals as flower
+from foltr.deployment.flower.session import Session
+from foltr.deployment.server.serve import serve
+from foltr.experiment.user_files import Code
 
 push, last = Session._push, sys.argv[1]
 

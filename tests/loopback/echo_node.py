@@ -8,9 +8,9 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from foltr.errors import Mistake
-from foltr.federated.messages import NoAnswer
-from foltr.federated.node import Node, utc
+from foltr.core.errors import Mistake
+from foltr.deployment.flower.node import Node, utc
+from foltr.deployment.protocol.messages import NoAnswer
 
 
 def answer(frame: bytes) -> bytes:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from foltr.deployment.local.deployment import Deployment
+from foltr.deployment.protocol.frames import Frame, Kind, read_updates, write_updates
+from foltr.deployment.protocol.in_process import InProcess
 from foltr.experiment import Experiment
-from foltr.federated.frames import Frame, Kind, read_updates, write_updates
-from foltr.runs.in_process import InProcess
-from foltr.serving.local_deployment import Deployment
 
 CLIENTS, NODES = 12, 3
 OWN = {f"node-{i}": range(4 * i, 4 * i + 4) for i in range(NODES)}
@@ -86,12 +86,12 @@ def link_of(here):
     pid = here.processes["server"].pid
     words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for child in (int(word) for word in words):
-        if b"foltr.federated.superlink" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"foltr.deployment.flower.superlink" in Path(f"/proc/{child}/cmdline").read_bytes():
             return child
     # it is started by the thread that supervises it, so that it is a child of that thread
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for word in (thread / "children").read_text().split():
-            if b"foltr.federated.superlink" in Path(f"/proc/{word}/cmdline").read_bytes():
+            if b"foltr.deployment.flower.superlink" in Path(f"/proc/{word}/cmdline").read_bytes():
                 return int(word)
     raise AssertionError("no SuperLink runs")
 

@@ -12,13 +12,13 @@ import numpy as np
 from memory_search import Search, column, updates_of
 
 from foltr.core import Answers, Cohort
+from foltr.core.federation import Delivery, Server, federate
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
+from foltr.deployment.local.deployment import Deployment
 from foltr.experiment import Experiment
-from foltr.federation import Delivery, Server, federate
-from foltr.runs.execution import Simulated
-from foltr.runs.setup import population_of
-from foltr.seeds import stream
-from foltr.serving.local_deployment import Deployment
-from foltr.system.threads import Threads
+from foltr.simulation.runs.execution import Simulated
+from foltr.simulation.runs.setup import population_of
 
 HERE = str(Path(__file__).parent)
 MORE = 30.0  # seconds that a round may take besides the deadline of one step

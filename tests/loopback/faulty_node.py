@@ -9,14 +9,14 @@ import signal
 import sys
 from pathlib import Path
 
-from foltr.federated.frames import Frame, Kind, read_parts, write_parts
-from foltr.federated.node import Node
-from foltr.runs.user_files import Code
+from foltr.deployment.flower.node import Node
+from foltr.deployment.node import node as node_process
+from foltr.deployment.protocol.frames import Frame, Kind, read_parts, write_parts
+from foltr.experiment.user_files import Code
+from foltr.secure_sum.arithmetic import SHARE
 from foltr.secure_sum.messages import HEADER
 from foltr.secure_sum.messages import Kind as Step
 from foltr.secure_sum.server import DIGEST, ENTRY, OWN
-from foltr.secure_sum.shamir import SHARE
-from foltr.serving import node as node_process
 
 
 def with_body(message, body):

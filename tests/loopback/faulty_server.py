@@ -9,10 +9,10 @@ import signal
 import sys
 from pathlib import Path
 
-from foltr.engines.flower import Flower
-from foltr.federated.sum_server import SumRound
-from foltr.runs.user_files import Code
-from foltr.serving.serve import serve
+from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.sums import SumRound
+from foltr.deployment.server.serve import serve
+from foltr.experiment.user_files import Code
 
 
 def main(file):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from foltr.federated.frames import Frame, Kind, refusal, write_parts, write_updates
-from foltr.gateway.async_client import AsyncConnection
-from foltr.gateway.client import Request, Requests
-from foltr.gateway.signing import ANSWERS, Ed25519PrivateKey, answer_text
+from foltr.deployment.gateway.async_client import AsyncConnection
+from foltr.deployment.gateway.client import Request, Requests
+from foltr.deployment.gateway.signing import ANSWERS, Ed25519PrivateKey, answer_text
+from foltr.deployment.protocol.frames import Frame, Kind, refusal, write_parts, write_updates
 
 # --- lies: what a device answers to its ask ---
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foltr.core.seeds import stream
+from foltr.deployment.protocol.frames import Frame
+from foltr.deployment.protocol.in_process import InProcess
 from foltr.experiment import Experiment
-from foltr.federated.frames import Frame
-from foltr.runs.in_process import InProcess
-from foltr.seeds import stream
 
 DATA = "Synthetic(queries=40)"
 SHARES = "GammaShares(epsilon=5.0, sensitivity=2.0)"

@@ -4,7 +4,7 @@ folder."""
 import sys
 from pathlib import Path
 
-from foltr.federated.session import Session
+from foltr.deployment.flower.session import Session
 
 url, secret, folder = sys.argv[1:]
 session = Session(url, Path(secret).read_text(), Path(folder))

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from foltr.federated.session import NewSession, Session
-from foltr.federated.superlink import Doors, SuperLink
+from foltr.deployment.flower.session import NewSession, Session
+from foltr.deployment.flower.superlink import Doors, SuperLink
 
 HERE = Path(__file__).parent
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-import foltr.serving.node as node_process
+import foltr.deployment.node.node as node_process
 from foltr.cli.tools import tell
-from foltr.errors import Mistake
-from foltr.federated.flower_internals import httpx
-from foltr.federated.frames import MODEL, Frame, Kind, read_updates, write_updates
-from foltr.federated.node import Node, utc
-from foltr.runs.user_files import Code
+from foltr.core.errors import Mistake
+from foltr.deployment.flower.internals import httpx
+from foltr.deployment.flower.node import Node, utc
+from foltr.deployment.protocol.frames import MODEL, Frame, Kind, read_updates, write_updates
+from foltr.experiment.user_files import Code
 
 
 def updated(change):

@@ -9,7 +9,7 @@ import sys
 
 def with_versions(version, oldest):
     """Load the module of frames with other numbers, before anybody imports it."""
-    found = importlib.util.find_spec("foltr.federated.frames")
+    found = importlib.util.find_spec("foltr.deployment.protocol.frames")
     text = found.loader.get_source(found.name)
     text, first = re.subn(r'(MAGIC, VERSION = b"fF", )\d+', rf"\g<1>{version}", text)
     text, second = re.subn(r"^OLDEST = \d+", f"OLDEST = {oldest}", text, flags=re.M)
@@ -17,9 +17,9 @@ def with_versions(version, oldest):
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     exec(compile(text, found.origin, "exec"), module.__dict__)
-    import foltr.federated
+    import foltr.deployment
 
-    foltr.federated.frames = module
+    foltr.deployment.protocol.frames = module
 
 
 if __name__ == "__main__":

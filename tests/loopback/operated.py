@@ -13,9 +13,9 @@ import urllib.request
 from cryptography import x509
 from prometheus_client.parser import text_string_to_metric_families
 
-from foltr.federated.keys import NODE_KEY, read_certificate
-from foltr.federated.node import Node
-from foltr.serving.local_deployment import Deployment
+from foltr.deployment.flower.node import Node
+from foltr.deployment.keys.keys import NODE_KEY, read_certificate
+from foltr.deployment.local.deployment import Deployment
 
 
 class Operated(Deployment):

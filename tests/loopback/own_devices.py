@@ -8,19 +8,19 @@ import numpy as np
 from foltr.components.aggregators.mean import Mean
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Answers, Cohort
+from foltr.core.errors import Mistake
+from foltr.core.federation import Client, Server, federate
+from foltr.core.seeds import Stream, stream
+from foltr.core.stepwise import ReplayedUser
+from foltr.core.system.private import replace_private
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.local.deployment import GatewayDeployment
 from foltr.device import joining
-from foltr.device.features import NAMES
+from foltr.device.content import Text
 from foltr.device.home import CA, Home, Terms
 from foltr.device.running import Running
-from foltr.device.text import Text
-from foltr.errors import Mistake
+from foltr.device.searching import NAMES
 from foltr.experiment import Experiment
-from foltr.federated.credentials import trusting
-from foltr.federation import Client, Server, federate
-from foltr.seeds import Stream, stream
-from foltr.serving.local_gateways import GatewayDeployment
-from foltr.stepwise import ReplayedUser
-from foltr.system.private import replace_private
 
 SESSIONS = 4
 WORDS = "apple pear plum cherry grape melon berry peach lemon fig".split()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from link_federation import certificates
 
-from foltr.federated.keys import make_node
-from foltr.federated.roster_file import add_node
+from foltr.deployment.keys.keys import make_node
+from foltr.deployment.keys.roster_file import add_node
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "examples" / "flower_app" / "app"
 PROGRAMS = Path(sys.executable).parent

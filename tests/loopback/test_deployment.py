@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from foltr.deployment.local.deployment import Deployment
 from foltr.experiment import Experiment
-from foltr.serving.local_deployment import Deployment
 
 pytestmark = pytest.mark.loopback
 CASES = {

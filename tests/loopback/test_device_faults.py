@@ -19,14 +19,14 @@ from own_devices import SESSIONS, Person, Replaying, all_answer, begin, federati
 from foltr.components.aggregators.mean import Mean
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Answers, Cohort
-from foltr.device.features import NAMES
+from foltr.core.federation import Client, Delivery, Server, federate
+from foltr.core.seeds import Stream, stream
+from foltr.core.stepwise import ReplayedUser
+from foltr.deployment.gateway.client import Excluded, Unavailable
+from foltr.deployment.gateway.device_folder import JOINED, KEY
+from foltr.deployment.keys.keys import make_server
 from foltr.device.log_engine import NOTHING, LogEngine
-from foltr.federated.keys import make_server
-from foltr.federation import Client, Delivery, Server, federate
-from foltr.gateway.client import Excluded, Unavailable
-from foltr.gateway.device_folder import JOINED, KEY
-from foltr.seeds import Stream, stream
-from foltr.stepwise import ReplayedUser
+from foltr.device.searching import NAMES
 
 pytestmark = pytest.mark.usefixtures("modules")
 SHARES = {
@@ -628,8 +628,8 @@ def test_a_device_answers_while_its_folder_is_indexed(tmp_path):
             "import sys, time\n"
             "from pathlib import Path\n"
             "from foltr.device.home import Home\n"
-            "from foltr.device.text import Text\n"
-            "from foltr.device.write_access import PAUSE\n"
+            "from foltr.device.content import Text\n"
+            "from foltr.device.index import PAUSE\n"
             "index = Home(Path(sys.argv[1])).index()\n"
             "for i in range(10**6):\n"
             "    with index.batch():\n"

@@ -10,7 +10,7 @@ import pytest
 from device_processes import PageProcess
 from own_devices import SESSIONS, Person, begin, federation
 
-from foltr.federated.agreement import Agreement
+from foltr.deployment.protocol.agreement import Agreement
 
 pytestmark = pytest.mark.loopback
 

@@ -157,7 +157,7 @@ def test_the_superlink_is_away_for_75_seconds(tmp_path, monkeypatch, how):
         held.mkdir()
         (held / "sitecustomize.py").write_text(
             "import os, sys, time\n"
-            "while 'foltr.federated.superlink' in sys.orig_argv"
+            "while 'foltr.deployment.flower.superlink' in sys.orig_argv"
             f" and os.path.exists({str(hold)!r}): time.sleep(0.1)\n"
         )
         paths = os.pathsep.join([str(held), os.environ["PYTHONPATH"]])

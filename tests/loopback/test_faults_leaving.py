@@ -23,16 +23,16 @@ from faulty import (
     without,
 )
 
-from foltr.federated.frames import Frame
-from foltr.federated.roster_file import read_roster, revoke_node
-from foltr.runs.setup import population_of
-from foltr.runs.user_files import Code
-from foltr.seeds import stream
-from foltr.serving.forgetting import ask_to_forget
-from foltr.serving.server import Rounds
-from foltr.serving.settings import read_server
-from foltr.serving.state import ServerState
-from foltr.system.threads import Threads
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
+from foltr.deployment.keys.roster_file import read_roster, revoke_node
+from foltr.deployment.protocol.frames import Frame
+from foltr.deployment.server.forgetting import ask_to_forget
+from foltr.deployment.server.rounds import Rounds
+from foltr.deployment.server.state import ServerState
+from foltr.deployment.settings import read_server
+from foltr.experiment.user_files import Code
+from foltr.simulation.runs.setup import population_of
 
 pytestmark = pytest.mark.usefixtures("modules")
 ALL = range(12)

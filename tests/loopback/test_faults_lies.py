@@ -47,8 +47,15 @@ def test_a_node_that_tells_every_lie(tmp_path, watched):
         assert "an answer was larger than the server accepts" in own
     seen = watched()
     assert {line.split()[1] for line in seen} <= {"localhost", "127.0.0.1", "::1"}, set(seen)
-    for program in ("foltr serve", "lying_node", "foltr node", "foltr.federated.superlink"):
-        assert program == "foltr.federated.superlink" or any(program in line for line in seen)
+    for program in (
+        "foltr serve",
+        "lying_node",
+        "foltr node",
+        "foltr.deployment.flower.superlink",
+    ):
+        assert program == "foltr.deployment.flower.superlink" or any(
+            program in line for line in seen
+        )
 
 
 @pytest.mark.faults

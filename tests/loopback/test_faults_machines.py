@@ -29,7 +29,7 @@ from faulty import (
     without,
 )
 
-from foltr.serving.local_deployment import free_port
+from foltr.deployment.local.deployment import free_port
 
 pytestmark = pytest.mark.usefixtures("modules")
 

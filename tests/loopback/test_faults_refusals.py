@@ -15,7 +15,7 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from faulty import OWN, at_gate, deployed, experiment, missed, open_gate, same, start, without
 from link_federation import certificates
 
-from foltr.federated.keys import make_node, make_server
+from foltr.deployment.keys.keys import make_node, make_server
 
 pytestmark = pytest.mark.usefixtures("modules")
 

@@ -43,8 +43,8 @@ from hostile_devices import (
     unread,
 )
 
-from foltr.gateway.client import Request
-from foltr.gateway.signing import Tokens
+from foltr.deployment.gateway.client import Request
+from foltr.deployment.gateway.signing import Tokens
 
 pytestmark = pytest.mark.usefixtures("modules")
 MB = 1_000_000

@@ -12,19 +12,19 @@ from behind_gateways import HOSTILE, Member, Members, deployed, experiment, hone
 from faulty import without
 from test_faults_leaving import found_in, start_of
 
-from foltr.federated import exchange
-from foltr.federated.frames import Frame, Kind, Welcome, write_ids
-from foltr.federated.roster_file import read_roster
-from foltr.gateway.client import Requests
-from foltr.gateway.signing import Ed25519PrivateKey
-from foltr.runs.in_process import InProcess
-from foltr.runs.setup import population_of
-from foltr.runs.user_files import Code
-from foltr.serving.gateway_commands import revoke_device
-from foltr.serving.server import Rounds
-from foltr.serving.settings import read_server
-from foltr.serving.state import ServerState
-from foltr.system.threads import Threads
+from foltr.core.system.process import Threads
+from foltr.deployment.gateway.client import Requests
+from foltr.deployment.gateway.process import revoke_device
+from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.keys.roster_file import read_roster
+from foltr.deployment.protocol import exchange
+from foltr.deployment.protocol.frames import Frame, Kind, Welcome, write_ids
+from foltr.deployment.protocol.in_process import InProcess
+from foltr.deployment.server.rounds import Rounds
+from foltr.deployment.server.state import ServerState
+from foltr.deployment.settings import read_server
+from foltr.experiment.user_files import Code
+from foltr.simulation.runs.setup import population_of
 
 pytestmark = pytest.mark.usefixtures("modules")
 

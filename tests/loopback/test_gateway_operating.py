@@ -15,9 +15,9 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import HONEST, KEEPER, Members, deployed, experiment, same
 
-from foltr.federated.credentials import trusting
-from foltr.federated.keys import renew_server
-from foltr.serving.gateway_commands import DATABASE
+from foltr.deployment.gateway.process import DATABASE
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.keys.keys import renew_server
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("modules")]
 

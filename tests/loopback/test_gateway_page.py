@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
-from foltr.federated.agreement import Agreement
-from foltr.federated.credentials import trusting
-from foltr.gateway.client import GatewayClient
-from foltr.gateway.device_folder import DeviceFolder
-from foltr.serving.local_deployment import free_port, toml
+from foltr.deployment.gateway.client import GatewayClient
+from foltr.deployment.gateway.device_folder import DeviceFolder
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.local.deployment import free_port, toml
+from foltr.deployment.protocol.agreement import Agreement
 
 pytestmark = pytest.mark.loopback
 ROOT = Path(__file__).resolve().parents[2]

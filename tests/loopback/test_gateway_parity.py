@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from foltr.deployment.local.deployment import GatewayDeployment
 from foltr.experiment import Experiment
-from foltr.serving.local_gateways import GatewayDeployment
 
 KINDS = {"mean": {}, "es": {"learner": "ES(sessions=4)"}, "sum": {"channel": "SecureSum()"}}
 

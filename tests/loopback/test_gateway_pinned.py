@@ -7,8 +7,8 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from behind_gateways import deployed, experiment, same
 
-from foltr.runs.user_files import Code
-from foltr.serving.gateway_commands import device_keys
+from foltr.deployment.gateway.process import device_keys
+from foltr.experiment.user_files import Code
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("modules")]
 

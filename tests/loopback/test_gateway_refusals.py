@@ -14,11 +14,11 @@ from behind_gateways import HOSTILE, KEEPER, Members, deployed, experiment, hone
 from link_federation import certificates
 from test_faults_machines import fill, small_disk
 
-from foltr.errors import Mistake
-from foltr.federated.credentials import trusting
-from foltr.federated.keys import make_node, make_server
-from foltr.gateway.client import Excluded, GatewayClient, Requests, Unavailable
-from foltr.gateway.signing import Ed25519PrivateKey
+from foltr.core.errors import Mistake
+from foltr.deployment.gateway.client import Excluded, GatewayClient, Requests, Unavailable
+from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.keys.keys import make_node, make_server
 
 pytestmark = pytest.mark.usefixtures("modules")
 

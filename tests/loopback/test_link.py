@@ -22,10 +22,10 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from cryptography.hazmat.primitives import serialization
 from link_federation import HERE, Federation, certificates, echo, node_key
 
-from foltr.errors import Mistake
-from foltr.federated.messages import FAILED, REFUSED
-from foltr.federated.session import NewSession, Session
-from foltr.federated.superlink import Doors, SuperLink
+from foltr.core.errors import Mistake
+from foltr.deployment.flower.session import NewSession, Session
+from foltr.deployment.flower.superlink import Doors, SuperLink
+from foltr.deployment.protocol.messages import FAILED, REFUSED
 
 pytestmark = pytest.mark.loopback
 PUBLIC_PEM = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -110,9 +110,9 @@ def test_an_answer_that_names_objects_to_fetch_is_no_answer(three):
     late, and nothing is waited for but the deadline."""
     from flwr.app import Message
 
-    from foltr.federated.flower_internals import as_proto, fleet_pb2, from_proto, node_pb2
-    from foltr.federated.messages import packed
-    from foltr.federated.node import Node
+    from foltr.deployment.flower.internals import as_proto, fleet_pb2, from_proto, node_pb2
+    from foltr.deployment.flower.node import Node
+    from foltr.deployment.protocol.messages import packed
 
     node_key(three.folder / "lazy.key")
     lazy = Node(
@@ -199,7 +199,7 @@ def test_a_lost_run_is_told_and_another_one_is_open(three):
 
 
 def test_the_public_door_is_for_nodes_only(three):
-    from foltr.federated.node import Node
+    from foltr.deployment.flower.node import Node
 
     public, ca = f"https://{three.link.public_address}", three.files["roots"]
     for path in (
@@ -242,8 +242,8 @@ def test_the_public_door_is_for_nodes_only(three):
 
 def test_a_node_cannot_act_for_another(three):
     """With its own registered key: not answer, fetch, leave or beat for another one."""
-    from foltr.federated.flower_internals import fleet_pb2, heartbeat_pb2, message_pb2, node_pb2
-    from foltr.federated.node import Node
+    from foltr.deployment.flower.internals import fleet_pb2, heartbeat_pb2, message_pb2, node_pb2
+    from foltr.deployment.flower.node import Node
 
     three.wait_for(3)
     ca = three.files["roots"]
@@ -342,7 +342,7 @@ def test_a_superlink_that_cannot_start_says_why(tmp_path):
 
 def test_a_superlink_ends_with_its_parent(tmp_path):
     code = (
-        "import sys\nfrom foltr.federated.superlink import *\n"
+        "import sys\nfrom foltr.deployment.flower.superlink import *\n"
         "link = SuperLink(Doors(sys.argv[1], insecure=True)).start()\n"
         "print(link.process.pid, flush=True)\nsys.stdin.read()"
     )

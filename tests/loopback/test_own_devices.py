@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from own_devices import Person, all_answer, begin, federation, simulated
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 pytestmark = pytest.mark.loopback
 

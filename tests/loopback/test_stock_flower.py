@@ -13,7 +13,7 @@ from stock import Stock
 
 from foltr import Experiment
 from foltr.components.sources.synthetic import Synthetic
-from foltr.serving.state import ServerState
+from foltr.deployment.server.state import ServerState
 
 SEED, DATA = 7, Synthetic(queries=60)
 PDGD = {"learner": "PDGD(sessions=4)"}

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.faults
 ROUTES = """
 import json, sys
 from pathlib import Path
-from foltr.federated import quiet
+from foltr.deployment import quiet
 quiet(Path(sys.argv[1]))
-from foltr.federated.doors import Bell
-from foltr.federated.flower_internals import superlink_app
-from foltr.federated.homes import Homes
+from foltr.deployment.flower.doors import Bell
+from foltr.deployment.flower.internals import superlink_app
+from foltr.deployment.flower.doors import Homes
 app = superlink_app(None, True, Bell(), Homes(Path(sys.argv[1]) / "homes.json"))
 own = [route.path for route in app.routes if hasattr(route, "path")]
 print(json.dumps([*own, *app.openapi()["paths"]]))
@@ -31,9 +31,9 @@ print(json.dumps([*own, *app.openapi()["paths"]]))
 def test_with_the_certificate_alone_nobody_does_anything(three, tmp_path):  # noqa: F811
     """Every path of the SuperLink, with garbage and with requests as nodes and servers send them,
     also signed with a key that is not registered."""
-    from foltr.federated.credentials import new_key
-    from foltr.federated.flower_internals import control_pb2, fleet_pb2, node_pb2, runtime_pb2
-    from foltr.federated.node import Node
+    from foltr.deployment.flower.internals import control_pb2, fleet_pb2, node_pb2, runtime_pb2
+    from foltr.deployment.flower.node import Node
+    from foltr.deployment.keys.device_keys import new_key
 
     made = subprocess.run(
         [sys.executable, "-c", ROUTES, str(tmp_path)], capture_output=True, text=True, check=True

@@ -11,7 +11,13 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from flwr.app import Message
 from in_process import SHARES, answering, equal, experiment, fails, run_with, start_of
 
-from foltr.federated.frames import Kind, read_parts, read_updates, write_parts, write_updates
+from foltr.deployment.protocol.frames import (
+    Kind,
+    read_parts,
+    read_updates,
+    write_parts,
+    write_updates,
+)
 
 pytestmark = pytest.mark.loopback
 

@@ -19,13 +19,13 @@ from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
 from foltr.core import Array, ClickModel
-from foltr.engines.debug import Debug
-from foltr.engines.local import Local
-from foltr.metrics import ideal_dcg
-from foltr.seeds import stream
-from foltr.system.threads import Threads
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, iid, nobody, with_malicious_model
+from foltr.core.metrics import ideal_dcg
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, iid, nobody, with_malicious_model
+from foltr.simulation.engines.debug import Debug
+from foltr.simulation.engines.local import Local
 
 EPS = float(np.finfo(np.float32).eps)
 SEED = 11

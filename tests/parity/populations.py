@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from foltr.core import Array, ClickModel
-from foltr.metrics import ideal_dcg
-from foltr.world.dataset import Dataset, padded
-from foltr.world.population import Population, iid
+from foltr.core.metrics import ideal_dcg
+from foltr.core.world.dataset import Dataset, padded
+from foltr.core.world.population import Population, iid
 
 FEATURES = 13  # no multiple of the storage's alignment
 

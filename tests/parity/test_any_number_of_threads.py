@@ -15,12 +15,12 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.core import Cohort
-from foltr.engines.local import Local
-from foltr.federation import Server, federate
+from foltr.core.federation import Server, federate
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
 from foltr.kernels.evaluation import CHUNK
-from foltr.seeds import stream
+from foltr.simulation.engines.local import Local
 from foltr.simulation.evaluation import Evaluator
-from foltr.system.threads import Threads
 
 CLIENTS = 151  # no multiple of any number of pieces
 MODELS = (Cascade(), INFORMATIONAL)
@@ -29,7 +29,7 @@ RANKERS = [Linear(), MLP(hidden=7), MLP(hidden=16, activation="tanh")]
 
 @pytest.fixture(autouse=True)
 def every_round_is_shared(monkeypatch):
-    monkeypatch.setattr("foltr.engines.local.ALONE", 0.0)
+    monkeypatch.setattr("foltr.simulation.engines.local.ALONE", 0.0)
 
 
 def start(ranker):

@@ -8,11 +8,11 @@ from populations import FEATURES, dataset, lengths_between, varied
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
-from foltr.seeds import stream
-from foltr.simulation.client_evaluation import ClientEvaluator
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
+from foltr.core.world.population import iid
 from foltr.simulation.evaluation import Evaluator
-from foltr.system.threads import Threads
-from foltr.world.population import iid
+from foltr.simulation.runs.client_rankers import ClientEvaluator
 
 SEVERAL = dataset(lengths_between(1, 30, queries=60), grades=3, labellings=3, relevant=0.05)
 ONE = dataset(lengths_between(1, 40, queries=50), grades=3, relevant=0.08)

@@ -1,4 +1,4 @@
-"""What robust rules compute, compiled and by definition (`foltr.cohorts.by_definition`)."""
+"""What robust rules compute, compiled and by definition (`foltr.core.cohorts.by_definition`)."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from foltr import cohorts
-from foltr.cohorts import by_definition
+from foltr.core import cohorts
+from foltr.core.cohorts import by_definition
+from foltr.core.seeds import stream
 from foltr.kernels.cohorts import LANES, SAMPLE, smallest_first
-from foltr.seeds import stream
 from property_settings import examples
 
 SHAPES = [(1, 3), (2, 1), (10, 46), (LANES, 4), (LANES + 1, 5), (3 * LANES - 1, 7), (100, 136)]

@@ -26,12 +26,12 @@ from foltr.components.learners.personal import Personal
 from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
-from foltr.engines.debug import Debug
-from foltr.engines.local import Local
-from foltr.seeds import stream
-from foltr.system.threads import Threads
-from foltr.world.dataset import Dataset
-from foltr.world.population import with_malicious_model
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import with_malicious_model
+from foltr.simulation.engines.debug import Debug
+from foltr.simulation.engines.local import Local
 
 FEWER_THAN = 5_000  # one mismatched session in so many
 # no pair can teach anything

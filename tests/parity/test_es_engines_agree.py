@@ -13,11 +13,11 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
-from foltr.engines.debug import Debug
-from foltr.engines.local import Local
-from foltr.seeds import stream
-from foltr.system.threads import Threads
-from foltr.world.population import iid
+from foltr.core.seeds import stream
+from foltr.core.system.process import Threads
+from foltr.core.world.population import iid
+from foltr.simulation.engines.debug import Debug
+from foltr.simulation.engines.local import Local
 
 CLIENTS = 150
 MODELS = (Cascade(), Cascade(kind="navigational"), INFORMATIONAL, PositionBased(eta=0.5))

@@ -14,11 +14,11 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
+from foltr.core.metrics import discounts, gains, ideal_dcg, mean_over_queries, measure_queries
+from foltr.core.seeds import Stream, key, stream
+from foltr.core.system.process import Threads
 from foltr.kernels.evaluation import measure
-from foltr.metrics import discounts, gains, ideal_dcg, mean_over_queries, measure_queries
-from foltr.seeds import Stream, key, stream
 from foltr.simulation.evaluation import MEASURES, Evaluator
-from foltr.system.threads import Threads
 
 DATA = dataset(lengths_between(1, 40, queries=200), grades=5, relevant=0.15)
 LABELS, OFFSETS = DATA.labels[0], DATA.offsets

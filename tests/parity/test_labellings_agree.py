@@ -12,10 +12,10 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
-from foltr.metrics import mean_over_queries, measure_queries
-from foltr.seeds import Stream, key, stream
+from foltr.core.metrics import mean_over_queries, measure_queries
+from foltr.core.seeds import Stream, key, stream
+from foltr.core.system.process import Threads
 from foltr.simulation.evaluation import Evaluator
-from foltr.system.threads import Threads
 
 DATA = dataset(lengths_between(1, 30, queries=120), grades=3, labellings=4, relevant=0.04)
 SHARES = (0.7, Cascade().tables(3, 10)[0]), (0.3, PositionBased(eta=0.5).tables(3, 10)[0])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foltr.runs.metrics import Metrics
+from foltr.simulation.runs.columns import Metrics
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.floats(0.0, 1.0)
 

@@ -6,9 +6,9 @@ import pytest
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
-from foltr.engines.twins import noise_twin
+from foltr.core.seeds import Stream, key, stream
 from foltr.kernels.gaussians import gaussians
-from foltr.seeds import Stream, key, stream
+from foltr.simulation.engines.twins import noise_twin
 
 PRIVATIZERS = [
     GammaShares(epsilon=1.2, sensitivity=3.0),

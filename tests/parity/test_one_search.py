@@ -8,12 +8,11 @@ from populations import FEATURES, dataset
 from foltr.components.learners.pdgd import PDGD, document_weights
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
+from foltr.core.metrics import discounts, gains, ideal_dcg, max_rr
+from foltr.core.ranking import best_first, plackett_luce
+from foltr.core.seeds import Stream, key
+from foltr.core.world.population import SimulatedUser, iid
 from foltr.kernels.interaction import NO_CLICK, NOT_FINITE, interact, scratch_of
-from foltr.metrics import discounts, gains, ideal_dcg, max_rr
-from foltr.ranking import best_first, plackett_luce
-from foltr.seeds import Stream, key
-from foltr.world.population import iid
-from foltr.world.user import SimulatedUser
 
 MODEL, GRADES = Cascade(kind="informational"), 3
 NO_ROWS = np.empty(0, np.int32)  # of a block of consecutive documents

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from chance import RARE
-from foltr.kernels import lists
-from foltr.ranking import WIDE, best_first, plackett_luce
-from foltr.seeds import Stream, key
+from foltr.core.ranking import WIDE, best_first, plackett_luce
+from foltr.core.seeds import Stream, key
+from foltr.kernels import interaction as lists
 
 DRAWS = 12_000
 NARROW = np.array([0.5, -1.0, 1.5, 0.0, -0.3], np.float32)

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import foltr.runs.train
+import foltr.simulation.runs.train
 from foltr.components.partitions.by_clicks import ByClicks
-from foltr.engines.stretch import Stretch, missing, parts_of
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.federation import Participants, Server, federate
+from foltr.core.seeds import stream
 from foltr.experiment import Experiment
-from foltr.federation import Participants, Server, federate
 from foltr.kernels import rules
 from foltr.kernels.crafting import numpy_sum
-from foltr.runs.context import Context
-from foltr.runs.run import Run
-from foltr.runs.setup import delivery_of, engine_of
-from foltr.seeds import stream
+from foltr.simulation.engines.stretch import Stretch, missing, parts_of
+from foltr.simulation.runs.context import Context
+from foltr.simulation.runs.run import Run
+from foltr.simulation.runs.setup import delivery_of, engine_of
 from property_settings import examples
 
 BASE = Experiment(
@@ -91,7 +91,7 @@ def counted(monkeypatch):
         found.extend(range(state.t, rounds))
         return federate(server, engine, state, rounds, *rest)
 
-    monkeypatch.setattr(foltr.runs.train, "federate", federated)
+    monkeypatch.setattr(foltr.simulation.runs.train, "federate", federated)
     return found
 
 
@@ -101,7 +101,7 @@ def bits(result):
 
 def one_by_one(e):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(foltr.runs.train, "stretch_of", lambda *parts: None)
+        patch.setattr(foltr.simulation.runs.train, "stretch_of", lambda *parts: None)
         return e.run()
 
 
@@ -160,7 +160,7 @@ def test_many_clients_with_many_parameters(attack, counted):
 
 def test_what_very_many_devices_keep_is_not_copied(counted, monkeypatch):
     e = replace(BASE, learner="Personal(learner=PDGD(sessions=2))", participation=0.5)
-    monkeypatch.setattr("foltr.engines.stretch.KEPT", 0)
+    monkeypatch.setattr("foltr.simulation.engines.stretch.KEPT", 0)
     assert any("memory of devices" in note for note in e.run().final["notes"])
     assert_same(replace(e, participation=1.0), counted)
 

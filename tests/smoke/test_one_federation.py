@@ -13,16 +13,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from foltr.deployment.gateway.enrolment import Enrolment, Standing
+from foltr.deployment.gateway.process import DATABASE
+from foltr.deployment.local import deployment as local_gateways
+from foltr.deployment.local.deployment import GatewayDeployment, free_port
+from foltr.deployment.node.clients import RECORDS
+from foltr.deployment.protocol.records import Records
+from foltr.deployment.settings import read_node
 from foltr.experiment import Experiment
-from foltr.federated.records import Records
-from foltr.gateway.enrolment import Enrolment, Standing
-from foltr.runs.user_files import Code
-from foltr.serving import local_gateways
-from foltr.serving.gateway_commands import DATABASE
-from foltr.serving.local_deployment import free_port
-from foltr.serving.local_gateways import GatewayDeployment
-from foltr.serving.node_clients import RECORDS
-from foltr.serving.settings import read_node
+from foltr.experiment.user_files import Code
 
 # what a service manager gives to a process, and PYTHONPATH, for a foltr that is not installed
 VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "FOLTR_CACHE", "PYTHONPATH"}

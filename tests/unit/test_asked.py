@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from foltr import events, kinds, spec
+from foltr.core import events, kinds, spec
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "foltr"
 TEXTS = {file.relative_to(SOURCE).as_posix(): file.read_text() for file in SOURCE.rglob("*.py")}
 
 # Files that must know classes: the tables of exact twins, the twin of `federate`, and what finds
 # components by name.
-TWINS = {"engines/twins.py", "engines/server_twins.py", "engines/stretch.py"}
+TWINS = {"simulation/engines/twins.py", "simulation/engines/stretch.py"}
 KNOWS_CLASSES = {*TWINS, "spec.py", "__init__.py"}
 # What still recognises a component, or asks for a field that no protocol has. Nothing may be
 # added; whoever mends one takes its line out.
@@ -24,17 +24,17 @@ LEFT = {
     # A base asks whether its own method was overridden: noise that was written is never left out.
     "kinds.py": {"type(self).on_server is not PrivatizerDefaults.on_server"},
     # Optional members, outside of any protocol.
-    "cli/catalogue.py": {"getattr(cls, 'collection', None)"},
-    "runs/identity.py": {"getattr(cls, 'revision', 1)"},
-    "federated/agreement.py": {"getattr(self.channel, 'protocol', None)"},
+    "cli/data.py": {"getattr(cls, 'collection', None)"},
+    "simulation/runs/identity.py": {"getattr(cls, 'revision', 1)"},
+    "deployment/protocol/agreement.py": {"getattr(self.channel, 'protocol', None)"},
     # Whether `users` was left at its default, which this partition replaces.
     "components/partitions/by_clicks.py": {"users == click_models.build('Cascade()')"},
     # No components: a state of Flower's, an error of httpx.
-    "federated/flower_internals.py": {"getattr(state, 'message_ins_store', None)"},
-    "federated/node.py": {"getattr(error, 'response', None)"},
+    "deployment/flower/internals.py": {"getattr(state, 'message_ins_store', None)"},
+    "deployment/flower/node.py": {"getattr(error, 'response', None)"},
     # P is a prime there, not precision.
-    "federated/roster.py": {"max(x, y) < P", "(y * y - (x * x * x - 3 * x + B)) % P == 0"},
-    "gateway/client.py": {"type(value) is not kind"},  # a value of a response
+    "deployment/keys/roster.py": {"max(x, y) < P", "(y * y - (x * x * x - 3 * x + B)) % P == 0"},
+    "deployment/gateway/client.py": {"type(value) is not kind"},  # a value of a response
     "cli/tools.py": {"getattr(stop, 'signum', 2)"},  # no component: an exception
 }
 PARTS = "data|partition|users|ranker|learner|attack|aggregator|rule|optimizer|privacy|channel"

@@ -13,9 +13,9 @@ from foltr.components.optimizers.sgd import SGD
 from foltr.components.rankers.linear import Linear
 from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
-from foltr.engines.debug import Debug
-from foltr.federation import Server, federate
-from foltr.world.population import iid
+from foltr.core.federation import Server, federate
+from foltr.core.world.population import iid
+from foltr.simulation.engines.debug import Debug
 
 ROOT = Path(foltr.__file__).parent
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "design.md").read_text()

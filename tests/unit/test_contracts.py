@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foltr import spec
+from foltr.core import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = '''
@@ -21,13 +21,13 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Aggregator, ClickModel
-from foltr.errors import require
-from foltr.kinds import (
+from foltr.core.errors import require
+from foltr.core.kinds import (
     ChangesMessages, Memoryless, PrivatizerDefaults, SendsUpdates, TableClickModel,
     UnlearnerDefaults,
 )
-from foltr.world.measures import OfflineMeasure
-from foltr.spec import (
+from foltr.core.world.measures import OfflineMeasure
+from foltr.core.spec import (
     aggregator, attack, baseline, channel, click_model, learner, measure, optimizer, partition,
     privatizer, ranker, source, unlearner
 )
@@ -35,7 +35,7 @@ from foltr.components.optimizers.sgd import SGD
 from foltr.components.partitions.iid import IID
 from foltr.components.rankers.linear import Linear
 from foltr.components.channels.secure_sum import SecureSum
-from foltr.world.protocols import Phase, Ranked
+from foltr.core.world.protocols import Phase, Ranked
 
 
 @aggregator

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from foltr.core import Cohort
-from foltr.errors import Mistake
-from foltr.experiment import Experiment
-from foltr.kinds import (
+from foltr.core.errors import Mistake
+from foltr.core.kinds import (
     ChangesMessages,
     LearnerDefaults,
     Memoryless,
@@ -17,7 +16,7 @@ from foltr.kinds import (
     PrivatizerDefaults,
     SendsUpdates,
 )
-from foltr.spec import (
+from foltr.core.spec import (
     FAMILIES,
     aggregators,
     attacks,
@@ -28,7 +27,8 @@ from foltr.spec import (
     privatizers,
     rankers,
 )
-from foltr.world.measures import OfflineMeasure, OnlineMeasure
+from foltr.core.world.measures import OfflineMeasure, OnlineMeasure
+from foltr.experiment import Experiment
 
 SMALL = Experiment(data="Synthetic(queries=20)", clients=3, rounds=2, learner="PDGD(sessions=1)")
 OF = {

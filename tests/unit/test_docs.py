@@ -23,10 +23,11 @@ import doc_pages
 import foltr
 import quick_foltr
 from doc_pages import DOCS, PAGES, ROOT, blocks
-from foltr import core, kinds
+from foltr import core
 from foltr.cli.app import app
-from foltr.spec import FAMILIES
-from foltr.world import protocols
+from foltr.core import kinds
+from foltr.core.spec import FAMILIES
+from foltr.core.world import protocols
 
 # other languages would not be tested: give such a block a reason
 SHOWN = {"python", "sh", "text", "toml"}

@@ -11,12 +11,13 @@ import pytest
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
+from foltr.core.scoring import numbered
+from foltr.deployment.gateway.steps import Step
+from foltr.deployment.planning.example import example_message
+from foltr.deployment.planning.measured import FILE, measured
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.frames import Frame, Kind, read_updates, write_updates
 from foltr.experiment import Experiment
-from foltr.federated.agreement import Agreement, numbered
-from foltr.federated.frames import Frame, Kind, read_updates, write_updates
-from foltr.gateway.steps import Step
-from foltr.planning.example import example_message
-from foltr.planning.measured import FILE, measured
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -57,7 +57,7 @@ def told(tmp_path_factory):
     file = tmp_path_factory.mktemp("planted") / "planted.py"
     head = (
         "from dataclasses import dataclass\nimport numpy as np\n"
-        "from foltr.kinds import SendsUpdates\nfrom foltr.spec import learner\n"
+        "from foltr.core.kinds import SendsUpdates\nfrom foltr.core.spec import learner\n"
     )
     broken = [ONE.format(name=name, **{**USUAL, **BROKEN[name][0]}) for name in BROKEN]
     file.write_text("\n".join([head, ONE.format(name="Good", **USUAL), *broken]))

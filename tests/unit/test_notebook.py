@@ -83,9 +83,9 @@ def test_the_notebook_runs(stored, tmp_path):
 
 COMPONENT = """
 from dataclasses import dataclass
-from foltr.cohorts import weighted_mean
-from foltr.kinds import Memoryless
-from foltr.spec import aggregator
+from foltr.core.cohorts import weighted_mean
+from foltr.core.kinds import Memoryless
+from foltr.core.spec import aggregator
 
 @aggregator
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ CELLS = [
     COMPONENT,
     "foltr.compare(both(), seeds=(1, 2), quiet=True, jobs=2)",
     f"%%writefile half.py{COMPONENT}",
-    "foltr.spec.aggregators.forget('__main__')\nfoltr.use('half.py')\nsome = both()\n"
+    "foltr.core.spec.aggregators.forget('__main__')\nfoltr.use('half.py')\nsome = both()\n"
     "first = foltr.compare(some, seeds=(1, 2), quiet=True, jobs=2).runs['ndcg@10']",
     f"%%writefile half.py{COMPONENT.replace('0.5', '0.05')}",
     "some[1].run(out='runs')",

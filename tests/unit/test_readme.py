@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from unicodedata import normalize
 
-from foltr.spec import FAMILIES
+from foltr.core.spec import FAMILIES
 from quick_foltr import quick_foltr
 
 ROOT = Path(__file__).resolve().parents[2]

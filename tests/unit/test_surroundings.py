@@ -17,17 +17,17 @@ import pytest
 
 import foltr
 import surroundings
+from foltr.core.spec import FAMILIES, aggregators
+from foltr.core.system.files import cache_folder
 from foltr.report.chapters.registry import chapters
-from foltr.spec import FAMILIES, aggregators
-from foltr.system.paths import cache_folder
 
 TESTS = Path(surroundings.__file__).parent
 ERRORS_OF_NUMPY = np.geterr()
 RULE = """
 from dataclasses import dataclass
-from foltr.kinds import Memoryless
+from foltr.core.kinds import Memoryless
 from foltr.report.chapters.registry import chapter
-from foltr.spec import aggregator
+from foltr.core.spec import aggregator
 
 @aggregator
 @dataclass(frozen=True)

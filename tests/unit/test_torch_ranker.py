@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import foltr
-from foltr.errors import Mistake
-from foltr.runs.user_files import use_only
-from foltr.seeds import stream
-from foltr.spec import rankers
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import rankers
+from foltr.experiment.user_files import use_only
 
 pytestmark = pytest.mark.tools
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import foltr
-from foltr import spec
+from foltr.core import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "foltr"
@@ -30,10 +30,10 @@ foltr.Krumm
 """
 REPORTED = [
     'Revealed type is "foltr.experiment.Experiment"',
-    'Revealed type is "foltr.world.dataset.Dataset"',
-    'Revealed type is "foltr.runs.trained.TrainedRanker"',
-    'Revealed type is "foltr.results.Runs"',
-    'Revealed type is "foltr.comparison.Comparison"',
+    'Revealed type is "foltr.core.world.dataset.Dataset"',
+    'Revealed type is "foltr.simulation.runs.trained.TrainedRanker"',
+    'Revealed type is "foltr.report.results.Runs"',
+    'Revealed type is "foltr.report.comparison.Comparison"',
     'Argument "sessions" to "PDGD" has incompatible type "str"; expected "int"',
     'Argument "learner" to "Experiment" has incompatible type "Mean"; expected "Learner | str"',
     'Module has no attribute "Krumm"; maybe "Krum"?',

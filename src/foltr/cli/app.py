@@ -13,22 +13,16 @@ import typer
 
 from foltr.cli import data, device, keys
 from foltr.cli.audit import audit
-from foltr.cli.backup import backup
-from foltr.cli.check import check
-from foltr.cli.clean import clean
+from foltr.cli.backup import backup, check, restore
 from foltr.cli.components import list_components, show
 from foltr.cli.demo import demo
+from foltr.cli.deploy import gateway, node, serve, simulate_devices
 from foltr.cli.export import export
-from foltr.cli.gateway import gateway
-from foltr.cli.node import node
 from foltr.cli.plan import plan
 from foltr.cli.privacy import privacy
 from foltr.cli.report import report, watch
-from foltr.cli.restore import restore
 from foltr.cli.run import run
-from foltr.cli.serve import serve
-from foltr.cli.simulate_devices import simulate_devices
-from foltr.cli.status import status
+from foltr.cli.status import clean, status
 from foltr.cli.sweep import sweep
 from foltr.cli.tools import with_error_messages
 from foltr.cli.tune import tune

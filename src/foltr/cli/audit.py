@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.tools import Delta, Json, Out, Quiet, Threads, UseOnly, given_code
-from foltr.errors import Mistake, require
+from foltr.core.errors import Mistake, require
 
 if TYPE_CHECKING:
-    from foltr.audits.audit import Effort
     from foltr.core import Array
     from foltr.experiment import Experiment
+    from foltr.simulation.audits.audit import Effort
 
 
 def audit(
@@ -46,12 +46,12 @@ def audit(
     Exit code 1: an attack achieves more than the stated epsilon allows."""
     from json import dumps
 
-    from foltr.audits.audit import Effort
-    from foltr.audits.audit import audit as attack
-    from foltr.audits.text import lines
-    from foltr.runs import config
-    from foltr.runs.progress import StepProgress
-    from foltr.spec import click_models
+    from foltr.core.spec import click_models
+    from foltr.simulation.audits.audit import Effort
+    from foltr.simulation.audits.audit import audit as attack
+    from foltr.simulation.audits.text import lines
+    from foltr.simulation.runs import config
+    from foltr.simulation.runs.progress import StepProgress
 
     effort = Effort(queries, games, min(games, Effort.trials), threads)
     _check(delta, effort)
@@ -68,7 +68,7 @@ def audit(
 
 
 def _check(delta: float, effort: Effort) -> None:
-    from foltr.runs.execution import checked_threads
+    from foltr.simulation.runs.execution import checked_threads
 
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     require(effort.queries >= 1, f"queries must be >= 1, got {effort.queries}")
@@ -80,8 +80,8 @@ def _learned(path: Path, experiment: Experiment) -> Array:
     """The parameters of a finished run, if its data has not changed since."""
     import numpy as np
 
-    from foltr.runs.folder import Folder
-    from foltr.spec import brief
+    from foltr.core.spec import brief
+    from foltr.simulation.runs.folder import Folder
 
     data = Folder(path).environment().get("data")
     if not isinstance(data, dict) or experiment.data.load("train").content != data.get("train"):
@@ -93,7 +93,7 @@ def _learned(path: Path, experiment: Experiment) -> Array:
 
 
 def _run(experiment: Experiment, out: Path, threads: int, quiet: bool) -> Array:
-    from foltr.runs.progress import RunProgress, label_of
+    from foltr.simulation.runs.progress import RunProgress, label_of
 
     with RunProgress(label_of(experiment), quiet) as watch:
         return experiment.run(out, threads, watch=watch).params

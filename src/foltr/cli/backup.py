@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -23,12 +24,12 @@ def backup(
 
     A backup contains what every node contributed before it was made. Delete it if a node is
     forgotten later."""
-    from foltr.federated import required
-    from foltr.runs.user_files import Code
+    from foltr.deployment import required
+    from foltr.experiment.user_files import Code
 
     required()
-    from foltr.runs.interruptions import on_signals
-    from foltr.serving.backup import backup as make
+    from foltr.deployment.server.backup import backup as make
+    from foltr.simulation.runs.interruptions import on_signals
 
     def stopped(signum: int, frame: object) -> None:
         message = KeyboardInterrupt("stopped: no backup was made")
@@ -37,3 +38,59 @@ def backup(
 
     with on_signals(stopped):
         print(f"made {make(file, Code(tuple(use or ())), out)}")
+
+
+# `foltr restore`: restore the state of a server from a backup.
+
+
+def restore(
+    backup: Annotated[Path, typer.Argument(help="A file that `foltr backup` made.")],
+    file: Annotated[Path, typer.Argument(help="The server's settings file, such as server.toml.")],
+    use: Use = None,
+) -> None:
+    """Restore the state of a federation's server from a backup, into an empty state folder.
+
+    The backup is checked before anything is written. If the roster file exists, it is kept. Then
+    start the server. It asks the nodes which rounds they have answered since the backup was
+    made."""
+    from foltr.deployment import required
+    from foltr.experiment.user_files import Code
+
+    required()
+    from foltr.deployment.server.restore import restore as put_back
+    from foltr.simulation.runs.interruptions import on_signals
+
+    def stopped(signum: int, frame: object) -> None:
+        message = KeyboardInterrupt("stopped: nothing was restored")
+        message.signum = signum  # type: ignore[attr-defined]
+        raise message
+
+    with on_signals(stopped):
+        about = put_back(backup, file, Code(tuple(use or ())))
+    print(f"restored the state after round {about.round}, backed up at {about.made}")
+    print(f"next: foltr serve {file}")
+
+
+# `foltr check`: whether a server, a node or a gateway is healthy.
+
+
+def check(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            envvar="FOLTR_SETTINGS",
+            help="The settings file of a server, a node or a gateway, such as server.toml.",
+        ),
+    ],
+) -> None:
+    """Check whether the server, node or gateway of a settings file runs here and is healthy.
+
+    Prints one line. The exit code is 0 if the process is healthy, and 1 if it is not. Run the
+    command on the machine of the process. It reads /healthz of a server or a gateway, and a file
+    in the state folder of a node."""
+    from foltr.deployment.monitoring import check_process
+
+    able, told = check_process(file)
+    print(told, file=sys.stdout if able else sys.stderr)
+    if not able:
+        raise typer.Exit(1)

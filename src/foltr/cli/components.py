@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foltr.cli.tools import Use, trusted_code
-from foltr.errors import Mistake, did_you_mean
+from foltr.core.errors import Mistake, did_you_mean
 
 if TYPE_CHECKING:
-    from foltr.spec import Registry
+    from foltr.core.spec import Registry
 
 
 def list_components(
@@ -46,8 +46,8 @@ def show(
 ) -> None:
     """Explain one component: its formula, its fields and its publication. `Experiment` is what all
     are part of."""
+    from foltr.core.spec import find
     from foltr.experiment import Experiment
-    from foltr.spec import find
 
     trusted_code(use).load(None, [])
     for registry, option in families().items():
@@ -101,8 +101,8 @@ def _wrap(text: str, width: int, first: int = 0, others: int = 0) -> list[str]:
 def described(cls: type) -> Iterator[tuple[str, str]]:
     """Each field with type and default as they are written, and its meaning: what the docstring
     says of it under `Fields`, or nothing. Of an experiment, what `foltr run --help` says."""
+    from foltr.core.spec import brief
     from foltr.experiment import Experiment
-    from foltr.spec import brief
 
     said = next((part for part in _paragraphs(cls) if part.startswith("Fields\n")), "")
     meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", said, re.MULTILINE))
@@ -148,8 +148,8 @@ def families() -> dict[Registry, str]:
     `Experiment`, or `measures`."""
     from typing import get_args
 
+    from foltr.core.spec import FAMILIES, hints_of
     from foltr.experiment import Experiment
-    from foltr.spec import FAMILIES, hints_of
 
     hints = hints_of(Experiment)
     names = {

@@ -9,12 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foltr.cli.device_federation import Folder, at_login_, home_of, join_, leave_
 from foltr.cli.tools import Json, with_error_messages
-from foltr.errors import Mistake, require
+from foltr.core.errors import Mistake, require
 
 if TYPE_CHECKING:
     from foltr.device.home import Home
+    from foltr.device.indexing import Work
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from foltr.device.home import Home
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from foltr.core.system.terminal import LivePanel, duration, progress_bar
+
+if TYPE_CHECKING:
     from foltr.device.indexing import Work
 
 app = typer.Typer(
@@ -59,7 +73,6 @@ def index_(
     Text, Markdown, HTML, source code, the text of PDF files, and mail (mbox, Maildir, .eml) are
     read. Hidden files, files that hold keys, and what .gitignore or .ignore names are left out.
     Nothing leaves this device."""
-    from foltr.cli.indexing_progress import IndexingProgress
     from foltr.device.indexing import absolute, reads_everything, set_everything, update
     from foltr.device.learning import choose_start
 
@@ -261,8 +274,8 @@ def export_(
     out: Annotated[Path, typer.Argument(help="The JSON file to write.")], folder: Folder = None
 ) -> None:
     """Write all your searches and clicks to a JSON file."""
+    from foltr.core.system.private import replace_private
     from foltr.device.service import exported
-    from foltr.system.private import replace_private
 
     home = home_of(folder)
     require(home.index_file.exists(), "there is nothing to export: nothing was indexed yet")
@@ -280,9 +293,9 @@ def clear_(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Delete all searches and clicks, and what was learned from them on this device."""
+    from foltr.core.system.state_file import Damaged
     from foltr.device.home import NOT_INDEXED
     from foltr.device.running import Running
-    from foltr.system.state_file import Damaged
 
     home = home_of(folder)
     require(home.index_file.exists(), NOT_INDEXED)
@@ -313,6 +326,162 @@ def clear_(
         print("To be forgotten by the federation: foltr device leave --forget")
 
 
-app.command("join")(join_)
-app.command("leave")(leave_)
-app.command("at-login")(at_login_)
+# `foltr device join`, `leave` and `at-login`: a device in a federation.
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        metavar="FOLDER",
+        help="Folder of the device: its index, its keys, its place in a federation. Default:"
+        " FOLTR_DEVICE, or foltr/device in your data folder.",
+    ),
+]
+
+
+def home_of(folder: Path | None) -> Home:
+    from foltr.device.home import Home, default_folder
+
+    return Home(folder or default_folder())
+
+
+@with_error_messages
+@app.command("join")
+def join_(
+    url: Annotated[str, typer.Argument(help="The gateway's address, https://HOST:PORT.")],
+    folder: Folder = None,
+    invitation: Annotated[
+        str | None, typer.Option(help="The invitation, if the gateway needs one.")
+    ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate of the gateway's own authority (ca.pem)."),
+    ] = None,
+    searches: Annotated[
+        int | None, typer.Option(help="Send after this many searches. Default: as agreed.")
+    ] = None,
+    days: Annotated[
+        float, typer.Option(help="Send after this many days, even if there are fewer searches.")
+    ] = 7.0,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget (epsilon, at delta 1e-5) of a period.")
+    ] = 1.0,
+    period: Annotated[float, typer.Option(help="Days of the budget's period.")] = 365.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept the terms without asking.")] = False,
+) -> None:
+    """Take part in a federation through its gateway.
+
+    The terms are shown first, and pinned: if the federation changes them, this device sends
+    nothing more."""
+    from foltr.core.system.private import replace_private
+    from foltr.deployment.keys.device_keys import trusting
+    from foltr.device import joining
+    from foltr.device.budget import DAY, epsilon_elsewhere
+    from foltr.device.home import CA, Terms
+    from foltr.device.running import Running
+
+    home = home_of(folder)
+    with home.without_page():
+        running = Running(home)
+        known = running.membership
+        here = "" if known is None else f"client {known.client} at {known.terms.gateway}"
+        require(known is None, f"this device has joined already: {here}. See foltr device leave")
+        agreed, sees = joining.offered(url, trusting(ca))
+        often = agreed.sessions if searches is None else searches
+        most = f"--searches {often}: the agreement allows at most {agreed.sessions} in a message"
+        require(often <= agreed.sessions, most)
+        terms = Terms(url, often, days, None if agreed.privacy is None else epsilon, period)
+        print(f"The federation at {url}:")
+        since = time.time() - period * DAY
+        elsewhere = epsilon_elsewhere(running.log, since, agreed.id)
+        for line in joining.terms_text(agreed, sees, terms, elsewhere):
+            print(f"  {line}")
+        if not yes and not typer.confirm("Join?"):
+            raise Mistake("not joined")
+        (home.folder / CA).unlink(missing_ok=True)  # of another gateway
+        if ca is not None:
+            replace_private(home.folder / CA, ca.read_bytes())
+        client = joining.join(home, running.service.ranker, agreed, terms, invitation)
+    print(f"joined: this device is client {client}")
+    print("next: foltr device search (messages are sent while it runs)")
+
+
+@with_error_messages
+@app.command("leave")
+def leave_(
+    folder: Folder = None,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Ask the federation to unlearn what this device taught."),
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(help="With --forget: seconds to wait for the confirmation.")
+    ] = 30.0,
+) -> None:
+    """Leave the federation. Search and local learning go on.
+
+    With --forget the server unlearns this device; its key is deleted once that is confirmed. In a
+    terminal you are asked whether to delete your searches and your index as well; otherwise they
+    stay, see foltr device clear."""
+    from foltr.device.running import Running
+
+    home = home_of(folder)
+    with home.without_page():
+        running = Running(home)
+        print(running.leave(forget))
+        if forget and running.membership is not None and not running.wait_forgotten(wait):
+            print("not confirmed yet: run the search page, or this command again, to go on asking")
+        elif forget:
+            print("the server has forgotten this device; its key is deleted")
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            print("your searches, clicks and index stay: foltr device clear [--index]")
+        elif typer.confirm("Delete your searches and clicks, and what was learned, as well?"):
+            whole = typer.confirm("Delete the index of your documents as well?")
+            running.clear(whole)
+            print("deleted" if whole else "deleted; the index stays")
+
+
+@with_error_messages
+@app.command("at-login")
+def at_login_(
+    folder: Folder = None,
+    off: Annotated[bool, typer.Option("--off", help="Do not start it at login any more.")] = False,
+) -> None:
+    """Start the search page when you log in, without opening a browser.
+
+    `foltr device search` then opens its page."""
+    from foltr.device.running import start_at_login, stop_at_login
+
+    if off:
+        print("it is not started at login any more" if stop_at_login() else "it was not started")
+        return
+    print(f"written: {start_at_login(home_of(folder).folder)}")
+    print("to take it back: foltr device at-login --off")
+
+
+# The progress of `foltr device index`: in place in a terminal, plain lines elsewhere.
+
+
+class IndexingProgress(LivePanel):
+    """Called while the index is brought up to date."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=False, panel_seconds=0.1, line_seconds=3.0)
+        self.began = 0.0
+
+    def __call__(self, work: Work) -> None:
+        if work.total and not self.began:
+            self.began = time.monotonic()
+        if self.due():
+            line = self._line(work)
+            bar = progress_bar(work.read, work.total, 30) if work.total else ""
+            self.show(lambda: Text(f"{bar} {line}".strip()), lambda: line)
+
+    def _line(self, work: Work) -> str:
+        if not work.total:
+            return f"looking at files: {work.files:,}"
+        passed, done = time.monotonic() - self.began, f"{work.read:,} of {work.total:,} files"
+        if passed < 1.0 or not work.read:
+            return done
+        rate = work.read / passed
+        return f"{done}, {rate:.0f} a second, {duration((work.total - work.read) / rate)} left"

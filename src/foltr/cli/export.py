@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from foltr.cli.tools import UseOnly, given_code
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 TO = (
     "The format: json (any language), onnx, opensearch or elasticsearch (their learning-to-rank"
@@ -72,7 +72,7 @@ def export(
     such rankers, and neural ones, cannot be exported to them.
 
     If the run has component files of your own (`use` in its config), give them by --use, too."""
-    from foltr.exports.export import exported
+    from foltr.simulation.exports.export import exported
 
     names = None if features is None else read_names(features)
     made = exported(run, to, out, names, name, normalize, overwrite, given_code(use))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.tools import with_error_messages
-from foltr.errors import require
+from foltr.core.errors import require
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-    from foltr.federated.roster import Roster
+    from foltr.deployment.keys.roster import Roster
 
 app = typer.Typer(
     help="Make the keys of a federation between machines, and edit its roster: the list of nodes"
@@ -62,7 +62,7 @@ def keys_server(
 ) -> None:
     """Make a TLS certificate for a server or a gateway, and the certificate authority that signs
     it."""
-    from foltr.federated.keys import CA, CA_KEY, make_server
+    from foltr.deployment.keys.keys import CA, CA_KEY, make_server
 
     folder = out / "server"
     certificate = make_server(folder, host, days)
@@ -96,7 +96,7 @@ def keys_renew(
 
     A running server uses it for new connections, without a restart. Nothing changes on the
     nodes."""
-    from foltr.federated.keys import SERVER, renew_server
+    from foltr.deployment.keys.keys import SERVER, renew_server
 
     certificate = renew_server(out / "server", days, host or (), new_key=new_key)
     print(f"renewed {out / 'server' / SERVER}")
@@ -126,8 +126,8 @@ def keys_authority(
 
     After steps 1 and 3, send ca.pem to every node. A running node reads the changed file by
     itself. Nodes stay connected if every node has the file of step 1 before step 2."""
-    from foltr.federated import new_authority
-    from foltr.federated.keys import CA, CA_KEY
+    from foltr.deployment.keys import keys as new_authority
+    from foltr.deployment.keys.keys import CA, CA_KEY
 
     steps = begin, switch, finish
     require(sum(steps) == 1, "choose one step: --begin, --switch or --finish")
@@ -149,7 +149,7 @@ def keys_authority(
 
 
 def _tell_certificate(certificate: Certificate) -> None:
-    from foltr.federated.keys import hosts_of
+    from foltr.deployment.keys.keys import hosts_of
 
     end = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
     print(f"the certificate is valid for {', '.join(hosts_of(certificate))}, until {end}")
@@ -179,8 +179,8 @@ def keys_node(
 
     NAME is the node's name, such as clinic-a. The private keys stay in the folder NAME. The card,
     NAME.node.toml, has the public keys: send it to the operator of the server."""
-    from foltr.federated.keys import NODE_KEY, SIGN_KEY, make_node
-    from foltr.federated.roster import check_name
+    from foltr.deployment.keys.keys import NODE_KEY, SIGN_KEY, make_node
+    from foltr.deployment.keys.roster import check_name
 
     check_name(name)  # before it becomes a path
     seat, card = make_node(out / name, name, clients, gateway)
@@ -203,7 +203,7 @@ def keys_add(
 
     CARD is the file NAME.node.toml that `foltr keys node NAME` made on the node's machine. A
     running server reads the changed roster by itself."""
-    from foltr.federated.roster_file import add_node, read_card
+    from foltr.deployment.keys.roster_file import add_node, read_card
 
     seat = read_card(card)
     after = add_node(roster, seat)
@@ -227,7 +227,7 @@ def keys_rotate(
     `next`. Send the card to the operator of the server. The current key signs the card, so you
     need not compare fingerprints. A running node uses the new keys as soon as the server knows
     them."""
-    from foltr.federated.rotation import rotate_node
+    from foltr.deployment.keys.rotation import rotate_node
 
     seat, card = rotate_node(folder)
     print(f"made {card.parent}: its keys are private and stay on this machine")
@@ -265,8 +265,8 @@ def keys_replace(
     CARD is the file NAME.replace.toml that `foltr keys rotate` made on the node's machine. It is
     accepted only if the node's current key has signed it. A running server reads the changed
     roster by itself."""
-    from foltr.federated.roster import fingerprint
-    from foltr.federated.rotation import replace_node
+    from foltr.deployment.keys.roster import fingerprint
+    from foltr.deployment.keys.rotation import replace_node
 
     seat = replace_node(roster, card, lost_key, drop_old)
     new = seat.key if seat.next_key is None else seat.next_key
@@ -291,7 +291,7 @@ def keys_revoke(
     NAME is the node's name in the roster. The node stays in the file, marked as revoked, because
     the numbers of its clients are never reused. A running server reads the changed roster by
     itself."""
-    from foltr.federated.roster_file import revoke_node
+    from foltr.deployment.keys.roster_file import revoke_node
 
     after = revoke_node(roster, name)
     print(f"revoked {name}")
@@ -307,8 +307,8 @@ def keys_list(roster: RosterFile) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from foltr.federated.roster import fingerprint
-    from foltr.federated.roster_file import read_roster
+    from foltr.deployment.keys.roster import fingerprint
+    from foltr.deployment.keys.roster_file import read_roster
 
     found = read_roster(roster)
     others = (Column(name, no_wrap=True) for name in ("clients", "fingerprint", "revoked"))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foltr.cli.tools import Json
-from foltr.errors import Mistake, require
+from foltr.core.errors import Mistake, require
 
 if TYPE_CHECKING:
-    from foltr.planning.model import Workload
+    from foltr.deployment.planning.model import Workload
 
 
 def plan(
@@ -71,9 +71,9 @@ def plan(
     documentation explains it.
 
     The plan names the limits that are exceeded, and what to do."""
-    from foltr.planning import text
-    from foltr.planning.measured import measured
-    from foltr.planning.model import Plan, Workload
+    from foltr.deployment.planning import text
+    from foltr.deployment.planning.measured import measured
+    from foltr.deployment.planning.model import Plan, Workload
 
     given = {"--rounds-per-day": rounds_per_day, "--times-per-day": times_per_day, "--poll": poll}
     given |= {"--deadline": deadline or 1.0, "--memory-gb": memory_gb, "--connected": connected}
@@ -138,8 +138,8 @@ def usual_deadline(connected: float, poll: float) -> float:
     """A deadline that is long enough for devices that ask every `poll` seconds."""
     from math import ceil
 
-    from foltr.planning.model import SHARE
-    from foltr.serving.settings import ServerTable
+    from foltr.deployment.planning.model import SHARE
+    from foltr.deployment.settings import ServerTable
 
     usual = ServerTable.deadline
     return usual if connected >= 1.0 else max(usual, float(ceil(1.5 * poll / SHARE)))
@@ -149,10 +149,10 @@ def messages(
     ranker: str, learner: str, channel: str | None, features: int, searches: int | None
 ) -> dict[str, Any]:
     """What a device sends in a round, as fields of a `Workload`."""
-    from foltr.federated.agreement import Agreement
-    from foltr.planning.example import example_message
-    from foltr.seeds import stream
-    from foltr.spec import coerce, hints_of
+    from foltr.core.seeds import stream
+    from foltr.core.spec import coerce, hints_of
+    from foltr.deployment.planning.example import example_message
+    from foltr.deployment.protocol.agreement import Agreement
 
     hints = hints_of(Agreement)
     model = coerce(ranker, hints["ranker"], "--ranker")

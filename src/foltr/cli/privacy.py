@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foltr.cli.tools import Delta, UseOnly, given_code
-from foltr.errors import Mistake, require
+from foltr.core.errors import Mistake, require
 
 if TYPE_CHECKING:
+    from foltr.core.world.dataset import Dataset
+    from foltr.core.world.protocols import Source
     from foltr.experiment import Experiment
-    from foltr.runs.exposure import Exposure
-    from foltr.world.dataset import Dataset
-    from foltr.world.protocols import Source
+    from foltr.privacy.participation import Exposure
 
 # fields that change no guarantee (`history` only where clients are unlearned); a seed changes
 # only who takes part how often; what patience stops is counted as if all rounds were made
@@ -44,9 +44,9 @@ def privacy(
     is loaded.
 
     Each run prints the same guarantee in its summary, and keeps it in result.json."""
-    from foltr.runs import config
-    from foltr.runs.tables import flat
-    from foltr.sweeps.file import sweep_of
+    from foltr.simulation.runs import config
+    from foltr.simulation.runs.config import flat
+    from foltr.simulation.sweeps.file import sweep_of
 
     require(0.0 < delta < 1.0, f"delta is a probability in (0, 1), got {delta}")
     content = config.load(file, given_code(use), sweep=True)
@@ -66,7 +66,7 @@ def splits(data: Source) -> tuple[Dataset, Dataset]:
 
 def checked_width(experiment: Experiment, data: tuple[Dataset, Dataset]) -> int:
     """The number of features, if the experiment can be run."""
-    from foltr.runs.preflight import checked_population
+    from foltr.simulation.runs.setup import checked_population
 
     checked_population(experiment, *data)
     return data[0].width
@@ -79,7 +79,7 @@ def guarantee(
     colluding: int,
     exposure: Exposure | None = None,
 ) -> list[str]:
-    from foltr.runs.account import ledger_of
+    from foltr.privacy.guarantee import ledger_of
 
     if experiment.baseline is not None:
         return [
@@ -96,8 +96,8 @@ def guarantees_of_sweep(
     malicious clients."""
     from functools import reduce
 
-    from foltr.runs.exposure import Exposure, exposure_of
-    from foltr.spec import shortened
+    from foltr.core.spec import shortened
+    from foltr.privacy.participation import Exposure, exposure_of
 
     blocks: dict[str, list[str]] = {}
     for (features, _), group in _alike(points).items():

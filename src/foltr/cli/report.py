@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foltr.cli.tools import typed_fields
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 if TYPE_CHECKING:
+    from foltr.report.results import Runs
     from foltr.report.study import Study
-    from foltr.results import Runs
 
 RunsPath = Annotated[
     Path, typer.Argument(help="A folder of runs, or a sweep's record (runs/NAME.sweep.json).")
@@ -92,8 +92,8 @@ def report(
 ) -> None:
     """Write finished runs as a page, a figure or a table."""
     from foltr.report.measures import unknown_measures
+    from foltr.report.results import load_runs
     from foltr.report.study import study
-    from foltr.results import load_runs
 
     conditions, outs = typed_fields(where, "--where"), out or [Path("report.html")]
     _check_formats(outs)
@@ -147,9 +147,9 @@ def watch(
 ) -> None:
     """Serve the report as a web page that is updated while a sweep runs. It may be started before
     the sweep: the page then waits for it."""
-    from foltr.report.page.watch_server import serve
-    from foltr.results import Loader, Runs
-    from foltr.sweeps.state import Sweeps
+    from foltr.report.page.live_page import serve
+    from foltr.report.results import Loader, Runs
+    from foltr.simulation.sweeps.state import Sweeps
 
     _load(use)
     sweeps, loader = Sweeps(runs), Loader(runs, any_version)
@@ -175,7 +175,7 @@ def watch(
 def _check_awaited(runs: Path) -> None:
     """A path that does not exist may be that of a sweep that will begin: a folder of runs, or a
     record."""
-    from foltr.sweeps.state import SWEEP
+    from foltr.simulation.sweeps.state import SWEEP
 
     if runs.suffix in (".toml", ".json") and not runs.name.endswith(SWEEP):
         raise Mistake(f"no runs at {runs}: give a folder of runs, or a record (runs/NAME{SWEEP})")
@@ -184,7 +184,7 @@ def _check_awaited(runs: Path) -> None:
 def _load(files: list[Path] | None) -> None:
     """Load the user's files of chapters."""
     for file in files or ():
-        from foltr.runs.user_files import use
+        from foltr.experiment.user_files import use
 
         use(file)
 
@@ -218,8 +218,8 @@ def print_left_out(runs: Runs) -> None:
 
 
 def _write(compared: Study, out: Path, measure: str, curves: dict[str, Any]) -> None:
+    from foltr.core.system.files import write_whole
     from foltr.report.figures import FORMATS, figure
-    from foltr.system.files import write_whole
 
     if out.suffix == ".html":
         from foltr.report.page.document import page

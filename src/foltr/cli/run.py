@@ -21,7 +21,7 @@ from foltr.cli.tools import (
 )
 
 if TYPE_CHECKING:
-    from foltr.runs.result import Result
+    from foltr.simulation.runs.result import Result
 
 
 def field(metavar: str, meaning: str, default: str) -> Any:
@@ -137,8 +137,8 @@ def run(
         "evaluate_every": evaluate_every, "empty": empty, "seed": seed,
         "evaluate_on": evaluate_on, "patience": patience,
     }  # fmt: skip
-    from foltr.runs import config
-    from foltr.runs.progress import RunProgress, label_of
+    from foltr.simulation.runs import config
+    from foltr.simulation.runs.progress import RunProgress, label_of
 
     fields = {name: typed_value(value) for name, value in given.items() if value is not None}
     experiment = config.load_experiment(file, trusted_code(use), fields)
@@ -162,8 +162,8 @@ def json_line(result: Result) -> str:
 
 
 def summary(result: Result) -> str:
-    from foltr.metrics import EMPTY
-    from foltr.system.terminal import sparkline
+    from foltr.core.metrics import EMPTY
+    from foltr.core.system.terminal import sparkline
 
     final, e = result.final, result.experiment
     lines = [
@@ -188,7 +188,7 @@ def summary(result: Result) -> str:
 
 def _more(result: Result) -> list[str]:
     """The measures that were asked for, and nDCG@10 on the validation queries."""
-    from foltr.runs.columns import MEASURES, VALIDATION, columns_of
+    from foltr.simulation.runs.columns import MEASURES, VALIDATION, columns_of
 
     asked = result.final.get(MEASURES, {})
     known = columns_of(asked.values())

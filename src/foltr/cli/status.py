@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 if TYPE_CHECKING:
-    from foltr.results import Runs, Skipped
-    from foltr.sweeps.state import Overview
+    from foltr.report.results import Runs, Skipped
+    from foltr.simulation.sweeps.state import Overview
+
+import shutil
+from collections.abc import Iterator
 
 
 def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
@@ -22,7 +25,7 @@ def status(runs: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     from rich.table import Table
     from rich.text import Text
 
-    from foltr.sweeps.panel import failure_lines, time_left
+    from foltr.simulation.sweeps.state import failure_lines, time_left
 
     found = states_of(runs)
     table = Table("sweep", "runs", "done", "running", "failed", "damaged", "time left")
@@ -76,17 +79,17 @@ class States:
 
     @property
     def finished(self) -> list[Path]:
-        from foltr.runs.folder import Folder
+        from foltr.simulation.runs.folder import Folder
 
         return [folder for folder in self.folders if Folder(folder).is_finished]
 
 
 def states_of(path: Path) -> States:
-    from foltr.results import load_runs
-    from foltr.runs.folder import Folder
-    from foltr.runs.identity import folders_of_foltr
-    from foltr.runs.lock import claimed
-    from foltr.sweeps.state import Sweeps
+    from foltr.core.system.lock import claimed
+    from foltr.report.results import load_runs
+    from foltr.simulation.runs.folder import Folder
+    from foltr.simulation.runs.identity import folders_of_foltr
+    from foltr.simulation.sweeps.state import Sweeps
 
     if not path.is_dir():
         raise Mistake(f"no runs at {path}: it is not a folder")
@@ -103,3 +106,121 @@ def states_of(path: Path) -> States:
         tuple(folder for folder in stopped if folder not in dict(failed)),
         tuple(failed),
     )
+
+
+# `foltr clean`: deletes what is no longer useful in a folder of runs.
+
+PARTLY_WRITTEN = ".*.[0-9]*.[0-9]*"  # files that `write_whole` leaves behind when it is killed
+
+
+def clean(
+    runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
+    interrupted: Annotated[
+        bool, typer.Option("--interrupted", help="Also runs that could be continued.")
+    ] = False,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Also finished runs and the records of sweeps.")
+    ] = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Also finished runs whose files are damaged.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete. Without it, only list what would be deleted.")
+    ] = False,
+) -> None:
+    """List what is no longer useful in a folder of runs, and delete it with --yes.
+
+    Listed by default: failed runs, interrupted runs without a checkpoint, and partly written
+    files.
+
+    Interrupted runs with a checkpoint are included only with --interrupted, finished runs only
+    with --finished, and finished runs whose files are damaged only with --damaged: the command
+    that made a damaged run makes it again. A run in progress is never deleted."""
+    states, count = states_of(runs), 0
+    found = list(deletions(states, interrupted, finished, damaged))
+    for deletion in delete(runs, found) if yes else found:
+        print(f"{'deleted' if yes else 'would delete'}: {deletion.path} ({deletion.why})")
+        count += 1
+    if not found:
+        print("nothing to delete")
+    else:
+        print(f"{count} deleted" if yes else f"{count} in total: add --yes to delete them")
+    if states.damaged and not (damaged or finished):
+        print(
+            f"{len(states.damaged)} damaged: the command that made a run makes it again, or"
+            " --damaged deletes it"
+        )
+
+
+@dataclass(frozen=True)
+class Deletion:
+    path: Path
+    why: str
+    run: Path | None = None  # the run folder that is deleted, or contains the file
+    finished: bool = False  # whether that run was finished
+
+
+def deletions(
+    states: States, interrupted: bool = False, finished: bool = False, damaged: bool = False
+) -> Iterator[Deletion]:
+    """What `clean` would delete: never a run in progress, and what may still be useful only if
+    asked for."""
+    from foltr.simulation.runs.folder import Folder
+
+    done = states.finished
+    for folder in states.folders:
+        if folder not in states.running:
+            for file in folder.glob(PARTLY_WRITTEN):
+                yield Deletion(file, "partly written", folder, folder in done)
+    for folder, error in states.failed:
+        if interrupted or not Folder(folder).has_checkpoint:
+            yield Deletion(folder, f"failed: {error}", folder)
+    for folder in states.interrupted:
+        if not Folder(folder).has_checkpoint:
+            yield Deletion(folder, "interrupted without a checkpoint", folder)
+        elif interrupted:
+            yield Deletion(folder, "interrupted", folder)
+    if finished:
+        yield from (Deletion(folder, "finished", folder, True) for folder in done)
+        yield from (Deletion(sweep.record.path, "record of a sweep") for sweep in states.sweeps)
+        for sweep in states.sweeps:
+            tuned = sweep.record.path.with_name(
+                sweep.record.path.name.replace(".tuning.", ".tuned.")
+            )
+            if tuned != sweep.record.path and tuned.is_file():
+                yield Deletion(tuned, "record of chosen runs")
+    elif damaged:
+        why = {skipped.path: skipped.why for skipped in states.damaged}
+        for folder in (folder for folder in done if folder in why):
+            yield Deletion(folder, without_path(folder, why[folder]), folder, True)
+
+
+def delete(path: Path, found: list[Deletion]) -> Iterator[Deletion]:
+    """Delete them one by one; yields those that were deleted. A run is deleted under its lock, and
+    only if it is still in the state that was seen."""
+    from foltr.simulation.sweeps.workers import forget_old
+
+    forget_old(path)
+    for deletion in found:
+        if deletion.run is None:
+            deletion.path.unlink(missing_ok=True)
+            yield deletion
+        elif deletion.run.exists() and _deleted(deletion, deletion.run):
+            yield deletion
+
+
+def _deleted(deletion: Deletion, run: Path) -> bool:
+    from foltr.core.system.lock import Busy, Claim
+    from foltr.simulation.runs.folder import Folder
+
+    try:
+        with Claim(run).held(wait=False):
+            if Folder(run).is_finished != deletion.finished:
+                return False  # another process has finished it meanwhile
+            if deletion.path == run:
+                shutil.rmtree(run)
+            else:
+                deletion.path.unlink(missing_ok=True)
+    except Busy:
+        return False
+    return True

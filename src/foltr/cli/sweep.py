@@ -27,13 +27,13 @@ from foltr.cli.tools import (
     typed_choices,
     typed_fields,
 )
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 if TYPE_CHECKING:
-    from foltr.sweeps.file import Point, Sweep
-    from foltr.sweeps.parts import Part
-    from foltr.sweeps.pools import Pool
-    from foltr.sweeps.run import Swept
+    from foltr.simulation.sweeps.estimate import Part
+    from foltr.simulation.sweeps.file import Point, Sweep
+    from foltr.simulation.sweeps.pools import Pool
+    from foltr.simulation.sweeps.run import Swept
 
 
 def sweep(
@@ -69,13 +69,13 @@ def sweep(
 
     The same command continues a sweep that was stopped or killed. Finished runs are kept, and
     shared with other sweeps in the same folder. A run that fails does not stop the others."""
-    from foltr.runs.columns import parse_measures
-    from foltr.runs.user_files import files_behind
-    from foltr.sweeps.file import read_sweep
-    from foltr.sweeps.panel import SweepPanel
-    from foltr.sweeps.parts import Part
-    from foltr.sweeps.pools import Pool, most_jobs
-    from foltr.sweeps.run import sweep as run_sweep
+    from foltr.experiment.user_files import files_behind
+    from foltr.simulation.runs.columns import parse_measures
+    from foltr.simulation.sweeps.estimate import Part
+    from foltr.simulation.sweeps.file import read_sweep
+    from foltr.simulation.sweeps.pools import Pool, most_jobs
+    from foltr.simulation.sweeps.run import sweep as run_sweep
+    from foltr.simulation.sweeps.state import SweepPanel
 
     pool = Pool(jobs if jobs is not None else most_jobs(), dask)
     conditions = typed_choices(only, "--only")
@@ -107,7 +107,7 @@ def mine(read: Sweep, share: Part | None) -> tuple[Point, ...]:
 
 
 def listing(read: Sweep, share: Part | None = None) -> str:
-    from foltr.spec import brief
+    from foltr.core.spec import brief
 
     points = mine(read, share)
     whole = "" if share is None else f" of {len(read.points)} (part {share})"
@@ -121,8 +121,8 @@ def listing(read: Sweep, share: Part | None = None) -> str:
 
 def outlook(points: Sequence[Point], out: Path, pool: Pool, engine: str) -> str:
     """How many runs are left to make, and how long that will take."""
-    from foltr.sweeps.estimate import estimate, finished_in
-    from foltr.system.terminal import duration
+    from foltr.core.system.terminal import duration
+    from foltr.simulation.sweeps.estimate import estimate, finished_in
 
     jobs = 1 if pool.dask else pool.jobs
     found = estimate([p.experiment for p in points], finished_in(out), jobs, engine)
@@ -145,9 +145,9 @@ def summary(
 ) -> str:
     """What was made, found and failed; with the command that reports it, which needs the files of
     measures in `use`."""
-    from foltr.results import load_runs
-    from foltr.sweeps.panel import failure_lines
-    from foltr.system.terminal import duration
+    from foltr.core.system.terminal import duration
+    from foltr.report.results import load_runs
+    from foltr.simulation.sweeps.state import failure_lines
 
     runs = load_runs(swept.record.path)
     made = [run.final for run in runs if run.name in set(swept.made)]
@@ -196,7 +196,7 @@ def quoted(path: Path) -> str:
 
 
 def raise_if_incomplete(swept: Swept, experiments: int) -> None:
-    from foltr.runs.interruptions import Stopped
+    from foltr.simulation.runs.interruptions import Stopped
 
     if swept.full:
         raise Mistake(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foltr.errors import Mistake, explained, require
+from foltr.core.errors import Mistake, explained, require
 
 if TYPE_CHECKING:
-    from foltr.runs.user_files import Code
+    from foltr.experiment.user_files import Code
 
 TRUTH_VALUES = {"true": True, "false": False}
 
@@ -106,7 +106,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
 
 def tell(text: str) -> None:
     """Print a line of a log, with the time."""
-    from foltr.system.log import writer
+    from foltr.core.system.log import writer
 
     writer("text", "")(text)
 
@@ -115,7 +115,7 @@ def tell(text: str) -> None:
 def logged(form: str, process: str) -> Iterator[Callable[[str], None]]:
     """The log of a process: yields a function that writes a line. With `json`, an error that ends
     the process is also written as a line of JSON, to standard error."""
-    from foltr.system.log import FORMS, Event, writer
+    from foltr.core.system.log import FORMS, Event, writer
 
     require(form in FORMS, f"--log {form!r}: choose text or json")
     try:
@@ -146,7 +146,7 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
             print(f"\nfoltr: {message}", file=sys.stderr)
             raise typer.Exit(128 + getattr(stop, "signum", 2)) from None
         except Exception as error:
-            from foltr.runs.user_errors import in_users_code
+            from foltr.experiment.user_files import in_users_code
 
             known = isinstance(error, FloatingPointError | MemoryError | OSError)
             message = in_users_code(error)
@@ -162,7 +162,7 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
 def expanded(value: Any) -> Any:
     """The value of an option; in a path, `~` is the home folder, where the shell left it, as in
     --out=~/runs."""
-    from foltr.system.paths import given_path
+    from foltr.core.system.files import given_path
 
     if isinstance(value, list):
         return [expanded(each) for each in value]
@@ -183,7 +183,7 @@ def typed_value(text: str) -> Any:
     carries that value: the field that takes it decides, because text fields exist too."""
     with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return ast.literal_eval(text)
-    from foltr.spec import Ambiguous
+    from foltr.core.spec import Ambiguous
 
     if text in TRUTH_VALUES:
         return Ambiguous.of(text, TRUTH_VALUES[text])
@@ -248,13 +248,13 @@ def _split(text: str, by: str, option: str) -> list[str]:
 
 def trusted_code(files: list[Path] | None) -> Code:
     """The files of --use, and those that the experiment's file names."""
-    from foltr.runs.user_files import Code
+    from foltr.experiment.user_files import Code
 
     return Code(tuple(files or ()))
 
 
 def given_code(files: list[Path] | None, quiet: bool = False) -> Code:
     """Only the files of --use: the experiment may be somebody else's."""
-    from foltr.runs.user_files import Code
+    from foltr.experiment.user_files import Code
 
     return Code(tuple(files or ()), trusted=False, announce=not quiet)

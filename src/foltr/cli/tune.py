@@ -60,12 +60,12 @@ def tune(
     Each data set, fold, kind of user and attack has a choice of its own, by the mean over seeds.
     The test queries are reported for the chosen settings only. The same command continues after
     Ctrl-C."""
+    from foltr.report.results import load_runs
     from foltr.report.tuning import SUFFIX, check_tuning, tuned
-    from foltr.results import load_runs
-    from foltr.sweeps.file import read_sweep
-    from foltr.sweeps.panel import SweepPanel
-    from foltr.sweeps.pools import Pool, most_jobs
-    from foltr.sweeps.run import sweep as run_sweep
+    from foltr.simulation.sweeps.file import read_sweep
+    from foltr.simulation.sweeps.pools import Pool, most_jobs
+    from foltr.simulation.sweeps.run import sweep as run_sweep
+    from foltr.simulation.sweeps.state import SweepPanel
 
     pool = Pool(jobs if jobs is not None else most_jobs(), dask)
     conditions = typed_choices(only, "--only")
@@ -95,7 +95,7 @@ def chosen_text(found: Tuned) -> str:
     from textwrap import fill
 
     from foltr.cli.run import measure
-    from foltr.runs.columns import VALIDATION
+    from foltr.simulation.runs.columns import VALIDATION
 
     table = found.table()
     measured = found.by, f"{VALIDATION}{found.by}"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from foltr.cli.tools import Engine, Json, Quiet, Threads, UseOnly, given_code
-from foltr.errors import Mistake, require
+from foltr.core.errors import Mistake, require
 
 if TYPE_CHECKING:
     from foltr.experiment import Experiment
-    from foltr.runs.result import Result
-    from foltr.runs.run import Run
+    from foltr.simulation.runs.result import Result
+    from foltr.simulation.runs.run import Run
 
 REPORT = "unlearning.json"  # in the folder of the new run
 USUAL = 3  # sessions
@@ -71,13 +71,13 @@ def unlearn(
     code is loaded."""
     from json import dumps
 
-    from foltr.runs import config
-    from foltr.runs.execution import check_engine, checked_threads
-    from foltr.runs.forgetting import compared
-    from foltr.runs.progress import RunProgress
-    from foltr.runs.run import Run
-    from foltr.spec import brief, unlearners
-    from foltr.system.files import write_whole
+    from foltr.core.spec import brief, unlearners
+    from foltr.core.system.files import write_whole
+    from foltr.simulation.runs import config
+    from foltr.simulation.runs.execution import check_engine, checked_threads
+    from foltr.simulation.runs.forgetting import compared
+    from foltr.simulation.runs.progress import RunProgress
+    from foltr.simulation.runs.run import Run
 
     checked_threads(threads)
     check_engine(engine)
@@ -127,7 +127,7 @@ def leaving_clients(text: str) -> Group:
 def without(e: Experiment, group: Group, method: Any, path: Path) -> Experiment:
     """The experiment after one more group has left."""
     from foltr.components.unlearners.fed_eraser import FedEraser
-    from foltr.spec import brief
+    from foltr.core.spec import brief
 
     if e.baseline is not None:
         raise Mistake(f"{path} is a baseline: it learned from labels and has no clients")
@@ -159,7 +159,7 @@ def retrainings_of(e: Experiment, count: int) -> list[Experiment]:
 
 
 def summary(results: dict[str, Any], after: Result) -> list[str]:
-    from foltr.runs.result import COSTS
+    from foltr.simulation.runs.result import COSTS
 
     left, storage = results["leaving"][-1], results["storage"]
     clients = f"{'clients' if len(left) > 1 else 'client'} {', '.join(map(str, left))}"

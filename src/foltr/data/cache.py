@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import Mistake
-from foltr.system.paths import cache_folder
+from foltr.core.errors import Mistake
+from foltr.core.system.files import cache_folder
 
 FORMAT = 1  # version: raise it when equal inputs give other arrays or files
 ASIDE = "writing-"  # prefix of incomplete folders

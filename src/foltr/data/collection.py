@@ -3,17 +3,18 @@ layout."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from foltr.data import files, lookup, text_files
+from foltr.core.errors import Mistake, require
+from foltr.core.system.files import data_folders, write_whole, writing
+from foltr.core.world.dataset import Dataset
+from foltr.data import files, text_files
 from foltr.data.letor import Reading
-from foltr.errors import Mistake, require
-from foltr.system.paths import data_folders
-from foltr.world.dataset import Dataset
 
 SPLITS = ("train", "vali", "test")
 FOLDS = tuple(range(1, 6))
@@ -50,7 +51,7 @@ class Collection:
         """The file of a split; raises with instructions where to get it and where to put it."""
         known_split(split, tuple(self.files[part]))
         file = self.files[part][split]
-        for folder in lookup.candidates(self.name, self.folders):
+        for folder in candidates(self.name, self.folders):
             if (found := text_files.at(folder / file)) is not None:
                 return found
         raise Mistake(self.absent(file))
@@ -58,7 +59,7 @@ class Collection:
     def present(self) -> Path | None:
         """The first folder that holds a file of this collection, or None."""
         paths = [path for part in self.files.values() for path in part.values()]
-        for folder in lookup.candidates(self.name, self.folders):
+        for folder in candidates(self.name, self.folders):
             if any(text_files.at(folder / path) for path in paths):
                 return folder
         return None
@@ -106,3 +107,62 @@ def five_folds(
     """The files and published counts of five folds; every fold has all queries."""
     layout = {f"fold {k}": {split: f"Fold{k}/{split}.txt" for split in SPLITS} for k in FOLDS}
     return layout, {part: (queries, documents) for part in layout}
+
+
+# Where data sets are on this machine: FOLTR_DATA, folders registered by `foltr data add`, the
+# user's data folder.
+
+
+def registry() -> Path:
+    """The file that `foltr data add` writes."""
+    return data_folders()[-1] / "registry.json"
+
+
+def registered() -> dict[str, Path]:
+    """The registered folders by name."""
+    try:
+        return {
+            str(name): Path(folder) for name, folder in json.loads(registry().read_text()).items()
+        }
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Mistake(f"cannot read {registry()}: {error.strerror}") from None
+    except (ValueError, AttributeError, TypeError):
+        raise Mistake(
+            f"{registry()} is not a readable registry; remove it and add the data sets again"
+        ) from None
+
+
+def register(name: str, folder: Path) -> None:
+    """Register the folder of a data set."""
+    file = registry()
+    known = {**{n: str(f) for n, f in registered().items()}, name: str(folder.resolve())}
+    with writing(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, json.dumps(known, indent=1))
+
+
+def candidates(name: str, folders: Iterable[str]) -> list[Path]:
+    """All folders that may hold a collection, in the order of search."""
+    *named, own = data_folders()
+    known = registered().get(name)
+    names = list(folders)
+    return [
+        *(p / n for p in named for n in names),
+        *([known] if known else []),
+        *(own / n for n in names),
+    ]
+
+
+def own_path(path: str) -> Path:
+    """A user's file or folder: as given, or below FOLTR_DATA."""
+    try:
+        own = Path(path).expanduser()
+    except RuntimeError as error:
+        raise Mistake(f"{path!r}: {error}") from None
+    tried = [own, *(folder / path for folder in data_folders())]
+    for place in tried:
+        if place.exists():
+            return place
+    raise Mistake(f"no file or folder {path!r}; tried {', '.join(str(place) for place in tried)}")

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from foltr.data import cache, stamps
+from foltr.core.errors import Mistake
+from foltr.core.scoring import PerQuery
+from foltr.core.world.dataset import Dataset, padded
+from foltr.data import cache
+from foltr.data import text_files as stamps
 from foltr.data.letor import Reading, read, shape_of
-from foltr.errors import Mistake
-from foltr.scoring.normalisation import PerQuery
-from foltr.world.dataset import Dataset, padded
 
 
 def load(path: Path, reading: Reading, normalize: bool) -> Dataset:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from foltr.device.read_html import html_decoded
-from foltr.errors import Mistake, require
+from foltr.core.errors import Mistake, require
+from foltr.device.read_text import html_decoded
 
 MOST_WORDS = 8
 MOST_TARGETS = 5  # a text that leads to more pages says too little

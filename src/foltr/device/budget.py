@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from foltr.core.errors import Mistake
+from foltr.deployment.guarantee import experiment_of, spent
+from foltr.deployment.protocol.agreement import Agreement
 from foltr.device.click_log import ClickLog
-from foltr.errors import Mistake
-from foltr.federated.agreement import Agreement
+from foltr.privacy.guarantee import DELTA
 from foltr.privacy.text import epsilon_text
-from foltr.runs.account import DELTA
-from foltr.serving.guarantee import experiment_of, spent
 
 DAY = 86_400.0  # seconds
 UNKNOWN = 1e9  # an epsilon that no budget allows

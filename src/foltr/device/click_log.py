@@ -23,11 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from foltr.core import Array
+from foltr.core.errors import Mistake
+from foltr.core.system.state_file import StateFile
 from foltr.device.guard import click_order, winner
-from foltr.device.index import PRAGMAS
-from foltr.device.write_access import write_access
-from foltr.errors import Mistake
-from foltr.system.state_file import StateFile
+from foltr.device.index import PRAGMAS, write_access
 
 TABLES = """
 create table if not exists search (

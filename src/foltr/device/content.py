@@ -12,9 +12,10 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
-from foltr.device.text import Kind, Text
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 MOST_BYTES = 32 * 2**20  # of a file, or of one message in a mailbox
 MOST_CHARACTERS = 1_000_000  # of a document's text
@@ -170,3 +171,31 @@ def holds_key(data: bytes) -> bool:
     begins = PRIVATE_KEY.search(data[:HEAD].replace(b"\0", b"")) is not None
     maybe = b"PRIVATE KEY" in data or b"AGE-SECRET-KEY-1" in data
     return begins or (maybe and WHOLE_KEY.search(data) is not None)
+
+
+# A document as text: what the readers give, and the index stores.
+
+Kind = Literal["text", "markdown", "html", "code", "pdf", "mail"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of one document.
+
+    Fields
+        kind: what it is
+        title: one line; never empty (a file without a title has its name)
+        headings: the headings of its sections, one per line
+        body: all text in reading order, headings included, without markup; paragraphs are
+            separated by newlines
+        date: when it was written, in seconds since 1970; None for the time of its file
+        part: which document of a file with several; the key of a message in its mailbox
+        cut: whether the text was longer than what is indexed"""
+
+    kind: Kind
+    title: str
+    headings: str
+    body: str
+    date: float | None = None
+    part: str = ""
+    cut: bool = False

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from foltr.errors import did_you_mean, require, shown, with_article
-from foltr.seeds import Stream, stream
-from foltr.system.files import writing
+from foltr.core.errors import did_you_mean, require, shown, with_article
+from foltr.core.seeds import Stream, stream
+from foltr.core.system.files import writing
 
 LINKS = 5  # of a page
 SENTENCES = 4  # of a section

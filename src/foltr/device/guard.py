@@ -22,8 +22,8 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.seeds import Stream
+from foltr.core.errors import require
+from foltr.core.seeds import Stream
 
 Shown = Literal["learned", "bm25", "mixed"]
 BOTH, LEARNED, BM25 = 0, 1, 2  # whose choice a place of a mixed list is

@@ -23,19 +23,18 @@ import numpy as np
 from platformdirs import user_data_path
 
 from foltr.core import Array
+from foltr.core.errors import Mistake, require
+from foltr.core.spec import checked
+from foltr.core.system.files import text_of
+from foltr.core.system.lock import claimed
+from foltr.core.system.private import replace_private
+from foltr.deployment.gateway.device_folder import JOINED, KEY, NEW_KEY, DeviceFolder
+from foltr.deployment.guarantee import only_one
+from foltr.deployment.keys.device_keys import trusting
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.records import Records
 from foltr.device.click_log import ClickLog
-from foltr.device.index import Index
-from foltr.device.write_access import write_access
-from foltr.errors import Mistake, require
-from foltr.federated.agreement import Agreement
-from foltr.federated.credentials import trusting
-from foltr.federated.records import Records
-from foltr.gateway.device_folder import JOINED, KEY, NEW_KEY, DeviceFolder
-from foltr.runs.lock import claimed
-from foltr.serving.only_one import only_one
-from foltr.spec import checked
-from foltr.system.files import text_of
-from foltr.system.private import replace_private
+from foltr.device.index import Index, write_access
 
 INDEX, TERMS, PAGE, CA = "index.db", "terms.json", "page.json", "ca.pem"
 UNREADABLE = "{} cannot be read: restore it, or delete it"

@@ -10,23 +10,23 @@ import ssl
 import numpy as np
 
 from foltr.core import Array
+from foltr.core.errors import Mistake, require
+from foltr.core.seeds import stream
+from foltr.core.stepwise import stepwise
+from foltr.deployment.gateway.client import Excluded, GatewayClient, Requests, Unavailable
+from foltr.deployment.gateway.device_folder import JOINED
+from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.frames import Frame, Malformed, Model
+from foltr.deployment.protocol.participant import FORGET, FORGOTTEN, MASKED
+from foltr.deployment.protocol.records import EARLIER
 from foltr.device.budget import messages_within
 from foltr.device.click_log import Epoch
-from foltr.device.features import NAMES
 from foltr.device.home import Home, Terms
 from foltr.device.learning import LocalRanker, check_usable
 from foltr.device.log_engine import first_memory
-from foltr.errors import Mistake, require
-from foltr.federated.agreement import Agreement
-from foltr.federated.device import FORGET, FORGOTTEN, MASKED
-from foltr.federated.frames import Frame, Malformed, Model
-from foltr.federated.records import EARLIER
-from foltr.gateway.client import Excluded, GatewayClient, Requests, Unavailable
-from foltr.gateway.device_folder import JOINED
-from foltr.gateway.signing import Ed25519PrivateKey
+from foltr.device.searching import NAMES
 from foltr.secure_sum.terms import model_digest
-from foltr.seeds import stream
-from foltr.stepwise import stepwise
 
 
 def offered(url: str, tls: ssl.SSLContext | None) -> tuple[Agreement, str]:

@@ -1,6 +1,6 @@
 """The engine of a device that has joined a federation: its one client learns from its own log.
 
-What it learned from is a part of its memory, as in `serving/logged.py`: the last number is the
+What it learned from is a part of its memory, as in `deployment/node/logged.py`: the last number is the
 epoch that is sent next. The federation's records store the memory together with the answer. So a
 search is in one message only, whenever the device is stopped."""
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from foltr.core import Answers, Array, Ask, Cohort
-from foltr.device.features import NAMES
+from foltr.core.federation import Client
+from foltr.core.seeds import Stream, SystemStream, stream
+from foltr.core.stepwise import ReplayedUser
+from foltr.deployment.protocol.agreement import Agreement
 from foltr.device.learning import EpochStream, LocalRanker, check_usable
-from foltr.federated.agreement import Agreement
-from foltr.federation import Client
-from foltr.seeds import Stream, SystemStream, stream
-from foltr.stepwise import ReplayedUser
+from foltr.device.searching import NAMES
 
 # a search of a device that searched less often than others: it teaches nothing
 NOTHING = np.zeros((1, len(NAMES)), np.float32), np.zeros(1, np.int64), np.zeros(1, bool)

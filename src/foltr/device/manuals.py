@@ -20,8 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from foltr.errors import require, shortened, shown
-from foltr.system.files import writing
+from foltr.core.errors import require, shortened, shown
+from foltr.core.system.files import writing
 
 Tell = Callable[[str], None]
 

@@ -18,19 +18,18 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
+from foltr.core.errors import Mistake
+from foltr.deployment.gateway.client import Excluded, GatewayClient, Unavailable
+from foltr.deployment.gateway.device_folder import JOINED
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.participant import FORGET, FORGOTTEN, Device
+from foltr.deployment.protocol.records import Record
 from foltr.device.budget import DAY, Spent, epsilon_elsewhere, spent_of, spent_text
-from foltr.device.features import NAMES
 from foltr.device.home import TERMS, Home
 from foltr.device.joining import check_fits, model_in
-from foltr.device.learning import ALONE, LocalRanker
+from foltr.device.learning import ALONE, START, LocalRanker
 from foltr.device.log_engine import LogEngine
-from foltr.device.prior import START
-from foltr.errors import Mistake
-from foltr.federated.agreement import Agreement
-from foltr.federated.device import FORGET, FORGOTTEN, Device
-from foltr.federated.records import Record
-from foltr.gateway.client import Excluded, GatewayClient, Unavailable
-from foltr.gateway.device_folder import JOINED
+from foltr.device.searching import NAMES
 
 REFRESH = 3600.0  # seconds between two looks for a new model
 SOON = 60.0  # the same in the first minutes after a message
@@ -75,7 +74,7 @@ class Membership:
             forgotten=self._forgotten,
         )  # fmt: skip
         if self.agreed.protocol is not None:
-            from foltr.federated.sum_device import SumDevice
+            from foltr.deployment.protocol.sums import SumDevice
 
             self.device.sums = SumDevice(self.agreed.protocol, self.agreed.fewest)
         self.refresh_seconds, self.soon_seconds = REFRESH, SOON

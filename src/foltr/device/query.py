@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, get_args
 
-from foltr.device.text import Kind
+from foltr.core.errors import Mistake, did_you_mean, require
+from foltr.device.content import Kind
 from foltr.device.tokens import folded, token_end, tokens_of, whole
-from foltr.errors import Mistake, did_you_mean, require
 
 MOST = 128  # words of a query; more are not looked at
 KINDS = get_args(Kind)

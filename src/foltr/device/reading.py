@@ -13,15 +13,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from foltr.device.content import HEAD, MOST_BYTES, Unread, holds_key, is_binary, is_marked, parsing
-from foltr.device.read_apart import read_apart
-from foltr.device.read_html import read_html
-from foltr.device.read_mail import has_fields, read_message
-from foltr.device.read_mailbox import ENVELOPE, MOST_MAILBOX, read_mailbox
-from foltr.device.read_markdown import read_markdown
-from foltr.device.read_plain import read_plain, says_text
-from foltr.device.text import Text
-from foltr.system.files import regular
+from foltr.core.system.files import regular
+from foltr.device.content import (
+    HEAD,
+    MOST_BYTES,
+    Text,
+    Unread,
+    holds_key,
+    is_binary,
+    is_marked,
+    parsing,
+)
+from foltr.device.read_mail import ENVELOPE, MOST_MAILBOX, has_fields, read_mailbox, read_message
+from foltr.device.read_pdf import read_apart
+from foltr.device.read_text import read_html, read_markdown, read_plain, says_text
 
 __all__ = ["Unread", "texts_of"]
 

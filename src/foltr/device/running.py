@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -11,20 +13,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
-from foltr import web
+from foltr.core.errors import Mistake, require
+from foltr.core.stepwise import stepwise
+from foltr.core.system import web
+from foltr.core.system.files import write_whole, writing
+from foltr.deployment.gateway.client import Excluded, Unavailable
 from foltr.device.guard import Guard
 from foltr.device.home import Home
-from foltr.device.indexing import Work, reads_everything, update
+from foltr.device.indexing import Work, follow, reads_everything, update
 from foltr.device.learning import ALONE, GUARD, LocalRanker, chosen_start
 from foltr.device.membership import SOON, Membership
 from foltr.device.page.app import application
 from foltr.device.service import Service
-from foltr.device.watching import follow
-from foltr.errors import Mistake
-from foltr.gateway.client import Excluded, Unavailable
-from foltr.runs.interruptions import on_signals
-from foltr.stepwise import stepwise
+from foltr.simulation.runs.interruptions import on_signals
 
 NEVER_LEAVES = (
     "your documents, their names and where they are",
@@ -347,3 +350,67 @@ def serve(
                 web.run_until_stopped(server, opened)
         finally:
             home.set_page(None)
+
+
+# Start the search page at login: a file where the desktop looks for programs to start.
+
+NAME = "foltr-device"
+
+
+def login_file() -> Path:
+    """Where the desktop of this user finds programs to start."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        return home / "Library" / "LaunchAgents" / f"{NAME}.plist"
+    if sys.platform == "win32":
+        menu = Path(os.environ.get("APPDATA", home)) / "Microsoft" / "Windows" / "Start Menu"
+        return menu / "Programs" / "Startup" / f"{NAME}.cmd"
+    config = os.environ.get("XDG_CONFIG_HOME") or home / ".config"
+    return Path(config) / "autostart" / f"{NAME}.desktop"
+
+
+def start_at_login(folder: Path) -> Path:
+    """Start the page of the device in `folder` at login. Returns the file that says so."""
+    file, words = login_file(), command(folder)
+    odd = [
+        word for word in words if any(c in word for c in '"\n%`$\\') and sys.platform != "win32"
+    ]
+    require(not odd, f"{odd[:1]} cannot be written into {file}: choose a folder with a plain name")
+    if sys.platform == "darwin":
+        text = _plist(words)
+    elif sys.platform == "win32":
+        text = f'@start "" /min {" ".join(f"{chr(34)}{word}{chr(34)}" for word in words)}\r\n'
+    else:
+        text = _desktop(words)
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, text)
+    return file
+
+
+def stop_at_login() -> bool:
+    """Do not start the page at login. Returns whether it was started before."""
+    file = login_file()
+    there = file.exists()
+    with writing(file):
+        file.unlink(missing_ok=True)
+    return there
+
+
+def command(folder: Path) -> list[str]:
+    words = ["-m", "foltr", "device", "search", "--no-open", "--home", str(folder.resolve())]
+    return [sys.executable, *words]
+
+
+def _desktop(words: list[str]) -> str:
+    run = " ".join(f'"{word}"' for word in words)
+    return f"[Desktop Entry]\nType=Application\nName=foltr device search\nExec={run}\n"
+
+
+def _plist(words: list[str]) -> str:
+    strings = "".join(f"<string>{escape(word)}</string>" for word in words)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<plist version="1.0"><dict><key>Label</key>'
+        f"<string>{NAME}</string><key>ProgramArguments</key><array>{strings}</array>"
+        "<key>RunAtLoad</key><true/></dict></plist>\n"
+    )

@@ -17,17 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from foltr.core.errors import Mistake, require
+from foltr.core.scoring import layers_of
+from foltr.core.system.state_file import Unusable
 from foltr.device.click_log import ClickLog, LoggedSearch
-from foltr.device.features import ABOUT
 from foltr.device.index import Document, Index
 from foltr.device.learning import LocalRanker, Order
 from foltr.device.query import Filter, Query, parsed
-from foltr.device.searching import Search, search
-from foltr.device.snippets import Piece, marked, snippet
-from foltr.device.spelling import similar_word, unknown_words
-from foltr.errors import Mistake, require
-from foltr.scoring.layers import layers_of
-from foltr.system.state_file import Unusable
+from foltr.device.searching import ABOUT, Search, search
+from foltr.device.snippets import Piece, marked, similar_word, snippet, unknown_words
 
 REMEMBERED = 200  # lists
 BY_DATE = ""  # name of every list that is in the order of dates: it is neither logged nor kept

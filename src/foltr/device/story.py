@@ -22,26 +22,24 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 
 from foltr.components.users.cascade import Cascade
+from foltr.core.errors import Mistake
+from foltr.core.metrics import dcg
+from foltr.core.seeds import stream
+from foltr.core.stepwise import stepwise
+from foltr.core.system.private import replace_private
+from foltr.core.system.web import TOKEN
+from foltr.deployment.local.deployment import GatewayDeployment
 from foltr.device.anchors import AnchorQuery, links_between, queries_from
 from foltr.device.click_log import ClickLog
-from foltr.device.features import NAMES
 from foltr.device.generated_manuals import generated
 from foltr.device.home import CA, Home
 from foltr.device.index import Index
-from foltr.device.learning import LocalRanker
+from foltr.device.learning import START, LocalRanker
 from foltr.device.manuals import NEWCOMER, fetch, pages_of
-from foltr.device.prior import START
 from foltr.device.query import parsed
-from foltr.device.searching import search
+from foltr.device.searching import NAMES, search
 from foltr.device.study_data import Device, HeldOut, JudgedQuery
-from foltr.errors import Mistake
 from foltr.experiment import Experiment
-from foltr.metrics import dcg
-from foltr.seeds import stream
-from foltr.serving.local_gateways import GatewayDeployment
-from foltr.stepwise import stepwise
-from foltr.system.private import replace_private
-from foltr.web import TOKEN
 
 Tell = Callable[[str], None]
 # the documentation that each person searches: small packages of Debian
@@ -176,7 +174,7 @@ class Person:
     @property
     def learned(self) -> float:
         """nDCG@10 of this device's ranker, as its file has it."""
-        from foltr.spec import learners
+        from foltr.core.spec import learners
 
         log = ClickLog(self.home.index_file)
         try:

@@ -30,20 +30,19 @@ from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.rankers.linear import Linear
 from foltr.components.users.cascade import Cascade
 from foltr.core import Answers, Array, Ask, ClickModel, Cohort, Observed, Show
-from foltr.device.features import NAMES
+from foltr.core.errors import did_you_mean, require
+from foltr.core.federation import DIRECTLY, Client, Delivery, Server, State, federate
+from foltr.core.metrics import DEPTH, dcg
+from foltr.core.seeds import key, stream
+from foltr.core.stepwise import LearnsStepwise, Start
+from foltr.core.world.dataset import Dataset, padded
+from foltr.core.world.protocols import Baseline
 from foltr.device.guard import Guard, by_bm25, click_order, mixed, winner
-from foltr.device.learning import ALONE, GUARD, WATCHED, as_it_is
-from foltr.device.prior import PRIOR, START
+from foltr.device.learning import ALONE, GUARD, PRIOR, START, WATCHED, as_it_is
+from foltr.device.searching import NAMES
 from foltr.device.study_data import Bed, Device, HeldOut, JudgedQuery, dealt, halves
-from foltr.errors import did_you_mean, require
 from foltr.experiment import Experiment
-from foltr.federation import DIRECTLY, Client, Delivery, Server, State, federate
-from foltr.metrics import DEPTH, dcg
-from foltr.runs.account import ledger_of
-from foltr.seeds import key, stream
-from foltr.stepwise import LearnsStepwise, Start
-from foltr.world.dataset import Dataset, padded
-from foltr.world.protocols import Baseline
+from foltr.privacy.guarantee import ledger_of
 
 AFTER = (10, 20, 50, 100)  # searches of each device after which results are measured
 KINDS: tuple[Literal["perfect", "navigational", "informational"], ...]

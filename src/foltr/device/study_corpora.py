@@ -19,12 +19,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from foltr.core.errors import Mistake, require, shown
+from foltr.core.system.files import writing
 from foltr.device.anchors import links_between, queries_from
+from foltr.device.content import Text
 from foltr.device.manuals import fetch, pages_of
 from foltr.device.reading import texts_of
-from foltr.device.text import Text
-from foltr.errors import Mistake, require, shown
-from foltr.system.files import writing
 
 Tell = Callable[[str, int, int], None]  # (what is done, how much of it, out of how much)
 Descriptions = Mapping[str, Mapping[str, tuple[str, str]]]  # section -> name -> synopsis, text

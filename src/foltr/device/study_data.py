@@ -29,12 +29,15 @@ from zipfile import BadZipFile
 import numpy as np
 
 from foltr.core import Array
-from foltr.device.features import NAMES
+from foltr.core.errors import did_you_mean, require
+from foltr.core.metrics import DEPTH, dcg, discounts, gains
+from foltr.core.seeds import Stream, stream
+from foltr.core.system.files import write_whole, writing
 from foltr.device.index import Index
 from foltr.device.manuals import DOCS, NEWCOMER, PEOPLE, TUNING
 from foltr.device.query import parsed
 from foltr.device.reading import Unread
-from foltr.device.searching import search
+from foltr.device.searching import NAMES, search
 from foltr.device.study_corpora import (
     SECTIONS,
     Corpus,
@@ -46,10 +49,6 @@ from foltr.device.study_corpora import (
     section,
 )
 from foltr.device.tokens import VERSION as TERMS
-from foltr.errors import did_you_mean, require
-from foltr.metrics import DEPTH, dcg, discounts, gains
-from foltr.seeds import Stream, stream
-from foltr.system.files import write_whole, writing
 
 Recipe = Mapping[str, Callable[[], Corpus]]  # how each device is made
 

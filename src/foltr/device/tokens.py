@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 VERSION = 1  # of the terms: an index with others is made again
 LONGEST = 64  # characters of a term

@@ -25,14 +25,14 @@ import numpy as np
 from numba.core import event
 from numba.core.runtime import rtsys
 
-from foltr.errors import require
+from foltr.core.errors import require
+from foltr.core.system.files import cache_folder
 from foltr.kernels.compiler import versions
-from foltr.system.paths import cache_folder
 
 # lets sums be vectorised; unlike full fast-math it respects inf and nan
 SUMS = {"reassoc", "contract", "nsz"}
 # files whose constants numba freezes into kernels
-CONSTANTS = ("seeds.py", "ranking.py", "noise.py", "cohorts.py")
+CONSTANTS = ("core/seeds.py", "core/ranking.py", "core/noise.py", "core/cohorts.py")
 COMPILING = "compiling the kernels, once on this machine (about 20 s) ..."
 KEPT = 4  # caches kept, one per version of the sources
 

@@ -9,18 +9,29 @@ from numba import float32, uint64
 
 from foltr.kernels import kernel
 from foltr.kernels.calls import never_inlined
-from foltr.kernels.draws import below, uniform, word
-from foltr.kernels.gaussians import gaussians
-from foltr.kernels.hidden_layer import activate, head, layer_of, products
-from foltr.kernels.interaction import choose, judge, reciprocal_rank, report, scan, session_keys
-from foltr.kernels.lists import best_first, dots, finite
-from foltr.kernels.twister import (
+from foltr.kernels.draws import (  # fmt: skip
     WORDS,
+    below,
     reseed,
     twister_integer,
     twister_normals,
     twister_scan,
-)  # fmt: skip
+    uniform,
+    word,
+)
+from foltr.kernels.gaussians import gaussians
+from foltr.kernels.hidden_layer import activate, head, layer_of, products
+from foltr.kernels.interaction import (
+    best_first,
+    choose,
+    dots,
+    finite,
+    judge,
+    reciprocal_rank,
+    report,
+    scan,
+    session_keys,
+)
 
 # what a reward depends on: the rank of a click, the number, or the set of clicks
 FIRST, LAST, COUNT, WHICH = (0, 1, 2, 3)

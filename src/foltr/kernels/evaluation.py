@@ -7,7 +7,7 @@ from foltr.kernels import kernel
 from foltr.kernels.calls import called, never_inlined
 from foltr.kernels.draws import below, word
 from foltr.kernels.hidden_layer import activate, head, products
-from foltr.kernels.lists import best_first, dots, finite
+from foltr.kernels.interaction import best_first, dots, finite
 from foltr.kernels.pdgd_mlp import spread
 
 CHUNK = 256  # documents whose hidden layer is computed at a time

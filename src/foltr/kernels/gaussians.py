@@ -1,4 +1,4 @@
-"""Standard normal draws: the compiled twin of `foltr.seeds.gaussian`, bit for bit (without
+"""Standard normal draws: the compiled twin of `foltr.core.seeds.gaussian`, bit for bit (without
 fast-math)."""
 
 import math
@@ -6,9 +6,9 @@ import math
 import numpy as np
 from numba import int64, uint64
 
+from foltr.core.seeds import FAR, GOLDEN, LN2, MIDDLE, ROOT2, TAIL
 from foltr.kernels import kernel
 from foltr.kernels.draws import mix
-from foltr.seeds import FAR, GOLDEN, LN2, MIDDLE, ROOT2, TAIL
 
 _GOLDEN = uint64(GOLDEN)
 _MANTISSA, _ONE = np.int64(0x000FFFFFFFFFFFFF), np.int64(0x3FF0000000000000)

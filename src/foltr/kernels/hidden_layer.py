@@ -7,7 +7,7 @@ import numpy as np
 from numba import float32
 
 from foltr.kernels import SUMS, kernel
-from foltr.kernels.lists import exponentials, row_of
+from foltr.kernels.interaction import exponentials, row_of
 
 SIGMOID, RELU, TANH = 0, 1, 2
 _ONE, _TWO, _ZERO, _MOST = np.float32(1), np.float32(2), np.float32(0), np.float32(80)

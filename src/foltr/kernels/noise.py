@@ -4,13 +4,14 @@
 import math
 
 import numpy as np
-from numba import float32, float64, uint64
+from numba import float32, float64, int64, uint64
 
+from foltr.core.noise import DEEPEST, FAR, FINE, MIDDLE, TAIL, TERMS
+from foltr.core.seeds import LN2
 from foltr.kernels import SUMS, kernel
 from foltr.kernels.calls import never_inlined
 from foltr.kernels.draws import below, uniform, word
-from foltr.kernels.normals import finer, normals
-from foltr.noise import FINE
+from foltr.kernels.gaussians import split
 
 _FINE = uint64(FINE)
 
@@ -119,3 +120,79 @@ def clip_and_add_normals(settings, chances, key, clients, t, updates):
             for j in range(d):
                 updates[i, j] = float32(math.floor((kept[j] + sd * noise[j]) / step + 0.5) * step)
     return 0
+
+
+# Standard normal draws for privacy: the compiled twin of `foltr.core.noise.normals`, without
+# fast-math.
+
+(_A0, _A1, _A2, _A3, _A4, _A5, _A6, _A7), (_, _B1, _B2, _B3, _B4, _B5, _B6, _B7) = MIDDLE
+(_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7), (_, _D1, _D2, _D3, _D4, _D5, _D6, _D7) = TAIL
+(_E0, _E1, _E2, _E3, _E4, _E5, _E6, _E7), (_, _F1, _F2, _F3, _F4, _F5, _F6, _F7) = FAR
+_S1, _S3, _S5, _S7, _S9, _S11, _S13, _S15, _S17, _S19 = TERMS
+
+
+@kernel()
+def finer(first, key, drawn):
+    """The twin of `foltr.core.noise.finer`, from the words of the key after the first `drawn`."""
+    unit = 2.0**-64
+    while first == uint64(0) and unit > DEEPEST:
+        first, unit = word(key, uint64(drawn)), unit * 2.0**-64
+        drawn += 1
+    if first >= _FINE:
+        return (float64(first) + 0.5) * unit
+    return (float64(first) + (float64(word(key, uint64(drawn))) + 0.5) * 2.0**-64) * unit
+
+
+@kernel(inner=True)
+def _middle(x):
+    above = ((((((_A7 * x + _A6) * x + _A5) * x + _A4) * x + _A3) * x + _A2) * x + _A1) * x + _A0
+    return above / (
+        ((((((_B7 * x + _B6) * x + _B5) * x + _B4) * x + _B3) * x + _B2) * x + _B1) * x + 1.0
+    )
+
+
+@kernel(inner=True)
+def _tail(x):
+    above = ((((((_C7 * x + _C6) * x + _C5) * x + _C4) * x + _C3) * x + _C2) * x + _C1) * x + _C0
+    return above / (
+        ((((((_D7 * x + _D6) * x + _D5) * x + _D4) * x + _D3) * x + _D2) * x + _D1) * x + 1.0
+    )
+
+
+@kernel(inner=True)
+def _far(x):
+    above = ((((((_E7 * x + _E6) * x + _E5) * x + _E4) * x + _E3) * x + _E2) * x + _E1) * x + _E0
+    return above / (
+        ((((((_F7 * x + _F6) * x + _F5) * x + _F4) * x + _F3) * x + _F2) * x + _F1) * x + 1.0
+    )
+
+
+@kernel()
+def normals(key, n, v, r, out):
+    """out[:n] = the first n draws of the key; v and r (float64) are scratch. It works in passes
+    that can be vectorised."""
+    bits = r.view(np.int64)
+    for i in range(n):
+        w = word(key, uint64(i))
+        out[i] = 1.0 if w & uint64(1) else -1.0
+        v[i] = (float64(int64(w >> uint64(1))) + 0.5) * 2.0**-64
+    for i in range(n):
+        if v[i] <= 2.0**-11:  # FINE 2^-64
+            high = word(key, uint64(i)) >> uint64(1)
+            if high < _FINE:
+                v[i] = finer(high, below(key, uint64(i)), 0)
+    for i in range(n):
+        r[i] = v[i]
+    for i in range(n):
+        e, s = split(r, bits, i)
+        z = s * s
+        top = (((_S19 * z + _S17) * z + _S15) * z + _S13) * z + _S11
+        series = ((((top * z + _S9) * z + _S7) * z + _S5) * z + _S3) * z
+        r[i] = math.sqrt(-(e * LN2 + s * (series + _S1)))
+    for i in range(n):
+        q = 0.5 - v[i]
+        near, tail = q * _middle(0.180625 - q * q), _tail(r[i] - 1.6)
+        out[i] *= near if q <= 0.425 else tail
+    for i in range(n):  # one draw in 10^11
+        if r[i] > 5.0:
+            out[i] = math.copysign(_far(r[i] - 5.0), out[i])

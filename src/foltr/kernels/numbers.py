@@ -6,7 +6,7 @@ Python's `float` (`hard`)."""
 import numpy as np
 
 from foltr.kernels import kernel
-from foltr.kernels.text import byte
+from foltr.kernels.letor import byte
 
 COMMA, NEWLINE, POINT, MINUS, ZERO, NINE = 44, 10, 46, 45, 48, 57
 POWERS = np.array([10.0**i for i in range(23)])  # exact

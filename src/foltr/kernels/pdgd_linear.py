@@ -11,12 +11,13 @@ from foltr.kernels.calls import never_inlined
 from foltr.kernels.interaction import (
     NOT_FINITE,
     choose,
+    dots,
     interact,
     report,
+    row_of,
     scratch_in,
     session_keys,
 )
-from foltr.kernels.lists import dots, row_of
 
 
 @kernel(fastmath=SUMS, inner=True)

@@ -13,7 +13,7 @@ from foltr.kernels import kernel
 from foltr.kernels.calls import called, never_inlined
 from foltr.kernels.cohorts import SAMPLE, smallest_first
 from foltr.kernels.draws import below, word
-from foltr.kernels.lists import finite
+from foltr.kernels.interaction import finite
 from foltr.kernels.rules import DONE
 
 PLAIN, MOMENTS = 0, 1  # steps of SGD and of Adam

@@ -45,16 +45,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foltr.core import Array, Privatizer
-from foltr.errors import Mistake, require
-from foltr.events import (
-    Event,
-    GammaNoise,
-    GaussianNoise,
-    LaplaceNoise,
-    RandomizedResponse,
-    Setting,
-)
+from foltr.core import Array
+from foltr.core.errors import Mistake, require
+from foltr.core.events import Event, GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
+from foltr.core.guards import known
 
 # orders of Renyi divergences; each gives a valid bound, the grid a nearly optimal one
 ORDERS = 1.0 + np.geomspace(1e-4, 1e6, 3001)
@@ -143,45 +137,6 @@ def _added(parts: Parts) -> str:
 
 def _square(x: float) -> float:
     return x * x  # infinity where x ** 2 would raise
-
-
-def described(privacy: Privatizer | None, setting: Setting) -> tuple[Event, ...]:
-    """The events of a privatizer in one round, checked; () without a privatizer."""
-    found = () if privacy is None else privacy.events(setting)
-    require(
-        isinstance(found, tuple),
-        f"{type(privacy).__name__}.events returned {found!r}, not a tuple of events",
-    )
-    return tuple(known(event) for event in found)
-
-
-def known(event: Event) -> Event:
-    """The event itself; raises if this module cannot account for it."""
-    name = type(event).__name__
-    if type(event) is RandomizedResponse:
-        ok = 2 <= event.values and 1.0 / event.values <= event.p <= 1.0 and event.times >= 1
-    elif type(event) is LaplaceNoise:
-        ok = event.scale > 0.0 and 0.0 <= event.l1 < math.inf
-    elif type(event) is GammaNoise:
-        ok = (
-            0.0 < event.shape <= 1.0
-            and event.scale > 0.0
-            and 0.0 <= event.l2 < math.inf
-            and event.d >= 1
-        )
-    elif type(event) is GaussianNoise:
-        ok = event.sd > 0.0 and 0.0 <= event.l2 < math.inf
-    else:
-        raise Mistake(
-            f"the ledger cannot account for events of type {name}: a privatizer must describe its"
-            " noise by the events of foltr.events"
-        )
-    ok = ok and event.log_error >= 0.0 and (event.grid is None or event.grid > 0.0)
-    require(
-        ok and event.seen in ("message", "sum", "model"),
-        f"a field of this event is out of range: {event}",
-    )
-    return event
 
 
 def pure_epsilon(event: Event) -> float:

@@ -15,11 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from foltr.core import Privatizer
-from foltr.errors import require
-from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
-from foltr.privacy.accounting import NONE, Bound, Parts, bound, described, sampled, unexceeded
+from foltr.core.errors import require
+from foltr.core.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
+from foltr.core.guards import described
+from foltr.core.spec import brief
+from foltr.privacy.accounting import NONE, Bound, Parts, bound, sampled, unexceeded
 from foltr.privacy.text import Case, block, counted, epsilon_text, remarks
-from foltr.spec import brief
 
 Who = Literal["server", "models"]
 Unit = Literal["interaction", "round", "client"]

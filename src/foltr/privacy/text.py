@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
-from foltr.errors import Mistake
-from foltr.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
+from foltr.core.errors import Mistake
+from foltr.core.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.privacy.accounting import Bound, bound, pure_epsilon
 
 WIDTH = 100

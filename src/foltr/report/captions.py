@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from foltr.core.system.tables import count
 from foltr.report.matrix import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
 from foltr.report.measures import column, empty_rule
-from foltr.report.number_format import count
-from foltr.report.pairing import NOT_ALIKE, NOT_PAIRED, ONE_PAIR, is_data
 from foltr.report.provenance import data_name, data_source, mixed_code
+from foltr.report.statistics import NOT_ALIKE, NOT_PAIRED, ONE_PAIR, is_data
 from foltr.report.study import Pair, Study
 
 NAMED = 3  # more conditions or data sets than that are counted, not named

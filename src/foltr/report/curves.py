@@ -9,10 +9,10 @@ from functools import reduce
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
+from foltr.core.errors import require
 from foltr.report.measures import has_curve, run_curve
+from foltr.report.results import Recorded
 from foltr.report.study import Place, Study
-from foltr.results import Recorded
 
 TINY = 1e-3  # a smaller variance of the positions in a window is rounding (two neighbours: 0.25)
 

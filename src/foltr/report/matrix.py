@@ -23,13 +23,22 @@ from functools import cached_property, partial
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.system.tables import decimals_of
 from foltr.report.measures import column, measured, value
-from foltr.report.number_format import decimals_of
-from foltr.report.pairing import ONE_PAIR, in_order, on_equal_data, why_not_comparable
-from foltr.report.statistics import PairedT, bonferroni, expanded_interval, mean_and_sd, paired_t
+from foltr.report.results import Recorded
+from foltr.report.statistics import (
+    ONE_PAIR,
+    PairedT,
+    bonferroni,
+    expanded_interval,
+    in_order,
+    mean_and_sd,
+    on_equal_data,
+    paired_t,
+    why_not_comparable,
+)
 from foltr.report.study import Pair, Place, Study
-from foltr.results import Recorded
 
 CellValues = dict[Pair, float]  # of the runs of a cell
 Values = dict[Place, CellValues]

@@ -7,14 +7,13 @@ from typing import cast
 
 import numpy as np
 
-from foltr.errors import Mistake, did_you_mean, near
-from foltr.metrics import EMPTY
+from foltr.core.errors import Mistake, did_you_mean, near
+from foltr.core.metrics import EMPTY
+from foltr.core.spec import opened
+from foltr.core.world.measures import RunMeasure
+from foltr.report.results import Recorded, Runs
 from foltr.report.study import Study
-from foltr.results import Recorded, Runs
-from foltr.runs.columns import MEASURES, Column, late_or_sum, usual_columns
-from foltr.runs.metrics import Curve
-from foltr.spec import opened
-from foltr.world.measures import RunMeasure
+from foltr.simulation.runs.columns import MEASURES, Column, Curve, late_or_sum, usual_columns
 
 MAIN = "ndcg@10"  # the measure of the chapters, and of every file that shows one measure
 HEADLINES = (MAIN, "online")  # the page shows the best mean of these first

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from foltr.metrics import GAMMA
+from foltr.core.metrics import GAMMA
+from foltr.core.spec import opened
+from foltr.core.system.tables import count
 from foltr.report.measures import empty_rule
-from foltr.report.number_format import count
+from foltr.report.results import Recorded, Runs
 from foltr.report.study import Study
-from foltr.results import Recorded, Runs
-from foltr.runs.compiled_code import COMPILED, ENGINE, PLAIN, described, kinds, recorded
-from foltr.spec import opened
+from foltr.simulation.runs.identity import COMPILED, ENGINE, PLAIN, described, kinds, recorded
 
 SHOWN = 12  # more values of a kind than that are counted, not named
 LISTED = 30  # the same for folds, seeds and the like

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from foltr.errors import Mistake, did_you_mean
+from foltr.core.errors import Mistake, did_you_mean
+from foltr.core.system.files import write_whole
+from foltr.core.system.tables import Tidy
 from foltr.report.measures import MAIN, column, value
+from foltr.report.results import Recorded, Runs
 from foltr.report.study import Groups, differing_fields, is_within, leaves_of
-from foltr.results import Recorded, Runs
-from foltr.runs.columns import VALIDATION, columns_of, parse_measures
-from foltr.sweeps.file import Point
-from foltr.sweeps.state import SWEEP, Planned, Record
-from foltr.system.files import write_whole
-from foltr.system.table import Tidy
+from foltr.simulation.runs.columns import VALIDATION, columns_of, parse_measures
+from foltr.simulation.sweeps.file import Point
+from foltr.simulation.sweeps.state import SWEEP, Planned, Record
 
 # never tuned: the conditions under which a setting is chosen, the repetitions, and how it is
 # measured

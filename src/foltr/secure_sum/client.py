@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from foltr.core import Array, Withheld
-from foltr.errors import require
+from foltr.core.errors import require
+from foltr.secure_sum.arithmetic import PRIME, SHARE, split
 from foltr.secure_sum.keys import (
     PUBLIC,
     SIGNATURE,
@@ -40,7 +41,6 @@ from foltr.secure_sum.messages import (
     unpack,
     write_set,
 )
-from foltr.secure_sum.shamir import PRIME, SHARE, split
 from foltr.secure_sum.terms import LEAST, SMALLEST, Terms, model_digest
 
 SEALED = 2 * SHARE + TAG

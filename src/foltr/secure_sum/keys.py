@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from foltr.core import Array
-from foltr.errors import require
+from foltr.core.errors import require
 from foltr.secure_sum.messages import Refused
 from foltr.secure_sum.terms import Terms
 

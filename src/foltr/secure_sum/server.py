@@ -9,7 +9,8 @@ from typing import NoReturn
 import numpy as np
 
 from foltr.core import Array, Withheld
-from foltr.errors import require
+from foltr.core.errors import require
+from foltr.secure_sum.arithmetic import SHARE, combine
 from foltr.secure_sum.client import CARD, OF_KEY, OF_SEED, SEALED
 from foltr.secure_sum.keys import (
     PUBLIC,
@@ -35,7 +36,6 @@ from foltr.secure_sum.messages import (
     unpack,
     write_set,
 )
-from foltr.secure_sum.shamir import SHARE, combine
 from foltr.secure_sum.terms import Terms
 
 COMMITMENT, DIGEST = 32, 16  # bytes of the commitment to a seed, of the hash of a share

@@ -5,14 +5,17 @@ from __future__ import annotations
 import secrets
 import struct
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
-from math import ceil
+from math import ceil, exp, lgamma
 from typing import Self
 
-from foltr.core import Array
-from foltr.errors import Mistake, require
-from foltr.secure_sum.graph import Graph, degree_and_quorum
+import numpy as np
+
+from foltr.core import Array, Ask
+from foltr.core.errors import Mistake, require
+from foltr.core.seeds import Stream
+from foltr.secure_sum.arithmetic import mean, weighted
 
 LAYOUT = struct.Struct("<16sI32sIIIIIQB?")
 LEAST = 2 / 3  # default share of the clients that must be in a sum, for server and devices
@@ -176,3 +179,131 @@ class Terms:
     @cached_property
     def graph(self) -> Graph:
         return Graph(self.clients, self.degree, self.quorum, self.seed)
+
+
+# The neighbourhoods of a secure sum: which clients mask with each other and hold each other's
+# shares.
+
+# most clients on a complete graph: about two seconds of CPU for all of them together
+COMPLETE = 128
+COLLUDING = 0.2
+CHANCE = 2.0**-40
+
+
+class Graph:
+    """The neighbourhoods of clients 0 .. n - 1, `degree` neighbours each; n - 1 is the complete
+    graph."""
+
+    def __init__(self, clients: int, degree: int, quorum: int, seed: int) -> None:
+        self.clients, self.degree, self.quorum = clients, degree, quorum
+        self.complete = degree == clients - 1
+        self.ring = (
+            np.arange(clients)
+            if self.complete
+            else np.argsort(Stream(seed).words(clients), kind="stable")
+        )
+        self.seat = np.empty(clients, np.int64)
+        self.seat[self.ring] = np.arange(clients)
+
+    def neighbours(self, client: int) -> list[int]:
+        """The neighbours of a client in ascending order."""
+        if self.complete:
+            return [other for other in range(self.clients) if other != client]
+        half = self.degree // 2
+        offsets = np.r_[-half:0, 1 : half + 1]
+        return sorted(self.ring[(self.seat[client] + offsets) % self.clients].tolist())
+
+    def point(self, owner: int, holder: int) -> int:
+        """The point, 1 .. degree + 1, at which the owner's sharing polynomial is evaluated for a
+        holder."""
+        if self.complete:
+            # equal points for all owners, so that coefficients are computed once
+            return holder + 1
+        return int((self.seat[holder] - self.seat[owner] + self.degree // 2) % self.clients) + 1
+
+    def enough(self, alive: Array, shared: Array) -> bool:
+        """Whether the survivors (n,) bool can unmask their sum: every client that shared keys
+        needs a quorum of survivors around it. (A client without any has left no mask, but then a
+        survivor at the edge of that gap lacks its quorum.)"""
+        return bool((self.around(alive)[shared] >= self.quorum).all())  # both (n,) bool
+
+    def around(self, alive: Array) -> Array:
+        """How many of each client and its neighbours are alive."""  # (n,) bool -> (n,) int
+        if self.complete:
+            return np.full(self.clients, np.count_nonzero(alive))
+        half, n = self.degree // 2, self.clients
+        seated = alive[self.ring]
+        before = np.concatenate(
+            [[0], np.cumsum(np.concatenate([seated[n - half :], seated, seated[:half]]))]
+        )
+        return (before[self.degree + 1 :] - before[:n])[self.seat]
+
+
+@lru_cache(maxsize=1024)
+def degree_and_quorum(clients: int, threshold: int, complete: bool) -> tuple[int, int]:
+    """The smallest degree with the probability bound above, and its quorum."""
+    if not complete and clients > COMPLETE:
+        colluding = int(COLLUDING * clients)
+        bad = colluding + clients - threshold
+        for degree in range(2, clients - 1, 2):
+            quorum = degree // 2 + 2
+            apart = (
+                clients**2 / 2 * exp(_choose(bad, degree) - _choose(clients, degree))
+                if bad >= degree
+                else 0.0
+            )
+            if apart + clients * _at_least(quorum, clients - 1, colluding, degree) <= CHANCE:
+                return degree, quorum
+    return clients - 1, threshold
+
+
+def _at_least(least: int, population: int, marked: int, drawn: int) -> float:
+    """The probability that at least `least` of `drawn` are marked, drawing without replacement."""
+    whole = _choose(population, drawn)
+    ways = range(max(least, drawn - (population - marked)), min(drawn, marked) + 1)
+    return sum(
+        exp(_choose(marked, m) + _choose(population - marked, drawn - m) - whole) for m in ways
+    )
+
+
+def _choose(n: int, k: int) -> float:
+    """The natural logarithm of the binomial coefficient."""
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+# What the two sides of a secure sum between machines need besides their state machines: terms,
+# their check on a device, words and the mean.
+
+
+@dataclass(frozen=True)
+class SumProtocol:
+    """How a channel carries its sums between machines."""
+
+    fraction_bits: int
+    consistency: bool
+
+    def terms(self, ask: Ask, fewest: int) -> Terms:
+        """The terms of a round's sum, made by the server."""
+        how = {"fraction_bits": self.fraction_bits, "consistency": self.consistency}
+        return Terms.of(ask.n, 1 + len(ask.params), fewest, ask.params, round=ask.t % 2**32, **how)  # type: ignore[arg-type]
+
+    def check(self, terms: Terms, ask: Ask, fewest: int) -> None:
+        """Raises a Mistake unless a device may take part under these terms: of this round, this
+        model and this many clients, a sum of `fewest` at least, on a graph that is safe."""
+        of = f"terms of round {terms.round} with {terms.clients} clients"
+        require(terms.round == ask.t % 2**32, f"{of}, asked in round {ask.t}")
+        require(terms.clients == ask.n, f"{of}, asked in a round of {ask.n}")
+        require(terms.model == model_digest(ask.params), f"{of}: of another model than was sent")
+        require(terms.words == 1 + len(ask.params), f"{of}: of {terms.words} words")
+        same = terms.fraction_bits == self.fraction_bits
+        same = same and terms.consistency == self.consistency
+        require(same, f"{of}: other numbers or steps than agreed")
+        terms.check(fewest / ask.n, fewest)
+
+    def words(self, update: Array, weight: float, n: int) -> Array:
+        """What a client adds to a sum of n."""  # (1 + p,) uint64
+        return weighted(update, weight, self.fraction_bits, n)
+
+    def mean(self, total: Array) -> tuple[Array, float]:
+        """The mean and the whole weight of a sum."""
+        return mean(total, self.fraction_bits)

@@ -10,8 +10,8 @@ from typing import cast
 import numpy as np
 
 from foltr.core import Array, Ranker
-from foltr.errors import require
-from foltr.metrics import (
+from foltr.core.errors import require
+from foltr.core.metrics import (
     DEPTH,
     Empty,
     discounts,
@@ -20,12 +20,12 @@ from foltr.metrics import (
     mean_over_queries,
     measure_queries,
 )
-from foltr.ranking import best_first, scored
-from foltr.seeds import Stream, key
-from foltr.system.threads import Threads
-from foltr.world.dataset import Dataset
-from foltr.world.measures import Lists, Measure, OfflineMeasure
-from foltr.world.population import Population
+from foltr.core.ranking import best_first, scored
+from foltr.core.seeds import Stream, key
+from foltr.core.system.process import Threads
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.measures import Lists, Measure, OfflineMeasure
+from foltr.core.world.population import Population
 
 MEASURES = ("ndcg@10", "mrr@10", "expected_maxrr")  # of every run: nDCG(), RR(), ExpectedMaxRR()
 MERGED = ("merged_ndcg@10", "merged_mrr@10")  # where there are several labellings
@@ -76,8 +76,8 @@ class Evaluator:
         self.key = key(self.seed, "ties")
         self.kernel = None
         if not self.plain:
-            from foltr.engines.twins import score_twin
             from foltr.kernels import check_compiles
+            from foltr.simulation.engines.twins import score_twin
 
             check_compiles("the local engine")
             self.kernel = score_twin(self.ranker, data.width)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from foltr.cli.app import app
 from foltr.experiment import Experiment
-from foltr.runs.config import written
+from foltr.simulation.runs.config import written
 
 SMALL = {"data": "Synthetic(queries=60)", "clients": 20, "rounds": 5, "evaluate_every": 5}
 

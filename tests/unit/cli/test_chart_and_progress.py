@@ -9,7 +9,7 @@ import pytest
 from foltr.cli import demo
 from foltr.cli.chart import Panel, Series, bounds, svg_chart, text_chart, ticks
 from foltr.experiment import Experiment
-from foltr.runs.progress import RunProgress
+from foltr.simulation.runs.progress import RunProgress
 
 RISING = Series("a<b", np.array([10.0, 1000.0]), np.array([0.2, 0.8]))
 CURVES = [Panel("one & two", (RISING, Series("c", np.array([10.0]), np.array([0.5]))))]

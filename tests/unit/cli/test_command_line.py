@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from foltr import cli
 from foltr.cli.app import COMMANDS, app
 from foltr.cli.components import families, family_of
+from foltr.core.spec import FAMILIES, brief
 from foltr.experiment import Experiment
-from foltr.spec import FAMILIES, brief
 from quick_foltr import quick_foltr
 
 SMALL = [
@@ -108,8 +108,8 @@ def test_run_prints_one_json_object(tmp_path):
 
 def test_a_file_an_option_and_a_component_of_ones_own(tmp_path):
     (tmp_path / "my_rule.py").write_text(
-        '"""A rule of my own."""\nfrom dataclasses import dataclass\nfrom foltr.kinds import'
-        " Memoryless\nfrom foltr.spec import"
+        '"""A rule of my own."""\nfrom dataclasses import dataclass\nfrom foltr.core.kinds import'
+        " Memoryless\nfrom foltr.core.spec import"
         " aggregator\n\n@aggregator\n@dataclass(frozen=True)\nclass FirstOnly(Memoryless):\n   "
         ' """Listen to the first client only."""\n\n    scale: float = 1.0\n\n    def'
         " combine(self, cohort):\n        return self.scale * cohort.updates[0].astype(float)\n"
@@ -150,7 +150,7 @@ def test_a_component_of_an_installed_package_is_found(tmp_path):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[foltr.components]\nothers = others_components\n")
     (package / "others_components.py").write_text(
-        "from dataclasses import dataclass\nfrom foltr.kinds import Memoryless\nfrom foltr.spec"
+        "from dataclasses import dataclass\nfrom foltr.core.kinds import Memoryless\nfrom foltr.core.spec"
         " import aggregator\n\n@aggregator\n@dataclass(frozen=True)\nclass Others(Memoryless):\n  "
         '  """A rule from elsewhere."""\n\n    def combine(self, cohort):\n        return'
         " cohort.updates.mean(axis=0, dtype=float)\n"

@@ -9,11 +9,11 @@ import pytest
 from foltr.cli import report, run
 from foltr.cli.audit import audit
 from foltr.cli.privacy import privacy
+from foltr.core.spec import brief
 from foltr.experiment import Experiment
+from foltr.privacy.guarantee import DELTA
 from foltr.report.study import COLUMNS, PAIRS
-from foltr.runs.account import DELTA
-from foltr.runs.execution import ENGINES
-from foltr.spec import brief
+from foltr.simulation.runs.execution import ENGINES
 
 PARAMETERS = inspect.signature(run.run, eval_str=True).parameters
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from foltr.cli.app import app
 from foltr.experiment import Experiment
-from foltr.exports.formats import FORMATS
+from foltr.simulation.exports.export import FORMATS
 
 SMALL = {"data": "Synthetic(queries=20)", "clients": 3, "rounds": 3}
 
@@ -119,7 +119,7 @@ def test_a_missing_run():
 def test_the_help_loads_no_export():
     code = (
         "import sys; from foltr.cli.app import app; heavy = ('numpy', 'onnx', 'sklearn',"
-        " 'foltr.exports'); print([m for m in heavy if m in sys.modules])"
+        " 'foltr.simulation.exports'); print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr

@@ -9,11 +9,11 @@ from foltr.cli.app import app
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
-from foltr.errors import Mistake
-from foltr.gateway.enrolment import Enrolment, Refused
-from foltr.runs.user_files import Code
-from foltr.serving.gateway import connections_allowed
-from foltr.serving.settings import read_gateway
+from foltr.core.errors import Mistake
+from foltr.deployment.gateway.enrolment import Enrolment, Refused
+from foltr.deployment.gateway.process import connections_allowed
+from foltr.deployment.settings import read_gateway
+from foltr.experiment.user_files import Code
 
 SETTINGS = """
 features = 4

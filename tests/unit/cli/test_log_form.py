@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from foltr.cli.app import app
 from foltr.cli.tools import logged
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 

@@ -9,11 +9,10 @@ from rich.console import Console
 
 from foltr.cli.demo import KINDS, METHODS, Show, _table
 from foltr.experiment import Experiment
-from foltr.runs.metrics import Metrics
-from foltr.runs.progress import RunProgress, fitted
-from foltr.runs.result import Progress
-from foltr.sweeps.panel import SweepPanel, state_line
-from foltr.sweeps.state import Running, SweepState
+from foltr.simulation.runs.columns import Metrics
+from foltr.simulation.runs.progress import RunProgress, fitted
+from foltr.simulation.runs.result import Progress
+from foltr.simulation.sweeps.state import Running, SweepPanel, SweepState, state_line
 
 
 def printed(shown, width):

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from foltr.cli.app import app
-from foltr.errors import Mistake
-from foltr.runs import config
+from foltr.core.errors import Mistake
+from foltr.simulation.runs import config
 
 SMALL = 'data = "Synthetic(queries=20)"\nrounds = 50\n'
 

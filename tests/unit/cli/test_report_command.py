@@ -8,7 +8,7 @@ from foltr.cli import report as command
 from foltr.cli.app import app
 
 CHAPTER = """
-from foltr.report.chapters.blocks import Block
+from foltr.report.chapters.registry import Block
 from foltr.report.chapters.registry import chapter
 
 
@@ -48,7 +48,7 @@ def test_a_report_that_is_interrupted_while_it_reads_writes_nothing(tmp_path, ru
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("foltr.results.load_runs", stopped)
+    monkeypatch.setattr("foltr.report.results.load_runs", stopped)
     out = tmp_path / "a.html"
     result = CliRunner().invoke(app, ["report", str(runs), "-o", str(out)])
     assert result.output == f"\nfoltr: stopped: {out} is not written\n"

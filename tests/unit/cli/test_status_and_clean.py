@@ -5,14 +5,13 @@ import subprocess
 
 import pytest
 
-from foltr.cli.clean import delete, deletions
-from foltr.cli.status import states_of
+from foltr.cli.status import delete, deletions, states_of
+from foltr.core.system.lock import Claim
 from foltr.experiment import Experiment
-from foltr.runs.folder import Folder
-from foltr.runs.lock import Claim
-from foltr.sweeps.file import Point
-from foltr.sweeps.panel import failure_lines
-from foltr.sweeps.run import sweep
+from foltr.simulation.runs.folder import Folder
+from foltr.simulation.sweeps.file import Point
+from foltr.simulation.sweeps.run import sweep
+from foltr.simulation.sweeps.state import failure_lines
 from quick_foltr import quick_foltr
 
 SMALL = {"data": "Synthetic(queries=40)", "clients": 4, "rounds": 6, "evaluate_every": 3}

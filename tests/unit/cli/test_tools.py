@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from foltr.cli.tools import typed_choices, typed_fields, typed_value
 from foltr.core import Aggregator
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.spec import coerce, hints_of
 from foltr.experiment import Experiment
-from foltr.results import Recorded, Runs
-from foltr.runs.metrics import Metrics
-from foltr.spec import coerce, hints_of
+from foltr.report.results import Recorded, Runs
+from foltr.simulation.runs.columns import Metrics
 
 UNREAD = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 HINTS = (

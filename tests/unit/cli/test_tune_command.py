@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from foltr.cli.app import app
-from foltr.results import load_runs
+from foltr.report.results import load_runs
 
 FILE = """
 data = "Synthetic(queries=30)"

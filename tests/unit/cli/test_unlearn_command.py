@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from foltr.cli.app import app
 from foltr.cli.unlearn import REPORT
 from foltr.experiment import Experiment
-from foltr.runs.folder import Folder
+from foltr.simulation.runs.folder import Folder
 
 BASE = Experiment(
     data="Marked(data=Synthetic(queries=40), users=5)",

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from foltr.data import cache, files, stamps
+from foltr.core.errors import Mistake
+from foltr.core.system.files import cache_folder
+from foltr.data import cache, files
+from foltr.data import text_files as stamps
 from foltr.data.letor import Reading
-from foltr.errors import Mistake
 from foltr.kernels import compile_cache
-from foltr.system.paths import cache_folder
 
 TEXT = "1 qid:1 1:5 2:4\n0 qid:1 1:3 2:9\n2 qid:2 1:1 2:1\n"
 

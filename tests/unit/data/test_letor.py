@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from foltr.core.errors import Mistake
 from foltr.data.letor import Reading, arrays
-from foltr.errors import Mistake
 
 GOOD = (
     "2 qid:10 1:0.5 2:-3 #docid = GX008-86 inc = 1\n0 qid:10 1:0 2:1e-3 # docid = clueweb09-x\n1"

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from plain_reader import Wrong, plain_read
 
+from foltr.core.errors import Mistake
 from foltr.data import letor, text_files
 from foltr.data.letor import Reading, arrays
-from foltr.errors import Mistake
 from property_settings import examples
 
 numbers = st.one_of(

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.sources.folder import Letor
-from foltr.data import stamps, text_files
+from foltr.core.errors import Mistake
+from foltr.data import text_files
+from foltr.data import text_files as stamps
 from foltr.data.letor import arrays
 from foltr.data.text_files import BOM, blocks, lines
-from foltr.errors import Mistake
 
 GOOD = (
     b"2 qid:10 1:0.5 2:-3 #docid = GX008-86 inc = 1\n0 qid:10 1:0 2:1e-3 # docid = clueweb09-x\n"

@@ -12,17 +12,17 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
 from foltr.components.privatizers.laplace import Laplace
 from foltr.components.rankers.linear import Linear
+from foltr.core.seeds import stream
+from foltr.deployment.gateway.client import Excluded, Unavailable
+from foltr.deployment.protocol.agreement import Agreement
+from foltr.deployment.protocol.frames import Frame, Kind, Model, read_updates
 from foltr.device import joining, membership
 from foltr.device.budget import epsilon_after
-from foltr.device.features import NAMES
+from foltr.device.content import Text
 from foltr.device.home import Home, Terms
 from foltr.device.running import Running
-from foltr.device.text import Text
-from foltr.federated.agreement import Agreement
-from foltr.federated.frames import Frame, Kind, Model, read_updates
-from foltr.gateway.client import Excluded, Unavailable
+from foltr.device.searching import NAMES
 from foltr.secure_sum.terms import model_digest
-from foltr.seeds import stream
 
 URL = "https://pretend.example:1"
 SEARCHES = 4  # of a message

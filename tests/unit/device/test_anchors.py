@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foltr.core.errors import Mistake
 from foltr.device import anchors
 from foltr.device.anchors import anchor_queries, links_between, query_text
-from foltr.errors import Mistake
 
 
 def linked_pages(folder: Path, **bodies: str) -> list[Path]:

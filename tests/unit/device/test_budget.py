@@ -13,12 +13,12 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
 from foltr.components.rankers.linear import Linear
+from foltr.deployment.guarantee import experiment_of, spent
+from foltr.deployment.protocol.agreement import Agreement
 from foltr.device.budget import Spent, epsilon_after, messages_within, spent_of, spent_text
-from foltr.device.features import NAMES
+from foltr.device.searching import NAMES
 from foltr.experiment import Experiment
-from foltr.federated.agreement import Agreement
-from foltr.runs.account import DELTA, ledger_of
-from foltr.serving.guarantee import experiment_of, spent
+from foltr.privacy.guarantee import DELTA, ledger_of
 from property_settings import examples
 
 SHARES = Agreement(

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from foltr.core.errors import Mistake
 from foltr.device.click_log import ClickLog, Epoch, LoggedSearch, Period
-from foltr.errors import Mistake
 
 HOME, OTHER = b"\x01" * 16, b"\x02" * 16  # federations
 

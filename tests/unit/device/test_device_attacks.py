@@ -16,13 +16,13 @@ from pretend_gateway import (
 )
 
 from foltr.components.learners.es import ES
+from foltr.deployment.gateway.client import Excluded, Unavailable
+from foltr.deployment.protocol.frames import Kind
 from foltr.device import membership
 from foltr.device.budget import DAY, epsilon_after
 from foltr.device.click_log import AGREEMENT
-from foltr.device.features import NAMES
 from foltr.device.learning import LARGEST
-from foltr.federated.frames import Kind
-from foltr.gateway.client import Excluded, Unavailable
+from foltr.device.searching import NAMES
 from waiting import wait_until
 
 HUGE = np.full(len(NAMES), 3e38, np.float32)

@@ -13,12 +13,12 @@ from pretend_gateway import (
 
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.rankers.mlp import MLP
-from foltr.device.features import NAMES
+from foltr.core.errors import Mistake
+from foltr.deployment.gateway.device_folder import JOINED, KEY
+from foltr.deployment.protocol.frames import read_refusal
 from foltr.device.home import INDEX, TERMS
 from foltr.device.running import Running
-from foltr.errors import Mistake
-from foltr.federated.frames import read_refusal
-from foltr.gateway.device_folder import JOINED, KEY
+from foltr.device.searching import NAMES
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pretend_gateway import LAPLACE, Owner, PretendGateway, pretend_agreement
 
-from foltr.federated.frames import Kind
-from foltr.gateway.client import Unavailable
+from foltr.deployment.gateway.client import Unavailable
+from foltr.deployment.protocol.frames import Kind
 from property_settings import examples
 
 NAMES = "search search3 look ask other_model lost refresh forget clear pause restart rejoin"

@@ -18,14 +18,14 @@ from pretend_gateway import (
     stopped_at,
 )
 
+from foltr.core.errors import Mistake
+from foltr.core.system.state_file import Unusable
+from foltr.deployment.gateway.client import Unavailable
+from foltr.deployment.protocol.frames import Kind, Model, read_refusal
 from foltr.device import membership
 from foltr.device.budget import DAY, epsilon_after
 from foltr.device.home import Terms
 from foltr.device.joining import model_in, terms_text
-from foltr.errors import Mistake
-from foltr.federated.frames import Kind, Model, read_refusal
-from foltr.gateway.client import Unavailable
-from foltr.system.state_file import Unusable
 from waiting import wait_until
 
 

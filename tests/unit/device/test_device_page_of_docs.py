@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from foltr.device.features import ABOUT, NAMES
+from foltr.device.searching import ABOUT, NAMES
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "device.md").read_text()
 

@@ -17,18 +17,18 @@ from pretend_gateway import (
 )
 
 from foltr.components.channels.secure_sum import SecureSum
+from foltr.core.errors import Mistake
+from foltr.deployment.gateway.client import Unavailable
+from foltr.deployment.gateway.device_folder import KEY
+from foltr.deployment.protocol.frames import Model, read_refusal
+from foltr.deployment.protocol.participant import MASKED
 from foltr.device import membership
 from foltr.device.budget import epsilon_after
 from foltr.device.click_log import ClickLog
-from foltr.device.features import NAMES
 from foltr.device.home import DeviceRecords, FederationFiles, Home
 from foltr.device.joining import check_fits, offered
 from foltr.device.learning import LocalRanker
-from foltr.errors import Mistake
-from foltr.federated.device import MASKED
-from foltr.federated.frames import Model, read_refusal
-from foltr.gateway.client import Unavailable
-from foltr.gateway.device_folder import KEY
+from foltr.device.searching import NAMES
 from waiting import wait_until
 
 

@@ -14,22 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.components.privatizers.gaussian import Gaussian
+from foltr.core.errors import Mistake
+from foltr.core.metrics import dcg
+from foltr.core.ranking import best_first
+from foltr.core.seeds import stream
+from foltr.core.stepwise import Start
 from foltr.device import study, study_corpora, study_data
 from foltr.device.click_log import ClickLog, LoggedSearch
-from foltr.device.features import NAMES
 from foltr.device.guard import Guard
 from foltr.device.index import Index
-from foltr.device.learning import ALONE, LocalRanker, as_it_is
-from foltr.device.prior import START
+from foltr.device.learning import ALONE, START, LocalRanker, as_it_is
 from foltr.device.query import parsed
-from foltr.device.searching import search
+from foltr.device.searching import NAMES, search
 from foltr.device.study import CLICKS, METHODS, PERSONAL, Place, Run, federation
 from foltr.device.study_data import Bed, Device, HeldOut, JudgedQuery, dealt, halves, load_bed
-from foltr.errors import Mistake
-from foltr.metrics import dcg
-from foltr.ranking import best_first
-from foltr.seeds import stream
-from foltr.stepwise import Start
 from property_settings import examples
 
 REPRODUCE = Path(__file__).resolve().parents[3] / "reproduce"

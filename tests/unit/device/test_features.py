@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.candidates import slots_of
-from foltr.device.features import ABOUT, DAY, NAMES, Candidates, raw_features, scaled
+from foltr.device.content import Text
 from foltr.device.index import LONGEST, Index
 from foltr.device.query import parsed
-from foltr.device.text import Text
+from foltr.device.searching import ABOUT, DAY, NAMES, Candidates, raw_features, scaled, slots_of
 from foltr.device.tokens import id_of, tokens_of
 from property_settings import examples
 

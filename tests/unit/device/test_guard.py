@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chance import plausible
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
 from foltr.device.guard import BM25, BOTH, LEARNED, Guard, click_order, mixed, winner
-from foltr.errors import Mistake
-from foltr.seeds import stream
 
 
 @given(st.permutations(range(8)), st.permutations(range(8)), st.integers(0, 2**32))

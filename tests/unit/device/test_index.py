@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.candidates import candidates, slots_of
+from foltr.core.errors import Mistake
+from foltr.device.content import Text
 from foltr.device.index import Index
 from foltr.device.query import parsed
-from foltr.device.text import Text
+from foltr.device.searching import candidates, slots_of
 from foltr.device.tokens import id_of
-from foltr.errors import Mistake
 from property_settings import examples
 
 
@@ -225,7 +225,7 @@ def test_a_killed_process_leaves_whole_batches(tmp_path):
         import os, sys
         from pathlib import Path
         from foltr.device.index import Index
-        from foltr.device.text import Text
+        from foltr.device.content import Text
         index, at = Index(Path({str(path)!r})), int(sys.argv[1])
         for batch in range(3):
             with index.batch():

@@ -10,14 +10,14 @@ import textwrap
 
 import pytest
 
+from foltr.core.errors import Mistake
+from foltr.core.system.state_file import Unusable
 from foltr.device import indexing
 from foltr.device.index import Index
 from foltr.device.indexing import absolute, remove_file, update, update_file
 from foltr.device.query import parsed
 from foltr.device.searching import search
 from foltr.device.walking import find
-from foltr.errors import Mistake
-from foltr.system.state_file import Unusable
 
 MESSAGE = """\
 From ann@example.org Mon Jan  1 10:00:00 2024

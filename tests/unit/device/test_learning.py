@@ -10,22 +10,22 @@ from foltr.components.learners.es import ES
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
 from foltr.components.rankers.mlp import MLP
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.stepwise import ReplayedUser
 from foltr.device.click_log import ClickLog, Epoch, LoggedSearch
-from foltr.device.features import NAMES
 from foltr.device.guard import Guard
 from foltr.device.learning import (
     ALONE,
+    PRIOR,
     EpochStream,
     LocalRanker,
     as_it_is,
     choose_start,
     chosen_start,
 )
-from foltr.device.prior import PRIOR
 from foltr.device.running import guard_text
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.stepwise import ReplayedUser
+from foltr.device.searching import NAMES
 from property_settings import examples
 
 F = len(NAMES)

@@ -11,10 +11,10 @@ from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Personal
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.core import Ask
+from foltr.core.federation import Client
+from foltr.core.seeds import Stream, stream
+from foltr.core.stepwise import ReplayedUser
 from foltr.device.log_engine import NOTHING, LogEngine, first_memory
-from foltr.federation import Client
-from foltr.seeds import Stream, stream
-from foltr.stepwise import ReplayedUser
 
 SHARES = Gaussian(noise=1.0, clip=0.5, where="shares")
 

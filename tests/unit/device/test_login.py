@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from foltr.device import login
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.device import running as login
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foltr.core.errors import Mistake
 from foltr.device.anchors import anchor_queries
 from foltr.device.generated_manuals import OBJECTS, generated
 from foltr.device.manuals import DOCS, NEWCOMER, PACKAGES, PEOPLE, TUNING, fetch, pages_of
 from foltr.device.manuals import _is_page as is_manual_page
-from foltr.errors import Mistake
 
 APT_GET = """#!/bin/sh
 # the last argument is the package; an archive holds the folder where its content is

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr import web
+from foltr.core.errors import Mistake
+from foltr.core.system import web
+from foltr.device.content import Text
 from foltr.device.home import Home
-from foltr.device.page import app, opening
+from foltr.device.page import app
+from foltr.device.page import app as opening
 from foltr.device.running import Running
-from foltr.device.text import Text
-from foltr.errors import Mistake
 from property_settings import examples
 
 WHERE, TOKEN = "127.0.0.1:8765", "a-token-for-tests"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foltr.core.errors import Mistake
 from foltr.device.query import Filter, Word, moment, parsed
-from foltr.errors import Mistake
 
 
 def test_words_in_their_order():

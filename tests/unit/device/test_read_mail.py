@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.content import MOST_CHARACTERS, Unread, parsing
+from foltr.device.content import MOST_CHARACTERS, Text, Unread, parsing
 from foltr.device.read_mail import DEEPEST, MOST_PARTS, read_message
-from foltr.device.text import Text
 
 
 def mail_of(text: str) -> Text:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device import read_mailbox as mailbox_module
-from foltr.device.content import Unread
-from foltr.device.read_mailbox import messages_of, read_mailbox
-from foltr.device.text import Text
+from foltr.device import read_mail as mailbox_module
+from foltr.device.content import Text, Unread
+from foltr.device.read_mail import messages_of, read_mailbox
 
 ENVELOPE_LINE = b"From sender@example.org Mon Jan  1 10:00:00 2024\n"
 

@@ -4,10 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.content import MOST_CHARACTERS, Unread
-from foltr.device.read_html import FEW_TAGS, MOST_ATTRIBUTES, MOST_TAGS, _parsed, read_html
-from foltr.device.read_markdown import read_markdown
-from foltr.device.text import Text
+from foltr.device.content import MOST_CHARACTERS, Text, Unread
+from foltr.device.read_text import (
+    FEW_TAGS,
+    MOST_ATTRIBUTES,
+    MOST_TAGS,
+    _parsed,
+    read_html,
+    read_markdown,
+)
 
 
 def html_page(body: str, head: str = "") -> Text:

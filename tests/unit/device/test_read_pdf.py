@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
-from foltr.device import read_apart
-from foltr.device.content import Unread, parsing
+from foltr.device import read_pdf as read_apart
+from foltr.device.content import Text, Unread, parsing
 from foltr.device.index import Index
 from foltr.device.indexing import update
 from foltr.device.read_pdf import MOST_PAGES, MOST_UNPACKED, read_pdf
 from foltr.device.reading import texts_of
-from foltr.device.text import Text
 
 
 def pdf_text(data: bytes) -> Text:

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from foltr.core.errors import Mistake
 from foltr.device import reading as reading_module
-from foltr.device.content import MOST_BYTES, MOST_CHARACTERS, decoded, holds_key
+from foltr.device.content import MOST_BYTES, MOST_CHARACTERS, Text, decoded, holds_key
 from foltr.device.read_pdf import read_pdf
-from foltr.device.read_plain import read_plain
+from foltr.device.read_text import read_plain
 from foltr.device.reading import READERS, Unread, texts_of
-from foltr.device.text import Text
-from foltr.errors import Mistake
 
 BEGIN, END = b"-----BEGIN ", b"-----\n"  # so that this file is no key
 

@@ -11,19 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foltr.core.errors import Mistake
+from foltr.core.system.state_file import Unusable
 from foltr.device import service as service_module
-from foltr.device.candidates import Slot
 from foltr.device.click_log import ClickLog
+from foltr.device.content import Text
 from foltr.device.guard import Guard
 from foltr.device.index import Index
 from foltr.device.learning import LocalRanker
+from foltr.device.searching import Slot
 from foltr.device.service import LONGEST, OPEN_SECONDS, REMEMBERED, SUGGESTED, Service
-from foltr.device.snippets import marked
-from foltr.device.spelling import distance, similar_word
-from foltr.device.text import Text
+from foltr.device.snippets import distance, marked, similar_word
 from foltr.device.tokens import id_of
-from foltr.errors import Mistake
-from foltr.system.state_file import Unusable
 from property_settings import examples
 
 DAY = 86_400.0

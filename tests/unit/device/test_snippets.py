@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.device.candidates import slots_of
+from foltr.device.content import Text
 from foltr.device.index import EVERY, Index
 from foltr.device.query import parsed
+from foltr.device.searching import slots_of
 from foltr.device.snippets import MOST, marked, snippet
-from foltr.device.text import Text
 from foltr.device.tokens import tokens_of
 from property_settings import examples
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from foltr.core.errors import Mistake
 from foltr.device import walking as walking_module
 from foltr.device.walking import Found, find, walk
-from foltr.errors import Mistake
 
 
 def tree_in(folder: Path, *names: str) -> None:

@@ -6,12 +6,11 @@ from functools import partial
 import pytest
 import watchfiles
 
-from foltr.device import watching
+from foltr.device import indexing as watching
 from foltr.device.home import Home
-from foltr.device.indexing import absolute, update
+from foltr.device.indexing import MOST, _one_by_one, absolute, follow, read_changed, update
 from foltr.device.query import parsed
 from foltr.device.searching import search
-from foltr.device.watching import MOST, _one_by_one, follow, read_changed
 from waiting import wait_until
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from foltr.core.seeds import stream
 from foltr.kernels.letor import normalize_queries, parse_number
-from foltr.seeds import stream
 
 
 def parsed(word: str):

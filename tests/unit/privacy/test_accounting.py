@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from foltr.errors import Mistake
-from foltr.events import GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
+from foltr.core.errors import Mistake
+from foltr.core.events import GammaNoise, GaussianNoise, LaplaceNoise, RandomizedResponse
 from foltr.privacy import accounting
 from foltr.privacy.accounting import (
     NONE,

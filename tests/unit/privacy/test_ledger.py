@@ -11,8 +11,8 @@ from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.gaussian import Gaussian
 from foltr.components.privatizers.laplace import Laplace
 from foltr.components.privatizers.randomized_reward import RandomizedReward
-from foltr.errors import Mistake
-from foltr.events import (
+from foltr.core.errors import Mistake
+from foltr.core.events import (
     Conditions,
     GammaNoise,
     GaussianNoise,
@@ -20,11 +20,11 @@ from foltr.events import (
     RandomizedResponse,
     Setting,
 )
-from foltr.kinds import PrivatizerDefaults
+from foltr.core.kinds import PrivatizerDefaults
+from foltr.core.spec import privatizers
 from foltr.privacy.accounting import pure_epsilon
 from foltr.privacy.ledger import ledger, share
 from foltr.privacy.text import epsilon_text
-from foltr.spec import privatizers
 
 D = 46
 

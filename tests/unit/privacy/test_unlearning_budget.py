@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from foltr.compatibility import setting_of, settings_in, stretches_of
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.kinds import UnlearnerDefaults
+from foltr.core.spec import unlearners
+from foltr.core.world.protocols import Past, Phase, PlannedPhase
 from foltr.experiment import Experiment
-from foltr.kinds import UnlearnerDefaults
+from foltr.experiment.compatibility import setting_of, settings_in, stretches_of
 from foltr.privacy.accounting import unexceeded
-from foltr.runs.account import ledger_of
-from foltr.runs.exposure import COUNTED, Exposure, exposure_of
-from foltr.spec import unlearners
-from foltr.world.protocols import Past, Phase, PlannedPhase
+from foltr.privacy.guarantee import ledger_of
+from foltr.privacy.participation import COUNTED, Exposure, exposure_of
 
 D = 46
 BASE = Experiment(

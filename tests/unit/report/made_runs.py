@@ -5,8 +5,8 @@ from zlib import crc32
 
 import numpy as np
 
-from foltr.results import Recorded, Runs
-from foltr.runs.metrics import Metrics
+from foltr.report.results import Recorded, Runs
+from foltr.simulation.runs.columns import Metrics
 
 KINDS = ("perfect", "navigational", "informational")
 BASE = {

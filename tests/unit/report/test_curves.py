@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import KINDS, made_run, made_runs
 
-from foltr.errors import Mistake
-from foltr.metrics import GAMMA, online_performance
+from foltr.core.errors import Mistake
+from foltr.core.metrics import GAMMA, online_performance
 from foltr.report.curves import cell_curve, curves, run_curve
 from foltr.report.measures import CURVES
 from foltr.report.study import study
-from foltr.runs.metrics import Metrics
+from foltr.simulation.runs.columns import Metrics
 
 
 def slopes(*of, **more):

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from made_runs import KINDS, luck, made_run, made_runs
 
-from foltr.errors import Mistake
-from foltr.report.figures import figure
-from foltr.report.line_styles import COLOURS, DASHES, MARKERS, line_styles
+from foltr.core.errors import Mistake
+from foltr.report.figures import COLOURS, DASHES, MARKERS, figure, line_styles
 from foltr.report.statistics import half_width
 from foltr.report.study import Group, study
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from made_runs import KINDS, luck, made_run, made_runs
 from scipy import stats
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from foltr.report.captions import caption
 from foltr.report.matrix import matrix
 from foltr.report.measures import measured
 from foltr.report.measures import value as value_of
 from foltr.report.statistics import expanded_interval, paired_t
 from foltr.report.study import study
-from foltr.runs.columns import usual_columns
+from foltr.simulation.runs.columns import usual_columns
 from property_settings import examples
 
 OF = "Data: MQ2008. Queries without a relevant document are skipped."

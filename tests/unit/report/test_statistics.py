@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from chance import plausible
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
 from foltr.report import statistics
 from foltr.report.statistics import (
     bonferroni,
@@ -25,7 +26,6 @@ from foltr.report.statistics import (
     paired_t,
     two_tailed,
 )
-from foltr.seeds import stream
 
 values = st.floats(-1.0, 1.0, allow_subnormal=False)
 samples = st.integers(2, 40).flatmap(

@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 from made_runs import KINDS, made_run, made_runs
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.report.results import Skipped
 from foltr.report.study import study
-from foltr.results import Skipped
 
 
 def users(kind):

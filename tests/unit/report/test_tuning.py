@@ -7,15 +7,15 @@ from itertools import product
 import pytest
 from made_runs import made_run, made_runs
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from foltr.report.captions import caption
 from foltr.report.matrix import matrix
+from foltr.report.results import load_runs
 from foltr.report.study import study
 from foltr.report.tuning import tuned
-from foltr.results import load_runs
-from foltr.sweeps.file import read_sweep
-from foltr.sweeps.run import sweep
-from foltr.sweeps.state import Record, Sweeps
+from foltr.simulation.sweeps.file import read_sweep
+from foltr.simulation.sweeps.run import sweep
+from foltr.simulation.sweeps.state import Record, Sweeps
 
 RATES = (0.01, 0.1, 1.0)
 

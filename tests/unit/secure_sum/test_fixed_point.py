@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.errors import Mistake
-from foltr.secure_sum.fixed_point import PIECE, decode, encode, mean, weighted, weighted_sum
+from foltr.core.errors import Mistake
+from foltr.secure_sum.arithmetic import PIECE, decode, encode, mean, weighted, weighted_sum
 from property_settings import examples
 
 
@@ -59,7 +59,7 @@ def test_pieces_do_not_matter(monkeypatch):
     )
     whole = weighted_sum(updates, weights, 32, 501)
     for piece in (1, 20, PIECE):
-        monkeypatch.setattr("foltr.secure_sum.fixed_point.PIECE", piece)
+        monkeypatch.setattr("foltr.secure_sum.arithmetic.PIECE", piece)
         np.testing.assert_array_equal(weighted_sum(updates, weights, 32, 501), whole)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from foltr.secure_sum.graph import CHANCE, COMPLETE, Graph, degree_and_quorum
+from foltr.secure_sum.terms import CHANCE, COMPLETE, Graph, degree_and_quorum
 
 rings = st.integers(5, 40).flatmap(
     lambda n: st.tuples(

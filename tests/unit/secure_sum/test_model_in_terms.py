@@ -9,12 +9,10 @@ import pytest
 from parties import looks_uniform, plain_sum, small_terms, some_words
 
 from asking import asked_of
-from foltr.audits.guesses import Seen, least_squares
-from foltr.audits.intervals import area
-from foltr.audits.searches import searches
 from foltr.components.channels.secure_sum import SecureSum
 from foltr.core import Cohort, Withheld
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream as draws
 from foltr.experiment import Experiment
 from foltr.secure_sum import client as client_module
 from foltr.secure_sum.client import SEALED, SumClient
@@ -33,7 +31,9 @@ from foltr.secure_sum.keys import (
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, Refused, pack, write_set
 from foltr.secure_sum.server import SumServer
 from foltr.secure_sum.terms import Terms, model_digest
-from foltr.seeds import stream as draws
+from foltr.simulation.audits.games import area
+from foltr.simulation.audits.guesses import Seen, least_squares
+from foltr.simulation.audits.searches import searches
 
 N, T = 20, 14
 TARGET, OTHERS = 0, range(1, N)

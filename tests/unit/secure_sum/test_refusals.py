@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from parties import MODEL, SIGNED_STEPS, STEPS, Parties, plain_sum, ring_terms, small_terms
 
 from foltr.core import Withheld
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.secure_sum.arithmetic import PRIME, SHARE
 from foltr.secure_sum.client import CARD, SEALED, SumClient
 from foltr.secure_sum.keys import KeyPair, node_key, seal
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, Refused, pack, write_set
 from foltr.secure_sum.server import OWN, SumServer
-from foltr.secure_sum.shamir import PRIME, SHARE
 from property_settings import examples
 
 

@@ -4,7 +4,7 @@ import pytest
 from parties import MODEL, ring_terms, small_terms, some_words
 
 from foltr.components.channels.secure_sum import SecureSum
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.in_process import secure_sum
 from foltr.secure_sum.server import SumServer

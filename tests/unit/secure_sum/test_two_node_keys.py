@@ -2,7 +2,7 @@
 
 import pytest
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from foltr.secure_sum.keys import node_key, node_keys, sign, signed_by
 
 

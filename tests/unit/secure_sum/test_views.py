@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from parties import Parties, looks_uniform, ring_terms, small_terms
 
+from foltr.secure_sum.arithmetic import SHARE, combine
 from foltr.secure_sum.keys import KeyPair, commitment, mask_use, stream
 from foltr.secure_sum.messages import HEADER, SERVER, Kind, pack, write_set
-from foltr.secure_sum.shamir import SHARE, combine
 
 
 def masked_words(parties, i):

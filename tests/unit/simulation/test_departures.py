@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
 from foltr.experiment import Experiment
-from foltr.seeds import stream
 
 SMALL = {
     "data": "Synthetic(queries=30)",

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from foltr.core import Ask, Cohort
-from foltr.errors import Mistake
-from foltr.kinds import ChangesMessages
-from foltr.seeds import stream
-from foltr.simulation.malicious import Malicious, MaliciousRewrite
+from foltr.core.errors import Mistake
+from foltr.core.kinds import ChangesMessages
+from foltr.core.seeds import stream
+from foltr.experiment.malicious import Malicious, MaliciousRewrite
 
 
 def test_the_malicious_are_the_same_in_every_round_unless_they_roam():

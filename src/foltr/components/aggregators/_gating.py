@@ -10,8 +10,8 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from foltr.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT, median, rows
 from foltr.core import Array
+from foltr.core.cohorts import ENERGY, FLOOR, SCORE, SQUARES, WEIGHT, median, rows
 
 Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
 
@@ -19,7 +19,7 @@ Bounds = tuple[float, float, float, float]  # decay, limit, uneven, longest
 @cache
 def compiled() -> ModuleType:
     """The kernels: numba is loaded when one is first needed, not with the package."""
-    from foltr.kernels import gated
+    from foltr.kernels import rules as gated
 
     return gated
 

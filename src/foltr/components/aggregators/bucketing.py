@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import in_order
 from foltr.components.aggregators.median import Median
 from foltr.core import Aggregator, Array, Cohort, Memory
-from foltr.errors import Mistake, require
-from foltr.kinds import WrapsRule
-from foltr.seeds import Stream
-from foltr.spec import aggregator
+from foltr.core.cohorts import in_order
+from foltr.core.errors import Mistake, require
+from foltr.core.kinds import WrapsRule
+from foltr.core.seeds import Stream
+from foltr.core.spec import aggregator
 
 
 @aggregator

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import in_order
 from foltr.core import Array, Cohort, Memory
-from foltr.errors import require
-from foltr.kinds import Remembering
-from foltr.seeds import Stream
-from foltr.spec import aggregator
+from foltr.core.cohorts import in_order
+from foltr.core.errors import require
+from foltr.core.kinds import Remembering
+from foltr.core.seeds import Stream
+from foltr.core.spec import aggregator
 
 
 @aggregator

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import outlier_scores, ranked, weighted_mean
 from foltr.core import Array, Cohort, Memory, Withheld
-from foltr.errors import require
-from foltr.kinds import AssumesMalicious, NeedsMany, Remembering
-from foltr.seeds import Stream
-from foltr.spec import aggregator
+from foltr.core.cohorts import outlier_scores, ranked, weighted_mean
+from foltr.core.errors import require
+from foltr.core.kinds import AssumesMalicious, NeedsMany, Remembering
+from foltr.core.seeds import Stream
+from foltr.core.spec import aggregator
 
 
 @aggregator

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import in_order
 from foltr.core import Array, Cohort
-from foltr.errors import require
-from foltr.kinds import Memoryless
-from foltr.spec import aggregator
+from foltr.core.cohorts import in_order
+from foltr.core.errors import require
+from foltr.core.kinds import Memoryless
+from foltr.core.spec import aggregator
 
 
 @aggregator

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import SCORE, in_order
 from foltr.components.aggregators import _gating as gating
 from foltr.components.aggregators.mean import Mean
 from foltr.core import Aggregator, Array, Cohort, Memory, Withheld
-from foltr.errors import Mistake, require
-from foltr.kinds import Remembering
-from foltr.seeds import Stream
-from foltr.spec import aggregator
+from foltr.core.cohorts import SCORE, in_order
+from foltr.core.errors import Mistake, require
+from foltr.core.kinds import Remembering
+from foltr.core.seeds import Stream
+from foltr.core.spec import aggregator
 
 MEAN = Mean()
 OWN = 4  # arrays of memory that are its own; the fallback's follow

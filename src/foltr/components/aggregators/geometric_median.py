@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.cohorts import in_order, weiszfeld
 from foltr.core import Array, Cohort
-from foltr.errors import require
-from foltr.kinds import Memoryless
-from foltr.spec import aggregator
+from foltr.core.cohorts import in_order, weiszfeld
+from foltr.core.errors import require
+from foltr.core.kinds import Memoryless
+from foltr.core.spec import aggregator
 
 
 @aggregator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.cohorts import weighted_mean
 from foltr.core import Array, Cohort
-from foltr.kinds import Memoryless
-from foltr.spec import aggregator
+from foltr.core.cohorts import weighted_mean
+from foltr.core.kinds import Memoryless
+from foltr.core.spec import aggregator
 
 
 @aggregator

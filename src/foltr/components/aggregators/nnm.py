@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.cohorts import means_of_nearest
 from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Aggregator, Array, Cohort, Memory
-from foltr.kinds import AssumesMalicious, ComparesPairs, WrapsRule
-from foltr.seeds import Stream
-from foltr.spec import aggregator
+from foltr.core.cohorts import means_of_nearest
+from foltr.core.kinds import AssumesMalicious, ComparesPairs, WrapsRule
+from foltr.core.seeds import Stream
+from foltr.core.spec import aggregator
 
 
 @aggregator

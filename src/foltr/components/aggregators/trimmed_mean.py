@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.cohorts import sorted_columns
 from foltr.core import Array, Cohort
-from foltr.kinds import AssumesMalicious, Memoryless, NeedsMany
-from foltr.spec import aggregator
+from foltr.core.cohorts import sorted_columns
+from foltr.core.kinds import AssumesMalicious, Memoryless, NeedsMany
+from foltr.core.spec import aggregator
 
 
 @aggregator

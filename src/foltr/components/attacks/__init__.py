@@ -1,1 +1,1 @@
-"""Attacks: what malicious clients click or send; `foltr.spec` finds them."""
+"""Attacks: what malicious clients click or send; `foltr.core.spec` finds them."""

@@ -6,6 +6,8 @@ compares the two."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cache
 from math import isfinite, sqrt
 from types import ModuleType, SimpleNamespace
@@ -13,9 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from foltr import cohorts
-from foltr.cohorts import lengths
-from foltr.core import Array, Cohort
+from foltr.core import Array, Ask, Cohort, cohorts
+from foltr.core.cohorts import lengths
+from foltr.core.kinds import HasKnowledge
+from foltr.core.seeds import Stream
 
 LEAST = 1e-5  # the smallest lambda tried (Fang et al.)
 
@@ -23,7 +26,7 @@ LEAST = 1e-5  # the smallest lambda tried (Fang et al.)
 @cache
 def compiled() -> ModuleType:
     """The kernels: numba is loaded when one is first needed, not with the package."""
-    from foltr.kernels import attacks
+    from foltr.kernels import crafting as attacks
 
     return attacks
 
@@ -158,3 +161,34 @@ def against_krum(
 
 
 by_definition = SimpleNamespace(picked=_picked)
+
+
+# The base of `MinMax` and `MinSum`: a step from the mean of known updates, within a distance
+# limit.
+
+
+@dataclass(frozen=True)
+class AlongADirection(HasKnowledge):
+    """Every malicious client sends mu + gamma p. Subclasses write `reach`, which computes
+    gamma."""
+
+    direction: Literal["std", "unit", "sign"] = "std"
+    knowledge: Literal["own", "all"] = "all"
+
+    @abstractmethod
+    def reach(self, known: Array, mu: Array, p: Array) -> float:
+        """gamma, from the known updates (k, d), their mean mu (d,) and the direction p (d,)."""
+
+    def fits(self, n: int, m: int) -> tuple[str, ...]:
+        alone, name = self.knowledge == "own" and m == 1, type(self).__name__
+        return (
+            (f"{name} has no effect: a single malicious client sends the one update it knows",)
+            if alone
+            else ()
+        )
+
+    def craft(self, cohort: Cohort, malicious: Array, ask: Ask, rng: Stream) -> Array:
+        updates = known(cohort, malicious, self.knowledge)
+        mu = mean(updates)
+        p = away(updates, mu, self.direction)
+        return alike(mu + self.reach(updates, mu, p) * p, int(malicious.sum()))

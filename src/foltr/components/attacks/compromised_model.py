@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array, Ask, Cohort
-from foltr.errors import require
-from foltr.kinds import ChangesMessages
-from foltr.seeds import Stream
-from foltr.spec import attack
+from foltr.core.errors import require
+from foltr.core.kinds import ChangesMessages
+from foltr.core.seeds import Stream
+from foltr.core.spec import attack
 
 
 @attack

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foltr.core import Array, Ask, ClickModel, Cohort
-from foltr.seeds import Stream
-from foltr.spec import attack, click_models
+from foltr.core.seeds import Stream
+from foltr.core.spec import attack, click_models
 
 
 @attack

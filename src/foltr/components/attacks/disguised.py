@@ -9,11 +9,11 @@ import numpy as np
 from foltr.components.attacks._crafting import mean
 from foltr.components.attacks.little_is_enough import LittleIsEnough
 from foltr.core import Array, Ask, ClickModel, Cohort
-from foltr.errors import require
-from foltr.kinds import ChangesMessages
-from foltr.seeds import Stream
-from foltr.spec import attack
-from foltr.world.protocols import Attack
+from foltr.core.errors import require
+from foltr.core.kinds import ChangesMessages
+from foltr.core.seeds import Stream
+from foltr.core.spec import attack
+from foltr.core.world.protocols import Attack
 
 
 @attack

@@ -9,10 +9,10 @@ from typing import Literal
 
 from foltr.components.attacks._crafting import alike, mean, spread
 from foltr.core import Array, Ask, Cohort
-from foltr.errors import require
-from foltr.kinds import HasKnowledge
-from foltr.seeds import Stream
-from foltr.spec import attack
+from foltr.core.errors import require
+from foltr.core.kinds import HasKnowledge
+from foltr.core.seeds import Stream
+from foltr.core.spec import attack
 
 
 @attack

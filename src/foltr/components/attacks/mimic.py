@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, mean
 from foltr.core import Array, Ask, Cohort
-from foltr.kinds import ChangesMessages
-from foltr.seeds import Stream
-from foltr.spec import attack
+from foltr.core.cohorts import lengths
+from foltr.core.kinds import ChangesMessages
+from foltr.core.seeds import Stream
+from foltr.core.spec import attack
 
 STEPS = 20  # of the power iteration; enough to order the clients
 

@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from foltr.cohorts import lengths
 from foltr.components.attacks._crafting import alike, away, known, mean, spread
 from foltr.core import Aggregator, Array, Ask, Cohort, Withheld
-from foltr.errors import require
-from foltr.kinds import HasKnowledge
-from foltr.seeds import Stream
-from foltr.spec import attack
+from foltr.core.cohorts import lengths
+from foltr.core.errors import require
+from foltr.core.kinds import HasKnowledge
+from foltr.core.seeds import Stream
+from foltr.core.spec import attack
 
 HALVINGS, REFINEMENTS = 9, 4
 STAND_INS, RULE = 0, 1  # parts of the round's random stream

@@ -1,1 +1,1 @@
-"""Baselines: rankers trained on labels, for comparison; `foltr.spec` finds them."""
+"""Baselines: rankers trained on labels, for comparison; `foltr.core.spec` finds them."""

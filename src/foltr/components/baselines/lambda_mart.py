@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import Mistake, require
-from foltr.metrics import gains
-from foltr.spec import baseline
-from foltr.world.dataset import Dataset
-from foltr.world.protocols import Ranked
+from foltr.core.errors import Mistake, require
+from foltr.core.metrics import gains
+from foltr.core.spec import baseline
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.protocols import Ranked
 
 MOST_DOCUMENTS = 10_000  # per query, a limit of LightGBM
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.errors import require
-from foltr.spec import baseline
-from foltr.world.dataset import Dataset
-from foltr.world.protocols import Ranked
+from foltr.core.errors import require
+from foltr.core.spec import baseline
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.protocols import Ranked
 
 
 @baseline

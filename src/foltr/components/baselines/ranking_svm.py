@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.spec import baseline
-from foltr.world.dataset import Dataset
-from foltr.world.protocols import Ranked
+from foltr.core.errors import require
+from foltr.core.spec import baseline
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.protocols import Ranked
 
 STEPS = 200  # most interior-point steps; about 20 are needed
 GAP = 1e-8  # largest relative difference between the objective and its lower bound

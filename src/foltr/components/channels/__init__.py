@@ -1,2 +1,2 @@
-"""Channels: how updates reach the server so that it does not see single ones; `foltr.spec` finds
+"""Channels: how updates reach the server so that it does not see single ones; `core/spec.py` finds
 them."""

@@ -9,13 +9,19 @@ from math import ceil
 import numpy as np
 
 from foltr.core import Array, Ask, Cohort, Withheld
-from foltr.errors import require
-from foltr.secure_sum.fixed_point import mean, weighted, weighted_sum
-from foltr.secure_sum.graph import COLLUDING, COMPLETE, Graph, degree_and_quorum
-from foltr.secure_sum.protocol import SumProtocol
-from foltr.secure_sum.terms import LEAST, Terms
-from foltr.seeds import Stream
-from foltr.spec import channel
+from foltr.core.errors import require
+from foltr.core.seeds import Stream
+from foltr.core.spec import channel
+from foltr.secure_sum.arithmetic import mean, weighted, weighted_sum
+from foltr.secure_sum.terms import (
+    COLLUDING,
+    COMPLETE,
+    LEAST,
+    Graph,
+    SumProtocol,
+    Terms,
+    degree_and_quorum,
+)
 
 
 @channel
@@ -28,7 +34,7 @@ class SecureSum:
     The server learns both sums and no summand. Weights w_i and products w_i u_i are rounded to
     multiples of 2^-fraction_bits and added modulo 2^64. The sum is released only if enough of the
     clients asked have answered: `threshold` of all of them and, beyond 128 clients, enough in
-    every client's neighbourhood (`secure_sum/graph.py`).
+    every client's neighbourhood (`secure_sum/terms.py`).
 
     Adversary: a server that follows the protocol and keeps all that it sees, together with fewer
     than the threshold of the clients (beyond 128 clients, unless `consistency`: with a fifth of

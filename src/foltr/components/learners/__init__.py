@@ -1,1 +1,1 @@
-"""Learners: how a client computes an update or a reward from clicks; `foltr.spec` finds them."""
+"""Learners: how a client computes an update or a reward from clicks; `core/spec.py` finds them."""

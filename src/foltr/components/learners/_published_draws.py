@@ -1,7 +1,7 @@
 """The random numbers of published FOLtR-ES code: NumPy's RandomState (Mersenne Twister).
 
 Only for `ES(entropy='shared')`, which repeats published figures. Unlike all other streams it has
-an order, not an address. (Matsumoto & Nishimura, ACM TOMACS 1998.) `kernels/twister.py` is its
+an order, not an address. (Matsumoto & Nishimura, ACM TOMACS 1998.) `kernels/draws.py` is its
 compiled twin.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from foltr.errors import Mistake
-from foltr.seeds import Stream
+from foltr.core.errors import Mistake
+from foltr.core.seeds import Stream
 
 
 class PublishedDraws(Stream):

@@ -10,13 +10,13 @@ import numpy as np
 
 from foltr.components.learners._published_draws import PublishedDraws
 from foltr.core import Array, Optimizer
-from foltr.errors import require
-from foltr.kinds import LearnerDefaults
-from foltr.metrics import discounts
-from foltr.ranking import best_first, scored
-from foltr.seeds import Stream, below, key
-from foltr.spec import learner
-from foltr.stepwise import Start, Stepwise
+from foltr.core.errors import require
+from foltr.core.kinds import LearnerDefaults
+from foltr.core.metrics import discounts
+from foltr.core.ranking import best_first, scored
+from foltr.core.seeds import Stream, below, key
+from foltr.core.spec import learner
+from foltr.core.stepwise import Start, Stepwise
 
 # the key below which seeds are drawn; the same on device and server in all experiments
 PERTURBATION = key(0, "perturbation")

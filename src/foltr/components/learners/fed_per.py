@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.learners.personal import Residual
 from foltr.core import Learner, Ranker
-from foltr.errors import require
-from foltr.spec import learner
+from foltr.core.errors import require
+from foltr.core.spec import learner
 
 
 @learner

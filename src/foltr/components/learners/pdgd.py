@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.guards import check_gradient
-from foltr.kinds import SendsUpdates
-from foltr.ranking import best_first, plackett_luce, scored
-from foltr.spec import learner
-from foltr.stepwise import Start, Stepwise
+from foltr.core.errors import require
+from foltr.core.guards import check_gradient
+from foltr.core.kinds import SendsUpdates
+from foltr.core.ranking import best_first, plackett_luce, scored
+from foltr.core.spec import learner
+from foltr.core.stepwise import Start, Stepwise
 
 # smallest max_norm / |weights|: below, scaling in float32 is inexact and the weights become 0
 FARTHEST_OUT = 1e-30

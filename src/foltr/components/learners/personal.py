@@ -11,11 +11,11 @@ import numpy as np
 
 from foltr.components.learners.pdgd import PDGD
 from foltr.core import Array, Learner, Optimizer, Ranker, SendReward, User
-from foltr.errors import require
-from foltr.kinds import SendsUpdates
-from foltr.seeds import Stream
-from foltr.spec import learner
-from foltr.stepwise import Start, stepwise
+from foltr.core.errors import require
+from foltr.core.kinds import SendsUpdates
+from foltr.core.seeds import Stream
+from foltr.core.spec import learner
+from foltr.core.stepwise import Start, stepwise
 
 NOTHING = np.empty(0, np.float32)
 

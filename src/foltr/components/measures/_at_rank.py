@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foltr.errors import require
-from foltr.world.measures import OfflineMeasure
+from foltr.core.errors import require
+from foltr.core.world.measures import OfflineMeasure
 
 
 class AtRank(OfflineMeasure):

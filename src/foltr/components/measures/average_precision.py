@@ -8,8 +8,8 @@ import numpy as np
 
 from foltr.components.measures._at_rank import AtRank
 from foltr.core import Array
-from foltr.spec import measure
-from foltr.world.measures import Lists
+from foltr.core.spec import measure
+from foltr.core.world.measures import Lists
 
 
 @measure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from foltr.spec import measure
-from foltr.world.measures import FinishedRun, RunMeasure
+from foltr.core.spec import measure
+from foltr.core.world.measures import FinishedRun, RunMeasure
 
 
 @measure

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.metrics import gains
-from foltr.spec import measure
-from foltr.world.measures import Lists, OfflineMeasure
+from foltr.core.errors import require
+from foltr.core.metrics import gains
+from foltr.core.spec import measure
+from foltr.core.world.measures import Lists, OfflineMeasure
 
 
 @measure

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.spec import measure
-from foltr.world.measures import Lists, OfflineMeasure
+from foltr.core.spec import measure
+from foltr.core.world.measures import Lists, OfflineMeasure
 
 DEPTH = 10  # of the tables of click probabilities
 

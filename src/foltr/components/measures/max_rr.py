@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.spec import measure
-from foltr.world.measures import OnlineMeasure, Round
+from foltr.core.spec import measure
+from foltr.core.world.measures import OnlineMeasure, Round
 
 
 @measure

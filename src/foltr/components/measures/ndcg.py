@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.metrics import discounts, gains
-from foltr.spec import measure
-from foltr.world.measures import Lists, OfflineMeasure, with_fields
+from foltr.core.errors import require
+from foltr.core.metrics import discounts, gains
+from foltr.core.spec import measure
+from foltr.core.world.measures import Lists, OfflineMeasure, with_fields
 
 
 @measure

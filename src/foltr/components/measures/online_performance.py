@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.metrics import discounted
-from foltr.spec import measure
-from foltr.world.measures import FinishedRun, RunMeasure
+from foltr.core.metrics import discounted
+from foltr.core.spec import measure
+from foltr.core.world.measures import FinishedRun, RunMeasure
 
 
 @measure

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foltr.spec import measure
-from foltr.world.measures import FinishedRun, RunMeasure
+from foltr.core.spec import measure
+from foltr.core.world.measures import FinishedRun, RunMeasure
 
 
 @measure

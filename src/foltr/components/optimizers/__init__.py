@@ -1,1 +1,1 @@
-"""Optimizers: how the server steps along a direction; `foltr.spec` finds them."""
+"""Optimizers: how the server steps along a direction; `foltr.core.spec` finds them."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array, Memory
-from foltr.errors import require
-from foltr.kinds import OptimizerDefaults
-from foltr.spec import optimizer
+from foltr.core.errors import require
+from foltr.core.kinds import OptimizerDefaults
+from foltr.core.spec import optimizer
 
 
 @optimizer

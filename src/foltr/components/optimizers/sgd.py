@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.core import Array, Memory
-from foltr.errors import require
-from foltr.spec import optimizer
+from foltr.core.errors import require
+from foltr.core.spec import optimizer
 
 
 @optimizer

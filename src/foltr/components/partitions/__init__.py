@@ -1,1 +1,1 @@
-"""Partitions: which client holds which documents and how it clicks; `foltr.spec` finds them."""
+"""Partitions: which client holds which documents and how it clicks; `core/spec.py` finds them."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foltr.core import ClickModel
-from foltr.errors import did_you_mean, require
-from foltr.kinds import PartitionDefaults
-from foltr.spec import click_models, partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, checked_tables, iid
+from foltr.core.errors import did_you_mean, require
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.spec import click_models, partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, checked_tables, iid
 
 NAMED = {
     "cascades": tuple(

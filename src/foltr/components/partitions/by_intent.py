@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import ClickModel
-from foltr.errors import require
-from foltr.kinds import PartitionDefaults
-from foltr.metrics import ideal_dcg
-from foltr.seeds import stream
-from foltr.spec import partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, iid
+from foltr.core.errors import require
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.metrics import ideal_dcg
+from foltr.core.seeds import stream
+from foltr.core.spec import partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, iid
 
 
 @partition

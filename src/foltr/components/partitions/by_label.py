@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array, ClickModel
-from foltr.errors import require
-from foltr.kinds import PartitionDefaults
-from foltr.seeds import stream
-from foltr.spec import partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, holding, iid
+from foltr.core.errors import require
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.seeds import stream
+from foltr.core.spec import partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, holding, iid
 
 
 @partition

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foltr.core import ClickModel
-from foltr.errors import Mistake, require
-from foltr.kinds import PartitionDefaults
-from foltr.seeds import stream
-from foltr.spec import partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, iid
+from foltr.core.errors import Mistake, require
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.seeds import stream
+from foltr.core.spec import partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, iid
 
 
 @partition

@@ -8,12 +8,12 @@ import numpy as np
 
 from foltr.components.partitions.iid import IID
 from foltr.core import ClickModel
-from foltr.errors import require
-from foltr.kinds import PartitionDefaults
-from foltr.spec import partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population
-from foltr.world.protocols import Partition
+from foltr.core.errors import require
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.spec import partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population
+from foltr.core.world.protocols import Partition
 
 
 @partition

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foltr.core import ClickModel
-from foltr.kinds import PartitionDefaults
-from foltr.spec import partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, iid
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.spec import partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, iid
 
 
 @partition

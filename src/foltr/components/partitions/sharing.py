@@ -8,13 +8,13 @@ import numpy as np
 
 from foltr.components.partitions.by_label import ByLabel
 from foltr.core import ClickModel
-from foltr.errors import require
-from foltr.kinds import PartitionDefaults
-from foltr.seeds import stream
-from foltr.spec import partition
-from foltr.world.dataset import Dataset
-from foltr.world.population import Population, with_server_client
-from foltr.world.protocols import Partition
+from foltr.core.errors import require
+from foltr.core.kinds import PartitionDefaults
+from foltr.core.seeds import stream
+from foltr.core.spec import partition
+from foltr.core.world.dataset import Dataset
+from foltr.core.world.population import Population, with_server_client
+from foltr.core.world.protocols import Partition
 
 
 @partition

@@ -1,1 +1,1 @@
-"""Privatizers: noise and clipping that limit what messages reveal; `foltr.spec` finds them."""
+"""Privatizers: noise and clipping that limit what messages reveal; `core/spec.py` finds them."""

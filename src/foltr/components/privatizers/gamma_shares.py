@@ -9,13 +9,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.events import Event, GammaNoise, Setting
-from foltr.kinds import PrivatizerDefaults
-from foltr.noise import polya_shares
-from foltr.privacy.clipping import SLACK, fine_step, grid_step
-from foltr.seeds import Stream
-from foltr.spec import privatizer
+from foltr.core.errors import require
+from foltr.core.events import Event, GammaNoise, Setting
+from foltr.core.kinds import PrivatizerDefaults
+from foltr.core.noise import SLACK, fine_step, grid_step, polya_shares
+from foltr.core.seeds import Stream
+from foltr.core.spec import privatizer
 
 MOST = 2.0**23  # steps: larger numbers are cut, so that float32 holds them with noise exactly
 LOG_ERROR = 2.0**-24  # error of ln(probability), per number; and per share of it:

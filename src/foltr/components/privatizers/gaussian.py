@@ -9,13 +9,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.events import Event, GaussianNoise, Setting
-from foltr.kinds import PrivatizerDefaults
-from foltr.noise import normals
-from foltr.privacy.clipping import SLACK, fine_step, grid_step, on_grid, within
-from foltr.seeds import Stream
-from foltr.spec import privatizer
+from foltr.core.errors import require
+from foltr.core.events import Event, GaussianNoise, Setting
+from foltr.core.kinds import PrivatizerDefaults
+from foltr.core.noise import SLACK, fine_step, grid_step, normals, on_grid, within
+from foltr.core.seeds import Stream
+from foltr.core.spec import privatizer
 
 FARTHEST = 14.0  # standard deviations that the grid must hold; P(beyond) < 1e-43
 LOG_ERROR = 2.0**-28  # error of ln(probability), per number drawn once; and per share:

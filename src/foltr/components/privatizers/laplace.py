@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.events import Event, LaplaceNoise, Setting
-from foltr.kinds import PrivatizerDefaults
-from foltr.noise import laplaces
-from foltr.privacy.clipping import SLACK, grid_step, on_grid, within
-from foltr.seeds import Stream
-from foltr.spec import privatizer
+from foltr.core.errors import require
+from foltr.core.events import Event, LaplaceNoise, Setting
+from foltr.core.kinds import PrivatizerDefaults
+from foltr.core.noise import SLACK, grid_step, laplaces, on_grid, within
+from foltr.core.seeds import Stream
+from foltr.core.spec import privatizer
 
 FARTHEST = 37.0  # scales that the grid must hold: the largest draw of 52 uniform bits
 LOG_ERROR = 2.0**-26  # error of ln(probability), per number

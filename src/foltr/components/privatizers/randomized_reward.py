@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.errors import require
-from foltr.events import Event, RandomizedResponse, Setting
-from foltr.kinds import PrivatizerDefaults
-from foltr.seeds import Stream
-from foltr.spec import privatizer
+from foltr.core.errors import require
+from foltr.core.events import Event, RandomizedResponse, Setting
+from foltr.core.kinds import PrivatizerDefaults
+from foltr.core.seeds import Stream
+from foltr.core.spec import privatizer
 
 
 @privatizer

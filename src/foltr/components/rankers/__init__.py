@@ -1,1 +1,1 @@
-"""Rankers: functions from document features to scores; `foltr.spec` finds them."""
+"""Rankers: functions from document features to scores; `foltr.core.spec` finds them."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.scoring.layers import Layer
-from foltr.seeds import Stream
-from foltr.spec import added, ranker
+from foltr.core.errors import require
+from foltr.core.scoring import Layer
+from foltr.core.seeds import Stream
+from foltr.core.spec import added, ranker
 
 
 @ranker

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.scoring.layers import Layer
-from foltr.seeds import Stream
-from foltr.spec import ranker
+from foltr.core.errors import require
+from foltr.core.scoring import Layer
+from foltr.core.seeds import Stream
+from foltr.core.spec import ranker
 
 
 @ranker

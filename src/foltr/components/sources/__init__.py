@@ -1,1 +1,1 @@
-"""Sources: where documents with labels come from; `foltr.spec` finds them."""
+"""Sources: where documents with labels come from; `foltr.core.spec` finds them."""

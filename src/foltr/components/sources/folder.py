@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from foltr.data import files, lookup, text_files
+from foltr.core.errors import Mistake, require
+from foltr.core.spec import added, source
+from foltr.core.system.files import regular
+from foltr.core.world.dataset import Dataset
+from foltr.data import collection as lookup
+from foltr.data import files, text_files
 from foltr.data.collection import SPLITS, known_split
 from foltr.data.letor import MOST_FEATURES, MOST_GRADES, Reading
-from foltr.errors import Mistake, require
-from foltr.spec import added, source
-from foltr.system.files import regular
-from foltr.world.dataset import Dataset
 
 NAMES = {"train": ("train.txt",), "vali": ("vali.txt", "valid.txt"), "test": ("test.txt",)}
 

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from foltr.data import cache, stamps
+from foltr.core.errors import Mistake
+from foltr.core.spec import source
+from foltr.core.world.dataset import Dataset
+from foltr.data import cache
+from foltr.data import text_files as stamps
 from foltr.data.collection import Collection, known_split
-from foltr.data.letor_errors import wrong
-from foltr.errors import Mistake
-from foltr.spec import source
-from foltr.world.dataset import Dataset
+from foltr.data.letor import wrong
 
 SPLITS = ("train", "test")
 INTENTS = (1, 2, 3, 4)

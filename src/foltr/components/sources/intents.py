@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from foltr.core import Array
-from foltr.data import cache, files, lookup
+from foltr.core.errors import Mistake
+from foltr.core.spec import source
+from foltr.core.world.dataset import Dataset
+from foltr.data import cache, files
+from foltr.data import collection as lookup
 from foltr.data.collection import known_split
-from foltr.data.letor import Reading
-from foltr.data.letor_errors import line_of, wrong
-from foltr.errors import Mistake
-from foltr.spec import source
-from foltr.world.dataset import Dataset
+from foltr.data.letor import Reading, line_of, wrong
 
 SPLITS = ("train", "test")
 CHUNK = 1 << 14  # rows compared at a time

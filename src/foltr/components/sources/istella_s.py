@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from foltr.core.spec import source
+from foltr.core.world.dataset import Dataset
 from foltr.data.collection import SPLITS, Collection
-from foltr.spec import source
-from foltr.world.dataset import Dataset
 
 
 @source

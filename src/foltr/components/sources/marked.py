@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from foltr.components.sources.synthetic import Synthetic
+from foltr.core.errors import require
+from foltr.core.seeds import stream
+from foltr.core.spec import source
+from foltr.core.world.dataset import Dataset, padded
+from foltr.core.world.protocols import Source
 from foltr.data import cache
-from foltr.errors import require
-from foltr.seeds import stream
-from foltr.spec import source
-from foltr.world.dataset import Dataset, padded
-from foltr.world.protocols import Source
 
 
 @source

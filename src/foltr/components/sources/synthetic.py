@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from foltr.core import Array
+from foltr.core.errors import require
+from foltr.core.seeds import Stream, stream
+from foltr.core.spec import source
+from foltr.core.world.dataset import Dataset, padded
 from foltr.data import cache
 from foltr.data.collection import SPLITS, known_split
-from foltr.errors import require
-from foltr.seeds import Stream, stream
-from foltr.spec import source
-from foltr.world.dataset import Dataset, padded
 
 MADE = 1  # version: raise it when the same seed gives other data
 FACTORS = 10  # topics of a document; features are noisy views of them

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from foltr.core.errors import require
+from foltr.core.spec import source
+from foltr.core.world.dataset import Dataset
 from foltr.data.collection import SPLITS, Collection
-from foltr.errors import require
-from foltr.spec import source
-from foltr.world.dataset import Dataset
 
 PUBLISHED = {
     "set 1 train": (19_944, 473_134),

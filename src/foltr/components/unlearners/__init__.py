@@ -1,1 +1,1 @@
-"""Unlearners: how a trained ranker forgets clients; `foltr.spec` finds them."""
+"""Unlearners: how a trained ranker forgets clients; `foltr.core.spec` finds them."""

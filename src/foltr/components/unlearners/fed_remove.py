@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.kinds import UnlearnerDefaults
-from foltr.spec import unlearner
-from foltr.world.history import NOBODY
-from foltr.world.protocols import Past, Phase, PlannedPhase
+from foltr.core.errors import require
+from foltr.core.kinds import UnlearnerDefaults
+from foltr.core.spec import unlearner
+from foltr.core.world.history import NOBODY
+from foltr.core.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foltr.errors import require
-from foltr.kinds import UnlearnerDefaults
-from foltr.spec import unlearner
-from foltr.world.protocols import Past, Phase, PlannedPhase
+from foltr.core.errors import require
+from foltr.core.kinds import UnlearnerDefaults
+from foltr.core.spec import unlearner
+from foltr.core.world.protocols import Past, Phase, PlannedPhase
 
 
 @unlearner

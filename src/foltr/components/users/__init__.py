@@ -1,1 +1,1 @@
-"""Click models of simulated users; `foltr.spec` finds them."""
+"""Click models of simulated users; `foltr.core.spec` finds them."""

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from foltr.core import Array
-from foltr.errors import require
-from foltr.kinds import TableClickModel
-from foltr.spec import click_model
+from foltr.core.errors import require
+from foltr.core.kinds import TableClickModel
+from foltr.core.spec import click_model
 
 # kind -> number of grades -> (P(click | grade), P(stop | click, grade))
 TABLES: dict[str, dict[int, tuple[tuple[float, ...], tuple[float, ...]]]] = {

@@ -8,9 +8,9 @@ import numpy as np
 
 from foltr.components.users.cascade import TABLES
 from foltr.core import Array
-from foltr.errors import require
-from foltr.kinds import TableClickModel
-from foltr.spec import click_model
+from foltr.core.errors import require
+from foltr.core.kinds import TableClickModel
+from foltr.core.spec import click_model
 
 
 @click_model

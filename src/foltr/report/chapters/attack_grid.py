@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from foltr.core.spec import aggregators
 from foltr.report.matrix import CellValues, cell_values
 from foltr.report.measures import MAIN, value
-from foltr.report.spec_text import (
+from foltr.report.results import Recorded, Runs
+from foltr.report.study import (
+    ATTACK_FIELDS,
+    PAIRS,
     LeftOut,
     changed,
     equal,
@@ -18,10 +22,9 @@ from foltr.report.spec_text import (
     is_component,
     says,
     short_label,
+    study_by_fields,
+    trained_runs,
 )
-from foltr.report.study import ATTACK_FIELDS, PAIRS, study_by_fields, trained_runs
-from foltr.results import Recorded, Runs
-from foltr.spec import aggregators
 
 PLAIN_RULE = "Mean()"  # the rule that defends against nothing, and the default of an experiment
 AXES = (*ATTACK_FIELDS, "aggregator")  # all other fields make the settings

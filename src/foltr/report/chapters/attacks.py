@@ -11,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from foltr.core.system.tables import NONE, SHADES, count, shade, signed
 from foltr.report.chapters.attack_grid import (
     PLAIN_RULE,
     AttackColumn,
@@ -18,12 +19,10 @@ from foltr.report.chapters.attack_grid import (
     GridSetting,
     attack_grid,
 )
-from foltr.report.chapters.blocks import UNFOLDED, Block, Cell, TableCell, side_by_side
-from foltr.report.chapters.registry import chapter
+from foltr.report.chapters.registry import UNFOLDED, Block, Cell, TableCell, chapter, side_by_side
 from foltr.report.matrix import CellValues
-from foltr.report.number_format import NONE, SHADES, count, shade, signed
+from foltr.report.results import Runs
 from foltr.report.statistics import mean_and_sd
-from foltr.results import Runs
 
 CHAPTER = "Attacks and defences"
 LONG = 20  # a summary with more rows is folded

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from foltr.report.chapters.blocks import SHOWN, Block
-from foltr.report.chapters.registry import chapter
-from foltr.results import Runs
+from foltr.report.chapters.registry import SHOWN, Block, chapter
+from foltr.report.results import Runs
 
 COUNTS_ALL = 2  # ledgers of earlier versions stated guarantees that known attacks break
 NO_MECHANISM = "none"  # the mechanism of a ledger without a privatizer

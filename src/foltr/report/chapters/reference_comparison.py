@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from foltr.report.chapters.blocks import Cell, TableCell
+from foltr.core.system.tables import NONE, decimals_of, p_value, shade, signed
+from foltr.report.chapters.registry import Cell, TableCell
 from foltr.report.matrix import (
     ALPHA,
     BETTER,
@@ -20,9 +21,8 @@ from foltr.report.matrix import (
     tested_entry,
 )
 from foltr.report.measures import MAIN, value
-from foltr.report.number_format import NONE, decimals_of, p_value, shade, signed
+from foltr.report.results import Recorded
 from foltr.report.study import Place, Study
-from foltr.results import Recorded
 
 
 @dataclass(frozen=True, eq=False)

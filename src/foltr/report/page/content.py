@@ -4,26 +4,26 @@ nothing else."""
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+from foltr.core.system.tables import count
 from foltr.report.captions import caption
-from foltr.report.chapters.blocks import Block, TableCell
 from foltr.report.chapters.contents import blocks
-from foltr.report.line_styles import COLOURS, line_styles
+from foltr.report.chapters.registry import Block, TableCell
+from foltr.report.figures import COLOURS, line_styles
 from foltr.report.matrix import MARK_MEANING, Entry, Matrix, matrix
 from foltr.report.measures import HEADLINES, column, measured, value
-from foltr.report.number_format import count
 from foltr.report.page.html_blocks import MARK_CLASS
 from foltr.report.page.packed_curves import BUDGET, packed_curves
-from foltr.report.page.rerun_command import COMMAND, options
 from foltr.report.provenance import provenance, runs_counted
+from foltr.report.results import Recorded, Runs
 from foltr.report.statistics import PairedT
 from foltr.report.study import Study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
-from foltr.results import Recorded, Runs
 
 
 def page_content(
@@ -227,3 +227,42 @@ def _number(number: float | None) -> float | str | None:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else repr(value)
+
+
+# The command that makes a run again, with every field given.
+
+COMMAND = "foltr run"
+
+
+def command(run: Recorded) -> str:
+    return " ".join([COMMAND, *(f"{name} {value}" for name, value in options(run).items())])
+
+
+def options(run: Recorded) -> dict[str, str]:
+    """Options and their values, quoted for a shell: {"--data": "'Synthetic(queries=60)'",
+    "--seed": "1", ...}."""
+    found = {
+        f"--{name.replace('_', '-')}": quoted(_as_text(value))
+        for name, value in run.config.items()
+    }
+    if run.use:
+        found["--use"] = " --use ".join(map(quoted, run.use))
+    if run.final.get("engine", "local") != "local":  # the default
+        found["--engine"] = quoted(str(run.final["engine"]))
+    return found
+
+
+def quoted(text: str) -> str:
+    """A text as one word of a shell. Specs hold single quotes, so double quotes are used where
+    they are safe: they are easier to read."""
+    if "'" in text and not set(text) & set('"$`\\!\n'):
+        return f'"{text}"'
+    return shlex.quote(text)
+
+
+def _as_text(value: Any) -> str:
+    """A value as the command line reads it. A number is written by its repr, which loses
+    nothing."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else repr(value)

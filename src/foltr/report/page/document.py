@@ -10,12 +10,14 @@ import json
 import re
 from base64 import b64encode
 from datetime import datetime
+from functools import cache
+from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 from foltr.report.page.content import content_without_curves
 from foltr.report.page.html_sections import matrix_tables, sections
-from foltr.report.page.inlined import asset, policy
 from foltr.report.page.packed_curves import BUDGET, packed_curves
 from foltr.report.study import Study
 
@@ -91,3 +93,32 @@ def compressed(data: Any) -> str:
     """JSON, compressed by gzip, in base64: no character of it has a meaning in HTML."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+# Scripts and style sheets inside a page, and the content policy that allows no others.
+
+
+@cache
+def asset(*names: str, of: str = "foltr.report.page") -> str:
+    """The content of some files of a package's `assets`, one after the other."""
+    folder = files(of) / "assets"
+    return "\n".join((folder / name).read_text(encoding="utf-8").strip() for name in names)
+
+
+def policy(script: str, style: str, live: bool) -> str:
+    """The content policy of a page with this script and this style sheet. A live page may fetch
+    from its own server."""
+    rules = (
+        "default-src 'none'",
+        f"script-src {_hashed(script)}",
+        f"style-src {_hashed(style)}",
+        "connect-src 'self'" if live else "connect-src 'none'",
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

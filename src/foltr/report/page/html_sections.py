@@ -8,8 +8,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from foltr.core.system.tables import MINUS, NONE, count
 from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
-from foltr.report.number_format import MINUS, NONE, count
 from foltr.report.page.html_blocks import MARK_CLASS, Content, block_html, chapters_html, mark_html
 
 GLANCED = 12  # more conditions than that have no card at the top

@@ -17,9 +17,9 @@ import numpy as np
 from foltr.core import Array
 from foltr.report.curves import CellCurve, cell_curves, extended, last_round
 from foltr.report.measures import column, curve_names, has_curve, is_smoothed
+from foltr.report.results import Recorded
 from foltr.report.statistics import half_width
 from foltr.report.study import Pair, Place, Study
-from foltr.results import Recorded
 
 WINDOWS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)  # rounds, for smoothing
 BUDGET = 200_000  # bytes of all curves of a page

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from foltr.core.system.tables import Tidy
 from foltr.report.matrix import Entry, Matrix
 from foltr.report.measures import column
 from foltr.report.provenance import code_of, data_source
-from foltr.system.table import Tidy
 
 
 def csv_table(*matrices: Matrix) -> str:

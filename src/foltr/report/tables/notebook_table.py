@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from html import escape
 
+from foltr.core.system.tables import LEFT, NONE, RIGHT, paragraphs
 from foltr.report.captions import caption, heading, mark_legend, refusals
 from foltr.report.matrix import MARK_MEANING, Entry, Matrix
-from foltr.report.number_format import NONE
-from foltr.system.html_table import LEFT, RIGHT, paragraphs
 
 REASONS = 6  # more reasons than that are counted, not shown
 

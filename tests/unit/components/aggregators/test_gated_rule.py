@@ -16,14 +16,14 @@ from foltr.components.aggregators.mean import Mean
 from foltr.components.aggregators.median import Median
 from foltr.components.learners.pdgd import PDGD
 from foltr.core import Cohort, Withheld
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.federation import Server, federate, participants
+from foltr.core.seeds import stream
+from foltr.core.spec import aggregators, attacks
+from foltr.core.system.process import Threads
 from foltr.experiment import Experiment
-from foltr.federation import Server, federate, participants
-from foltr.runs.setup import delivery_of, engine_of, population_of
-from foltr.seeds import stream
-from foltr.simulation.malicious import Malicious
-from foltr.spec import aggregators, attacks
-from foltr.system.threads import Threads
+from foltr.experiment.malicious import Malicious
+from foltr.simulation.runs.setup import delivery_of, engine_of, population_of
 from property_settings import examples
 
 

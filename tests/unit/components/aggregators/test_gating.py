@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from foltr.components.aggregators import _gating as gating
-from foltr.kernels import gated as kernel
-from foltr.seeds import stream
+from foltr.core.seeds import stream
+from foltr.kernels import rules as kernel
 
 BOUNDS = (0.9, 4.0, 2.0, 2.5)
 

@@ -14,16 +14,15 @@ from foltr.components.aggregators.centered_clipping import CenteredClipping
 from foltr.components.aggregators.dnc import DnC
 from foltr.components.aggregators.fltrust import FLTrust
 from foltr.components.aggregators.geometric_median import GeometricMedian
-from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.krum import Krum, MultiKrum
 from foltr.components.aggregators.mean import Mean
 from foltr.components.aggregators.median import Median
-from foltr.components.aggregators.multi_krum import MultiKrum
 from foltr.components.aggregators.nnm import NNM
 from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Cohort, Withheld
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.spec import aggregators
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import aggregators
 from property_settings import examples
 
 TWO = [  # rules that assume two attackers, for cohorts of eleven

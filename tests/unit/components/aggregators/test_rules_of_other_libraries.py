@@ -13,13 +13,12 @@ import pytest
 from foltr.components.aggregators.bulyan import Bulyan
 from foltr.components.aggregators.centered_clipping import CenteredClipping
 from foltr.components.aggregators.geometric_median import GeometricMedian
-from foltr.components.aggregators.krum import Krum
+from foltr.components.aggregators.krum import Krum, MultiKrum
 from foltr.components.aggregators.median import Median
-from foltr.components.aggregators.multi_krum import MultiKrum
 from foltr.components.aggregators.nnm import NNM
 from foltr.components.aggregators.trimmed_mean import TrimmedMean
 from foltr.core import Cohort
-from foltr.seeds import stream
+from foltr.core.seeds import stream
 
 CASES = [
     (n, m, seed) for n, m in ((7, 1), (10, 1), (11, 2), (23, 5), (40, 3)) for seed in range(4)

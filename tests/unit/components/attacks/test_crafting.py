@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import asked_of
-from foltr.cohorts import by_definition as plain
-from foltr.components.aggregators.krum import Krum
-from foltr.components.aggregators.multi_krum import MultiKrum
+from foltr.components.aggregators.krum import Krum, MultiKrum
 from foltr.components.attacks._crafting import LEAST, away, by_definition, picked
-from foltr.components.attacks.fang_krum import FangKrum
-from foltr.components.attacks.fang_multi_krum import FangMultiKrum
+from foltr.components.attacks.fang import FangKrum, FangMultiKrum
 from foltr.core import Cohort
-from foltr.seeds import stream
+from foltr.core.cohorts import by_definition as plain
+from foltr.core.seeds import stream
 from property_settings import examples
 
 SEEDS = st.integers(0, 2**40)

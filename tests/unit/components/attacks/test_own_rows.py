@@ -9,11 +9,11 @@ import pytest
 from asking import asked_of
 from foltr.components.attacks.compromised_model import CompromisedModel
 from foltr.components.attacks.data_poisoning import DataPoisoning
-from foltr.components.attacks.fang_trimmed import FangTrimmed
+from foltr.components.attacks.fang import FangTrimmed
 from foltr.core import Cohort
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.spec import attacks
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import attacks
 
 PARAMS = np.array([1.0, -1.0, 0.5], np.float32)
 ASK = asked_of(10, PARAMS)

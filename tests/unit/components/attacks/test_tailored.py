@@ -7,9 +7,9 @@ from asking import asked_of
 from foltr.components.aggregators.mean import Mean
 from foltr.components.attacks.tailored import Tailored
 from foltr.core import Cohort
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.spec import aggregators
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import aggregators
 
 RULES = aggregators.members()
 
@@ -88,7 +88,7 @@ def test_it_refuses_what_its_rule_refuses():
 
 
 def test_it_is_a_spec_with_a_rule_inside():
-    from foltr.spec import attacks
+    from foltr.core.spec import attacks
 
     attack = attacks.build("Tailored(rule=Krum(malicious=2), direction='sign')")
     assert (

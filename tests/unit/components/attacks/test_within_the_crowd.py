@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import asked_of
-from foltr.cohorts import by_definition
 from foltr.components.attacks._crafting import away
-from foltr.components.attacks.min_max import MinMax
-from foltr.components.attacks.min_sum import MinSum
+from foltr.components.attacks.min_max import MinMax, MinSum
 from foltr.core import Cohort
-from foltr.seeds import stream
+from foltr.core.cohorts import by_definition
+from foltr.core.seeds import stream
 from property_settings import examples
 
 ROUNDS = {

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from foltr.seeds import stream
-from foltr.world.dataset import Dataset, padded
+from foltr.core.seeds import stream
+from foltr.core.world.dataset import Dataset, padded
 
 
 def collection(*queries, grades=3):

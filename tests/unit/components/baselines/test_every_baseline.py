@@ -5,11 +5,11 @@ import pytest
 from labelled import ONE_GRADE, collection, noisy
 
 from foltr.components.rankers.linear import Linear
-from foltr.errors import Mistake
-from foltr.metrics import measure_queries
-from foltr.seeds import stream
-from foltr.spec import baselines
-from foltr.world.protocols import Ranked
+from foltr.core.errors import Mistake
+from foltr.core.metrics import measure_queries
+from foltr.core.seeds import stream
+from foltr.core.spec import baselines
+from foltr.core.world.protocols import Ranked
 
 every = pytest.mark.parametrize(
     "baseline", [pytest.param(cls(), id=name) for name, cls in baselines.members().items()]

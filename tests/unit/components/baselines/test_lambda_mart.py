@@ -10,9 +10,9 @@ import pytest
 from labelled import NO_PAIR, collection, noisy
 
 from foltr.components.baselines.lambda_mart import LambdaMART, load_trees
-from foltr.errors import Mistake
-from foltr.metrics import mean_over_queries, measure_queries
-from foltr.seeds import stream
+from foltr.core.errors import Mistake
+from foltr.core.metrics import mean_over_queries, measure_queries
+from foltr.core.seeds import stream
 
 
 def trees(model):

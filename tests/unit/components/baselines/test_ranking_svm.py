@@ -10,8 +10,8 @@ from sklearn.svm import LinearSVC
 
 from foltr.components.baselines import ranking_svm
 from foltr.components.baselines.ranking_svm import Pairs, RankingSVM
-from foltr.errors import Mistake
-from foltr.seeds import stream
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
 from property_settings import examples
 
 

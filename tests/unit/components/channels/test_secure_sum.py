@@ -17,12 +17,12 @@ from foltr.components.channels.secure_sum import SecureSum
 from foltr.components.learners.pdgd import PDGD
 from foltr.components.optimizers.sgd import SGD
 from foltr.core import Answers, Ask, Cohort, Withheld
-from foltr.errors import Mistake
-from foltr.federation import Delivery, Server, federate
+from foltr.core.errors import Mistake
+from foltr.core.federation import Delivery, Server, federate
+from foltr.core.seeds import stream
 from foltr.secure_sum import in_process
 from foltr.secure_sum.client import SumClient
 from foltr.secure_sum.terms import model_digest
-from foltr.seeds import stream
 from property_settings import examples
 
 
@@ -206,7 +206,7 @@ def test_without_masks_no_cryptography_is_loaded():
         "import sys, numpy as np\n"
         "from foltr.components.channels.secure_sum import SecureSum\n"
         "from foltr.core import Ask, Cohort\n"
-        "from foltr.seeds import stream\n"
+        "from foltr.core.seeds import stream\n"
         "u = np.ones((200, 2), np.float32)\n"
         "sent = Cohort(np.arange(200), u, np.ones(200))\n"
         "SecureSum().carry(sent, Ask(np.zeros(2, np.float32), 0, 210), stream(1, 'c'))\n"

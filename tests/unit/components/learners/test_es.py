@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from foltr.components.learners.es import ES, read_messages
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 
 @pytest.mark.parametrize(

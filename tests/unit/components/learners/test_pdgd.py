@@ -5,9 +5,9 @@ import pytest
 
 from foltr.components.learners.pdgd import PDGD, Local
 from foltr.components.rankers.linear import Linear
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.stepwise import Start
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.stepwise import Start
 
 
 @pytest.mark.parametrize(

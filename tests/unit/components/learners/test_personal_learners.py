@@ -19,15 +19,15 @@ from foltr.components.rankers.linear import Linear
 from foltr.components.rankers.mlp import MLP
 from foltr.components.sources.synthetic import Synthetic
 from foltr.components.users.cascade import Cascade
-from foltr.engines.debug import Debug
-from foltr.engines.local import Local
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.federation import Server, federate
+from foltr.core.seeds import stream
+from foltr.core.spec import learners
+from foltr.core.system.process import Threads
+from foltr.core.world.population import iid
 from foltr.experiment import Experiment
-from foltr.federation import Server, federate
-from foltr.seeds import stream
-from foltr.spec import learners
-from foltr.system.threads import Threads
-from foltr.world.population import iid
+from foltr.simulation.engines.debug import Debug
+from foltr.simulation.engines.local import Local
 
 BOTH = [FedPer, Personal]
 CLIENTS = 12

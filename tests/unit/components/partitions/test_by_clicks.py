@@ -7,10 +7,10 @@ from chance import plausible
 from foltr.components.partitions.by_clicks import ByClicks
 from foltr.components.users.cascade import Cascade
 from foltr.components.users.position_based import PositionBased
-from foltr.errors import Mistake
-from foltr.seeds import stream
-from foltr.spec import partitions
-from foltr.world.user import SimulatedUser
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
+from foltr.core.spec import partitions
+from foltr.core.world.population import SimulatedUser
 from tiny_data import copies_nothing, made
 
 DATA = made([[0, 1, 2, 0, 1, 2]], [3, 3], 3)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from chance import plausible
 from foltr.components.partitions.by_intent import ByIntent
 from foltr.components.users.cascade import Cascade
-from foltr.errors import Mistake
-from foltr.metrics import ideal_dcg
+from foltr.core.errors import Mistake
+from foltr.core.metrics import ideal_dcg
 from property_settings import examples
 from tiny_data import blocks, copies_nothing, made, query_of, tiny
 

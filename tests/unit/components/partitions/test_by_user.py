@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from foltr.components.partitions.by_user import ByUser
 from foltr.components.users.cascade import Cascade
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from tiny_data import blocks, copies_nothing, documents, made, query_of
 
 WHOSE = np.array([b"bo", b"al", b"bo", b"cy", b"al", b"bo"])

@@ -8,8 +8,8 @@ from foltr.components.partitions.by_label import ByLabel
 from foltr.components.partitions.by_volume import ByVolume
 from foltr.components.partitions.sharing import Sharing
 from foltr.components.users.cascade import Cascade
-from foltr.errors import Mistake
-from foltr.spec import partitions
+from foltr.core.errors import Mistake
+from foltr.core.spec import partitions
 from tiny_data import copies_nothing, made
 
 DATA = made([np.arange(60) % 5], [10] * 6, 5)

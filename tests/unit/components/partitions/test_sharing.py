@@ -10,8 +10,8 @@ from foltr.components.partitions.by_label import ByLabel
 from foltr.components.partitions.iid import IID
 from foltr.components.partitions.sharing import Sharing
 from foltr.components.users.cascade import Cascade
-from foltr.errors import Mistake
-from foltr.metrics import ideal_dcg
+from foltr.core.errors import Mistake
+from foltr.core.metrics import ideal_dcg
 from tiny_data import blocks, copies_nothing, documents, made, query_of, tiny
 
 

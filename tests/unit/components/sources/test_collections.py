@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from foltr.cli import catalogue
+from foltr.cli import data as catalogue
 from foltr.components.sources.intent_change import IntentChange
 from foltr.components.sources.istella_s import IstellaS
-from foltr.components.sources.mq2007 import MQ2007
-from foltr.components.sources.mslr10k import MSLR10K
+from foltr.components.sources.letor4 import MQ2007
+from foltr.components.sources.microsoft import MSLR10K
 from foltr.components.sources.yahoo import Yahoo
-from foltr.data import lookup
-from foltr.errors import Mistake
-from foltr.spec import sources
+from foltr.core.errors import Mistake
+from foltr.core.spec import sources
+from foltr.data import collection as lookup
 
 
 def line(label, query, features, more=""):

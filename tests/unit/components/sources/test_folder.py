@@ -4,7 +4,7 @@ import pytest
 
 from foltr.components.sources.folder import Letor
 from foltr.components.sources.intents import Intents
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 
 LINES = "1 qid:1 1:5 2:4 #docid = a\n0 qid:2 1:3 2:9 #docid = b\n"
 

@@ -6,7 +6,7 @@ import pytest
 from chance import plausible
 from foltr.components.sources.marked import Marked
 from foltr.components.sources.synthetic import Synthetic
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from foltr.experiment import Experiment
 
 INNER = Synthetic(queries=90)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from foltr.components.sources.synthetic import SHAPES, Synthetic
-from foltr.errors import Mistake
-from foltr.seeds import stream
+from foltr.core.errors import Mistake
+from foltr.core.seeds import stream
 
 
 def ndcg(data, scores):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from foltr.events import Conditions, Setting
+from foltr.core.events import Conditions, Setting
 from foltr.privacy.ledger import ledger
-from foltr.results import Recorded
+from foltr.report.results import Recorded
 
 
 def recorded(privacy):

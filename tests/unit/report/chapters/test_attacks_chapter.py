@@ -3,7 +3,7 @@
 from made_runs import made_run, made_runs
 
 from foltr.report.chapters.attacks import attacks_and_defences
-from foltr.report.chapters.blocks import Cell
+from foltr.report.chapters.registry import Cell
 
 KRUM = "Krum(malicious={}, squared=False)"
 POISON, LIE = "DataPoisoning(clicks='poison')", "LittleIsEnough(z=None, knowledge='own')"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from made_runs import made_run, made_runs
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.experiment.user_files import use
 from foltr.report.chapters import contents
 from foltr.report.chapters.registry import chapters
 from foltr.report.page.content import _block
 from foltr.report.page.html_blocks import block_html
-from foltr.runs.user_files import use
 
 CODE = """
 import sys
@@ -59,7 +59,7 @@ def test_every_module_of_chapters_contributes():
     ]
 
 
-HEAD = """from foltr.report.chapters.blocks import Block, Cell
+HEAD = """from foltr.report.chapters.registry import Block, Cell
 from foltr.report.chapters.registry import chapter
 
 """

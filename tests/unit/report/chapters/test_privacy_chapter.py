@@ -7,7 +7,7 @@ from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.laplace import Laplace
 from foltr.report.chapters.contents import blocks
 from foltr.report.chapters.privacy import privacy_guarantees, privacy_remarks
-from foltr.results import Runs
+from foltr.report.results import Runs
 
 
 def test_a_page_shows_what_its_runs_guarantee():

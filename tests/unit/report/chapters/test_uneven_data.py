@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from made_runs import made_run, made_runs
 
-from foltr.report.chapters.iid_counterparts import IidCounterparts, iid_versions, is_iid, unwrapped
-from foltr.report.chapters.uneven_data import iid_against_skewed
+from foltr.report.chapters.uneven_data import (
+    IidCounterparts,
+    iid_against_skewed,
+    iid_versions,
+    is_iid,
+    unwrapped,
+)
 from foltr.report.statistics import paired_t
 from foltr.report.study import study_by_fields
 

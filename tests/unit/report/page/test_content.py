@@ -19,17 +19,15 @@ from made_runs import grid, made_run, made_runs
 from foltr.experiment import Experiment
 from foltr.report.captions import caption
 from foltr.report.chapters import contents
-from foltr.report.chapters.blocks import Block, Cell
-from foltr.report.chapters.registry import Chapter
+from foltr.report.chapters.registry import Block, Cell, Chapter
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
-from foltr.report.page.content import page_content
+from foltr.report.page.content import command, page_content, quoted
 from foltr.report.page.html_sections import sections
 from foltr.report.page.packed_curves import UNKNOWN, packed_curves
-from foltr.report.page.rerun_command import command, quoted
+from foltr.report.results import Runs, Skipped, load_runs
 from foltr.report.statistics import half_width
 from foltr.report.study import study
-from foltr.results import Runs, Skipped, load_runs
 from property_settings import examples
 
 MADE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from made_runs import KINDS, grid, luck, made_run, made_runs
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
+from foltr.core.system.files import write_whole
 from foltr.report.page.content import page_content
 from foltr.report.page.document import PLAIN_TABLES, asset, page
+from foltr.report.results import Runs, Skipped
 from foltr.report.study import study
-from foltr.results import Runs, Skipped
-from foltr.system.files import write_whole
 
 MADE = datetime(2026, 1, 2, tzinfo=UTC)
 HOSTILE = [

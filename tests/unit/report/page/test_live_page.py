@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from watched_folder import Folder, live_page_of
 
-from foltr.errors import Mistake
+from foltr.core.errors import Mistake
 from foltr.report.page import live_page
 from foltr.report.page.live_page import LivePage
-from foltr.results import Runs
+from foltr.report.results import Runs
 from waiting import wait_until
 
 

@@ -13,8 +13,8 @@ import pytest
 from made_runs import made_runs
 from watched_folder import Folder, live_page_of
 
-from foltr.errors import Mistake
-from foltr.report.page import watch_server
+from foltr.core.errors import Mistake
+from foltr.report.page import live_page as watch_server
 
 
 class Answer(NamedTuple):
@@ -143,8 +143,8 @@ def test_without_the_extra(package, monkeypatch):
 
 
 SERVER = """
-from foltr.report.page.watch_server import serve
-from foltr.results import Runs
+from foltr.report.page.live_page import serve
+from foltr.report.results import Runs
 progress = {"planned": 1, "done": 0, "failed": [], "running": [], "left": None}
 serve(lambda: Runs(()), lambda: progress, port=0, tell=lambda text: print(text, flush=True))
 print("ended", flush=True)

@@ -1,0 +1,1 @@
+"""Files, locks, logs, processes, the terminal: what foltr needs of the machine."""

@@ -1,0 +1,1 @@
+"""Keys and certificates, the roster of the nodes that may take part, and how both are replaced."""

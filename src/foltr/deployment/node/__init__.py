@@ -1,0 +1,1 @@
+"""The process `foltr node`: its connection, its clients, their simulated users or click logs."""

@@ -1,0 +1,93 @@
+"""`foltr node`: the process of a node."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from foltr.core.errors import require
+from foltr.core.system.log import Event
+from foltr.deployment.flower.node import Node
+from foltr.deployment.flower.superlink import LOOPBACK
+from foltr.deployment.gateway.enrolment import Enrolment
+from foltr.deployment.guarantee import only_one, whole_budget
+from foltr.deployment.keys.keys import SIGN_KEY, check_dates, read_sign_key
+from foltr.deployment.monitoring import Heartbeat
+from foltr.deployment.node.clients import device_of, keys_known
+from foltr.deployment.node.connections import Answering, Connections
+from foltr.deployment.protocol.participant import FORGOTTEN, Device
+from foltr.deployment.protocol.records import Records
+from foltr.deployment.settings import address_of, beside, read_node
+from foltr.experiment.user_files import Code
+from foltr.simulation.runs.interruptions import on_signals
+
+FAREWELL = 2.0  # seconds until the node stops, in which its last answer is sent
+
+
+def run_node(
+    file: Path,
+    code: Code,
+    insecure: bool = False,
+    forget: bool = False,
+    tell: Callable[[str], None] = print,
+    changed: Callable[[Device], Callable[[bytes], bytes]] = lambda device: device.answer,
+) -> None:
+    """Run a node until it is stopped or, with `forget`, until the server has unlearned it.
+    `changed` replaces the device's `answer` function: for malicious nodes in demonstrations."""
+    agreed, table = read_node(file, code)
+    needs = "the folder that `foltr keys node NAME` makes"
+    require(table.keys is not None, f"{file}: [node] needs keys, {needs}")
+    keys = beside(file, table.keys or "")
+    ca = None if table.ca is None else beside(file, table.ca)
+    signed = f"{file}: [node] needs ca, the file ca.pem of the server's keys"
+    require(insecure or ca is not None, f"{signed} (or give --insecure for a test)")
+    if insecure:
+        host, _ = address_of(table.server)
+        way_out = f"{host} is another one; leave --insecure out, and set ca"
+        require(host in LOOPBACK, f"--insecure is for a server on this machine: {way_out}")
+    elif ca is not None:
+        for warning in check_dates(ca, way_out="ask the server's operator for the new ca.pem"):
+            tell(warning)
+    state, stop = beside(file, table.state), threading.Event()
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with only_one(state, "node"), on_signals(lambda signum, frame: stop.set()):
+        known = keys_known(agreed, table, file, tell)
+        device = device_of(agreed, table, file, tell, read_sign_key(keys / SIGN_KEY), known)
+        device.forgotten = lambda: threading.Timer(FAREWELL, stop.set).start()
+        if forget:
+            device.forget_me()
+            tell("asking to be forgotten: this node stops when the server has unlearned it")
+        told = f"federation {agreed.id.hex()[:12]}: {table.clients} clients, server {table.server}"
+        tell(Event(told, "started", federation=agreed.id.hex(), clients=table.clients))
+        tell(f"a client that answers in all {agreed.rounds:,} agreed rounds spends at most:")
+        for line in whole_budget(agreed):
+            tell(line)
+        home, answering = home_of(device.records), Answering(device, changed(device))
+
+        def connect(key: Path, sign_key: bytes) -> Node:
+            trusted = None if insecure else ca
+            by = answering.by(sign_key)
+            return Node(table.server, by, key, trusted, insecure, tell=tell, home=home)
+
+        def looked(node: Node) -> None:
+            beat(node.connected, server=table.server, round=answering.last_round)
+
+        beat = Heartbeat(state)
+        try:
+            Connections(keys, connect, tell).serve(stop, looked)
+        finally:
+            beat.delete()
+        left = device.records.about(FORGOTTEN) is not None
+        told = "forgotten: this node has left" if left else "stopped: the same command continues"
+        tell(Event(told, "stopped"))
+
+
+def home_of(records: Records | Enrolment) -> str:
+    """The token by which the SuperLink recognises this state folder (`deployment/flower/doors.py`)."""
+    kept = records.about("home")
+    if kept is None:
+        kept = secrets.token_hex(16).encode()
+        records.set_about("home", kept)
+    return kept.decode()

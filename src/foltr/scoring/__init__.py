@@ -1,1 +1,0 @@
-"""What a trained ranker computes, as data: the normalisation of features, and dense layers."""

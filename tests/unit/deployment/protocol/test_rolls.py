@@ -1,0 +1,266 @@
+"""Nodes whose clients come and go, and nodes of other versions, from the server's side."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_federation import PARAMS, agreed, device_of
+
+pytest.importorskip("flwr", reason="needs foltr[deploy]")
+
+from foltr.core import Answers, Ask, Cohort
+from foltr.deployment.protocol import exchange, frames
+from foltr.deployment.protocol.engine import Flower
+from foltr.deployment.protocol.exchange import Interrupted
+from foltr.deployment.protocol.frames import Frame, Kind, Malformed, Welcome, refusal, write_ids
+from foltr.deployment.protocol.in_process import InProcessGrid
+
+GATEWAY, OTHER, NODE = 10, 11, 12
+SEATS = {GATEWAY: range(4), OTHER: range(4, 8), NODE: range(8, 10)}
+NOBODY = np.empty(0, np.int64)
+
+
+class Node:
+    """A node; with `roll`, a gateway whose devices `present` can be reached."""
+
+    def __init__(self, agreement, own, roll=True, version=2):
+        self.device, self.own, self.roll = device_of(agreement, Wide(), own), own, roll
+        self.present, self.leaving, self.asks, self.version = list(own), [], [], version
+
+    def answer(self, text):
+        ask = Frame.from_bytes(text)
+        self.asks.append(ask)
+        if ask.version > self.version or (ask.kind == Kind.ROLL and not self.roll):
+            raise Malformed("a frame of an unknown version or kind")
+        if ask.kind == Kind.ROLL:
+            return self.told(ask).to_bytes()
+        answer = Frame.from_bytes(self.device.answer(text))
+        if answer.kind == Kind.WELCOME and ask.kind == Kind.HELLO:
+            answer = replace(answer, payload=self.welcome())
+        return answer.to_bytes()
+
+    def welcome(self):
+        return b"" if self.version == 1 else Welcome(self.version, self.roll).to_bytes()
+
+    def told(self, ask):
+        payload = write_ids(np.array(self.leaving, np.int64), ask.version)
+        return ask.answer(Kind.PRESENT, tuple(self.present), payload)
+
+    @property
+    def kinds(self):
+        return [ask.kind for ask in self.asks]
+
+
+class Wide:
+    """Client c sends the model plus c."""
+
+    memory = np.zeros((10, 0), np.float32)
+
+    def collect(self, ask, clients):
+        rows = np.stack([ask.params + np.float32(c) for c in clients])
+        return Answers(clients, Cohort(clients, rows, np.full(len(clients), 2.0)), None)
+
+
+class Here:
+    """Two gateways of four clients, and a node of two."""
+
+    def __init__(self, versions=None, **changes):
+        self.agreement = agreed(**{"asked": 10, "rounds": 99, **changes})
+        self.nodes = {
+            id: Node(self.agreement, own, id != NODE, (versions or {}).get(id, 2))
+            for id, own in SEATS.items()
+        }
+        self.told, self.left, self.now = [], [], 1000.0
+        grid = InProcessGrid({id: node.answer for id, node in self.nodes.items()})
+        self.engine = Flower(
+            grid,
+            self.agreement,
+            lambda: SEATS,
+            deadline=30.0,
+            message=grid.create_message,
+            tell=lambda *given: self.told.append(given),
+            leaving=lambda node, clients: self.left.append((node, clients.tolist())),
+        )
+
+    def there(self, without=()):
+        self.engine.present.clear()  # as after a second
+        return self.engine.there(lambda: np.array(without, np.int64)).tolist()
+
+    def round(self, t, clients=None):
+        self.engine.present.clear()
+        clients = np.arange(10) if clients is None else np.array(clients)
+        got = self.engine.collect(Ask(PARAMS, t, self.agreement.asked), clients)
+        return got.asked.tolist(), got.arrived.clients.tolist()
+
+
+def test_the_answer_to_a_roll_is_used_for_a_second(monkeypatch):
+    here, now = Here(), [1000.0]
+    monkeypatch.setattr(exchange.time, "monotonic", lambda: now[0])
+    for _ in range(3):
+        here.engine.there(lambda: NOBODY)
+    assert here.nodes[GATEWAY].kinds.count(Kind.ROLL) == 1
+    now[0] += exchange.FRESH
+    here.engine.there(lambda: NOBODY)
+    assert here.nodes[GATEWAY].kinds.count(Kind.ROLL) == 2
+
+
+def test_a_gateway_that_needs_another_hello_misses_no_round(monkeypatch):
+    """A device of an older version has connected to it."""
+    monkeypatch.setattr(frames, "VERSION", 3)
+    monkeypatch.setattr(exchange, "VERSION", 3)
+    here = Here(versions={GATEWAY: 3})
+    gateway = here.nodes[GATEWAY]
+    assert here.round(0) == (list(range(10)), list(range(10)))
+    assert gateway.asks[-1].version == 3
+    gateway.asks, gateway.version = [], 2
+
+    def answer(text):
+        ask = Frame.from_bytes(text)
+        if ask.version <= 2:
+            return gateway.answer(text)
+        gateway.asks.append(ask)
+        return ask.answer(Kind.REFUSED, (), refusal("hello", "version 2 now")).to_bytes()
+
+    here.engine.grid.nodes[GATEWAY] = answer
+    assert here.round(1) == (list(range(10)), list(range(10)))
+    assert gateway.kinds == [Kind.ROLL, Kind.HELLO, Kind.ROLL, Kind.LEARN]
+    assert [ask.version for ask in gateway.asks] == [3, 1, 2, 2]
+    assert not here.engine.failures
+
+
+def test_only_those_who_can_be_reached_are_asked():
+    here = Here()
+    here.nodes[GATEWAY].present = [0, 2]
+    assert here.round(0) == ([0, 2, 4, 5, 6, 7, 8, 9],) * 2
+    asked = [ask.clients for ask in here.nodes[GATEWAY].asks if ask.kind == Kind.LEARN]
+    assert asked == [(0, 2)]
+    here.nodes[GATEWAY].present = []
+    assert here.round(1)[0] == [4, 5, 6, 7, 8, 9]
+    assert here.nodes[GATEWAY].kinds.count(Kind.LEARN) == 1
+
+
+def test_rounds_wait_until_enough_can_be_reached():
+    here, waits = Here(fewest=5), []
+    for id in (GATEWAY, OTHER):
+        here.nodes[id].present = []
+
+    def waiting(clients):
+        waits.append(clients)
+        here.nodes[OTHER].present = [4, 5, 6]
+
+    here.engine.waiting = waiting
+    assert here.there() == [4, 5, 6, 8, 9] and waits == [2]
+    here.nodes[OTHER].present = []
+    stops = []
+    here.engine.stopping = lambda: bool(stops.append(1)) or len(stops) > 2
+    with pytest.raises(Interrupted):
+        here.there()
+
+
+def test_a_gateway_cannot_name_clients_of_others():
+    """In what it says about who is there, and about who wants to leave."""
+    here = Here()
+    liar = here.nodes[OTHER]
+    here.nodes[GATEWAY].present = [0]
+    liar.present, liar.leaving = [1, 2, 4, 7, 8, 9, 2**32 - 1], [0, 3, 6, 9, 99]
+    assert here.there() == [0, 4, 7, 8, 9]
+    assert here.left == [(OTHER, [6])]
+    assert here.round(0)[0] == [0, 4, 7, 8, 9]
+    assert all(set(ask.clients) <= {4, 7} for ask in liar.asks if ask.kind == Kind.LEARN)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda ask: ask.answer(Kind.PRESENT, (4, 5), b"garbage"),
+        lambda ask: ask.answer(Kind.PRESENT, (4, 5), b""),
+        lambda ask: ask.answer(Kind.WELCOME, (4, 5), b"l"),
+        lambda ask: replace(ask.answer(Kind.PRESENT, (4, 5), b"l"), nonce=bytes(16)),
+        lambda ask: replace(ask.answer(Kind.PRESENT, (4, 5), b""), version=1),
+        lambda ask: ask.answer(Kind.REFUSED, (), refusal("kind", "what is a roll?")),
+    ],
+)
+def test_a_gateway_that_does_not_say_who_is_there_is_asked_for_nobody(lie):
+    here = Here()
+    here.nodes[OTHER].told = lie
+    assert here.there() == [0, 1, 2, 3, 8, 9]
+    assert here.told and here.told[0][0] == str(OTHER)
+    assert here.round(0)[1] == [0, 1, 2, 3, 8, 9]
+
+
+def test_a_roll_names_the_clients_that_want_to_be_forgotten():
+    here = Here()
+    here.nodes[GATEWAY].leaving, here.nodes[GATEWAY].present = [1, 2], [0, 3]
+    here.there()
+    assert here.left == [(GATEWAY, [1, 2])]
+
+
+def test_of_two_gateways_with_one_client_the_first_is_asked():
+    """A roster cannot give a client to two nodes; two connections of one node could."""
+    here = Here()
+    here.engine.reachable = lambda: {GATEWAY: range(4), OTHER: range(2, 8)}
+    here.nodes[OTHER].device.clients = range(2, 8)
+    here.nodes[OTHER].present = list(range(2, 8))
+    asked, arrived = here.round(0, range(8))
+    assert asked == arrived == list(range(8))
+    mine = [ask.clients for ask in here.nodes[OTHER].asks if ask.kind == Kind.LEARN]
+    assert mine == [(4, 5, 6, 7)]
+
+
+def test_a_farewell_names_single_clients():
+    here = Here()
+    here.there()
+    here.nodes[GATEWAY].device.forget_me()
+    assert here.engine.farewell(GATEWAY, [1, 3]) is True
+    assert here.nodes[GATEWAY].asks[-1].clients == (1, 3)
+    assert here.engine.farewell(OTHER, [5]) is False, "nobody of it has asked"
+
+
+# --- versions ---
+
+
+def test_nodes_of_version_1_take_part():
+    """They answer HELLO with nothing, and are asked in version 1."""
+    here = Here({NODE: 1})
+    assert here.round(0)[1] == list(range(10))
+    assert {ask.version for ask in here.nodes[NODE].asks} == {1}
+    assert here.nodes[NODE].kinds == [Kind.HELLO, Kind.LEARN]
+    others = {ask.version for ask in here.nodes[OTHER].asks if ask.kind != Kind.HELLO}
+    assert others == {2} and not here.told
+
+
+def test_a_node_of_a_later_version_is_asked_in_ours():
+    here = Here({OTHER: 3, NODE: 7})
+    assert here.round(0)[1] == list(range(10))
+    assert {ask.version for ask in here.nodes[NODE].asks} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("welcome", "told"),
+    [
+        ({"version": 4, "oldest": 3}, "version 3 .* this foltr is older: update it"),
+        ({"version": "new"}, "must have a version"),
+    ],
+)
+def test_a_node_with_no_version_in_common_is_told_and_not_asked(welcome, told):
+    here = Here()
+    here.nodes[OTHER].welcome = lambda: json.dumps(welcome).encode()
+    assert here.there() == [0, 1, 2, 3, 8, 9]
+    ((node, kind, text),) = here.told
+    assert (node, kind) == (str(OTHER), "malformed")
+    assert re.search(told, text), text
+    assert here.nodes[OTHER].kinds == [Kind.HELLO]
+    here.there()
+    assert here.nodes[OTHER].kinds == [Kind.HELLO], "it is asked again after a while"
+
+
+def test_a_node_that_is_too_old_is_told(monkeypatch):
+    """By a later server, which does not understand version 1."""
+    here = Here({NODE: 1})
+    monkeypatch.setattr(frames, "OLDEST", 2)
+    assert here.there() == list(range(8))
+    told = "version 1 of the protocol, but this foltr understands 2: the other foltr is older"
+    assert here.told == [(str(NODE), "malformed", told)]
+    assert here.nodes[NODE].kinds == [Kind.HELLO]
