@@ -3,9 +3,9 @@
     python benchmarks/gateway_devices.py CONFIG.json
 
 Every device has an Ed25519 key, enrols, and has a TLS connection of its own: the code is that of
-`foltr.deployment.gateway.client` and `async_client`. Only the learning is left out. A device sends a message
-that is made up, valid, and the same in every round. With a secure sum, a device runs the
-whole protocol on it (`foltr.deployment.protocol.participant`).
+`deployment/gateway/client.py` and `async_client.py`. Only the learning is left out. A device sends
+a message that is made up, valid, and the same in every round. With a secure sum, a device runs the
+whole protocol on it (`deployment/protocol/participant.py`).
 
 The process reads commands from its standard input, one per line:
     report       prints the counters as one line of JSON

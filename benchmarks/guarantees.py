@@ -9,7 +9,8 @@ know on each.
 
 Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and
 one of these differs from the plainest, or two where the noise is not each message's own; and a
-list of others (learners, known weak spots). Each is played as a whole (`foltr.simulation.audits.guarantees`):
+list of others (learners, known weak spots). Each is played as a whole
+(`simulation/audits/guarantees.py`):
 two inputs as far apart as the mechanism allows, many rounds with its real noise, malicious
 clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound of
 epsilon that holds with 99.9 % confidence; "of the guarantee" is how much of the stated epsilon

@@ -18,10 +18,10 @@ from typing import Any, get_args
 import typer
 
 import foltr
-from foltr import core
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described, options
 from foltr.core import kinds, spec
+from foltr.core import types as core
 from foltr.core.advice import verbs
 from foltr.core.spec import FAMILIES
 from foltr.core.world import measures, protocols

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from foltr import core
 from foltr.cli.app import app
 from foltr.cli.components import around_fields, described
 from foltr.components.users.cascade import TABLES, Cascade
 from foltr.components.users.position_based import PositionBased
 from foltr.core import kinds
+from foltr.core import types as core
 from foltr.core.spec import FAMILIES
 from foltr.core.world import measures, protocols
 from foltr.experiment import Experiment

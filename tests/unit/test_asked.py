@@ -17,14 +17,14 @@ TEXTS = {file.relative_to(SOURCE).as_posix(): file.read_text() for file in SOURC
 # Files that must know classes: the tables of exact twins, the twin of `federate`, and what finds
 # components by name.
 TWINS = {"simulation/engines/twins.py", "simulation/engines/stretch.py"}
-KNOWS_CLASSES = {*TWINS, "spec.py", "__init__.py"}
+KNOWS_CLASSES = {*TWINS, "core/spec.py", "__init__.py"}
 # What still recognises a component, or asks for a field that no protocol has. Nothing may be
 # added; whoever mends one takes its line out.
 LEFT = {
     # A base asks whether its own method was overridden: noise that was written is never left out.
-    "kinds.py": {"type(self).on_server is not PrivatizerDefaults.on_server"},
+    "core/kinds.py": {"type(self).on_server is not PrivatizerDefaults.on_server"},
     # Optional members, outside of any protocol.
-    "cli/data.py": {"getattr(cls, 'collection', None)"},
+    "data/catalogue.py": {"getattr(cls, 'collection', None)"},
     "simulation/runs/identity.py": {"getattr(cls, 'revision', 1)"},
     "deployment/protocol/agreement.py": {"getattr(self.channel, 'protocol', None)"},
     # Whether `users` was left at its default, which this partition replaces.

@@ -80,8 +80,8 @@ def test_what_the_page_leaves_out_is_named_there():
         for event, f, n in followed(Synthetic(queries=20).load("train"), 2)
         if event == "call"
     ]
-    last = len(calls) - calls[::-1].index(("ranking.py", "plackett_luce"))
-    between = set(calls[calls.index(("kinds.py", "TableClickModel.clicks")) : last])
+    last = len(calls) - calls[::-1].index(("core/ranking.py", "plackett_luce"))
+    between = set(calls[calls.index(("core/kinds.py", "TableClickModel.clicks")) : last])
     files, names = left_out()
     steps = {*described()}
     unnamed = {

@@ -23,9 +23,9 @@ import doc_pages
 import foltr
 import quick_foltr
 from doc_pages import DOCS, PAGES, ROOT, blocks
-from foltr import core
 from foltr.cli.app import app
 from foltr.core import kinds
+from foltr.core import types as core
 from foltr.core.spec import FAMILIES
 from foltr.core.world import protocols
 

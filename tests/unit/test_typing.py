@@ -63,7 +63,7 @@ def test_the_stub_holds_every_public_name_and_nothing_else():
 
 def test_an_experiment_takes_the_spec_of_every_part_that_it_has():
     """Its __init__ for type checkers is written by hand, beside the fields."""
-    tree = ast.parse((SOURCE / "experiment.py").read_text(encoding="utf-8"))
+    tree = ast.parse((SOURCE / "experiment" / "__init__.py").read_text(encoding="utf-8"))
     (cls,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Experiment")
     (init,) = (n for n in ast.walk(cls) if getattr(n, "name", "") == "__init__")
     families = "|".join(family.protocol.__name__ for family in spec.FAMILIES)

@@ -345,8 +345,8 @@ def home_of(folder: Path | None) -> Home:
     return Home(folder or default_folder())
 
 
-@with_error_messages
 @app.command("join")
+@with_error_messages
 def join_(
     url: Annotated[str, typer.Argument(help="The gateway's address, https://HOST:PORT.")],
     folder: Folder = None,
@@ -406,8 +406,8 @@ def join_(
     print("next: foltr device search (messages are sent while it runs)")
 
 
-@with_error_messages
 @app.command("leave")
+@with_error_messages
 def leave_(
     folder: Folder = None,
     forget: Annotated[
@@ -441,8 +441,8 @@ def leave_(
             print("deleted" if whole else "deleted; the index stays")
 
 
-@with_error_messages
 @app.command("at-login")
+@with_error_messages
 def at_login_(
     folder: Folder = None,
     off: Annotated[bool, typer.Option("--off", help="Do not start it at login any more.")] = False,

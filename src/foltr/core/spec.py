@@ -24,8 +24,8 @@ from pkgutil import iter_modules
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from foltr import core
 from foltr.core import advice
+from foltr.core import types as core
 from foltr.core.errors import Mistake, did_you_mean, shortened, shown, with_article
 from foltr.core.system.files import MOST_BITS
 from foltr.core.world import protocols

@@ -1,8 +1,8 @@
 """The engine of a device that has joined a federation: its one client learns from its own log.
 
-What it learned from is a part of its memory, as in `deployment/node/logged.py`: the last number is the
-epoch that is sent next. The federation's records store the memory together with the answer. So a
-search is in one message only, whenever the device is stopped."""
+What it learned from is a part of its memory, as in `deployment/node/logged.py`: the last number is
+the epoch that is sent next. The federation's records store the memory together with the answer.
+So a search is in one message only, whenever the device is stopped."""
 
 from __future__ import annotations
 

@@ -150,10 +150,6 @@ def main() -> None:
             _write(sys.stdout.buffer, answer.encode())
 
 
-if __name__ == "__main__":
-    main()
-
-
 # Reads PDF with pypdf.
 
 # pypdf reports every fault of a file to its log, which Python prints if nothing handles it
@@ -241,3 +237,7 @@ def _outline(reader: PdfReader) -> str:
         else:
             found.append(one_line(str(entry.title or "")))
     return "\n".join(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,7 +15,7 @@ from foltr.experiment.user_files import use
 HEAD = """
 from dataclasses import dataclass
 import numpy as np
-from foltr import kinds
+from foltr.core import kinds
 from foltr.core.spec import *
 from foltr.core.spec import aggregator, attack, click_model, learner, partition
 """
@@ -88,18 +88,6 @@ REGISTERED = {
     "a parameter too few": (
         component("attack", "kinds.ChangesMessages", "def craft(self, cohort, malicious): ..."),
         "craft takes (self, cohort, malicious): write craft(self, cohort, malicious, ask, rng)",
-    ),
-    "another parameter": (
-        component("attack", "kinds.ChangesMessages", "def craft(self, cohort, bad, w, rng): ..."),
-        "write `def craft(self, cohort, malicious, ask, rng)`; ask.params is what params was",
-    ),
-    "in_ball": (
-        component(
-            "learner",
-            "kinds.SendsUpdates",
-            f"sessions: int = 1\n{LEARN} ...\ndef in_ball(self, radius): ...",
-        ),
-        "write `def restricted(self, ball=None, memory=True, single_search=False)`; ball is what",
     ),
     "restricted of another form": (
         component(
@@ -210,18 +198,6 @@ RUNS = {
         "aggregator",
         1,
         "read-only. What foltr gives to a component may not be changed: copy it first",
-    ),
-    "a member of before": (
-        HEAD + RULE + "def combine(self, cohort): return cohort.params\n",
-        "aggregator",
-        1,
-        "Now it is ask.params",
-    ),
-    "an import of before": (
-        HEAD + RULE + "def combine(self, cohort): import foltr.policies\n",
-        "aggregator",
-        1,
-        "write `import foltr.core.ranking`",
     ),
     "one value": (
         learner(gives="params"),

@@ -51,7 +51,7 @@ print(choose(np.uint64(2**63 + 7**20), 0, 1000, np.zeros(1, np.int64))[0])
     assert asked(package, tmp_path / "cache", ask).stdout != before
 
 
-@pytest.mark.parametrize("name", ["ranking.py", "kernels/interaction.py"])
+@pytest.mark.parametrize("name", ["core/ranking.py", "kernels/interaction.py"])
 def test_an_edit_of_what_kernels_freeze_moves_the_cache(name, package, tmp_path):
     ask = "from foltr.kernels import sources_hash\nprint(sources_hash())"
     before = asked(package, tmp_path / "cache", ask).stdout
@@ -110,8 +110,8 @@ def test_old_versions_are_cleared_away(package, tmp_path):
 def test_a_damaged_compile_cache_is_compiled_anew(tmp_path):
     cache = str(tmp_path / "cache")
     code = (
-        "import numpy as np\nfrom foltr.kernels.interaction import finite\nprint(finite(np.zeros(3,"
-        " np.float32), 3))"
+        "import numpy as np\nfrom foltr.kernels.interaction import finite\n"
+        "print(finite(np.zeros(3, np.float32), 3))"
     )
     env = {**os.environ, "FOLTR_CACHE": cache}
     run = [sys.executable, "-c", code]

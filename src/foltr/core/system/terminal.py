@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
 from rich.console import Console, RenderableType
 from rich.live import Live
 
@@ -23,6 +22,8 @@ HTML = (
 
 def sparkline(values: list[float], width: int = 40) -> str:
     """Values in one line of bars; the highest bar is the highest value."""
+    import numpy as np  # late: a command that only prints its help needs none
+
     if np.isnan(values).all():
         return ""
     kept = np.array(values)[

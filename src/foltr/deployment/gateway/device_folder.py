@@ -2,7 +2,7 @@
 
     device.key      the private key: the device's identity
     joined.json     the gateway, the client number, and the agreement as it was when it joined
-    records.db      what it has answered and what of its budget is spent (`deployment/protocol/records.py`)
+    records.db      what it has answered and what of its budget is spent (`protocol/records.py`)
 
 A device has one client number, because its budget is counted under it. So a folder belongs to one
 gateway."""

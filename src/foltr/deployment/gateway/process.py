@@ -310,7 +310,7 @@ def revoke_device(file: Path, code: Code, client: int) -> str:
 
 
 def device_keys(file: Path, code: Code) -> str:
-    """The lines of a file of device keys (`deployment/keys/device_keys.py`), for all active devices."""
+    """The lines of a file of device keys (`keys/device_keys.py`), for all active devices."""
     agreed, table = read_gateway(file, code)
     devices = state_of(file, agreed, table).devices().values()
     return device_keys_text({d.client: d.key for d in devices if d.standing == Standing.ACTIVE})

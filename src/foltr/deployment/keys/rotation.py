@@ -6,7 +6,7 @@
 2. On the server, `replace_node` adds the new keys to the node's entry in the roster. From now on
    the node may connect with either key.
 3. The node opens a second connection with the new key. The server then uses this one, and the old
-   key becomes invalid (`deployment/server/live_roster.py`). The node moves its new keys to where the old
+   key becomes invalid (`server/live_roster.py`). The node moves its new keys to where the old
    ones were (`promote`).
 
 If the old key is lost or stolen, the operator confirms the new one by its fingerprint instead. The

@@ -6,22 +6,25 @@ import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foltr.core.errors import require
 from foltr.core.system.log import Event
 from foltr.deployment.flower.node import Node
 from foltr.deployment.flower.superlink import LOOPBACK
-from foltr.deployment.gateway.enrolment import Enrolment
 from foltr.deployment.guarantee import only_one, whole_budget
 from foltr.deployment.keys.keys import SIGN_KEY, check_dates, read_sign_key
 from foltr.deployment.monitoring import Heartbeat
 from foltr.deployment.node.clients import device_of, keys_known
 from foltr.deployment.node.connections import Answering, Connections
 from foltr.deployment.protocol.participant import FORGOTTEN, Device
-from foltr.deployment.protocol.records import Records
 from foltr.deployment.settings import address_of, beside, read_node
 from foltr.experiment.user_files import Code
 from foltr.simulation.runs.interruptions import on_signals
+
+if TYPE_CHECKING:
+    from foltr.deployment.gateway.enrolment import Enrolment
+    from foltr.deployment.protocol.records import Records
 
 FAREWELL = 2.0  # seconds until the node stops, in which its last answer is sent
 
@@ -85,7 +88,7 @@ def run_node(
 
 
 def home_of(records: Records | Enrolment) -> str:
-    """The token by which the SuperLink recognises this state folder (`deployment/flower/doors.py`)."""
+    """The token by which the SuperLink recognises this state folder (`flower/doors.py`)."""
     kept = records.about("home")
     if kept is None:
         kept = secrets.token_hex(16).encode()

@@ -5,8 +5,8 @@
     GET /healthz   200 while the server is healthy, else 503 (`monitoring`)
     GET /metrics   its metrics, for Prometheus
 
-A thread of the server's process serves it, and only reads the board. `foltr.core.system.web` decides which
-requests are accepted."""
+A thread of the server's process serves it, and only reads the board. `core/system/web.py` decides
+which requests are accepted."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ def serve(
 ) -> None:
     """Serve the page until Ctrl-C.
 
-    `load` returns the finished runs, `progress` how far the sweeps are (as `SweepState.plain` of
-    `foltr.simulation.sweeps.state`). `port` 0 is any free port. `tell` gets the address once it is open.
+    `load` returns the finished runs, `progress` how far the sweeps are (as
+    `SweepState.plain`). `port` 0 is any free port. `tell` gets the address once it is open.
     `waits_for` says what the page waits for, if no sweep has begun."""
     live = LivePage(load, progress, baseline, pairs, columns, waits_for)
     server = web.web_server(application(live, host))

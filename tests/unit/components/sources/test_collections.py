@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from foltr.cli import data as catalogue
 from foltr.components.sources.intent_change import IntentChange
 from foltr.components.sources.istella_s import IstellaS
 from foltr.components.sources.letor4 import MQ2007
@@ -13,6 +12,7 @@ from foltr.components.sources.microsoft import MSLR10K
 from foltr.components.sources.yahoo import Yahoo
 from foltr.core.errors import Mistake
 from foltr.core.spec import sources
+from foltr.data import catalogue
 from foltr.data import collection as lookup
 
 
@@ -44,7 +44,7 @@ def test_all_sources_are_found_and_their_repr_is_their_config():
 
 def test_finding_sources_imports_no_compiler():
     code = (
-        "import sys; from foltr.cli import catalogue; catalogue.listing(); print({*sys.modules} &"
+        "import sys; from foltr.data import catalogue; catalogue.listing(); print({*sys.modules} &"
         " {'numba', 'scipy'})"
     )
     assert (

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from foltr.cli import data as catalogue
 from foltr.components.sources.folder import Letor
 from foltr.components.sources.intents import Intents
 from foltr.components.sources.letor4 import MQ2008
+from foltr.data import catalogue
 
 
 def test_every_fold_of_mq2008_is_complete(shared):

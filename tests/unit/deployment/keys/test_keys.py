@@ -358,7 +358,8 @@ def test_without_cryptography_there_is_a_way_out():
         "import sys; sys.modules['cryptography'] = None\n"
         "import foltr.deployment.keys.roster_file\n"  # the roster needs none
         "from foltr.core.errors import Mistake\n"
-        "try:\n    import foltr.deployment.keys.keys\nexcept Mistake as mistake:\n    print(mistake)"
+        "try:\n    import foltr.deployment.keys.keys\n"
+        "except Mistake as mistake:\n    print(mistake)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'foltr[deploy]'" in done.stdout

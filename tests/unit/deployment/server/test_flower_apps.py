@@ -22,7 +22,7 @@ from foltr.deployment.settings import read_node, read_server, settings_file
 from foltr.experiment.user_files import Code
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
-TEMPLATE = Path(__file__).resolve().parents[3] / "examples" / "flower_app"
+TEMPLATE = Path(__file__).resolve().parents[4] / "examples" / "flower_app"
 SUM = AGREED + 'channel = "SecureSum()"\n'
 
 

@@ -46,7 +46,7 @@ def forget_components():
 
 @pytest.fixture(scope="module")
 def benchmark():
-    file = Path(__file__).resolve().parents[3] / "benchmarks" / "guarantees.py"
+    file = Path(__file__).resolve().parents[4] / "benchmarks" / "guarantees.py"
     spec = importlib.util.spec_from_file_location("benchmark_of_guarantees", file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

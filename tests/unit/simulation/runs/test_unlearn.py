@@ -318,8 +318,9 @@ def test_killed_for_good_and_resumed(tmp_path):
     e = replace(BASE, rounds=4000, unlearning="Retrain()", leaving=((2,),), history=200)
     whole = bits(e.run())  # it also compiles what the processes need
     code = (
-        "import foltr.simulation.runs.train; foltr.simulation.runs.train.CHECKPOINT_SECONDS = 0.0; from"
-        f" foltr.experiment import Experiment; Experiment(**{e.config()!r}).run({str(tmp_path)!r})"
+        "import foltr.simulation.runs.train as train; train.CHECKPOINT_SECONDS = 0.0\n"
+        "from foltr.experiment import Experiment\n"
+        f"Experiment(**{e.config()!r}).run({str(tmp_path)!r})"
     )
     for finished in (0, 1):  # while the run that clients leave is made, and after it
         process = subprocess.Popen([sys.executable, "-c", code])

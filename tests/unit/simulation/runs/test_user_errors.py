@@ -12,7 +12,7 @@ from foltr.experiment.user_files import use, use_only
 
 HEAD = """from dataclasses import dataclass
 import numpy as np; from foltr.core.world import measures
-from foltr import core, kinds
+from foltr.core import kinds, types as core
 from foltr.core.ranking import plackett_luce
 from foltr.core.spec import aggregator, measure, ranker
 """

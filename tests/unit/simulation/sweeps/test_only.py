@@ -111,7 +111,7 @@ def test_a_study_without_methods_has_no_such_field(tmp_path):
 @pytest.mark.parametrize("name", ["thesis-3.6", "thesis-3.8-3.9", "thesis-4-intents"])
 def test_a_published_study_can_be_narrowed_to_one_experiment(name):
     """By the values of its last experiment, whatever the study varies."""
-    file = Path(__file__).parents[3] / "reproduce" / f"{name}.toml"
+    file = Path(__file__).parents[4] / "reproduce" / f"{name}.toml"
     point = read_sweep(file).points[-1]
     wanted = {f.name: [getattr(point.experiment, f.name)] for f in fields(Experiment)}
     if point.method is not None:

@@ -70,7 +70,7 @@ def test_tasks_of_a_job_array_make_the_whole_sweep_together(tmp_path):
     )
     words = "foltr sweep study.toml --out runs --part $SLURM_ARRAY_TASK_ID/2"
     command = f"{shlex.quote(sys.executable)} -m {words} --jobs $SLURM_CPUS_PER_TASK --quiet"
-    recipe = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text()
+    recipe = (Path(__file__).parents[4] / "docs" / "sweeps.md").read_text()
     assert words.replace("/2", "/4") in recipe
     tasks = [
         subprocess.Popen(

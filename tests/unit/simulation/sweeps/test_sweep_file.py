@@ -181,7 +181,7 @@ def test_a_whole_component_replaces_what_the_base_said_of_its_fields():
 
 STUDIES = [
     f
-    for f in sorted((Path(__file__).parents[3] / "reproduce").glob("*.toml"))
+    for f in sorted((Path(__file__).parents[4] / "reproduce").glob("*.toml"))
     if "[sweep]" in f.read_text()
 ]
 

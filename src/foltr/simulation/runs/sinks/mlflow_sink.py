@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 
-from foltr.simulation.runs.sinks.log import FINAL, About, Row
+from foltr.simulation.runs.sinks.sink import FINAL, About, Row
 
 EXPERIMENT, TAG = "foltr", "foltr.run"
 URI, ALLOW = "MLFLOW_TRACKING_URI", "MLFLOW_ALLOW_FILE_STORE"

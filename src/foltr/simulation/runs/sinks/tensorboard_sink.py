@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from foltr.simulation.runs.sinks.log import FINAL, About, Row
+from foltr.simulation.runs.sinks.sink import FINAL, About, Row
 
 PATTERN = "events.out.tfevents.*.foltr"
 LENGTH, SUM = 8, 4  # bytes before and after a record's length and its content

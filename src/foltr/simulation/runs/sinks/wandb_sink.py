@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from foltr.simulation.runs.sinks.log import About, Row
+from foltr.simulation.runs.sinks.sink import About, Row
 
 PROJECT = "foltr"
 

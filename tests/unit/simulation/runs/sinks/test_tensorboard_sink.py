@@ -6,7 +6,7 @@ import pytest
 
 from foltr.experiment import Experiment
 from foltr.simulation.runs.sinks import log as feeding
-from foltr.simulation.runs.sinks.log import tag
+from foltr.simulation.runs.sinks.sink import tag
 
 SMALL = Experiment(data="Synthetic(queries=40)", clients=4, rounds=7, evaluate_every=3)
 
