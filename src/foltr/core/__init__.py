@@ -17,4 +17,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     import foltr.core.types as types
 
-    return getattr(types, name)
+    globals()[name] = value = getattr(types, name)  # found here from now on
+    return value
