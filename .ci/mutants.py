@@ -43,41 +43,46 @@ PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0")
 # Tests by module, those most likely to notice a change first. Not those that read sources
 # (test_house, test_typing) or run nearly everything (test_docs, test_examples).
 TESTS = {
-    "federation": """
-        unit/test_federation.py golden/test_rounds_by_hand.py unit/test_guards.py
+    "core/federation": """
+        unit/core/test_federation.py golden/test_rounds_by_hand.py unit/core/test_guards.py
         unit/components/channels unit/components/aggregators/test_gated_rule.py
-        unit/test_culprits.py unit/test_click_path.py unit/simulation
-        unit/components/learners/test_personal_learners.py unit/runs/test_private_unlearning.py
-        unit/device/test_log_engine.py unit/federated/test_device.py
-        unit/federated/test_exchange.py unit/serving/test_server_state.py
-        unit/serving/test_guarded_server.py unit/audits/test_searches.py
-        golden/test_unlearning_by_hand.py parity/test_stretches.py unit/runs/test_unlearn.py""",
+        unit/test_culprits.py unit/test_click_path.py unit/simulation/test_departures.py
+        unit/components/learners/test_personal_learners.py
+        unit/simulation/runs/test_private_unlearning.py unit/device/test_log_engine.py
+        unit/deployment/protocol/test_device.py unit/deployment/protocol/test_exchange.py
+        unit/deployment/server/test_server_state.py
+        unit/deployment/server/test_guarded_server.py unit/simulation/audits/test_searches.py
+        golden/test_unlearning_by_hand.py parity/test_stretches.py
+        unit/simulation/runs/test_unlearn.py""",
     "privacy/accounting": """
         unit/privacy/test_accounting.py unit/privacy/test_ledger.py
-        unit/privacy/test_unlearning_budget.py unit/audits/test_games.py
-        unit/audits/test_audit.py unit/runs/test_account.py unit/cli/test_privacy_command.py
-        unit/federated/test_agreement.py unit/serving/test_guarantee.py
-        unit/report/chapters/test_privacy_chapter.py unit/test_compatibility.py""",
+        unit/privacy/test_unlearning_budget.py unit/simulation/audits/test_games.py
+        unit/simulation/audits/test_audit.py unit/simulation/runs/test_account.py
+        unit/cli/test_privacy_command.py unit/deployment/protocol/test_agreement.py
+        unit/deployment/test_guarantee.py unit/report/chapters/test_privacy_chapter.py
+        unit/experiment/test_compatibility.py""",
     "components/learners/pdgd": """
         golden/test_document_weights_by_hand.py golden/test_document_weights_by_definition.py
-        golden/test_rounds_by_hand.py golden/test_gradients.py unit/test_stepwise.py
+        golden/test_rounds_by_hand.py golden/test_gradients.py unit/core/test_stepwise.py
         contracts/test_learners.py contracts/test_components.py
-        golden/test_personal_learners_by_hand.py unit/components/learners unit/test_guards.py
-        unit/test_spec.py unit/test_compatibility.py unit/device/test_learning.py
-        parity/test_one_search.py parity/test_engines_agree.py""",
-    "gateway/gateway": """
-        unit/gateway/test_gateway.py unit/gateway/test_gateway_devices.py
-        unit/gateway/test_gateway_restarts.py unit/gateway/test_versions_of_devices.py
-        unit/gateway/test_app.py unit/gateway/test_app_answers.py unit/gateway/test_steps.py
-        unit/gateway/test_async_client.py unit/gateway/test_client.py
-        unit/gateway/test_https_server.py unit/serving/test_forgotten_devices.py""",
+        golden/test_personal_learners_by_hand.py unit/components/learners
+        unit/core/test_guards.py unit/core/test_spec.py unit/experiment/test_compatibility.py
+        unit/device/test_learning.py parity/test_one_search.py parity/test_engines_agree.py""",
+    "deployment/gateway/gateway": """
+        unit/deployment/gateway/test_gateway.py unit/deployment/gateway/test_gateway_devices.py
+        unit/deployment/gateway/test_gateway_restarts.py
+        unit/deployment/gateway/test_versions_of_devices.py unit/deployment/gateway/test_app.py
+        unit/deployment/gateway/test_app_answers.py unit/deployment/gateway/test_steps.py
+        unit/deployment/gateway/test_async_client.py unit/deployment/gateway/test_client.py
+        unit/deployment/gateway/test_https_server.py
+        unit/deployment/server/test_forgotten_devices.py""",
     "device/click_log": """
         unit/device/test_click_log.py unit/device/test_learning.py unit/device/test_budget.py
         unit/device/test_log_engine.py unit/device/test_service.py
-        unit/device/test_device_forgetting.py
-        unit/device/test_device_membership.py unit/device/test_guard.py
-        unit/device/test_device_histories.py unit/device/test_device_attacks.py
-        unit/device/test_page_app.py unit/cli/test_device_command.py""",
+        unit/device/test_device_forgetting.py unit/device/test_device_membership.py
+        unit/device/test_guard.py unit/device/test_device_histories.py
+        unit/device/test_device_attacks.py unit/device/test_page_app.py
+        unit/cli/test_device_command.py""",
 }
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {

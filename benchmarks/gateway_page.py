@@ -24,7 +24,7 @@ PAGE, PICTURE = DOCS / "scale.md", DOCS / "scale.svg"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000")
 MARKERS = "os^Dv"
 THREE = ("gateway", "server", "superlink")
-SHOW = "python benchmarks/gateway.py show src/foltr/planning/measured.json"
+SHOW = "python benchmarks/gateway.py show src/foltr/deployment/planning/measured.json"
 BLOCK = re.compile(
     r"(```sh\n(?P<code>.*?)```\n\n(?:<!-- [^>]* -->\n)?```text\n)(?P<text>.*?)(```\n)", re.S
 )
