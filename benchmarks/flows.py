@@ -33,7 +33,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WAIT_SECONDS = 120.0
-PROFILER = '''
+PROFILER = """
 import atexit, json, os, sys, threading
 SOURCE, FOLDER = os.environ["FLOW_SOURCE"] + "/foltr/", os.environ["FLOW_FOLDER"]
 MARKER, FLAG = os.environ.get("FLOW_MARKER"), os.environ.get("FLOW_FLAG")
@@ -67,13 +67,15 @@ def write():
 atexit.register(write)
 threading.setprofile(profile)
 sys.setprofile(profile)
-'''
+"""
 
 
 class Flow:
     """The processes of one flow, and what they passed."""
 
-    def __init__(self, source: Path, folder: Path, marker: str = "", by_flag: bool = False) -> None:
+    def __init__(
+        self, source: Path, folder: Path, marker: str = "", by_flag: bool = False
+    ) -> None:
         self.folder, self.flag = folder, folder / "record"
         site, self.counts = folder / "site", folder / "counts"
         site.mkdir()
