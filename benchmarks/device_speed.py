@@ -1,6 +1,6 @@
 """What does searching on a device cost? Real manuals, indexed and searched as a device does it.
 
-Run: python benchmarks/device_search.py [--manuals FOLDER] [--pages 20000]. Takes Debian's manuals
+Run: python benchmarks/device_speed.py [--manuals FOLDER] [--pages 20000]. Takes Debian's manuals
 from FOLDER, and downloads what is not there (needs apt-get); pages are generated if there are
 none to be had, and the table says so. Queries are the texts of links between the pages. The pages
 are linked or copied to a temporary folder, where the index is, too. Prints one table, and ends
