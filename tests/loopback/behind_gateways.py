@@ -17,9 +17,9 @@ from foltr.deployment.gateway.client import Requests, Unavailable
 from foltr.deployment.gateway.enrolment import Enrolment
 from foltr.deployment.gateway.process import DATABASE
 from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.gateway.simulated_devices import device_of, engines_of
 from foltr.deployment.keys.device_keys import trusting
-from foltr.deployment.local.deployment import GatewayDeployment
-from foltr.deployment.local.simulated_devices import device_of, engines_of
+from foltr.deployment.local import GatewayDeployment
 from foltr.deployment.protocol.frames import Frame
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.settings import read_devices

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
-from foltr.deployment.local.deployment import GatewayDeployment
+from foltr.deployment.local import GatewayDeployment
 from foltr.experiment import Experiment
 
 KINDS = {"mean": {}, "es": {"learner": "ES(sessions=4)"}, "sum": {"channel": "SecureSum()"}}

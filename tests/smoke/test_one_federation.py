@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from foltr.deployment import local as local_gateways
 from foltr.deployment.gateway.enrolment import Enrolment, Standing
 from foltr.deployment.gateway.process import DATABASE
-from foltr.deployment.local import deployment as local_gateways
-from foltr.deployment.local.deployment import GatewayDeployment, free_port
+from foltr.deployment.local import GatewayDeployment, free_port
 from foltr.deployment.node.clients import RECORDS
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.settings import read_node

@@ -1,5 +1,5 @@
-"""A federation of processes on this machine: one `foltr serve` and several `foltr node`, with TLS
-and node keys. For demonstrations, tests and benchmarks."""
+"""A federation of processes on this machine: one `foltr serve`, and several `foltr node` or `foltr
+gateway`, with TLS and node keys. For demonstrations, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +23,20 @@ from foltr.deployment.keys.keys import make_node, make_server
 from foltr.deployment.keys.roster_file import add_node
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
+from foltr.simulation.runs.interruptions import Stopped, on_signals
+
+
+@contextmanager
+def stoppable(folder: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the processes in `folder`, and the message says where their files
+    are."""
+
+    def stopped(signum: int, frame: object) -> None:
+        raise Stopped(f"stopped: all processes are ended; files are in {folder}", signum)
+
+    with on_signals(stopped):
+        yield
+
 
 AGREED = ("ranker", "learner", "privacy", "channel", "rounds", "history")
 
@@ -176,14 +192,10 @@ class Deployment:
                 process.wait()
 
 
-# A federation of processes on this machine whose clients are devices behind gateways: one
-# `foltr serve`, several `foltr gateway`, and simulated devices. For tests and benchmarks.
-
-
 @dataclass
 class GatewayDeployment(Deployment):
     """A `Deployment` whose first nodes, or all of them, are gateways. Every gateway has the same
-    number of devices, which share one process per gateway (`devices-0`, ...)."""
+    number of simulated devices, which share one process per gateway (`devices-0`, ...)."""
 
     gateways: int | None = None  # number of nodes that are gateways; None: all
     gateway: dict[str, Any] = field(default_factory=dict)  # more keys of [gateway]

@@ -1,5 +1,5 @@
-"""The story of `foltr demo --devices`: five people search their own manuals, their devices learn
-together, and a sixth one joins late.
+"""`foltr demo --devices`: five people search their own manuals, their devices learn together, and
+a sixth one joins late.
 
 Everything is a process of its own, as in real life: a server, a gateway, and for each person the
 search page of a device. Scripted people search by the texts of hyperlinks and click what those
@@ -13,35 +13,41 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import webbrowser
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import numpy as np
+from rich.console import Console
 
+from foltr.cli.chart import Panel, Series, bounds, svg_chart, text_chart
 from foltr.components.users.cascade import Cascade
-from foltr.core.errors import Mistake
+from foltr.core import Array
+from foltr.core.errors import Mistake, require
 from foltr.core.metrics import dcg
 from foltr.core.seeds import stream
+from foltr.core.spec import learners
 from foltr.core.stepwise import stepwise
+from foltr.core.system.files import write_whole, writing
 from foltr.core.system.private import replace_private
 from foltr.core.system.web import TOKEN
-from foltr.deployment.local.deployment import GatewayDeployment
-from foltr.device.anchors import AnchorQuery, links_between, queries_from
+from foltr.deployment.local import GatewayDeployment, stoppable
 from foltr.device.click_log import ClickLog
-from foltr.device.generated_manuals import generated
+from foltr.device.demo.anchors import AnchorQuery, links_between, queries_from
+from foltr.device.demo.generated_manuals import generated
+from foltr.device.demo.manuals import fetch, pages_of
+from foltr.device.demo.simulated import Crowd, Device, HeldOut, JudgedQuery, private
 from foltr.device.home import CA, Home
 from foltr.device.index import Index
 from foltr.device.learning import START, LocalRanker
-from foltr.device.manuals import NEWCOMER, fetch, pages_of
 from foltr.device.query import parsed
 from foltr.device.searching import NAMES, search
-from foltr.device.study_data import Device, HeldOut, JudgedQuery
 from foltr.experiment import Experiment
 
-Tell = Callable[[str], None]
 # the documentation that each person searches: small packages of Debian
 MANUALS: Mapping[str, tuple[str, ...]] = {
     "kernel": ("libvirt-doc",),
@@ -49,7 +55,7 @@ MANUALS: Mapping[str, tuple[str, ...]] = {
     "web": ("python-django-doc",),
     "science": ("octave-doc",),
     "office": ("gimp-help-en",),
-    NEWCOMER: ("debian-handbook", "debian-reference-en"),
+    "newcomer": ("debian-handbook", "debian-reference-en"),
 }
 SEARCHES, ROUNDS = 10, 5  # of each person in a round
 MOST_PAGES = 900  # of a person
@@ -59,6 +65,99 @@ LEARNER = (
     f"Personal(learner=PDGD(lr=0.1, sessions={SEARCHES}, explore=False), pull=0.05)"  # one message
 )
 SECONDS = 60.0  # in which a process must start, or a round end
+CROWDS = ((5, None), (5, 10.0), (200, None), (200, 10.0))  # simulated devices, noise of `Gaussian`
+
+
+def demo_devices(out: Path, seed: int, open_pages: bool) -> None:
+    """Run the demonstration, and show it as text and a figure."""
+    console, folder = Console(), out / "devices"
+    for part in ("people", "federation"):  # manuals are kept: they were downloaded
+        if (folder / part).exists():
+            made = (folder / "federation" / "server.toml").exists()
+            require(made, f"{folder} was not made by this demonstration: give another --out")
+            rmtree(folder / part)
+    with writing(out):
+        folder.mkdir(parents=True, exist_ok=True)
+    with stoppable(folder):
+        console.print("Fetching manuals for six people ...")
+        people, source = people_of(folder, seed, console.print)
+        console.print(f"Documents: {source}. Nothing of them leaves a device.\n")
+        for person in people:
+            person.command("index", str(folder / "people" / person.name / "documents"))
+            person.measure()
+            console.print(
+                f"  {person.name:9} {len(person.pages):4} pages, {len(person.queries):4} searches"
+                f" with known answers, BM25 nDCG@10 {person.plain:.3f}"
+            )
+        *five, late = people
+        with Federation(folder / "federation", people, seed) as federation:
+            console.print("\nA server, a gateway and five devices start on this machine.")
+            for number in range(len(five)):
+                federation.join(number)
+            plain = mean(person.plain for person in five)
+            learned = []
+            console.print("nDCG@10 of their own rankers on held-out searches, mean of five:")
+            console.print(f"  BM25:                   {plain:.3f}")
+            for t in range(ROUNDS):
+                federation.round(t, five)
+                learned.append(mean(person.learned for person in five))
+                console.print(f"  after {(t + 1) * SEARCHES:2} searches each: {learned[-1]:.3f}")
+            federation.join(len(five))
+            late_plain, late_learned = late.plain, late.learned
+            console.print(
+                f"\nA sixth person joins. nDCG@10 of this device before its first click:"
+                f"\n  BM25 {late_plain:.3f}, with the others' model {late_learned:.3f}"
+                f" ({late_learned - late_plain:+.3f})"
+            )
+            tell_privacy(console, five, seed)
+            searches = SEARCHES * np.arange(1.0, ROUNDS + 1.0)
+            panel = Panel(
+                f"the sixth person, at once: {late_learned:.3f} (BM25 {late_plain:.3f})",
+                (
+                    Series("their own rankers", searches, np.array(learned)),
+                    Series("BM25", searches, np.full(ROUNDS, plain)),
+                ),
+            )
+            console.print("\nnDCG@10 on held-out queries, by searches of each person")
+            console.print(text_chart(panel, bounds([panel])))
+            figure = out / "devices.svg"
+            axes = ("searches of each person", "held-out nDCG@10 (manuals)")
+            write_whole(figure, svg_chart("", *axes, [panel]))
+            console.print(f"figure: {figure}")
+            if open_pages:
+                show_pages(console, people)
+
+
+def mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
+def tell_privacy(console: Console, five: Sequence[Person], seed: int) -> None:
+    console.print(
+        "\nThese five sent their updates without noise. Noise hides a person among the"
+        "\nothers, and five are too few. The same searches, dealt to simulated devices"
+        "\nbehind a secure sum:"
+    )
+    crowd = Crowd([person.device() for person in five], CLICKS, seed)
+    for devices, noise in CROWDS:
+        found = private(crowd, devices, noise)
+        value = float(found.held_out[max(found.held_out)].mean())
+        told = "no noise" if found.epsilon is None else f"epsilon {found.epsilon:.2f}"
+        console.print(f"  {len(found.places):3} devices, {told:12} nDCG@10 {value:.3f}")
+    console.print(
+        "(epsilon of all that one person sends, delta 1e-5; 100 searches each. Each of the 200"
+        "\nhas few searches to learn from, which it makes again and again.)"
+    )
+
+
+def show_pages(console: Console, people: Sequence[Person]) -> None:
+    console.print("\nTheir search pages are open. Search, click, and look at Details:")
+    for person in people:
+        console.print(f"  {person.name:9} {person.address}", soft_wrap=True, highlight=False)
+    for person in (people[0], people[-1]):
+        webbrowser.open(person.address)
+    console.print("Enter ends the demonstration.")
+    sys.stdin.readline()
 
 
 @dataclass(eq=False)
@@ -70,11 +169,10 @@ class Person:
     pages: list[Path]
     queries: list[AnchorQuery]
     seed: int
-    held_out: HeldOut | None = None
     process: subprocess.Popen[str] | None = None
     address: str = ""
     searched: int = 0
-    log: list[str] = field(default_factory=list)
+    judged: list[JudgedQuery] = field(default_factory=list)  # those that are measured
 
     @property
     def training(self) -> list[AnchorQuery]:
@@ -149,33 +247,29 @@ class Person:
 
     def measure(self) -> None:
         """Compute the features of the held-out queries."""
-        index, found = Index(self.home.index_file), []
+        index = Index(self.home.index_file)
         for query in self.measured:
             made = search(index, parsed(query.text, typing=True))
             grades = {str(page): grade for page, grade in query.relevant.items()}
             labels = [grades.get(document.path, 0) for document in made.documents]
             if labels:
-                best = np.array(sorted(grades.values(), reverse=True)[:10])
-                found.append(JudgedQuery(made.features, np.array(labels, np.int8), dcg(best)))
+                ideal = dcg(np.array(sorted(grades.values(), reverse=True)[:10]))
+                self.judged.append(JudgedQuery(made.features, np.array(labels, np.int8), ideal))
         index.close()
-        self.judged = tuple(found)
-        self.held_out = HeldOut.of(found)
 
-    def quality(self, params: Any) -> float:
-        assert self.held_out is not None
-        scores = START.scores(params, self.held_out.features)
-        return self.held_out.ndcg(scores, stream(self.seed, "ties"))
+    def quality(self, params: Array) -> float:
+        """nDCG@10 of these parameters on the held-out queries."""
+        held_out = HeldOut.of(self.judged)
+        scores = START.scores(params, held_out.features)
+        return held_out.ndcg(scores, stream(self.seed, "ties"))
 
     @property
     def plain(self) -> float:
-        """nDCG@10 of BM25 on the held-out queries."""
         return self.quality(START.init(len(NAMES), stream(0)))
 
     @property
     def learned(self) -> float:
         """nDCG@10 of this device's ranker, as its file has it."""
-        from foltr.core.spec import learners
-
         log = ClickLog(self.home.index_file)
         try:
             return self.quality(LocalRanker(log, stepwise(learners.build(LEARNER))).weights)
@@ -184,10 +278,10 @@ class Person:
 
     def device(self) -> Device:
         """Its queries, for a simulation."""
-        return Device(self.name, 3, self.judged, self.name)
+        return Device(self.name, 3, tuple(self.judged), self.name)
 
 
-def people_of(folder: Path, seed: int, tell: Tell) -> tuple[list[Person], str]:
+def people_of(folder: Path, seed: int, tell: Callable[[str], None]) -> tuple[list[Person], str]:
     """Six people with manuals, and where the manuals come from."""
     found, sources = [], set[str]()
     for number, (name, packages) in enumerate(MANUALS.items()):
@@ -199,7 +293,10 @@ def people_of(folder: Path, seed: int, tell: Tell) -> tuple[list[Person], str]:
         pages = [page for place in places for page in pages_of(place, MOST_PAGES)]
         queries = queries_from(links_between(pages), pages, seed=seed)
         own = linked(folder / "people" / name / "documents", places, pages)
-        moved = [_moved(query, own) for query in queries]
+        moved = [
+            AnchorQuery(query.text, {own[page]: grade for page, grade in query.relevant.items()})
+            for query in queries
+        ]
         home = Home(folder / "people" / name / "device")
         found.append(Person(name, home, list(own.values()), moved, 1000 * seed + number))
     return found, " and ".join(sorted(sources))
@@ -221,47 +318,39 @@ def linked(folder: Path, places: Sequence[Path], pages: Sequence[Path]) -> dict[
     return found
 
 
-def _moved(query: AnchorQuery, own: Mapping[Path, Path]) -> AnchorQuery:
-    return AnchorQuery(query.text, {own[page]: grade for page, grade in query.relevant.items()})
+class Federation(GatewayDeployment):
+    """The server, the gateway and the people's devices. Rounds begin when all but the last person
+    want to send."""
 
+    def __init__(self, folder: Path, people: Sequence[Person], seed: int) -> None:
+        self.people = people
+        e = Experiment(
+            data="Synthetic(queries=20)", learner=LEARNER, ranker=repr(START),
+            clients=len(people), rounds=20, seed=seed,
+        )  # fmt: skip
+        agreed = {"features": list(NAMES), "fewest": len(people) - 1, "noise": "system"}
+        server = {"wait": 2.0, "deadline": 30.0}
+        super().__init__(folder, e, 1, server, agreed, gateway={"grace": 0.5})
 
-def deployment(folder: Path, people: int, seed: int) -> GatewayDeployment:
-    """The server and the gateway. Rounds begin when all but the last person want to send."""
-    e = Experiment(
-        data="Synthetic(queries=20)", learner=LEARNER, ranker=repr(START), clients=people,
-        rounds=20, seed=seed,
-    )  # fmt: skip
-    agreed = {"features": list(NAMES), "fewest": people - 1, "noise": "system"}
-    server = {"wait": 2.0, "deadline": 30.0}
-    return GatewayDeployment(folder, e, 1, server, agreed, gateway={"grace": 0.5})
-
-
-class Story:
-    """The federation, and who is in it. Within it, processes run."""
-
-    def __init__(self, folder: Path, people: Sequence[Person], seed: int, tell: Tell) -> None:
-        self.people, self.tell = people, tell
-        self.here = deployment(folder / "federation", len(people), seed)
-
-    def __enter__(self) -> Story:
-        self.here.start("server")
-        self.here.wait_logged("server", "nodes connect to", SECONDS)
-        self.here.start("gateway-0")
-        self.here.wait_logged("gateway-0", "devices connect to", SECONDS)
+    def __enter__(self) -> Federation:
+        self.start("server")
+        self.wait_logged("server", "nodes connect to", SECONDS)
+        self.start("gateway-0")
+        self.wait_logged("gateway-0", "devices connect to", SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:
         for person in self.people:
             person.stop()
-        self.here.__exit__(None, None, None)
+        super().__exit__()
 
     def join(self, number: int) -> None:
         """Let a person's device join, and start its page."""
         person = self.people[number]
-        ca = self.here.folder / "gateway-tls" / CA
+        ca = self.folder / "gateway-tls" / CA
         replace_private(person.home.made().folder / CA, ca.read_bytes())
-        invitation = (self.here.folder / "invitations-0.txt").read_text().split()[number]
-        url = f"https://localhost:{self.here.ports[0]}"
+        invitation = (self.folder / "invitations-0.txt").read_text().split()[number]
+        url = f"https://localhost:{self.ports[0]}"
         words = ("join", url, "--invitation", invitation, "--ca", str(ca), "--yes")
         until = time.monotonic() + SECONDS
         while True:
@@ -281,13 +370,9 @@ class Story:
                 person.search_once()
             person.ask("POST", "pause", {"paused": True})  # closes the last search
             person.ask("POST", "pause", {"paused": False})
-        self.here.wait_round(t + 1, SECONDS)
-        self._wait_models(t, people)
-
-    def _wait_models(self, t: int, people: Sequence[Person]) -> None:
-        """Wait until the devices have noted their message."""
+        self.wait_round(t + 1, SECONDS)
         until = time.monotonic() + SECONDS
-        for person in people:
+        for person in people:  # until the devices have noted their message
             while time.monotonic() < until:
                 if len(ClickLog(person.home.index_file).messages()) > t:
                     break
