@@ -34,7 +34,7 @@ from foltr.deployment.gateway.steps import Step
 from foltr.deployment.keys.device_keys import trusting
 from foltr.deployment.keys.keys import make_server
 from foltr.deployment.keys.rotation import server_context
-from foltr.deployment.planning.example import example_message
+from foltr.deployment.planning.traffic import example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import Frame, Kind, Model, write_updates
 from foltr.deployment.protocol.participant import Device

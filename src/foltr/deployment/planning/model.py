@@ -1,6 +1,7 @@
 """A federation on paper: CPU, bytes, memory, gateways and money of many devices.
 
-Everything is linear in the constants of `measured.py`. In a round, each of n devices answers S
+Everything is linear in constants that `benchmarks/gateway.py` measured and fitted; `measured.json`
+stores them. In a round, each of n devices answers S
 asks (one, or the four steps of a secure sum) through one of G gateways:
 
     gateway    S G step + S n answer + bytes of the devices' frames + roll of all devices
@@ -14,20 +15,104 @@ on a new connection, every `poll` seconds."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import ceil
+from pathlib import Path
+from typing import Any
 
 from foltr.core.errors import require
 from foltr.deployment.keys.roster import MOST
-from foltr.deployment.planning.measured import Constants
 from foltr.deployment.planning.traffic import Bytes, Traffic
 from foltr.secure_sum.terms import degree_and_quorum
 
+FILE = Path(__file__).with_name("measured.json")
 DAY = 86_400.0
 POLL_SECONDS = 1.0  # for which a device that polls is connected, at most
 SHARE = 0.8  # share of the deadline in which devices must answer (`deployment/gateway/process.py`)
 SUM_STEPS = 4  # of a secure sum: keys, shares, masked updates, unmasking
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of the model: seconds of one core, bytes, and megabytes where they say so."""
+
+    gateway_step: float  # an ask of the server
+    gateway_answer: float  # an answer of a device, with the request for its ask
+    gateway_byte: float  # a byte of the devices' frames
+    gateway_idle: float  # a request that finds no ask
+    gateway_connection: float  # the same on a new TLS connection, of one that is mostly idle
+    gateway_enrol: float
+    gateway_roll: float  # for each enrolled device, in a round
+    server_step: float
+    server_answer: float
+    server_byte: float
+    server_neighbour: float  # for each client and neighbour in a secure sum
+    server_draw: float  # for each client and parameter, if messages are a seed and rewards
+    server_roll: float  # for each enrolled device, in a round
+    server_second: float  # a second, whatever the server does
+    superlink_step: float
+    superlink_byte: float
+    superlink_second: float  # a second in which the server waits for answers
+    device_answer: float
+    device_search: float
+    device_number: float  # for each search and parameter
+    device_request: float  # HTTP and TLS of an answer
+    device_byte: float
+    device_sum: float  # a secure sum
+    device_neighbour: float
+    device_mask: float  # for each neighbour and parameter
+    latency: float  # seconds of an exchange in which nobody computes
+    http_up: float  # bytes of HTTP around the frames of an answer
+    http_down: float
+    wire_answer: float  # bytes of TCP and TLS for an answer
+    idle_up: float
+    idle_down: float
+    idle_wire: float
+    connection_wire: float  # bytes of a request on a new connection, all included
+    gateway_base_memory: float  # megabytes
+    gateway_connection_memory: float
+    gateway_frame_memory: float  # for each byte of the devices' frames
+    device_memory: float  # of the gateway, for each enrolled device
+    server_base_memory: float
+    server_answer_memory: float
+    server_byte_memory: float  # for each byte of the answers
+    device_disk: float  # of the gateway, for each enrolled device
+    gateway_base_disk: float  # megabytes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What `foltr plan` computes with, as `benchmarks/gateway.py` measured it.
+
+    Fields
+        machine, date, command: where, when and how it was measured
+        devices: the largest number of devices in a measured round
+        summed: the same of rounds with a secure sum; 0 without any
+        constants: fitted to all rounds"""
+
+    machine: Mapping[str, Any]
+    date: str
+    command: str
+    devices: int
+    summed: int
+    constants: Constants
+
+
+@cache
+def measured() -> Measured:
+    content = json.loads(FILE.read_text())
+    rounds = content["slopes"]
+    return Measured(
+        machine=content["machine"],
+        date=content["date"],
+        command=content["command"],
+        devices=max(each["devices"] for each in rounds),
+        summed=max((each["devices"] for each in rounds if each["degree"]), default=0),
+        constants=Constants(**content["constants"]),
+    )
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from foltr.core.errors import Mistake
 from foltr.deployment.planning.limits import federations, first_break, limits
-from foltr.deployment.planning.measured import Constants, measured
-from foltr.deployment.planning.model import DAY, Plan, Workload
+from foltr.deployment.planning.model import DAY, Constants, Plan, Workload, measured
 from foltr.deployment.planning.text import Prices, as_json, number, rounded, seconds, size
 from foltr.secure_sum.terms import degree_and_quorum
 
