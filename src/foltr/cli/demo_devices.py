@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ import webbrowser
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
+from shutil import copy2, rmtree
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -292,7 +291,7 @@ def people_of(folder: Path, seed: int, tell: Callable[[str], None]) -> tuple[lis
             places = [generated(folder / "manuals" / f"generated-{name}", name, seed)]
         pages = [page for place in places for page in pages_of(place, MOST_PAGES)]
         queries = queries_from(links_between(pages), pages, seed=seed)
-        own = linked(folder / "people" / name / "documents", places, pages)
+        own = copied(folder / "people" / name / "documents", places, pages)
         moved = [
             AnchorQuery(query.text, {own[page]: grade for page, grade in query.relevant.items()})
             for query in queries
@@ -302,19 +301,14 @@ def people_of(folder: Path, seed: int, tell: Callable[[str], None]) -> tuple[lis
     return found, " and ".join(sorted(sources))
 
 
-def linked(folder: Path, places: Sequence[Path], pages: Sequence[Path]) -> dict[Path, Path]:
-    """The pages in a folder of their own, without taking space again where possible."""
+def copied(folder: Path, places: Sequence[Path], pages: Sequence[Path]) -> dict[Path, Path]:
+    """The pages in a folder of their own."""
     found = {}
     for page in pages:
         place = next(place for place in places if page.is_relative_to(place))
-        other = folder / place.name / page.relative_to(place)
-        found[page] = other.resolve()
-        if not other.exists():
-            other.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(page.resolve(), other)
-            except OSError:  # on another disk
-                other.write_bytes(page.read_bytes())
+        found[page] = (folder / place.name / page.relative_to(place)).resolve()
+        found[page].parent.mkdir(parents=True, exist_ok=True)
+        copy2(page, found[page])
     return found
 
 
