@@ -85,7 +85,7 @@ def manuals_in(folder: Path, wanted: int) -> tuple[dict[str, list[Path]], str]:
     for people in json.loads(MANUALS.read_text()).values():
         if sum(map(len, found.values())) < wanted:
             packages = [package for own in people.values() for package in own]
-            places = fetch(packages, folder, lambda text: print(f"  {text}", flush=True)).found
+            places = fetch(packages, folder, lambda text: print(f"  {text}", flush=True))
             found |= {str(place): pages_of(place) for place in places.values()}
     if any(found.values()):
         return found, "Debian's manuals"

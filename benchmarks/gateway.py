@@ -76,7 +76,7 @@ SUMS = (
     Case("PDGD MLP, secure sum", ranker="MLP()", channel="SecureSum()"),
 )
 WHAT = ("parts", "crowd", "round", "memory", "dying", "slopes")
-FAILURES = (Overdue, AssertionError)  # the latter from `local_deployment`
+FAILURES = (Overdue, AssertionError)  # the latter from `foltr.deployment.local`
 BATCH = 100  # answers that the gateway writes together when it is busy, as it was seen to do
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foltr.core import Array
-from foltr.deployment.planning.model import DAY, FILE, Constants, Plan, Workload
+from foltr.deployment.planning.model import DAY, FILE, HOLD_SECONDS, Constants, Plan, Workload
 from foltr.deployment.planning.traffic import Traffic
 from foltr.deployment.protocol.frames import HEADER
 from foltr.secure_sum.terms import LEAST as LEAST_SHARE
@@ -230,7 +230,7 @@ def _connection(crowd: Mapping[str, Any], names: Mapping[str, float]) -> float:
     load, seconds = crowd_load(crowd), crowd["seconds"]
     kept = load.connected * load.devices
     known = crowd["answers"] * names["gateway_answer"]
-    known += seconds * kept / load.hold * names["gateway_idle"]
+    known += seconds * kept / HOLD_SECONDS * names["gateway_idle"]
     known += len(crowd["rounds"]) * load.devices * names["gateway_roll"]
     many = seconds * (load.devices - kept) / load.poll
     return max(0.0, (seconds * crowd["cpu share"]["gateway"] - known) / many)

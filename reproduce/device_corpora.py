@@ -30,7 +30,7 @@ TITLES = "device       packages  pages      MB    links  queries  relevant  in t
 
 def line(bed: str, device: str, packages: Sequence[str], folder: Path) -> str:
     """Write the queries of a device; its line of the table."""
-    found = fetch(packages, folder, lambda text: print(f"  {text}", flush=True)).found
+    found = fetch(packages, folder, lambda text: print(f"  {text}", flush=True))
     pages = [page for package in found for page in pages_of(found[package])]
     links = links_between(pages)
     queries = queries_from(links, pages)

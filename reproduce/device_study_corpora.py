@@ -61,7 +61,7 @@ class Corpus:
 
 def manuals(packages: Sequence[str], folder: Path, tell: Tell) -> Corpus:
     """The manuals of one device. Those that are not in `folder` are downloaded."""
-    found = fetch(packages, folder, lambda text: tell(text, 0, 0)).found
+    found = fetch(packages, folder, lambda text: tell(text, 0, 0))
     require(bool(found), f"none of the manuals {', '.join(packages)} can be had")
     paths = {
         page: f"/{place.name}/{page.relative_to(place).as_posix()}"

@@ -19,7 +19,7 @@ from gateway_fit import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foltr.deployment.planning.model import DAY, FILE, Constants, Plan, Workload, measured
+from foltr.deployment.planning.model import DAY, FILE, FRAME_BYTES, Constants, Plan, measured
 
 THREE = ("gateway", "server", "superlink")
 # largest relative error of the stored model at a stored point
@@ -94,7 +94,7 @@ def test_the_stored_constants_reproduce_the_stored_figures(point):
     """A SuperLink needs more CPU for each byte of a frame that is larger than 64 MB. `foltr plan`
     never plans such frames."""
     found = predicted(point, measured().constants)
-    huge = point.frames_up > Workload.largest
+    huge = point.frames_up > FRAME_BYTES
     for name in ("gateway", "server", "devices", *(() if huge else ("superlink",))):
         assert found[name] == pytest.approx(point.cpu[name], rel=TOLERANCE[name]), name
     if not huge:

@@ -284,8 +284,7 @@ def people_of(folder: Path, seed: int, tell: Callable[[str], None]) -> tuple[lis
     """Six people with manuals, and where the manuals come from."""
     found, sources = [], set[str]()
     for number, (name, packages) in enumerate(MANUALS.items()):
-        had = fetch(packages, folder / "manuals", tell)
-        places = list(had.found.values())
+        places = list(fetch(packages, folder / "manuals", tell).values())
         sources.add("Debian's packages" if places else "generated")
         if not places:
             places = [generated(folder / "manuals" / f"generated-{name}", name, seed)]

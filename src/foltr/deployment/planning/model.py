@@ -10,7 +10,7 @@ asks (one, or the four steps of a secure sum) through one of G gateways:
     SuperLink  (S + 1) G step + bytes of the gateways' frames + seconds in which the server waits
 
 A roll is the server's question which devices a gateway can reach, once in a round. Besides the
-rounds, a device asks for asks: on a connection that it keeps, every `hold` seconds, or
+rounds, a device asks for asks: on a connection that it keeps, every HOLD_SECONDS, or
 on a new connection, every `poll` seconds."""
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from typing import Any
 from foltr.core.errors import require
 from foltr.deployment.keys.roster import MOST
 from foltr.deployment.planning.traffic import Bytes, Traffic
+from foltr.deployment.settings import GatewayTable
 from foltr.secure_sum.terms import degree_and_quorum
 
 FILE = Path(__file__).with_name("measured.json")
 DAY = 86_400.0
+HOLD_SECONDS = GatewayTable.hold  # for which a request waits for an ask
+FRAME_BYTES = 64_000_000  # between a gateway and the server, at most
 POLL_SECONDS = 1.0  # for which a device that polls is connected, at most
 SHARE = 0.8  # share of the deadline in which devices must answer (`deployment/gateway/process.py`)
 SUM_STEPS = 4  # of a secure sum: keys, shares, masked updates, unmasking
@@ -128,11 +131,9 @@ class Workload:
     fewest: share of the asked devices that a secure sum needs; None without one
     connected: share of the devices that keep a connection
     poll: seconds between two requests of the other devices
-    hold: seconds for which a request is held
     deadline: seconds of a step (`deadline` of the server)
     busy: share of a core that a gateway uses at most
-    connections: most connections of a gateway
-    largest: most bytes of a frame between a gateway and the server"""
+    connections: most connections of a gateway"""
 
     devices: int
     rounds: float
@@ -144,11 +145,9 @@ class Workload:
     fewest: float | None = None
     connected: float = 0.2
     poll: float = 60.0
-    hold: float = 25.0
     deadline: float = 100.0
     busy: float = 0.5
     connections: int = 16_000
-    largest: int = 64_000_000
 
     def __post_init__(self) -> None:
         require(self.devices >= 1, f"devices must be >= 1, got {self.devices}")
@@ -158,7 +157,6 @@ class Workload:
         share = f"connected is a share of the devices, 0 .. 1, got {self.connected:g}"
         require(0.0 <= self.connected <= 1.0, share)
         require(self.poll >= 1.0, f"poll must be >= 1 second, got {self.poll:g}")
-        require(0.0 < self.hold <= 60.0, f"hold must be in (0, 60] seconds, got {self.hold:g}")
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline:g}")
         require(0.0 < self.busy <= 1.0, f"busy is a share of a core, (0, 1], got {self.busy:g}")
         require(self.connections >= 1, f"connections must be >= 1, got {self.connections}")
@@ -208,7 +206,7 @@ class Plan:
     @property
     def requests(self) -> float:
         """Requests a second that find no ask, on connections that are kept."""
-        return self.kept / self.load.hold
+        return self.kept / HOLD_SECONDS
 
     @property
     def polls(self) -> float:
@@ -281,7 +279,7 @@ class Plan:
         return {
             "CPU": ceil(peak / max(free, 1e-3)),
             "connections": ceil((self.kept + POLL_SECONDS * self.polls) / load.connections),
-            "size of frames": ceil(load.asked / self._fitting(load.largest)),
+            "size of frames": ceil(load.asked / self._fitting(FRAME_BYTES)),
             "places for devices": ceil(load.devices / MOST),
         }
 

@@ -13,9 +13,8 @@ import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,25 +67,15 @@ OUTSIDE_TEXT = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """What `fetch` found.
-
-    Fields
-        found: the folder of each manual
-        missing: the packages that could not be had, each with the reason"""
-
-    found: Mapping[str, Path]
-    missing: Mapping[str, str]
-
-
 def fetch(
     packages: Iterable[str], folder: Path, tell: Tell, installed: Path = INSTALLED
-) -> Fetched:
+) -> dict[str, Path]:
     """Download the manuals of `packages` into `folder`. What is there already is not downloaded
     again. A star in the name of a package stands for a version: of the packages that fit, the
-    newest is taken. A metapackage stands for the documentation that it depends on."""
-    found, missing = {}, {}
+    newest is taken. A metapackage stands for the documentation that it depends on.
+
+    Returns the folder of each manual; `tell` says which are missing, and why."""
+    found: dict[str, Path] = {}
     offline = ""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,10 +90,9 @@ def fetch(
             found[package] = manual
         else:
             tell(f"{package}: missing, because {reason}")
-            missing[package] = reason
         if OFFLINE.search(reason.lower()):
             offline = reason  # every package would wait as long, and fail
-    return Fetched(found, missing)
+    return found
 
 
 class _Failed(Exception):

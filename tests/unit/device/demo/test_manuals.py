@@ -4,6 +4,7 @@ which files are pages, and generated ones."""
 import gzip
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -68,7 +69,8 @@ def offer_manual(store: Path, name: str, files: dict[str, str | bytes], depends:
 def fetch_manuals(tmp_path: Path, *packages: str, installed: str = "none"):
     told: list[str] = []
     found = fetch(packages, tmp_path / "manuals", told.append, tmp_path / installed)
-    return found, told
+    missing = dict(line.split(": missing, because ") for line in told if ": missing" in line)
+    return SimpleNamespace(found=found, missing=missing), told
 
 
 def asked_packages(store: Path) -> list[str]:
