@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foltr.deployment.local.deployment import Deployment
+from foltr.deployment.local import Deployment
 from foltr.experiment import Experiment
 
 TICK = os.sysconf("SC_CLK_TCK")

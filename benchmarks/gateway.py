@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gateway_federation import Case, Federation, Overdue
+from gateway_fit import Point, constants_of
 from gateway_parts import (
     device_cost,
     device_memory,
@@ -66,8 +67,7 @@ from gateway_tables import (
 
 from foltr.core.scoring import numbered
 from foltr.core.system.files import write_whole
-from foltr.deployment.planning.fit import constants_of
-from foltr.deployment.planning.measured import FILE, Point
+from foltr.deployment.planning.model import FILE
 from foltr.deployment.protocol.agreement import Agreement
 
 PLAIN = (Case("PDGD linear"), Case("PDGD MLP", ranker="MLP()"), Case("ES linear", learner="ES()"))
@@ -76,7 +76,7 @@ SUMS = (
     Case("PDGD MLP, secure sum", ranker="MLP()", channel="SecureSum()"),
 )
 WHAT = ("parts", "crowd", "round", "memory", "dying", "slopes")
-FAILURES = (Overdue, AssertionError)  # the latter from `local_deployment`
+FAILURES = (Overdue, AssertionError)  # the latter from `foltr.deployment.local`
 BATCH = 100  # answers that the gateway writes together when it is busy, as it was seen to do
 
 

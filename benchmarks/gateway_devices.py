@@ -39,7 +39,7 @@ from foltr.deployment.gateway.process import (
 )
 from foltr.deployment.gateway.signing import Ed25519PrivateKey
 from foltr.deployment.keys.device_keys import trusting
-from foltr.deployment.planning.example import example_message
+from foltr.deployment.planning.traffic import example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import HEADER, Kind, write_updates
 from foltr.deployment.settings import read_gateway

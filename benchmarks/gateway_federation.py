@@ -18,8 +18,8 @@ from gateway_devices import Devices
 
 from foltr.core.seeds import stream
 from foltr.deployment.gateway.process import make_invitations
-from foltr.deployment.local.deployment import GatewayDeployment
-from foltr.deployment.planning.example import example_message
+from foltr.deployment.local import GatewayDeployment
+from foltr.deployment.planning.traffic import example_message
 from foltr.deployment.protocol.frames import LARGEST
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code

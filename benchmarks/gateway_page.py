@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
+from gateway_fit import Point, predicted, stored_points
 from gateway_tables import all_lines
 
 from foltr.core.system.files import write_whole
-from foltr.deployment.planning.fit import predicted
-from foltr.deployment.planning.measured import FILE, Constants, Point, measured
+from foltr.deployment.planning.model import FILE, Constants, measured
 from foltr.secure_sum.terms import LEAST, degree_and_quorum
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -65,16 +65,16 @@ def draw() -> Path:
     matplotlib.rcParams.update({"svg.hashsalt": "foltr", "font.size": 9, "svg.fonttype": "none"})
     import matplotlib.pyplot as plt
 
-    known = measured()
+    costs, measured_points = measured().constants, stored_points()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.9), layout="constrained")
-    names = list(dict.fromkeys(p.name for p in known.points))
+    names = list(dict.fromkeys(p.name for p in measured_points))
     for name, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
-        points = sorted((p for p in known.points if p.name == name), key=lambda p: p.devices)
+        points = sorted((p for p in measured_points if p.name == name), key=lambda p: p.devices)
         most = points[-1].devices
         for panel, which in ((left, 0), (right, 1)):
             for ends, dashes in ((most, "-"), (100_000, ":")):
                 grid = [n for n in sizes(points, ends) if ends == most or n >= most]
-                curve = [values(at(points[-1], n), known.constants)[which] for n in grid]
+                curve = [values(at(points[-1], n), costs)[which] for n in grid]
                 panel.plot(grid, curve, dashes, color=colour, linewidth=1.2)
             seen = [(sum(p.cpu[each] for each in THREE), p.seconds)[which] for p in points]
             panel.plot([p.devices for p in points], seen, marker, color=colour, label=name,

@@ -29,12 +29,12 @@ from foltr.deployment.gateway.signing import (
     public_key,
     verified,
 )
+from foltr.deployment.gateway.simulated_devices import device_of, engines_of
 from foltr.deployment.gateway.steps import Step
 from foltr.deployment.keys.device_keys import trusting
 from foltr.deployment.keys.keys import make_server
 from foltr.deployment.keys.rotation import server_context
-from foltr.deployment.local.simulated_devices import device_of, engines_of
-from foltr.deployment.planning.example import example_message
+from foltr.deployment.planning.traffic import example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import Frame, Kind, Model, write_updates
 from foltr.deployment.protocol.participant import Device

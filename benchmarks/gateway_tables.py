@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foltr.deployment.planning.measured import Point
+from gateway_fit import Point
 
 PROCESSES = ("gateway", "server", "superlink", "devices")
 

@@ -10,7 +10,7 @@ know on each.
 Privatizers x channels x partitions x attacks x rules x participation, as far as they are legal and
 one of these differs from the plainest, or two where the noise is not each message's own; and a
 list of others (learners, known weak spots). Each is played as a whole
-(`simulation/audits/guarantees.py`):
+(`guarantee_games.py`):
 two inputs as far apart as the mechanism allows, many rounds with its real noise, malicious
 clients, drop-outs, channel and server, a likelihood-ratio test. "at least" is a lower bound of
 epsilon that holds with 99.9 % confidence; "of the guarantee" is how much of the stated epsilon
@@ -27,13 +27,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from guarantee_games import play_all
+
 from foltr.core.errors import Mistake
 from foltr.core.world.dataset import Dataset
 from foltr.core.world.protocols import Source
 from foltr.experiment import Experiment
 from foltr.privacy.guarantee import ledger_of
 from foltr.simulation.audits.games import Game
-from foltr.simulation.audits.guarantees import play_all
 from foltr.simulation.runs.setup import checked_population
 
 FEATURES = 1  # with one number in a message games come closest to the guarantee

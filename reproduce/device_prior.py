@@ -1,4 +1,4 @@
-"""The ranker that a device can start from instead of BM25 (`src/foltr/device/prior.py`).
+"""The ranker that a device can start from instead of BM25 (`foltr.device.learning.PRIOR`).
 
     python reproduce/device_prior.py
 
@@ -13,15 +13,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from device_study import dataset_of
+from device_study_data import load_bed
 
 from foltr.components.baselines.ranking_svm import RankingSVM
 from foltr.core.errors import Mistake
 from foltr.core.seeds import stream
 from foltr.core.system.files import cache_folder
+from foltr.device.demo.simulated import Device, HeldOut
 from foltr.device.learning import PRIOR, START
 from foltr.device.searching import ABOUT, NAMES
-from foltr.device.study import dataset_of
-from foltr.device.study_data import Device, HeldOut, load_bed
 
 QUERIES = 150  # of a manual: a large one must not outweigh the others
 SCALE = 0.5  # of the SVM's weights: learning on goes faster from small scores (chosen on `tuning`)

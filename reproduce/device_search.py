@@ -1,10 +1,10 @@
 """The study of device search: what a person gets from a device that learns from clicks, alone or
-with others. `src/foltr/device/study.py` says what is simulated and measured.
+with others. `device_study.py` says what is simulated and measured.
 
     python reproduce/device_search.py five docs packages --out runs/device-search --check
 
 Test beds are made from manuals and package descriptions, which apt-get downloads, and from text
-collections below FOLTR_DATA (`src/foltr/device/study_data.py`). Every run is one JSON file in the
+collections below FOLTR_DATA (`device_study_data.py`). Every run is one JSON file in the
 output folder. What is there already is not run again, so that an interrupted study goes on where
 it was. At the end all tables are printed as Markdown, and stored as tables.md and results.csv.
 With --check the exit code is 1 if a claim about one of the beds does not hold."""
@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from device_study import CLICKS, FROM_CLICKS, METHODS, Run, settings_of
+from device_study_data import BEDS, Bed, load_bed
 
 from foltr.core.errors import Mistake, require
 from foltr.core.system.files import cache_folder, data_folders, write_whole, writing
 from foltr.core.system.tables import Tidy
 from foltr.core.system.terminal import LivePanel, progress_bar
-from foltr.device.study import AFTER, CLICKS, FROM_CLICKS, METHODS, Run, settings_of
-from foltr.device.study_data import BEDS, Bed, load_bed
+from foltr.device.demo.simulated import AFTER
 
 COMPARED = (
     "bm25", "local", "fedavg", "personal", "personal-unguarded", "newcomer", "pooled", "prior",

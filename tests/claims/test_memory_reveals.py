@@ -3,10 +3,10 @@
 
 import numpy as np
 import pytest
+from guarantee_games import two_histories
 
 from foltr.experiment import Experiment
 from foltr.privacy.guarantee import ledger_of
-from foltr.simulation.audits.guarantees import two_histories
 from foltr.simulation.audits.noise import clipped
 
 pytestmark = [pytest.mark.claims, pytest.mark.usefixtures("with_real_data")]

@@ -17,14 +17,14 @@ from foltr.deployment.gateway.client import Requests, Unavailable
 from foltr.deployment.gateway.enrolment import Enrolment
 from foltr.deployment.gateway.process import DATABASE
 from foltr.deployment.gateway.signing import Ed25519PrivateKey
+from foltr.deployment.gateway.simulated_devices import device_of, engines_of
 from foltr.deployment.keys.device_keys import trusting
-from foltr.deployment.local.deployment import GatewayDeployment
-from foltr.deployment.local.simulated_devices import device_of, engines_of
 from foltr.deployment.protocol.frames import Frame
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.settings import read_devices
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
+from simulated_deployment import SimulatedDeployment
 
 HONEST = 11  # devices in the process of gateway 0
 KEEPER = 11  # the client that the test holds at gates
@@ -36,7 +36,7 @@ def experiment(**changes):
     return Experiment(**{**usual, "clients": 13, "rounds": 8, **changes})
 
 
-class Gateways(GatewayDeployment):
+class Gateways(SimulatedDeployment):
     """One or more gateways. The devices of the first one in their process are `own`; the test adds
     others (`Members`)."""
 

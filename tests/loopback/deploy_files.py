@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from foltr.deployment.local.deployment import free_port
+from foltr.deployment.local import free_port
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 STATE, SETTINGS = "/var/lib/foltr", "/etc/foltr"

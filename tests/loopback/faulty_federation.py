@@ -15,7 +15,7 @@ from foltr.core import Answers, Cohort
 from foltr.core.federation import Delivery, Server, federate
 from foltr.core.seeds import stream
 from foltr.core.system.process import Threads
-from foltr.deployment.local.deployment import Deployment
+from foltr.deployment.local import Deployment
 from foltr.experiment import Experiment
 from foltr.simulation.runs.execution import Simulated
 from foltr.simulation.runs.setup import population_of

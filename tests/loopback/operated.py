@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from foltr.deployment.flower.node import Node
 from foltr.deployment.keys.keys import NODE_KEY, read_certificate
-from foltr.deployment.local.deployment import Deployment
+from foltr.deployment.local import Deployment
 
 
 class Operated(Deployment):

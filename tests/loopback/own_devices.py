@@ -14,7 +14,7 @@ from foltr.core.seeds import Stream, stream
 from foltr.core.stepwise import ReplayedUser
 from foltr.core.system.private import replace_private
 from foltr.deployment.keys.device_keys import trusting
-from foltr.deployment.local.deployment import GatewayDeployment
+from foltr.deployment.local import GatewayDeployment
 from foltr.device import joining
 from foltr.device.content import Text
 from foltr.device.home import CA, Home, Terms

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr import load_ranker
-from foltr.deployment.local.deployment import free_port
+from foltr.deployment.local import free_port
 
 pytestmark = pytest.mark.loopback
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploying.md"

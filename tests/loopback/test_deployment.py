@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
-from foltr.deployment.local.deployment import Deployment
+from foltr.deployment.local import Deployment
 from foltr.experiment import Experiment
 
 pytestmark = pytest.mark.loopback

@@ -29,7 +29,7 @@ from faulty import (
     without,
 )
 
-from foltr.deployment.local.deployment import free_port
+from foltr.deployment.local import free_port
 
 pytestmark = pytest.mark.usefixtures("modules")
 

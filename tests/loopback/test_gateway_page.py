@@ -15,7 +15,7 @@ pytest.importorskip("flwr", reason="needs foltr[deploy]")
 from foltr.deployment.gateway.client import GatewayClient
 from foltr.deployment.gateway.device_folder import DeviceFolder
 from foltr.deployment.keys.device_keys import trusting
-from foltr.deployment.local.deployment import free_port, toml
+from foltr.deployment.local import free_port, toml
 from foltr.deployment.protocol.agreement import Agreement
 
 pytestmark = pytest.mark.loopback

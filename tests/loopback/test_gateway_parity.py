@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
-from foltr.deployment.local.deployment import GatewayDeployment
 from foltr.experiment import Experiment
+from simulated_deployment import SimulatedDeployment
 
 KINDS = {"mean": {}, "es": {"learner": "ES(sessions=4)"}, "sum": {"channel": "SecureSum()"}}
 
@@ -17,7 +17,7 @@ def same_as_local(folder, clients, gateways, rounds, seconds, deadline=30.0, **p
     e = Experiment(data="Synthetic(queries=40)", clients=clients, rounds=rounds, seed=5, **parts)
     # every round waits until all clients can be reached
     made = {"server": {"wait": 5.0, "deadline": deadline}, "agreed": {"fewest": clients}}
-    with GatewayDeployment(folder, e, nodes=gateways, **made) as here:
+    with SimulatedDeployment(folder, e, nodes=gateways, **made) as here:
         here.start_all()
         here.wait_done(seconds)
         assert [about["answered"] for about in here.rounds()] == [clients] * rounds

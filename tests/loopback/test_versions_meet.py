@@ -13,7 +13,7 @@ from behind_gateways import experiment as of_devices
 from behind_gateways import same
 from faulty import experiment
 
-from foltr.deployment.local.deployment import Deployment
+from foltr.deployment.local import Deployment
 
 pytestmark = pytest.mark.usefixtures("modules")
 

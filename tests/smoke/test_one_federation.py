@@ -13,15 +13,16 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
+from foltr.deployment import local as local_gateways
 from foltr.deployment.gateway.enrolment import Enrolment, Standing
 from foltr.deployment.gateway.process import DATABASE
-from foltr.deployment.local import deployment as local_gateways
-from foltr.deployment.local.deployment import GatewayDeployment, free_port
+from foltr.deployment.local import free_port
 from foltr.deployment.node.clients import RECORDS
 from foltr.deployment.protocol.records import Records
 from foltr.deployment.settings import read_node
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
+from simulated_deployment import SimulatedDeployment
 
 # what a service manager gives to a process, and PYTHONPATH, for a foltr that is not installed
 VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "FOLTR_CACHE", "PYTHONPATH"}
@@ -29,7 +30,7 @@ PATIENCE_SECONDS = 120.0  # for each step, on a machine that is very busy
 EXPERIMENT = Experiment(data="Synthetic(queries=20)", clients=6, rounds=2, seed=5)
 
 
-class Federation(GatewayDeployment):
+class Federation(SimulatedDeployment):
     """Clients 0 and 1 are devices behind a gateway; two nodes have two clients each. A process
     that ends by itself fails the test at once."""
 

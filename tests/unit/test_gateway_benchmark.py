@@ -1,9 +1,7 @@
 """The parts of `benchmarks/gateway.py` that start no process."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,31 +9,25 @@ import pytest
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 pytest.importorskip("httptools", reason="needs foltr[deploy]")
 
+import gateway_page
+from gateway import PLAIN, SUMS
+from gateway_devices import Crowd, Devices, MadeUp, answering
+from gateway_federation import Moment
+from gateway_fit import stored_points
+from gateway_parts import an_ask
+from gateway_tables import all_lines, parts_lines
+
 from foltr.core.scoring import numbered
 from foltr.deployment.gateway.steps import Step
-from foltr.deployment.planning.example import example_message
-from foltr.deployment.planning.measured import FILE, measured
+from foltr.deployment.planning.model import FILE
+from foltr.deployment.planning.traffic import example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.frames import Frame, Kind, read_updates, write_updates
 from foltr.experiment import Experiment
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def found():
-    """The folder of the benchmarks is where their modules find each other."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield
-    sys.path.remove(str(BENCHMARKS))
-
 
 @pytest.mark.parametrize("case", range(3))
 def test_made_up_answers_are_taken_by_a_gateway(case):
-    from gateway import PLAIN
-    from gateway_devices import answering
-    from gateway_parts import an_ask
-
     e = PLAIN[case].experiment(5, 3)
     agreed = Agreement(e.ranker, e.learner, numbered(46), 5, 1, e.learner.sessions, 3)
     ask = an_ask(agreed, 5)
@@ -49,8 +41,6 @@ def test_made_up_answers_are_taken_by_a_gateway(case):
 
 
 def test_a_moment_since_another():
-    from gateway_federation import Moment
-
     counters = {"answered": 10, "connected": 5, "thinking": 0.5, "last": "text"}
     before = Moment(100.0, {"gateway": 1.0, "server": 2.0}, 1_000, 3, counters)
     later = {"answered": 30, "connected": 7, "thinking": 2.0, "last": "other"}
@@ -62,8 +52,6 @@ def test_a_moment_since_another():
 
 
 def test_a_case_says_what_the_model_must_know():
-    from gateway import PLAIN, SUMS
-
     about = [case.about(400) for case in (*PLAIN, *SUMS)]
     assert [each["parameters"] for each in about] == [46, 3072, 46, 46, 3072]
     assert [each["words"] for each in about] == [46, 3072, 3, 46, 3072]
@@ -73,8 +61,6 @@ def test_a_case_says_what_the_model_must_know():
 
 
 def test_the_last_devices_keep_their_connection():
-    from gateway_devices import Crowd, Devices
-
     e = Experiment()
     agreed = Agreement(e.ranker, e.learner, numbered(46), 5, 1, e.learner.sessions, 3)
     crowd = Crowd(Devices("none", 1, None, "invitation", 5, 2), agreed)
@@ -87,28 +73,22 @@ def test_the_last_devices_keep_their_connection():
 
 
 def test_a_made_up_engine_answers_for_all():
-    from gateway_devices import MadeUp
-
     answers = MadeUp(np.arange(3, dtype=np.float32), 4.0).collect(None, np.array([5, 9]))
     assert answers.arrived.clients.tolist() == [5, 9]
     assert answers.arrived.updates.tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_tables_show_what_is_stored():
-    from gateway_tables import all_lines
-
     content = json.loads(FILE.read_text())
     text = "\n".join(all_lines(content))
     answer = content["parts"]["answer"]["gateway"]
     assert f"{'gateway':34} {1e3 * answer:8.3f}" in text
-    for point in measured().points:
+    for point in stored_points():
         assert f"{point.name:24} {point.devices:8,} {point.seconds:8.2f}" in text
 
 
 def test_parts_add_up_to_the_answer():
     """The rest is what the parts leave."""
-    from gateway_tables import parts_lines
-
     content = json.loads(FILE.read_text())["parts"]
     lines = parts_lines(content)
     first, last = lines.index("of the gateway's"), lines.index("other CPU of the gateway in ms")
@@ -117,8 +97,6 @@ def test_parts_add_up_to_the_answer():
 
 
 def test_a_page_gets_what_its_commands_print(tmp_path, monkeypatch):
-    import gateway_page
-
     page = tmp_path / "page.md"
     page.write_text(
         "words\n\n```sh\nfoltr plan --devices 1e4 --json\n```\n\n```text\nold\n```\nmore\n"
@@ -133,9 +111,6 @@ def test_a_page_gets_what_its_commands_print(tmp_path, monkeypatch):
 
 def test_the_crowd_is_a_frame_of_one_client():
     """`answering` copies the header of an ask without parsing it."""
-    from gateway_devices import answering
-    from gateway_parts import an_ask
-
     e = Experiment()
     agreed = Agreement(e.ranker, e.learner, numbered(46), 9, 1, e.learner.sessions, 3)
     text = Step(an_ask(agreed, 9), agreed, {}).ask_for(8)

@@ -379,8 +379,9 @@ def test_the_unit_tests_mirror_the_source():
 
 
 def test_files_that_are_imported_by_their_bare_names_have_different_names():
-    """Tests and benchmarks find their helpers on one path: of two files with one name, all would
-    get the one that was imported first."""
+    """Tests, benchmarks and studies find their helpers on one path: of two files with one name,
+    all would get the one that was imported first."""
     files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    files += (ROOT / "reproduce").glob("*.py")
     names = [file.name for file in files if file.name not in ("conftest.py", "__init__.py")]
     assert sorted(names) == sorted(set(names))

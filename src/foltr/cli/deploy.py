@@ -217,7 +217,7 @@ def simulate_devices(
     from foltr.experiment.user_files import Code
 
     required()
-    from foltr.deployment.local.simulated_devices import run
+    from foltr.deployment.gateway.simulated_devices import run
 
     with logged(log, "devices") as tell:
         run(file, Code(tuple(use or ())), tell)

@@ -72,8 +72,7 @@ def plan(
 
     The plan names the limits that are exceeded, and what to do."""
     from foltr.deployment.planning import text
-    from foltr.deployment.planning.measured import measured
-    from foltr.deployment.planning.model import Plan, Workload
+    from foltr.deployment.planning.model import Plan, Workload, measured
 
     given = {"--rounds-per-day": rounds_per_day, "--times-per-day": times_per_day, "--poll": poll}
     given |= {"--deadline": deadline or 1.0, "--memory-gb": memory_gb, "--connected": connected}
@@ -151,7 +150,7 @@ def messages(
     """What a device sends in a round, as fields of a `Workload`."""
     from foltr.core.seeds import stream
     from foltr.core.spec import coerce, hints_of
-    from foltr.deployment.planning.example import example_message
+    from foltr.deployment.planning.traffic import example_message
     from foltr.deployment.protocol.agreement import Agreement
 
     hints = hints_of(Agreement)

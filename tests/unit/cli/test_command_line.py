@@ -74,7 +74,7 @@ def test_help_is_instant(tmp_path):
 
 def test_each_module_holds_commands():
     modules = {file.stem for file in Path(cli.__file__).parent.glob("*.py")}
-    shared = {"__init__", "app", "tools", "chart"}
+    shared = {"__init__", "app", "tools", "chart", "demo_devices", "demo_federation"}
     homes = {"list": "components", "show": "components", "watch": "report", "clean": "status"}
     homes |= {"restore": "backup", "check": "backup"}
     homes |= dict.fromkeys(("serve", "node", "gateway", "simulate-devices"), "deploy")

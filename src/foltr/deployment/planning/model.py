@@ -1,6 +1,7 @@
 """A federation on paper: CPU, bytes, memory, gateways and money of many devices.
 
-Everything is linear in the constants of `measured.py`. In a round, each of n devices answers S
+Everything is linear in constants that `benchmarks/gateway.py` measured and fitted; `measured.json`
+stores them. In a round, each of n devices answers S
 asks (one, or the four steps of a secure sum) through one of G gateways:
 
     gateway    S G step + S n answer + bytes of the devices' frames + roll of all devices
@@ -9,25 +10,112 @@ asks (one, or the four steps of a secure sum) through one of G gateways:
     SuperLink  (S + 1) G step + bytes of the gateways' frames + seconds in which the server waits
 
 A roll is the server's question which devices a gateway can reach, once in a round. Besides the
-rounds, a device asks for asks: on a connection that it keeps, every `hold` seconds, or
+rounds, a device asks for asks: on a connection that it keeps, every HOLD_SECONDS, or
 on a new connection, every `poll` seconds."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import ceil
+from pathlib import Path
+from typing import Any
 
 from foltr.core.errors import require
 from foltr.deployment.keys.roster import MOST
-from foltr.deployment.planning.measured import Constants
 from foltr.deployment.planning.traffic import Bytes, Traffic
+from foltr.deployment.settings import GatewayTable
 from foltr.secure_sum.terms import degree_and_quorum
 
+FILE = Path(__file__).with_name("measured.json")
 DAY = 86_400.0
+HOLD_SECONDS = GatewayTable.hold  # for which a request waits for an ask
+FRAME_BYTES = 64_000_000  # between a gateway and the server, at most
 POLL_SECONDS = 1.0  # for which a device that polls is connected, at most
 SHARE = 0.8  # share of the deadline in which devices must answer (`deployment/gateway/process.py`)
 SUM_STEPS = 4  # of a secure sum: keys, shares, masked updates, unmasking
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of the model: seconds of one core, bytes, and megabytes where they say so."""
+
+    gateway_step: float  # an ask of the server
+    gateway_answer: float  # an answer of a device, with the request for its ask
+    gateway_byte: float  # a byte of the devices' frames
+    gateway_idle: float  # a request that finds no ask
+    gateway_connection: float  # the same on a new TLS connection, of one that is mostly idle
+    gateway_enrol: float
+    gateway_roll: float  # for each enrolled device, in a round
+    server_step: float
+    server_answer: float
+    server_byte: float
+    server_neighbour: float  # for each client and neighbour in a secure sum
+    server_draw: float  # for each client and parameter, if messages are a seed and rewards
+    server_roll: float  # for each enrolled device, in a round
+    server_second: float  # a second, whatever the server does
+    superlink_step: float
+    superlink_byte: float
+    superlink_second: float  # a second in which the server waits for answers
+    device_answer: float
+    device_search: float
+    device_number: float  # for each search and parameter
+    device_request: float  # HTTP and TLS of an answer
+    device_byte: float
+    device_sum: float  # a secure sum
+    device_neighbour: float
+    device_mask: float  # for each neighbour and parameter
+    latency: float  # seconds of an exchange in which nobody computes
+    http_up: float  # bytes of HTTP around the frames of an answer
+    http_down: float
+    wire_answer: float  # bytes of TCP and TLS for an answer
+    idle_up: float
+    idle_down: float
+    idle_wire: float
+    connection_wire: float  # bytes of a request on a new connection, all included
+    gateway_base_memory: float  # megabytes
+    gateway_connection_memory: float
+    gateway_frame_memory: float  # for each byte of the devices' frames
+    device_memory: float  # of the gateway, for each enrolled device
+    server_base_memory: float
+    server_answer_memory: float
+    server_byte_memory: float  # for each byte of the answers
+    device_disk: float  # of the gateway, for each enrolled device
+    gateway_base_disk: float  # megabytes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What `foltr plan` computes with, as `benchmarks/gateway.py` measured it.
+
+    Fields
+        machine, date, command: where, when and how it was measured
+        devices: the largest number of devices in a measured round
+        summed: the same of rounds with a secure sum; 0 without any
+        constants: fitted to all rounds"""
+
+    machine: Mapping[str, Any]
+    date: str
+    command: str
+    devices: int
+    summed: int
+    constants: Constants
+
+
+@cache
+def measured() -> Measured:
+    content = json.loads(FILE.read_text())
+    rounds = content["slopes"]
+    return Measured(
+        machine=content["machine"],
+        date=content["date"],
+        command=content["command"],
+        devices=max(each["devices"] for each in rounds),
+        summed=max((each["devices"] for each in rounds if each["degree"]), default=0),
+        constants=Constants(**content["constants"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -43,11 +131,9 @@ class Workload:
     fewest: share of the asked devices that a secure sum needs; None without one
     connected: share of the devices that keep a connection
     poll: seconds between two requests of the other devices
-    hold: seconds for which a request is held
     deadline: seconds of a step (`deadline` of the server)
     busy: share of a core that a gateway uses at most
-    connections: most connections of a gateway
-    largest: most bytes of a frame between a gateway and the server"""
+    connections: most connections of a gateway"""
 
     devices: int
     rounds: float
@@ -59,11 +145,9 @@ class Workload:
     fewest: float | None = None
     connected: float = 0.2
     poll: float = 60.0
-    hold: float = 25.0
     deadline: float = 100.0
     busy: float = 0.5
     connections: int = 16_000
-    largest: int = 64_000_000
 
     def __post_init__(self) -> None:
         require(self.devices >= 1, f"devices must be >= 1, got {self.devices}")
@@ -73,7 +157,6 @@ class Workload:
         share = f"connected is a share of the devices, 0 .. 1, got {self.connected:g}"
         require(0.0 <= self.connected <= 1.0, share)
         require(self.poll >= 1.0, f"poll must be >= 1 second, got {self.poll:g}")
-        require(0.0 < self.hold <= 60.0, f"hold must be in (0, 60] seconds, got {self.hold:g}")
         require(self.deadline > 0.0, f"deadline must be > 0 seconds, got {self.deadline:g}")
         require(0.0 < self.busy <= 1.0, f"busy is a share of a core, (0, 1], got {self.busy:g}")
         require(self.connections >= 1, f"connections must be >= 1, got {self.connections}")
@@ -123,7 +206,7 @@ class Plan:
     @property
     def requests(self) -> float:
         """Requests a second that find no ask, on connections that are kept."""
-        return self.kept / self.load.hold
+        return self.kept / HOLD_SECONDS
 
     @property
     def polls(self) -> float:
@@ -196,7 +279,7 @@ class Plan:
         return {
             "CPU": ceil(peak / max(free, 1e-3)),
             "connections": ceil((self.kept + POLL_SECONDS * self.polls) / load.connections),
-            "size of frames": ceil(load.asked / self._fitting(load.largest)),
+            "size of frames": ceil(load.asked / self._fitting(FRAME_BYTES)),
             "places for devices": ceil(load.devices / MOST),
         }
 

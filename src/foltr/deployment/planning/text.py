@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from foltr.deployment.planning.limits import Limit, federations, first_break, limits
-from foltr.deployment.planning.measured import Measured
-from foltr.deployment.planning.model import DAY, Plan
+from foltr.deployment.planning.model import DAY, Measured, Plan
 
 NEAR = 0.7  # a limit of which this share is used is worth a word
 UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
@@ -104,12 +103,10 @@ def _of(limit: Limit) -> str:
 
 
 def _origin(known: Measured) -> list[str]:
-    most = max(point.devices for point in known.points)
-    sums = max((point.devices for point in known.points if point.degree), default=0)
     cpu, cores = known.machine["cpu"], known.machine["cores"]
     return [
-        f"Measured with up to {most:,} devices ({sums:,} in a secure sum) on {cores} cores"
-        f" ({cpu}, {known.date}, {known.command}). All else is computed from it."
+        f"Measured with up to {known.devices:,} devices ({known.summed:,} in a secure sum) on"
+        f" {cores} cores ({cpu}, {known.date}, {known.command}). All else is computed from it."
     ]
 
 

@@ -15,8 +15,7 @@ from foltr.core.scoring import numbered
 from foltr.core.seeds import stream
 from foltr.deployment.gateway.signing import SIGNATURE
 from foltr.deployment.planning import traffic
-from foltr.deployment.planning.example import example_message
-from foltr.deployment.planning.traffic import Bytes, Traffic
+from foltr.deployment.planning.traffic import Bytes, Traffic, example_message
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.engine import Flower
 from foltr.deployment.protocol.frames import ALL_CLIENTS, Frame, Kind

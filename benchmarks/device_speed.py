@@ -1,6 +1,6 @@
 """What does searching on a device cost? Real manuals, indexed and searched as a device does it.
 
-Run: python benchmarks/device_search.py [--manuals FOLDER] [--pages 20000]. Takes Debian's manuals
+Run: python benchmarks/device_speed.py [--manuals FOLDER] [--pages 20000]. Takes Debian's manuals
 from FOLDER, and downloads what is not there (needs apt-get); pages are generated if there are
 none to be had, and the table says so. Queries are the texts of links between the pages. The pages
 are linked or copied to a temporary folder, where the index is, too. Prints one table, and ends
@@ -34,18 +34,20 @@ from foltr.core.system.files import cache_folder
 from foltr.core.system.process import usage
 from foltr.device import indexing
 from foltr.device import searching as features
-from foltr.device.anchors import AnchorQuery, anchor_queries
 from foltr.device.click_log import ClickLog, LoggedSearch
-from foltr.device.generated_manuals import OBJECTS, generated
+from foltr.device.demo.anchors import AnchorQuery, links_between, queries_from
+from foltr.device.demo.generated_manuals import OBJECTS, generated
+from foltr.device.demo.manuals import fetch, pages_of
 from foltr.device.index import Index
 from foltr.device.learning import START, LocalRanker
-from foltr.device.manuals import DOCS, PEOPLE, TUNING, fetch, pages_of
 from foltr.device.query import parsed
 from foltr.device.searching import Search, candidates, search, slots_of
 from foltr.device.snippets import snippet
 from foltr.device.tokens import id_of
 from foltr.device.walking import find
 
+# the manuals of a study
+MANUALS = Path(__file__).parent.parent / "reproduce" / "device_manuals.json"
 QUERIES = 1000  # at most
 LEARNED = 200  # searches that are learned from
 CHANGED = 20  # pages that are changed
@@ -80,10 +82,10 @@ class Clock:
 def manuals_in(folder: Path, wanted: int) -> tuple[dict[str, list[Path]], str]:
     """The pages of manuals, by the folders of the manuals, and what they are."""
     found: dict[str, list[Path]] = {}
-    for people in (PEOPLE, TUNING, DOCS):
+    for people in json.loads(MANUALS.read_text()).values():
         if sum(map(len, found.values())) < wanted:
             packages = [package for own in people.values() for package in own]
-            places = fetch(packages, folder, lambda text: print(f"  {text}", flush=True)).found
+            places = fetch(packages, folder, lambda text: print(f"  {text}", flush=True))
             found |= {str(place): pages_of(place) for place in places.values()}
     if any(found.values()):
         return found, "Debian's manuals"
@@ -269,7 +271,9 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
 def measured(place: Path, manuals: Mapping[str, Sequence[Path]], most: int) -> dict[str, Any]:
     folder, clock = place / "pages", Clock()
     pages = placed(manuals, most, folder)
-    queries = spread([query for own in pages for query in anchor_queries(own)], QUERIES)
+    queries = spread(
+        [query for own in pages for query in queries_from(links_between(own), own)], QUERIES
+    )
     started = usage().resident_bytes or 0
     index = Index(place / "index.db")
     of_indexing = measure_indexing(index, folder)

@@ -7,7 +7,8 @@ hopeless. The sentences mean little. Results on generated manuals say nothing ab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,93 +22,12 @@ SENTENCES = 4  # of a section
 
 
 def _table(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(words.strip().split("/")) for words in text.strip().split(","))
+    return tuple(tuple(words.strip().split("/")) for words in text.split(","))
 
 
-# what pages are called, and its synonyms
-ACTIONS = _table(
-    """
-    create/make/set up, remove/delete/erase, copy/duplicate/clone, move/relocate/transfer,
-    rename/relabel/give a new name to, inspect/examine/look into, repair/fix/mend,
-    protect/secure/guard, share/publish/hand out, compare/contrast/tell apart,
-    measure/gauge/quantify, lock/freeze/block, restore/recover/bring back, split/divide/cut up,
-    merge/join/combine, schedule/plan/set a time for
-    """
-)
-OBJECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "kernel": _table(
-        """
-        partition/volume/disk slice, driver/device module/hardware adapter, process/task/job,
-        interrupt/hardware signal/trap, scheduler/dispatcher/time planner, page/memory block/frame,
-        socket/connection endpoint/network port, buffer/holding area/temporary store,
-        file system/directory tree/storage layout, timer/alarm clock/countdown,
-        thread/strand of execution/light process, semaphore/counter of permits/gate,
-        boot loader/start program/bootstrap, swap area/paging space/overflow memory,
-        namespace/isolated view/private scope, trace/event record/execution log
-        """
-    ),
-    "database": _table(
-        """
-        table/relation/grid of rows, column/field/attribute, row/record/tuple,
-        index/lookup structure/access path, view/stored query/virtual relation,
-        trigger/automatic action/reaction rule, transaction/bundle of changes/whole step,
-        constraint/rule on values/restriction, backup/safety copy/dump,
-        replica/mirror server/standby, schema/structure/layout of data,
-        key/identifier/distinct value,         cursor/result pointer/row iterator,
-        role/database account/group of rights, sequence/number generator/counter,
-        query plan/execution strategy/order of steps
-        """
-    ),
-    "web": _table(
-        """
-        form/input mask/entry sheet, template/page skeleton/layout file,
-        session/visit/login period, cookie/browser token/small marker,
-        route/address rule/path mapping, request/call/incoming message,
-        header/message field/envelope line,
-        cache/quick store/memory of answers, certificate/proof of identity/digital passport,
-        proxy/intermediary/gateway, upload/sent file/incoming document,
-        redirect/forwarding/new location, password/secret word/passphrase,
-        worker/background process/helper, feed/news stream/syndication,
-        style sheet/design file/theme
-        """
-    ),
-    "science": _table(
-        """
-        matrix/rectangular array/grid of numbers, vector/list of numbers/direction,
-        curve/line of a plot/trajectory, model/estimator/fitted function,
-        sample/random selection/draw, equation/formula/identity, integral/area under a curve/sum,
-        derivative/slope/rate of change, distribution/law of chance/histogram,
-        signal/time series/waveform, filter/smoother/frequency selector,
-        outlier/odd value/extreme point, cluster/natural group/bunch of points,
-        scale/range of measurement/dimension, experiment/trial/test run, figure/diagram/chart
-        """
-    ),
-    "office": _table(
-        """
-        letter/written message/correspondence, spreadsheet/sheet of cells/calculation table,
-        slide/presentation page/projected sheet, footnote/remark below the text/annotation,
-        heading/section title/caption, layer/transparent sheet/level of a picture,
-        selection/marked area/chosen region, brush/painting tool/stroke maker,
-        account/ledger/booking list, invoice/bill/demand for payment,
-        paragraph/block of text/passage, font/typeface/lettering, page break/new sheet/form feed,
-        palette/set of colours/colour table, macro/recorded action/small program,
-        address book/list of contacts/directory of people
-        """
-    ),
-    "newcomer": _table(
-        """
-        package/installable program/bundle, repository/software source/archive,
-        login/account holder/person, group/circle of people/team,
-        firewall/traffic barrier/packet guard,
-        mailbox/message folder/inbox, log/journal/record of events,
-        service/background program/daemon,
-        shell/command line/terminal prompt, script/command file/batch of commands,
-        network card/interface/adapter, printer/output device/paper machine,
-        kernel option/boot setting/start parameter, clock/system time/calendar,
-        disk/drive/storage device, ticket/proof of login/credential
-        """
-    ),
-}
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+ACTIONS = _table(WORDS["actions"])  # what pages are called, and its synonyms
+OBJECTS = {person: _table(text) for person, text in WORDS["objects"].items()}
 OPENINGS = (
     "This page tells how to {verb} {one}.",
     "Read this before you {verb} {one}.",

@@ -1,6 +1,6 @@
 """The manuals that studies of device search use, and the queries that their hyperlinks give.
 
-Run: python benchmarks/device_corpora.py FOLDER [--only five|tuning|docs]. Downloads what is not in
+Run: python reproduce/device_corpora.py FOLDER [--only five|tuning|docs]. Downloads what is not in
 FOLDER yet (needs apt-get), prints a table of all devices, and writes for each device
 FOLDER/queries/BED/DEVICE.jsonl, a query a line, with paths relative to FOLDER, and
 FOLDER/queries/BED/DEVICE.pages, the absolute path of a page a line."""
@@ -12,12 +12,14 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from device_study_corpora import DOCS, NEWCOMER, PEOPLE, TUNING
+
 from foltr.core.system.files import write_whole
-from foltr.device.anchors import AnchorQuery, links_between, queries_from
-from foltr.device.manuals import DOCS, NEWCOMER, PEOPLE, TUNING, fetch, pages_of
+from foltr.device.demo.anchors import AnchorQuery, links_between, queries_from
+from foltr.device.demo.manuals import fetch, pages_of
 from foltr.device.read_text import read_html
 
-BEDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+BEDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "five": {name: packages for name, packages in PEOPLE.items() if name != NEWCOMER},
     "newcomer": {NEWCOMER: PEOPLE[NEWCOMER]},
     "tuning": TUNING,
@@ -28,7 +30,7 @@ TITLES = "device       packages  pages      MB    links  queries  relevant  in t
 
 def line(bed: str, device: str, packages: Sequence[str], folder: Path) -> str:
     """Write the queries of a device; its line of the table."""
-    found = fetch(packages, folder, lambda text: print(f"  {text}", flush=True)).found
+    found = fetch(packages, folder, lambda text: print(f"  {text}", flush=True))
     pages = [page for package in found for page in pages_of(found[package])]
     links = links_between(pages)
     queries = queries_from(links, pages)

@@ -2,14 +2,19 @@
 labels of their sources, and interrupted work gives the results of uninterrupted work."""
 
 import json
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
+import device_search as script
+import device_study as study
+import device_study_corpora as study_corpora
+import device_study_data as study_data
 import numpy as np
 import pytest
+from device_study import CLICKS, METHODS, PERSONAL, Run
+from device_study_corpora import DOCS, NEWCOMER, PEOPLE, TUNING
+from device_study_data import Bed, load_bed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,18 +24,24 @@ from foltr.core.metrics import dcg
 from foltr.core.ranking import best_first
 from foltr.core.seeds import stream
 from foltr.core.stepwise import Start
-from foltr.device import study, study_corpora, study_data
 from foltr.device.click_log import ClickLog, LoggedSearch
+from foltr.device.demo import simulated
+from foltr.device.demo.simulated import (
+    AFTER,
+    Device,
+    HeldOut,
+    JudgedQuery,
+    Place,
+    dealt,
+    federation,
+    halves,
+)
 from foltr.device.guard import Guard
 from foltr.device.index import Index
 from foltr.device.learning import ALONE, START, LocalRanker, as_it_is
 from foltr.device.query import parsed
 from foltr.device.searching import NAMES, search
-from foltr.device.study import CLICKS, METHODS, PERSONAL, Place, Run, federation
-from foltr.device.study_data import Bed, Device, HeldOut, JudgedQuery, dealt, halves, load_bed
 from property_settings import examples
-
-REPRODUCE = Path(__file__).resolve().parents[3] / "reproduce"
 
 
 def study_query(name, number, m=14):
@@ -71,7 +82,7 @@ def test_a_device_alone_is_a_local_ranker_bit_for_bit(monkeypatch, clicks):
     weights = []
     monkeypatch.setattr(Place, "quality", lambda self, params: weights.append(params) or 0.0)
     run = study_run(study_bed("a"), clicks)
-    (place,) = run.places(ALONE.sessions)
+    (place,) = run.crowd.places(ALONE.sessions)
     study.one_learner([place])
     ranker, shown = LocalRanker(ClickLog(None)), []
     ranker.seed = place.person.seed
@@ -89,7 +100,7 @@ def test_a_device_alone_is_a_local_ranker_bit_for_bit(monkeypatch, clicks):
         ranker.learn(ranker.log.add(log))
         ranker.begin_epoch_if_full()
         shown.append(dcg(query.labels[order.ranking]) / query.ideal)
-        if made + 1 in study.AFTER:
+        if made + 1 in AFTER:
             expected.append(ranker.weights)
     assert [w.tobytes() for w in weights] == [w.tobytes() for w in expected]
     assert place.person.shown == shown
@@ -99,8 +110,8 @@ def test_a_device_alone_is_a_local_ranker_bit_for_bit(monkeypatch, clicks):
 @pytest.mark.parametrize("guard", [Guard(), Guard(on=False)], ids=["guarded", "unguarded"])
 def test_one_device_and_a_server_are_the_steps_of_the_learner_by_hand(guard):
     run = study_run(study_bed("a"))
-    found = federation([p.person for p in run.places(10, guard)], PERSONAL, run.seed)
-    (place,) = run.places(10, guard)
+    found = federation([p.person for p in run.crowd.places(10, guard)], PERSONAL, run.seed)
+    (place,) = run.crowd.places(10, guard)
     params = START.init(len(NAMES), stream(0)).astype(np.float64)
     memory = np.zeros(len(NAMES), np.float32)
     for t in range(10):
@@ -122,7 +133,7 @@ def test_the_server_takes_the_mean_of_what_devices_send():
     """Devices without memory that are the same send the same: the mean is what one sends."""
     run = study_run(study_bed("a"))
     one, two = (
-        federation([p.person for _ in range(n) for p in run.places(10)], study.SHARED, 1)
+        federation([p.person for _ in range(n) for p in run.crowd.places(10)], study.SHARED, 1)
         for n in (1, 2)
     )
     assert one[100].params.tobytes() == two[100].params.tobytes()
@@ -130,7 +141,7 @@ def test_the_server_takes_the_mean_of_what_devices_send():
 
 def test_without_a_guard_the_learned_list_is_shown():
     run = study_run(study_bed("a"))
-    (place,) = run.places(10, Guard(on=False))
+    (place,) = run.crowd.places(10, Guard(on=False))
     last = place.person.session(lambda docs: np.arange(len(docs))[::-1])
     assert last[1].tolist() == list(range(13, 3, -1)) and place.person.won == []
 
@@ -154,9 +165,9 @@ def test_a_newcomer_has_not_clicked():
         )))  # fmt: skip
 
     changed = METHODS["newcomer"](other("a"))
-    for n in study.AFTER:
+    for n in AFTER:
         assert changed.held_out[n][0] == found.held_out[n][0]
-    assert any(changed.held_out[n][1] != found.held_out[n][1] for n in study.AFTER)
+    assert any(changed.held_out[n][1] != found.held_out[n][1] for n in AFTER)
 
 
 def test_one_device_cannot_join_others():
@@ -188,7 +199,7 @@ def test_labels_in_one_place_give_a_ranker():
 def test_gains_are_those_of_the_lists_that_were_shown():
     run = study_run()
     found = METHODS["personal-unguarded"](run)
-    places = run.places(10, Guard(on=False))
+    places = run.crowd.places(10, Guard(on=False))
     federation([place.person for place in places], PERSONAL, run.seed)
     person = places[1].person
     expected = np.mean(person.shown[:20]) - np.mean(person.plain[:20])
@@ -207,9 +218,11 @@ def test_private_devices_share_the_queries_and_send_noise():
 
 
 def test_epsilon_is_that_of_the_ledger():
-    epsilons = [study.epsilon_of(Gaussian(noise, 2.0, "shares"), 200) for noise in (10.0, 20.0)]
+    epsilons = [
+        simulated.epsilon_of(Gaussian(noise, 2.0, "shares"), 200) for noise in (10.0, 20.0)
+    ]
     assert 1.0 < epsilons[0] <= 1.1 and 0.45 < epsilons[1] <= 0.5
-    assert study.epsilon_of(None, 200) is None
+    assert simulated.epsilon_of(None, 200) is None
 
 
 def test_settings_of_a_method_name_its_own():
@@ -410,17 +423,6 @@ def test_packages_are_found_by_their_synopsis_which_they_lack(tmp_path):
 # --- the script ---
 
 
-@pytest.fixture
-def script(monkeypatch):
-    """The module, whatever else of its name was imported before."""
-    monkeypatch.syspath_prepend(str(REPRODUCE))
-    monkeypatch.delitem(sys.modules, "device_search", raising=False)
-    import device_search
-
-    yield device_search
-    del sys.modules["device_search"]
-
-
 def asked_for(tmp_path, out, **more):
     known = {"beds": ["collections"], "out": tmp_path / out, "seeds": 1, "jobs": 1, "check": False}
     places = {"cache": tmp_path / "beds", "collections": tmp_path / "all"}
@@ -435,7 +437,7 @@ def two_collections(tmp_path):
         )  # fmt: skip
 
 
-def test_a_resumed_study_is_an_uninterrupted_one(tmp_path, script, monkeypatch, capsys):
+def test_a_resumed_study_is_an_uninterrupted_one(tmp_path, monkeypatch, capsys):
     two_collections(tmp_path)
     assert script.study(asked_for(tmp_path, "whole"))
     make, made = script.make, []
@@ -468,7 +470,7 @@ def test_a_resumed_study_is_an_uninterrupted_one(tmp_path, script, monkeypatch, 
     assert "| informational | personal |" in capsys.readouterr().out
 
 
-def test_results_of_other_settings_are_made_again(tmp_path, script, monkeypatch):
+def test_results_of_other_settings_are_made_again(tmp_path, monkeypatch):
     two_collections(tmp_path)
     job = script.Job("collections", "local", "perfect", 0)
     bed = load_bed("collections", tmp_path / "beds", tmp_path / "all", untold)
@@ -479,7 +481,7 @@ def test_results_of_other_settings_are_made_again(tmp_path, script, monkeypatch)
     assert script.stored(job, tmp_path, bed.content) is None
 
 
-def test_workers_compute_what_this_process_does(tmp_path, script):
+def test_workers_compute_what_this_process_does(tmp_path):
     two_collections(tmp_path)
     for out, jobs in (("one", 1), ("many", 2)):
         assert script.study(asked_for(tmp_path, out, jobs=jobs, only="bm25"))
@@ -488,7 +490,7 @@ def test_workers_compute_what_this_process_does(tmp_path, script):
     ).read_text()
 
 
-def test_mistakes_of_the_command_are_told(tmp_path, script, monkeypatch, capsys):
+def test_mistakes_of_the_command_are_told(tmp_path, monkeypatch, capsys):
     for more, told in (
         ({"only": "bm26"}, "no method 'bm26'"),
         ({"seeds": 0}, "--seeds must be 1 or more, got 0"),
@@ -499,7 +501,7 @@ def test_mistakes_of_the_command_are_told(tmp_path, script, monkeypatch, capsys)
         assert told in capsys.readouterr().err
 
 
-def test_a_claim_that_fails_fails_the_check(script):
+def test_a_claim_that_fails_fails_the_check():
     """Made-up results: personal is above BM25 by .06, and its lists by .05."""
     outcomes = {}
     for method, level in (("bm25", 0.7), ("local", 0.74), ("personal", 0.76), ("newcomer", 0.755),
@@ -508,9 +510,9 @@ def test_a_claim_that_fails_fails_the_check(script):
             outcomes[script.Job("five", method, clicks, 0)] = {
                 "devices": ["a", "b"], "epsilon": None,
                 "held_out": {"0": [level] * 2} if method == "bm25" else {
-                    str(n): [level - 0.01, level + 0.01] for n in study.AFTER
+                    str(n): [level - 0.01, level + 0.01] for n in AFTER
                 },
-                "gained": {str(n): [0.02, 0.08] for n in study.AFTER},
+                "gained": {str(n): [0.02, 0.08] for n in AFTER},
             }  # fmt: skip
     results = script.Results(outcomes)
     found = {claim.text: claim for claim in script.claims(results, "five")}
@@ -524,3 +526,18 @@ def test_a_claim_that_fails_fails_the_check(script):
     assert script.gain(results.values("five", "personal", "perfect", "gained", 10)) == (
         "+0.050 / +0.020 / +0.020"
     )
+
+
+# --- manuals ---
+
+
+def test_nobody_shares_manuals_with_the_devices_for_tuning():
+    tuning = {package for packages in TUNING.values() for package in packages}
+    others = {package for table in (PEOPLE, DOCS) for ps in table.values() for package in ps}
+    assert not tuning & others
+    assert len(TUNING) >= 8 and len(DOCS) == 20 and len(PEOPLE) == 6
+
+
+def test_the_newcomer_has_manuals_of_her_own():
+    others = [PEOPLE[person] for person in PEOPLE if person != NEWCOMER]
+    assert not set(PEOPLE[NEWCOMER]) & {package for packages in others for package in packages}

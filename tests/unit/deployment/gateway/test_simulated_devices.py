@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("flwr", reason="needs foltr[deploy]")
 
 from foltr.core.errors import Mistake
+from foltr.deployment.gateway.simulated_devices import run
 from foltr.deployment.keys.keys import make_server
-from foltr.deployment.local.simulated_devices import run
 from foltr.experiment.user_files import Code
 
 SETTINGS = """

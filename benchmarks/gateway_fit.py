@@ -1,19 +1,19 @@
-"""The constants of the model, from the figures of `benchmarks/gateway.py`.
+"""The constants of `foltr plan`, from the figures of `benchmarks/gateway.py`.
 
 Constants that share a figure are fitted to all points together: least squares of the relative
 errors, with no constant below zero."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from foltr.core import Array
-from foltr.deployment.planning.measured import Constants, Point
-from foltr.deployment.planning.model import DAY, Plan, Workload
+from foltr.deployment.planning.model import DAY, FILE, HOLD_SECONDS, Constants, Plan, Workload
 from foltr.deployment.planning.traffic import Traffic
 from foltr.deployment.protocol.frames import HEADER
 from foltr.secure_sum.terms import LEAST as LEAST_SHARE
@@ -21,6 +21,38 @@ from foltr.secure_sum.terms import LEAST as LEAST_SHARE
 LEAST = 1e-4  # seconds: less cannot be measured
 SEARCHES = (4, 40)  # of the devices that were measured
 WIDTH = 46  # features of the crowd that was measured
+
+
+class Point(NamedTuple):
+    """What a round of n devices used, all behind one gateway. CPU in seconds of each process,
+    bytes in all."""
+
+    name: str
+    ranker: str
+    learner: str
+    channel: str | None
+    features: int
+    devices: int
+    degree: int  # neighbours in a secure sum; 0 without one
+    steps: int  # asks to each device
+    parameters: int
+    words: int  # numbers of a message
+    rewards: bool  # whether messages are a seed and rewards
+    rounds: int  # that were measured
+    seconds: float
+    cpu: Mapping[str, float]
+    thinking: float  # CPU of all devices in their part of a secure sum
+    up: float  # HTTP between the devices and the gateway
+    down: float
+    wire: float  # everything on the loopback interface
+    frames_down: float  # frames between the server and the gateway
+    frames_up: float
+    memory: Mapping[str, float]  # megabytes of each process
+
+
+def stored_points() -> list[Point]:
+    """The measured rounds that the stored constants are fitted to."""
+    return [Point(**each) for each in json.loads(FILE.read_text())["slopes"]]
 
 
 def traffic_of(point: Point) -> Traffic:
@@ -198,7 +230,7 @@ def _connection(crowd: Mapping[str, Any], names: Mapping[str, float]) -> float:
     load, seconds = crowd_load(crowd), crowd["seconds"]
     kept = load.connected * load.devices
     known = crowd["answers"] * names["gateway_answer"]
-    known += seconds * kept / load.hold * names["gateway_idle"]
+    known += seconds * kept / HOLD_SECONDS * names["gateway_idle"]
     known += len(crowd["rounds"]) * load.devices * names["gateway_roll"]
     many = seconds * (load.devices - kept) / load.poll
     return max(0.0, (seconds * crowd["cpu share"]["gateway"] - known) / many)

@@ -105,15 +105,6 @@ class Link:
     target: int  # number of the page that it leads to
 
 
-def anchor_queries(
-    pages: Sequence[Path], most_per_target: int = 3, seed: int = 0
-) -> list[AnchorQuery]:
-    """The queries of a manual, in an order that only `seed` and the queries themselves decide. No
-    page is relevant for more than `most_per_target` of them, so that pages with many links do not
-    outweigh the others."""
-    return queries_from(links_between(pages), pages, most_per_target, seed)
-
-
 def links_between(pages: Sequence[Path]) -> list[Link]:
     """The links that the pages have to each other, without links of navigation."""
     known = _Known(pages)
@@ -127,8 +118,10 @@ def queries_from(
     seed: int = 0,
     least_links: int = 1,
 ) -> list[AnchorQuery]:
-    """The queries that `links` between `pages` make. At least `least_links` pages must link with
-    a text to one page: two that agree are better evidence than one."""
+    """The queries that `links` between `pages` make, in an order that only `seed` and the queries
+    themselves decide. No page is relevant for more than `most_per_target` of them, so that pages
+    with many links do not outweigh the others. At least `least_links` pages must link with a text
+    to one page: two that agree are better evidence than one."""
     require(most_per_target >= 1, f"most_per_target must be 1 or more, got {most_per_target}")
     room = Counter({number: most_per_target for number in range(len(pages))})
     found = []

@@ -4,7 +4,7 @@ ledger.
 
 The adversary chooses the two inputs, as far apart as clipping or the ball allows. It knows all
 that other clients send except their noise, and malicious clients share their knowledge with it.
-(`labels.py` and `membership.py` attack real searches.)"""
+(`foltr.simulation.audits` attacks real searches.)"""
 
 from __future__ import annotations
 

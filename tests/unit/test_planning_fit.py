@@ -5,20 +5,21 @@ import json
 from dataclasses import asdict, fields, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from foltr.deployment.planning.fit import (
+from gateway_fit import (
+    Point,
     constants_of,
     crowd_load,
     fitted,
     predicted,
     rolls_of,
     short,
+    stored_points,
     traffic_of,
 )
-from foltr.deployment.planning.measured import FILE, Constants, Point, measured
-from foltr.deployment.planning.model import DAY, Plan, Workload
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foltr.deployment.planning.model import DAY, FILE, FRAME_BYTES, Constants, Plan, measured
 
 THREE = ("gateway", "server", "superlink")
 # largest relative error of the stored model at a stored point
@@ -65,7 +66,7 @@ def test_figures_that_the_model_made_give_its_constants_back():
     costs = measured().constants
     costs = replace(costs, device_mask=1e-8, server_step=0.004, server_answer=5e-6,
                     server_byte=2e-9, server_draw=1e-7, server_neighbour=2e-5)  # fmt: skip
-    made = [made_of(costs, point)._asdict() for point in measured().points]
+    made = [made_of(costs, point)._asdict() for point in stored_points()]
     device = {
         name: [
             costs.device_answer + n * (costs.device_search + d * costs.device_number)
@@ -88,12 +89,12 @@ def test_the_stored_constants_are_those_of_the_stored_figures():
         assert again[name] == pytest.approx(value, rel=0.01, abs=1e-12), name
 
 
-@pytest.mark.parametrize("point", measured().points, ids=lambda p: f"{p.name} {p.devices}")
+@pytest.mark.parametrize("point", stored_points(), ids=lambda p: f"{p.name} {p.devices}")
 def test_the_stored_constants_reproduce_the_stored_figures(point):
     """A SuperLink needs more CPU for each byte of a frame that is larger than 64 MB. `foltr plan`
     never plans such frames."""
     found = predicted(point, measured().constants)
-    huge = point.frames_up > Workload.largest
+    huge = point.frames_up > FRAME_BYTES
     for name in ("gateway", "server", "devices", *(() if huge else ("superlink",))):
         assert found[name] == pytest.approx(point.cpu[name], rel=TOLERANCE[name]), name
     if not huge:
@@ -116,15 +117,15 @@ def test_the_stored_constants_reproduce_the_crowd():
 
 def test_the_figures_are_of_the_sizes_that_the_page_names():
     sizes = {
-        name: [p.devices for p in measured().points if p.name == name]
+        name: [p.devices for p in stored_points() if p.name == name]
         for name in ("PDGD linear", "PDGD MLP", "ES linear")
     }
     assert set(map(tuple, sizes.values())) == {(10, 100, 1_000, 10_000)}
-    assert {p.devices for p in measured().points if p.degree} >= {10, 100, 400}
+    assert {p.devices for p in stored_points() if p.degree} >= {10, 100, 400}
 
 
 def test_the_frames_that_were_measured_are_those_of_the_formulas():
-    for point in measured().points:
+    for point in stored_points():
         n = point.devices
         expected = traffic_of(point).of_gateway(n, n, rolls_of(point))
         assert point.frames_down == pytest.approx(expected.down, rel=0.02), point.name
@@ -143,5 +144,5 @@ def test_numbers_are_stored_with_eight_digits():
 
 
 def test_a_point_keeps_its_fields():
-    point = measured().points[0]
+    point = stored_points()[0]
     assert Point(**json.loads(json.dumps(point._asdict()))) == point

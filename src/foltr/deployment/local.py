@@ -1,5 +1,5 @@
-"""A federation of processes on this machine: one `foltr serve` and several `foltr node`, with TLS
-and node keys. For demonstrations, tests and benchmarks."""
+"""A federation of processes on this machine: one `foltr serve`, and several `foltr node` or `foltr
+gateway`, with TLS and node keys. For demonstrations, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +23,20 @@ from foltr.deployment.keys.keys import make_node, make_server
 from foltr.deployment.keys.roster_file import add_node
 from foltr.experiment import Experiment
 from foltr.experiment.user_files import Code
+from foltr.simulation.runs.interruptions import Stopped, on_signals
+
+
+@contextmanager
+def stoppable(folder: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the processes in `folder`, and the message says where their files
+    are."""
+
+    def stopped(signum: int, frame: object) -> None:
+        raise Stopped(f"stopped: all processes are ended; files are in {folder}", signum)
+
+    with on_signals(stopped):
+        yield
+
 
 AGREED = ("ranker", "learner", "privacy", "channel", "rounds", "history")
 
@@ -176,53 +192,43 @@ class Deployment:
                 process.wait()
 
 
-# A federation of processes on this machine whose clients are devices behind gateways: one
-# `foltr serve`, several `foltr gateway`, and simulated devices. For tests and benchmarks.
-
-
 @dataclass
 class GatewayDeployment(Deployment):
-    """A `Deployment` whose first nodes, or all of them, are gateways. Every gateway has the same
-    number of devices, which share one process per gateway (`devices-0`, ...)."""
+    """A `Deployment` whose nodes are gateways. Every gateway has the same number of devices;
+    `invitations-0.txt` has what those of the first one need to enrol."""
 
-    gateways: int | None = None  # number of nodes that are gateways; None: all
     gateway: dict[str, Any] = field(default_factory=dict)  # more keys of [gateway]
     ports: list[int] = field(default_factory=list)  # of the gateways
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        e, each = self.experiment, self.experiment.clients // self.nodes
         make_server(self.folder / "gateway-tls", ["localhost"])
-        for i in range(self.nodes if self.gateways is None else self.gateways):
-            agreed, _, _ = (self.folder / f"node-{i}.toml").read_text().partition("[node]\n")
-            self.ports.append(free_port())
-            table = {
-                "server": f"localhost:{self.port}",
-                "ca": "server/ca.pem",
-                "keys": f"node-{i}",
-                "state": f"state-{i}",
-                "clients": each,
-                "listen": f"127.0.0.1:{self.ports[i]}",
-                "certificate": "gateway-tls/server.pem",
-                "certificate_key": "gateway-tls/server.key",
-                "status": "none",
-                "rate": 10_000.0,
-                **self.gateway,
-            }
-            (self.folder / f"gateway-{i}.toml").write_text(agreed + "[gateway]\n" + toml(table))
-            devices = {
-                "gateway": f"https://localhost:{self.ports[i]}",
-                "ca": "gateway-tls/ca.pem",
-                "devices": each,
-                "population": e.clients,
-                "invitations": f"invitations-{i}.txt",
-                "seed": e.seed,
-                "data": repr(e.data),
-                "users": repr(e.users),
-                "partition": repr(e.partition),
-            }
-            (self.folder / f"devices-{i}.toml").write_text(agreed + "[devices]\n" + toml(devices))
-            self.invite(i, each)
+        for i in range(self.nodes):
+            self.add_gateway(i)
+
+    def agreement(self, i: int) -> str:
+        """The first part of all settings files."""
+        return (self.folder / f"node-{i}.toml").read_text().partition("[node]\n")[0]
+
+    def add_gateway(self, i: int) -> None:
+        devices = self.experiment.clients // self.nodes
+        self.ports.append(free_port())
+        table = {
+            "server": f"localhost:{self.port}",
+            "ca": "server/ca.pem",
+            "keys": f"node-{i}",
+            "state": f"state-{i}",
+            "clients": devices,
+            "listen": f"127.0.0.1:{self.ports[i]}",
+            "certificate": "gateway-tls/server.pem",
+            "certificate_key": "gateway-tls/server.key",
+            "status": "none",
+            "rate": 10_000.0,
+            **self.gateway,
+        }
+        text = self.agreement(i) + "[gateway]\n" + toml(table)
+        (self.folder / f"gateway-{i}.toml").write_text(text)
+        self.invite(i, devices)
 
     def invite(self, i: int, devices: int) -> list[str]:
         """Make invitations of a gateway, and store them in the devices' file."""
@@ -232,13 +238,9 @@ class GatewayDeployment(Deployment):
 
     @property
     def names(self) -> list[str]:
-        gateways = len(self.ports)
-        behind = [f"{kind}-{i}" for i in range(gateways) for kind in ("gateway", "devices")]
-        return behind + [f"node-{i}" for i in range(gateways, self.nodes)]
+        return [f"gateway-{i}" for i in range(self.nodes)]
 
     def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
         if name.startswith("gateway"):
             return self.start_module(name, "foltr", "gateway", *options)
-        if name.startswith("devices"):
-            return self.start_module(name, "foltr", "simulate-devices", *options)
         return super().start(name, *options)

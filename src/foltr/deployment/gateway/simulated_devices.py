@@ -11,6 +11,7 @@ import signal
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from foltr.core import Engine
@@ -27,8 +28,8 @@ from foltr.deployment.protocol.sums import Known
 from foltr.deployment.settings import DevicesTable, NodeTable, beside, read_devices
 from foltr.experiment.user_files import Code
 
-TOGETHER = 50  # devices that enrol at the same time
-AGAIN = 0.5  # seconds until a device tries to enrol again
+ENROLLING_TOGETHER = 50  # devices, at most
+RETRY_SECONDS = 0.5  # until a device tries to enrol again
 
 
 def engines_of(agreed: Agreement, table: DevicesTable, file: Path) -> Callable[[int], Engine]:
@@ -37,15 +38,7 @@ def engines_of(agreed: Agreement, table: DevicesTable, file: Path) -> Callable[[
         "localhost:1", "none", table.data, table.population, users=table.users,
         partition=table.partition, seed=table.seed, population=table.population,
     )  # fmt: skip
-    made = learning(agreed, as_node, file, Records(None, agreed.id))
-    kept: dict[int, Engine] = {}
-
-    def engine_for(sessions: int) -> Engine:
-        if sessions not in kept:
-            kept[sessions] = made(sessions)
-        return kept[sessions]
-
-    return engine_for
+    return cache(learning(agreed, as_node, file, Records(None, agreed.id)))
 
 
 def device_of(
@@ -83,26 +76,29 @@ async def run_devices(
         invitations = list(beside(file, table.invitations).read_text().split())
         few = f"{table.invitations} has {len(invitations)} invitations"
         require(len(invitations) >= table.devices, f"{few}, and devices = {table.devices}")
-    gate = asyncio.Semaphore(TOGETHER)
+    gate = asyncio.Semaphore(ENROLLING_TOGETHER)
     roster = None if table.roster is None else beside(file, table.roster)
     pinned = None if table.device_keys is None else beside(file, table.device_keys)
     known = None if pinned is None else keys_in(roster, pinned, tell)
 
-    said, many = [""], [0]
+    last_text = ""
+    enrolled_devices = 0
 
     def tell_once(text: str) -> None:  # thousands of devices may have the same problem
-        if text != said[0]:
-            said[0] = text
+        nonlocal last_text
+        if text != last_text:
+            last_text = text
             tell(text)
 
     async def one(invitation: str | None) -> None:
+        nonlocal enrolled_devices
         wire = AsyncConnection(host, port, None if plain else tls)
         requests = Requests(Ed25519PrivateKey.generate(), agreed.id)
         each = AsyncGatewayClient(wire, requests, lambda text: text, table.wait, tell_once)
         async with gate:
             client = await enrolled(each, invitation)
-        many[0] += 1
-        if many[0] == table.devices:
+        enrolled_devices += 1
+        if enrolled_devices == table.devices:
             tell(f"all {table.devices:,} devices have enrolled")
         outside = f"client {client} is not in 0 .. {table.population - 1}: raise population"
         require(client < table.population, outside)
@@ -124,7 +120,7 @@ async def enrolled(device: AsyncGatewayClient, invitation: str | None) -> int:
             return await device.enrol(invitation)
         except Unavailable as away:
             device.tell(f"{away}: trying again")
-            await asyncio.sleep(max(AGAIN, away.seconds))
+            await asyncio.sleep(max(RETRY_SECONDS, away.seconds))
 
 
 def run(file: Path, code: Code, tell: Callable[[str], None]) -> None:

@@ -1,9 +1,9 @@
 """Documents and queries with known answers, from which the test beds of the study are made.
 
-Three kinds are public. Manuals: the queries are the texts of hyperlinks (`anchors.py`), if two
-pages agree on the target. Text collections: people wrote the queries and judged the documents.
-Debian's packages: the queries are the one-line synopses, which the documents lack; a document is a
-name and a long description."""
+Three kinds are public. Manuals: the queries are the texts of hyperlinks
+(`foltr.device.demo.anchors`), if two pages agree on the target. Text collections: people wrote the
+queries and judged the documents. Debian's packages: the queries are the one-line synopses, which
+the documents lack; a document is a name and a long description."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from typing import Any
 
 from foltr.core.errors import Mistake, require, shown
 from foltr.core.system.files import writing
-from foltr.device.anchors import links_between, queries_from
 from foltr.device.content import Text
-from foltr.device.manuals import fetch, pages_of
+from foltr.device.demo.anchors import links_between, queries_from
+from foltr.device.demo.manuals import fetch, pages_of
 from foltr.device.reading import texts_of
 
 Tell = Callable[[str, int, int], None]  # (what is done, how much of it, out of how much)
 Descriptions = Mapping[str, Mapping[str, tuple[str, str]]]  # section -> name -> synopsis, text
+
+# The manuals of Debian of people with several, of the devices on which settings are fixed (nothing
+# else uses these), and of those on which results are reported. A star stands for a version.
+MANUALS = json.loads(Path(__file__).with_name("device_manuals.json").read_text())
+PEOPLE, TUNING, DOCS = MANUALS["people"], MANUALS["tuning"], MANUALS["docs"]
+NEWCOMER = "newcomer"  # joins when the other people have searched already
 
 MOST_QUERIES = 1000  # of a device with manuals
 GRADES = (2, 3, 5)  # numbers of grades for which there are published click models
@@ -55,7 +61,7 @@ class Corpus:
 
 def manuals(packages: Sequence[str], folder: Path, tell: Tell) -> Corpus:
     """The manuals of one device. Those that are not in `folder` are downloaded."""
-    found = fetch(packages, folder, lambda text: tell(text, 0, 0)).found
+    found = fetch(packages, folder, lambda text: tell(text, 0, 0))
     require(bool(found), f"none of the manuals {', '.join(packages)} can be had")
     paths = {
         page: f"/{place.name}/{page.relative_to(place).as_posix()}"

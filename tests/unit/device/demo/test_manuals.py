@@ -4,16 +4,18 @@ which files are pages, and generated ones."""
 import gzip
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foltr.cli.demo_devices import MANUALS
 from foltr.core.errors import Mistake
-from foltr.device.anchors import anchor_queries
-from foltr.device.generated_manuals import OBJECTS, generated
-from foltr.device.manuals import DOCS, NEWCOMER, PACKAGES, PEOPLE, TUNING, fetch, pages_of
-from foltr.device.manuals import _is_page as is_manual_page
+from foltr.device.demo.anchors import links_between, queries_from
+from foltr.device.demo.generated_manuals import OBJECTS, generated
+from foltr.device.demo.manuals import PACKAGES, fetch, pages_of
+from foltr.device.demo.manuals import _is_page as is_manual_page
 
 APT_GET = """#!/bin/sh
 # the last argument is the package; an archive holds the folder where its content is
@@ -67,7 +69,8 @@ def offer_manual(store: Path, name: str, files: dict[str, str | bytes], depends:
 def fetch_manuals(tmp_path: Path, *packages: str, installed: str = "none"):
     told: list[str] = []
     found = fetch(packages, tmp_path / "manuals", told.append, tmp_path / installed)
-    return found, told
+    missing = dict(line.split(": missing, because ") for line in told if ": missing" in line)
+    return SimpleNamespace(found=found, missing=missing), told
 
 
 def asked_packages(store: Path) -> list[str]:
@@ -329,32 +332,21 @@ def test_any_content_is_a_page_or_is_not(content):
     assert is_manual_page(content, "a") in (True, False)
 
 
-def test_nobody_shares_manuals_with_the_devices_for_tuning():
-    tuning = {package for packages in TUNING.values() for package in packages}
-    others = {package for table in (PEOPLE, DOCS) for ps in table.values() for package in ps}
-    assert not tuning & others
-    assert len(TUNING) >= 8 and len(DOCS) == 20 and len(PEOPLE) == 6
-
-
-def test_the_newcomer_has_manuals_of_her_own():
-    others = [PEOPLE[person] for person in PEOPLE if person != NEWCOMER]
-    assert not set(PEOPLE[NEWCOMER]) & {package for packages in others for package in packages}
-
-
 def test_a_manual_can_be_generated_for_every_person(tmp_path):
-    assert set(OBJECTS) == set(PEOPLE)
+    assert set(OBJECTS) == set(MANUALS)
     texts = set()
-    for person in PEOPLE:
+    for person in MANUALS:
         pages = pages_of(generated(tmp_path, person, 1))
         assert len(pages) > 200
-        queries = anchor_queries(pages)
+        queries = queries_from(links_between(pages), pages)
         assert len(queries) > 300
         texts |= {query.text for query in queries}
     assert len(texts) > 3000  # the people search for different things
 
 
 def test_generated_queries_are_other_words_than_the_titles_of_their_pages(tmp_path):
-    queries = anchor_queries(pages_of(generated(tmp_path, "office", 1)))
+    pages = pages_of(generated(tmp_path, "office", 1))
+    queries = queries_from(links_between(pages), pages)
     titles = [next(iter(query.relevant)).stem.replace("-", " ") for query in queries]
     pairs = list(zip(titles, (query.text for query in queries), strict=True))
     assert not any(set(title.split()) <= set(text.split()) for title, text in pairs)

@@ -1,7 +1,7 @@
-"""The test beds of the study of device search (`study.py`).
+"""The test beds of the study of device search (`device_study.py`).
 
 A bed is a set of devices. Each has documents, and queries whose relevant documents are known
-(`study_corpora.py`):
+(`device_study_corpora.py`):
 
     five                kernel, database, web, science, office: the manuals of five people
     newcomer            the same, and a sixth person who joins them
@@ -17,8 +17,8 @@ interrupted goes on where it was."""
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import blake2b
 from itertools import islice, pairwise
@@ -27,19 +27,12 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-
-from foltr.core import Array
-from foltr.core.errors import did_you_mean, require
-from foltr.core.metrics import DEPTH, dcg, discounts, gains
-from foltr.core.seeds import Stream, stream
-from foltr.core.system.files import write_whole, writing
-from foltr.device.index import Index
-from foltr.device.manuals import DOCS, NEWCOMER, PEOPLE, TUNING
-from foltr.device.query import parsed
-from foltr.device.reading import Unread
-from foltr.device.searching import NAMES, search
-from foltr.device.study_corpora import (
+from device_study_corpora import (
+    DOCS,
+    NEWCOMER,
+    PEOPLE,
     SECTIONS,
+    TUNING,
     Corpus,
     Tell,
     collection,
@@ -48,6 +41,15 @@ from foltr.device.study_corpora import (
     manuals,
     section,
 )
+
+from foltr.core.errors import did_you_mean, require
+from foltr.core.metrics import DEPTH, dcg
+from foltr.core.system.files import write_whole, writing
+from foltr.device.demo.simulated import Device, JudgedQuery, dealt
+from foltr.device.index import Index
+from foltr.device.query import parsed
+from foltr.device.reading import Unread
+from foltr.device.searching import NAMES, search
 from foltr.device.tokens import VERSION as TERMS
 
 Recipe = Mapping[str, Callable[[], Corpus]]  # how each device is made
@@ -58,71 +60,6 @@ SPLIT = 4  # devices of a collection in collections-split
 NOW = 1.7e9  # seconds since 1970: the features of a bed know no other time
 BATCH = 500  # documents between two commits
 SYNTAX = str.maketrans('":*', "   ")  # characters that mean something in a query
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedQuery:
-    """A query, as a ranker and a simulated user see it.
-
-    Fields
-        features: those of its candidates (m, f) float32
-        labels: their grades (m,) int8
-        ideal: the largest DCG@10 that all relevant documents allow, candidates or not"""
-
-    features: Array
-    labels: Array
-    ideal: float
-
-
-@dataclass(frozen=True, eq=False)
-class Device:
-    """A device of a bed.
-
-    Fields
-        name: unique in its bed
-        grades: labels are 0 .. grades - 1
-        queries: all of them
-        content: a hash of what they are"""
-
-    name: str
-    grades: int
-    queries: tuple[JudgedQuery, ...]
-    content: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Queries to measure rankers on, as flat arrays: the documents of query q are the rows
-    offsets[q] .. offsets[q + 1].
-
-    Fields
-        features, labels: of all documents (N, f), (N,)
-        offsets: (q + 1,)
-        ideals: the largest DCG@10 of each query (q,)"""
-
-    features: Array
-    labels: Array
-    offsets: Array
-    ideals: Array
-
-    @classmethod
-    def of(cls, queries: Sequence[JudgedQuery]) -> HeldOut:
-        return cls(
-            np.concatenate([query.features for query in queries]),
-            np.concatenate([query.labels for query in queries]),
-            np.cumsum([0, *(len(query.labels) for query in queries)]),
-            np.array([query.ideal for query in queries]),
-        )
-
-    def ndcg(self, scores: Array, rng: Stream) -> float:
-        """Mean nDCG@10 of the rankings by these scores (N,). Ties are broken at random."""
-        q = len(self.ideals)
-        query = np.repeat(np.arange(q), np.diff(self.offsets))
-        order = np.lexsort((rng.words(len(scores)), -scores, query))
-        rank = np.arange(len(scores)) - self.offsets[query]
-        top = rank < DEPTH
-        worth = gains(self.labels[order][top]) * discounts(DEPTH)[rank[top]]
-        return float((np.bincount(query[top], worth, q) / self.ideals).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,31 +95,6 @@ def load_bed(name: str, folder: Path, collections: Path | None, tell: Tell) -> B
         place.mkdir(parents=True, exist_ok=True)
     devices = tuple(_device(place / each, recipe[each], tell) for each in recipe)
     return Bed(name, devices, (NEWCOMER,) if name == "newcomer" else tuple(recipe))
-
-
-def dealt(device: Device, parts: int) -> tuple[Device, ...]:
-    """Several devices that share the queries of one. Where it has fewer queries than there are
-    parts, some of them share a query."""
-    n = len(device.queries)
-    return tuple(
-        replace(
-            device,
-            name=f"{device.name}-{part + 1}",
-            queries=device.queries[part % n :: parts],
-            content=f"{device.content}, {part} of {parts}",
-        )
-        for part in range(parts)
-    )
-
-
-def halves(device: Device, seed: int) -> tuple[Device, HeldOut]:
-    """A device with one half of its queries, in random order, and the other half to measure on."""
-    n = len(device.queries)
-    require(n >= 2, f"the device {device.name} has {n} queries, and 2 are needed to split them")
-    order = np.argsort(stream(seed, "split", device.name).words(n), kind="stable").tolist()
-    training = tuple(device.queries[i] for i in order[n // 2 :])
-    held_out = HeldOut.of([device.queries[i] for i in order[: n // 2]])
-    return replace(device, queries=training), held_out
 
 
 def _recipe(name: str, folder: Path, collections: Path | None, tell: Tell) -> tuple[Path, Recipe]:
@@ -257,7 +169,7 @@ def _measured(place: Path, corpus: Corpus, tell: Tell) -> bytes:
     content = blake2b(b"".join(array.tobytes() for array in arrays.values()), digest_size=16)
     about = {"content": np.array(content.hexdigest()), "made_by": np.array(_made_by())}
     file = io.BytesIO()
-    np.savez(file, **arrays, **about)  # type: ignore[arg-type]
+    np.savez(file, **arrays, **about)
     return file.getvalue()
 
 

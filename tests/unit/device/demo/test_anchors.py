@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foltr.core.errors import Mistake
-from foltr.device import anchors
-from foltr.device.anchors import anchor_queries, links_between, query_text
+from foltr.device.demo import anchors
+from foltr.device.demo.anchors import Link, links_between, queries_from, query_text
 
 
 def linked_pages(folder: Path, **bodies: str) -> list[Path]:
@@ -23,6 +23,10 @@ def linked_pages(folder: Path, **bodies: str) -> list[Path]:
 
 def link_html(target: str, text: str, more: str = "") -> str:
     return f'<p>Text <a {more} href="{target}">{text}</a> text.</p>'
+
+
+def anchor_queries(pages, most_per_target=3, seed=0):
+    return queries_from(links_between(pages), pages, most_per_target, seed)
 
 
 def found_queries(pages: list[Path], **options: int) -> dict[str, dict[str, int]]:
@@ -293,12 +297,8 @@ def test_without_the_extra_the_message_says_what_to_install(tmp_path, monkeypatc
 
 def test_two_pages_must_agree_if_one_link_is_not_enough():
     pages = [Path(f"/m/{name}.html") for name in "abcd"]
-    links = [
-        anchors.Link("Slow queries", 0, 3),
-        anchors.Link("slow queries", 1, 3),
-        anchors.Link("fast queries", 0, 2),
-    ]
-    both = anchors.queries_from(links, pages)
-    agreed = anchors.queries_from(links, pages, least_links=2)
+    links = [Link("Slow queries", 0, 3), Link("slow queries", 1, 3), Link("fast queries", 0, 2)]
+    both = queries_from(links, pages)
+    agreed = queries_from(links, pages, least_links=2)
     assert {query.text for query in both} == {"slow queries", "fast queries"}
     assert [query.text for query in agreed] == ["slow queries"]

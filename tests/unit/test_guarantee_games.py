@@ -1,14 +1,13 @@
 """No attack beats what the ledger says of a whole experiment: ten of those in
 `benchmarks/guarantees.py`, and the attacks that beat what it used to say."""
 
-import importlib.util
 import math
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+import guarantees
 import numpy as np
 import pytest
+from guarantee_games import FINEST, Table, narrowed, play_all, privatize, two_histories
 
 from asking import client_step
 from foltr.components.learners.pdgd import PDGD
@@ -29,8 +28,6 @@ from foltr.experiment.malicious import MaliciousRewrite
 from foltr.privacy.guarantee import ledger_of
 from foltr.privacy.ledger import ledger
 from foltr.privacy.text import epsilon_text
-from foltr.simulation.audits import guarantees
-from foltr.simulation.audits.guarantees import Table, narrowed, play_all, two_histories
 from foltr.simulation.audits.noise import clipped
 from foltr.simulation.runs.setup import checked_population
 
@@ -45,22 +42,12 @@ def forget_components():
 
 
 @pytest.fixture(scope="module")
-def benchmark():
-    file = Path(__file__).resolve().parents[4] / "benchmarks" / "guarantees.py"
-    spec = importlib.util.spec_from_file_location("benchmark_of_guarantees", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def legal():
+    return dict(guarantees.experiments())
 
 
-@pytest.fixture(scope="module")
-def legal(benchmark):
-    return dict(benchmark.experiments())
-
-
-def test_there_are_sixty_legal_experiments_and_more(benchmark, legal):
-    assert len(legal) >= 60 and set(benchmark.QUICK) <= set(legal) and len(benchmark.QUICK) == 10
+def test_there_are_sixty_legal_experiments_and_more(legal):
+    assert len(legal) >= 60 and set(guarantees.QUICK) <= set(legal) and len(guarantees.QUICK) == 10
 
 
 # every third of them each day, the others with `-m slow`
@@ -68,12 +55,12 @@ DAILY = [pytest.param(i, marks=[pytest.mark.slow] if i % 3 else []) for i in ran
 
 
 @pytest.mark.parametrize("i", DAILY)
-def test_no_guarantee_is_broken(benchmark, legal, i):
-    name = benchmark.QUICK[i]
+def test_no_guarantee_is_broken(legal, i):
+    name = guarantees.QUICK[i]
     e = legal[name]
-    games = play_all(e, benchmark.FEATURES, GAMES)
+    games = play_all(e, guarantees.FEATURES, GAMES)
     stated = [
-        ledger_of(e, benchmark.FEATURES).guarantee(who, "round").epsilon
+        ledger_of(e, guarantees.FEATURES).guarantee(who, "round").epsilon
         for who in ("server", "models")
     ]
     assert bool(games) == (min(stated) < math.inf)
@@ -97,10 +84,10 @@ def test_no_guarantee_is_broken(benchmark, legal, i):
     ],
     ids=str,
 )
-def test_a_ledger_that_said_a_quarter_less_would_be_caught(benchmark, fields):
+def test_a_ledger_that_said_a_quarter_less_would_be_caught(fields):
     games = 40_000 if "channel" in fields or "ES()" in fields.values() else 200_000
     found = play_all(Experiment(**{**SMALL, **fields}), 1, games)
-    closest = max(benchmark.closeness(game, 1.0) for game in found)
+    closest = max(guarantees.closeness(game, 1.0) for game in found)
     assert 0.75 < closest <= 1.0  # .87 and more: six standard errors
 
 
@@ -260,8 +247,8 @@ def test_the_last_bits_of_a_sum_do_not_reveal_what_the_noise_hides(privacy):
     step = table.privacy.step if "Gamma" in privacy else table.privacy.step(1000)
     for world in (0, 1):
         rows = np.full((1000, 46), 0.2, np.float32)
-        rows[0], rows[0, 0] = 0.0, world * guarantees.FINEST
-        guarantees.privatize(e.privacy, rows, np.arange(1000), 1000, 1, 7)
+        rows[0], rows[0, 0] = 0.0, world * FINEST
+        privatize(e.privacy, rows, np.arange(1000), 1000, 1, 7)
         worlds.append(table._released(rows, 0, 0))
         words = worlds[-1] / step
         np.testing.assert_array_equal(words, np.rint(words))  # nothing is finer than the grid
@@ -278,7 +265,7 @@ def test_shares_of_real_numbers_are_distinguished_by_their_last_bits():
             total = np.zeros(46)
             for client in range(300):
                 bare = np.full(46, 0.2 if client else 0.0, np.float32)
-                bare[0] = bare[0] if client else world * guarantees.FINEST
+                bare[0] = bare[0] if client else world * FINEST
                 total += 4.0 * spread.on_client(bare, 300, stream(i, world, client)).astype(float)
             fine = round(float(total[0]) * 2**32) % 2**5 != 0
             right += fine == bool(world)

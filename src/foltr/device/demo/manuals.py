@@ -13,9 +13,8 @@ import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,86 +23,6 @@ from foltr.core.errors import require, shortened, shown
 from foltr.core.system.files import writing
 
 Tell = Callable[[str], None]
-
-# People and the documentation that they search. A star stands for a version.
-NEWCOMER = "newcomer"  # joins when the others have searched already
-PEOPLE: Mapping[str, tuple[str, ...]] = {
-    "kernel": ("linux-doc", "libvirt-doc", "systemtap-doc", "user-mode-linux-doc"),
-    "database": (
-        "postgresql-doc",
-        "sqlite3-doc",
-        "python-sqlalchemy-doc",
-        "slony1-*-doc",
-        "groonga-doc",
-        "freetds-doc",
-    ),
-    "web": (
-        "python-django-doc",
-        "python3-doc",
-        "nodejs-doc",
-        "python-flask-doc",
-        "python-werkzeug-doc",
-        "python-scrapy-doc",
-        "python-celery-doc",
-        "varnish-doc",
-        "tomcat*-docs",
-        "lemonldap-ng-doc",
-    ),
-    "science": ("python-scipy-doc", "octave-doc", "python-sklearn-doc", "python-sympy-doc"),
-    "office": ("libreoffice-help-en-us", "gimp-help-en", "gnucash-docs"),
-    NEWCOMER: (
-        "debian-handbook",
-        "debian-reference-en",
-        "installation-guide-amd64",
-        "aptitude-doc-en",
-        "abs-guide",
-        "rsyslog-doc",
-        "postfix-doc",
-        "ntpsec-doc",
-        "wireshark-doc",
-        "shorewall-doc",
-        "krb5-doc",
-        "proftpd-doc",
-    ),
-}
-# Devices with one manual each, on which settings are fixed; nothing else uses these manuals.
-TUNING: Mapping[str, tuple[str, ...]] = {
-    "apache": ("apache2-doc",),
-    "maxima": ("maxima-doc",),
-    "lilypond": ("lilypond-doc-html",),
-    "gnuplot": ("gnuplot-doc",),
-    "haskell": ("ghc-doc",),
-    "llvm": ("llvm-*-doc",),
-    "fontforge": ("fontforge-doc",),
-    "openafs": ("openafs-doc",),
-    "eigen": ("libeigen3-doc",),
-    "sphinx": ("sphinx-doc",),
-    "nova": ("nova-doc",),
-    "csound": ("csound-doc",),
-}
-# Devices with one manual each, on which results are reported.
-DOCS: Mapping[str, tuple[str, ...]] = {
-    "linux": ("linux-doc",),
-    "python": ("python3-doc",),
-    "postgresql": ("postgresql-doc",),
-    "sqlite": ("sqlite3-doc",),
-    "django": ("python-django-doc",),
-    "octave": ("octave-doc",),
-    "gimp": ("gimp-help-en",),
-    "libreoffice": ("libreoffice-help-en-us",),
-    "gnucash": ("gnucash-docs",),
-    "sklearn": ("python-sklearn-doc",),
-    "sqlalchemy": ("python-sqlalchemy-doc",),
-    "astropy": ("python-astropy-doc",),
-    "racket": ("racket-doc",),
-    "erlang": ("erlang-doc",),
-    "boost": ("libboost-doc",),
-    "cpp": ("cppreference-doc-en-html",),
-    "wireshark": ("wireshark-doc",),
-    "libvirt": ("libvirt-doc",),
-    "lemonldap": ("lemonldap-ng-doc",),
-    "bash": ("abs-guide",),
-}
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.*-]+")
 INSTALLED = Path("/usr/share/doc")
@@ -148,25 +67,15 @@ OUTSIDE_TEXT = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """What `fetch` found.
-
-    Fields
-        found: the folder of each manual
-        missing: the packages that could not be had, each with the reason"""
-
-    found: Mapping[str, Path]
-    missing: Mapping[str, str]
-
-
 def fetch(
     packages: Iterable[str], folder: Path, tell: Tell, installed: Path = INSTALLED
-) -> Fetched:
+) -> dict[str, Path]:
     """Download the manuals of `packages` into `folder`. What is there already is not downloaded
     again. A star in the name of a package stands for a version: of the packages that fit, the
-    newest is taken. A metapackage stands for the documentation that it depends on."""
-    found, missing = {}, {}
+    newest is taken. A metapackage stands for the documentation that it depends on.
+
+    Returns the folder of each manual; `tell` says which are missing, and why."""
+    found: dict[str, Path] = {}
     offline = ""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -181,10 +90,9 @@ def fetch(
             found[package] = manual
         else:
             tell(f"{package}: missing, because {reason}")
-            missing[package] = reason
         if OFFLINE.search(reason.lower()):
             offline = reason  # every package would wait as long, and fail
-    return Fetched(found, missing)
+    return found
 
 
 class _Failed(Exception):

@@ -1,1 +1,0 @@
-"""A whole federation on one machine."""
