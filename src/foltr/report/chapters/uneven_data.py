@@ -5,30 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from foltr.core.spec import partitions
 from foltr.core.system.tables import NONE
 from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
-from foltr.report.chapters.registry import UNFOLDED, Block, Cell, TableCell, chapter, side_by_side
+from foltr.report.chapters.registry import (
+    UNFOLDED,
+    Block,
+    Cell,
+    Row,
+    TableCell,
+    chapter,
+    rows_with_values,
+    side_by_side,
+)
 from foltr.report.matrix import WORSE, WORSE_HERE
 from foltr.report.measures import MAIN, value
 from foltr.report.results import Recorded, Runs
-from foltr.report.study import (
-    NOT_METHOD,
-    Place,
-    Study,
+from foltr.report.spec_text import (
     changed,
+    config_key,
     config_labels,
     equal,
     is_component,
     opened,
     says,
-    study_by_fields,
-    trained_runs,
+    without,
 )
+from foltr.report.study import NOT_METHOD, Place, Study, study_by_fields, trained_runs
 
 CHAPTER = "IID against non-IID"
+IID = "IID()"  # the partition without skew, and the default of an experiment
+APART = (*NOT_METHOD, "partition")  # fields in which a method and its counterpart may differ
+ROUGHLY = ("ranker", "clients")  # fields in which they must agree at least
 OWN, PERSONAL_OWN = "own_ndcg@10", "personal_own_ndcg@10"
 # the measures of the two tables of a condition, with their names in column heads
 SHARED_RANKER = {MAIN: "nDCG@10", "merged_ndcg@10": "nDCG@10, merged labels", "online": "online"}
@@ -93,11 +102,10 @@ def _losses(methods: IidCounterparts, tests: Tests) -> Iterator[Block]:
             for c in conditions
             for measure in tests
         ]
-        rows: list[tuple[TableCell, ...]] = []
-        for method, label in methods.labels.items():
-            cells = [test.difference((method, c)) for c in conditions for test in tests.values()]
-            if any(cell != NONE for cell in cells):
-                rows.append((label, *cells))
+        rows = rows_with_values(
+            (label, *(test.difference((method, c)) for c in conditions for test in tests.values()))
+            for method, label in methods.labels.items()
+        )
         yield Block(f"Loss from skewed data{part}", text, (("skewed", *heads), *rows), CHAPTER)
 
 
@@ -108,7 +116,7 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
     same_data = {
         place: other
         for place, other in methods.untreated.items()
-        if methods.same_partition(place[0], other)
+        if equal(methods.partition(place[0]), methods.partition(other))
     }
     own = ReferenceComparison(methods.study, OWN, same_data, _on_own_queries)
     text = (
@@ -125,29 +133,28 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
             for what in (GAIN, SHARE, ON_OWN)
             if what != ON_OWN or any(at == c for _, at in own.entries)
         ]
-        rows: list[tuple[TableCell, ...]] = []
+        rows: list[Row] = []
         for method, label in methods.labels.items():
-            cells = []
+            cells: list[TableCell] = []
             for c, what in columns:
                 if what == SHARE:
                     cells.append(_share_of_loss(methods, gains, losses, (method, c)))
                 else:
                     cells.append((gains if what == GAIN else own).difference((method, c)))
-            if any(cell != NONE for cell in cells):
-                rows.append((label, *cells))
+            rows.append((label, *cells))
         heads = [
             ", ".join(each for each in (methods.condition_label(c), what) if each)
             for c, what in columns
         ]
-        if rows:
+        if known := rows_with_values(rows):
             title = f"Gains from remedies{part}"
-            yield Block(title, text, (("remedy", *heads), *rows), CHAPTER)
+            yield Block(title, text, (("remedy", *heads), *known), CHAPTER)
 
 
-def _on_own_queries(run: Recorded) -> float | None:
+def _on_own_queries(run: Recorded, measure: str) -> float | None:
     """nDCG@10 on the clients' own queries: of personal rankers, else of the shared ranker."""
     personal = value(run, PERSONAL_OWN)
-    return value(run, OWN) if personal is None else personal
+    return value(run, measure) if personal is None else personal
 
 
 def _share_of_loss(
@@ -174,7 +181,7 @@ def _table(
         for measure in measures
         if measure in tests and here & tests[measure].values.keys()
     ]
-    rows: list[tuple[TableCell, ...]] = []
+    rows: list[Row] = []
     for method, label in methods.labels.items():
         place, other_fields = (method, c), methods.other_fields((method, c))
         cells: list[TableCell] = []
@@ -184,9 +191,9 @@ def _table(
             cells.append(test.value(place))
             if test.measure not in NOT_COMPARED:
                 cells.append(test.difference(place))
-        if any(cell != NONE for cell in cells):
-            rows.append((label, *cells))
-    if not shown or not rows:
+        rows.append((label, *cells))
+    rows = rows_with_values(rows)
+    if not rows:
         return None
     heads: list[str] = []
     for test in shown:
@@ -230,13 +237,6 @@ def _about(
     return " ".join(parts)
 
 
-# Which method with IID data a method with skewed data is compared with.
-
-IID = "IID()"  # the partition without skew, and the default of an experiment
-APART = (*NOT_METHOD, "partition")  # fields in which a method and its counterpart may differ
-ROUGHLY = ("ranker", "clients")  # fields in which they must agree at least
-
-
 def is_iid(partition: str) -> bool:
     """Whether a partition says that its clients are identical, or has `iid=True` at every
     depth."""
@@ -270,10 +270,6 @@ class IidCounterparts:
     """The methods of a study with skewed data, and the IID counterpart of each."""
 
     study: Study
-
-    @property
-    def configs(self) -> tuple[dict[str, Any], ...]:
-        return self.study.configs
 
     @cached_property
     def references(self) -> dict[Place, int]:
@@ -312,18 +308,12 @@ class IidCounterparts:
         }
 
     def partition(self, method: int) -> str:
-        return str(self.configs[method].get("partition", IID))
-
-    def same_partition(self, one: int, other: int) -> bool:
-        return equal(self.partition(one), self.partition(other))
+        return str(self.study.configs[method].get("partition", IID))
 
     @cached_property
     def _rests(self) -> list[str]:
         """The config of each method, without the fields of APART."""
-        return [
-            repr(sorted((name, repr(each)) for name, each in _without(config, APART).items()))
-            for config in self.configs
-        ]
+        return [config_key(without(config, APART)) for config in self.study.configs]
 
     def _counterpart(self, method: int, c: int) -> int | None:
         """The method that differs only in the partition. If there is none, the only method with
@@ -345,16 +335,16 @@ class IidCounterparts:
     def _agree(self, one: int, other: int, rough: bool) -> bool:
         if not rough:
             return self._rests[one] == self._rests[other]
-        a, b = self.configs[one], self.configs[other]
+        a, b = self.study.configs[one], self.study.configs[other]
         return all(a.get(name) == b.get(name) for name in ROUGHLY)
 
     @cached_property
     def labels(self) -> dict[int, str]:
         """The labels of the skewed methods that have a counterpart, the partition first."""
         methods = list(dict.fromkeys(method for method, _ in sorted(self.references)))
-        chosen = [{"partition": self.partition(i), **self.configs[i]} for i in methods]
+        chosen = [{"partition": self.partition(i), **self.study.configs[i]} for i in methods]
         labels = config_labels(
-            [_without(config, NOT_METHOD) for config in chosen], always=("partition",)
+            [without(config, NOT_METHOD) for config in chosen], always=("partition",)
         )
         return dict(zip(methods, labels, strict=True))
 
@@ -364,13 +354,9 @@ class IidCounterparts:
         method, counterpart = place[0], self.references.get(place)
         if counterpart is None:
             return ""
-        pair = [_without(self.configs[i], APART) for i in (counterpart, method)]
+        pair = [without(self.study.configs[i], APART) for i in (counterpart, method)]
         return config_labels(pair)[0]
 
     def condition_label(self, c: int) -> str:
         """ "" where there is only one condition."""
         return self.study.conditions[c].label if len(self.study.conditions) > 1 else ""
-
-
-def _without(config: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: each for name, each in config.items() if name not in names}

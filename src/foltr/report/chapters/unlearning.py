@@ -4,7 +4,6 @@ without them, and at what cost."""
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,23 +18,32 @@ from foltr.core.spec import unlearners
 from foltr.core.system.files import text_of
 from foltr.core.system.tables import NONE
 from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
-from foltr.report.chapters.registry import Block, Cell, TableCell, chapter, side_by_side
+from foltr.report.chapters.registry import (
+    Block,
+    Cell,
+    Row,
+    TableCell,
+    chapter,
+    rows_with_values,
+    side_by_side,
+)
 from foltr.report.measures import MAIN, finite
 from foltr.report.results import Recorded, Runs
+from foltr.report.spec_text import config_key, config_labels, says, without
+from foltr.report.statistics import exact_mean
 from foltr.report.study import (
     ATTACK_FIELDS,
     NOT_METHOD,
     UNLEARNING_FIELDS,
     Place,
     Study,
-    config_labels,
-    says,
     study_by_fields,
 )
 from foltr.simulation.runs.folder import UNREADABLE, Folder
 from foltr.simulation.runs.result import COSTS
 
 CHAPTER = "Unlearning"
+HONEST, ATTACKED, RETRAINED, UNLEARNED = range(4)  # kinds of methods, in the order of the rows
 TRACES = (
     "L2 to retrained",
     "cosine to retrained",
@@ -66,7 +74,7 @@ def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
         f" left. {about_tests([retrained, before])}"
     )
     for part, conditions in side_by_side(range(len(study.conditions))):
-        heads, rows = [], []
+        heads, rows = [], list[Row]()
         for c in conditions:
             name = f"{study.conditions[c].label}: " if len(study.conditions) > 1 else ""
             heads += [f"{name}nDCG@10", "difference from retrained", "difference from before"]
@@ -76,10 +84,9 @@ def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
                 place = method, c
                 cells.append(own.value(place))
                 cells += [retrained.difference(place), before.difference(place)]
-            if any(cell != NONE for cell in cells):
-                rows.append((label, *cells))
+            rows.append((label, *cells))
         title = f"nDCG@10 after unlearning{part}"
-        yield Block(title, text, (("method", *heads), *rows), CHAPTER)
+        yield Block(title, text, (("method", *heads), *rows_with_values(rows)), CHAPTER)
 
 
 def _traces(methods: UnlearningReferences) -> Iterator[Block]:
@@ -112,16 +119,17 @@ def _traces(methods: UnlearningReferences) -> Iterator[Block]:
 
 
 def _costs(methods: UnlearningReferences) -> Iterator[Block]:
-    rows: list[tuple[TableCell, ...]] = []
+    rows: list[Row] = []
     for method, label in methods.labels.items():
+        if methods.kind(method) < RETRAINED:
+            continue
         runs = _runs(methods, method)
         cells = [_cost(runs, name) for name in COSTS]
         for of in ("per_device", "in_all"):
             stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
             cells.append(NONE if stored is None else f"{stored:,.0f} bytes")
-        if methods.kind(method) >= RETRAINED and any(cell != NONE for cell in cells):
-            rows.append((label, *cells))
-    if rows:
+        rows.append((label, *cells))
+    if rows := rows_with_values(rows):
         heads = ("method", *COSTS.values(), "stored on a device", "stored on all devices")
         text = "Means over all runs. In brackets: retraining takes so many times as much."
         yield Block("Cost of unlearning", text, (heads, *rows), CHAPTER)
@@ -186,13 +194,7 @@ def _number(tables: Any, *names: str) -> float | None:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
-
-
-# Which runs a run that unlearned clients is compared with: the run before they left, and a run
-# retrained without them.
-
-HONEST, ATTACKED, RETRAINED, UNLEARNED = range(4)  # kinds of methods, in the order of the rows
+    return exact_mean(known) if known else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +203,10 @@ class UnlearningReferences:
 
     study: Study
 
-    @property
-    def configs(self) -> tuple[dict[str, Any], ...]:
-        return self.study.configs
-
     def kind(self, method: int) -> int:
         """HONEST: nobody leaves and nobody attacks. ATTACKED: nobody leaves, somebody attacks.
         RETRAINED: trained again without the clients who left. UNLEARNED: by any other method."""
-        config = self.configs[method]
+        config = self.study.configs[method]
         if "unlearning" in config:
             return RETRAINED if is_retraining(str(config["unlearning"])) else UNLEARNED
         return ATTACKED if "attack" in config else HONEST
@@ -224,7 +222,7 @@ class UnlearningReferences:
                 and self._trainings[i] == self._trainings[j]
             )
 
-        histories = [config.get("history") for config in self.configs]
+        histories = [config.get("history") for config in self.study.configs]
         same_history = self._matched(lambda i, j: fits(i, j) and histories[i] == histories[j])
         return self._matched(fits) | same_history
 
@@ -232,14 +230,16 @@ class UnlearningReferences:
     def retrained(self) -> dict[Place, int]:
         """The first method that was retrained without the same clients. Methods that nobody left
         have one as well."""
+        leavers = [_left(config) for config in self.study.configs]
 
         def fits(i: int, j: int) -> bool:
             if self.kind(j) != RETRAINED:
                 return False
             if self.kind(i) == HONEST:
                 return self._trainings_without_attack[i] == self._trainings_without_attack[j]
-            same = self.kind(i) == ATTACKED or _left(self.configs[i]) == _left(self.configs[j])
-            return same and self._trainings[i] == self._trainings[j]
+            if self.kind(i) != ATTACKED and leavers[i] != leavers[j]:
+                return False
+            return self._trainings[i] == self._trainings[j]
 
         return {place: other for place, other in self._matched(fits).items() if other != place[0]}
 
@@ -248,11 +248,11 @@ class UnlearningReferences:
         """The methods to show, in order, and their labels."""
         used = {*self.before.values(), *(method for method, _ in self.retrained)}
         groups: list[list[int]] = [[], [], [], []]
-        for method in range(len(self.configs)):
+        for method in range(len(self.study.configs)):
             if self.kind(method) >= RETRAINED or method in used:
                 groups[self.kind(method)].append(method)
         honest, attacked, retrained, unlearned = groups
-        histories = {self.configs[i].get("history") for i in unlearned}
+        histories = {self.study.configs[i].get("history") for i in unlearned}
         hidden = ("history",) if len(histories) < 2 else ()
         leaving = [
             *(self._fields(i, "history") for i in retrained),
@@ -277,26 +277,27 @@ class UnlearningReferences:
         ]
         return dict(zip([*honest, *attacked, *retrained, *unlearned], labels, strict=True))
 
-    def _fields(self, method: int, *without: str) -> dict[str, Any]:
-        hidden = (*NOT_METHOD, *without)
-        return {name: each for name, each in self.configs[method].items() if name not in hidden}
+    def _fields(self, method: int, *hidden: str) -> dict[str, Any]:
+        return without(self.study.configs[method], (*NOT_METHOD, *hidden))
 
     @cached_property
     def _trainings(self) -> list[str]:
         """The config of each method, whoever leaves."""
-        return [_key(self._fields(i, *UNLEARNING_FIELDS)) for i in range(len(self.configs))]
+        return self._keys(*UNLEARNING_FIELDS)
 
     @cached_property
     def _trainings_without_attack(self) -> list[str]:
         """The config of each method, whoever leaves or attacks."""
-        hidden = (*UNLEARNING_FIELDS, *ATTACK_FIELDS)
-        return [_key(self._fields(i, *hidden)) for i in range(len(self.configs))]
+        return self._keys(*UNLEARNING_FIELDS, *ATTACK_FIELDS)
+
+    def _keys(self, *hidden: str) -> list[str]:
+        return [config_key(self._fields(i, *hidden)) for i in range(len(self.study.methods))]
 
     def _matched(self, fits: Callable[[int, int], bool]) -> dict[Place, int]:
         """The first method that fits each method, in every condition where both have runs."""
         found: dict[Place, int] = {}
-        for method in range(len(self.configs)):
-            others = [other for other in range(len(self.configs)) if fits(method, other)]
+        for method in range(len(self.study.configs)):
+            others = [other for other in range(len(self.study.configs)) if fits(method, other)]
             for c in range(len(self.study.conditions)):
                 there = [other for other in others if (other, c) in self.study.cells]
                 if there and (method, c) in self.study.cells:
@@ -308,10 +309,6 @@ def is_retraining(unlearner: str) -> bool:
     """Whether an unlearner trains again from the start, and uses nothing that was stored."""
     stored = says(unlearners, unlearner, "stores")
     return stored == "nothing" and says(unlearners, unlearner, "restarts") is True
-
-
-def _key(fields: dict[str, Any]) -> str:
-    return repr(sorted((name, repr(each)) for name, each in fields.items()))
 
 
 def _prefixed(prefix: str, labels: list[str]) -> list[str]:

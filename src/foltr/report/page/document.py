@@ -95,9 +95,6 @@ def compressed(data: Any) -> str:
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-# Scripts and style sheets inside a page, and the content policy that allows no others.
-
-
 @cache
 def asset(*names: str, of: str = "foltr.report.page") -> str:
     """The content of some files of a package's `assets`, one after the other."""

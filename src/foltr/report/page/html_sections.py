@@ -5,13 +5,17 @@ are classes (c0 .. c7 a colour, d1 .. d3 dashes): the page allows no style attri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from foltr.core.system.tables import MINUS, NONE, count
+from foltr.report.chapters.registry import Block, Cell, TableCell
 from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
-from foltr.report.page.html_blocks import MARK_CLASS, Content, block_html, chapters_html, mark_html
+from foltr.report.page.content import MARK_CLASS
+from foltr.report.provenance import Row
 
+Content = dict[str, Any]
 GLANCED = 12  # more conditions than that have no card at the top
 EXPLAINED = 20  # more reasons than that are not shown below a table
 SPREAD = (
@@ -34,11 +38,11 @@ DOT = " <span class=dot>·</span> "
 def sections(content: Content, tables: int | None = None) -> dict[str, str]:
     """The page's sections. `tables`: so many tables of the comparison are written; a script shows
     the others (default: all are written)."""
-    notes = "".join(block_html(block) for block in content["blocks"] if "chapter" not in block)
+    notes = "".join(block_html(block) for block in content["blocks"] if not block.chapter)
     return {
         "head": _head(content),
         "glance": _glance(content),
-        "results": chapters_html(content["blocks"]),
+        "results": _chapters(content["blocks"]),
         "matrix": _comparison(content, tables),
         "notes": notes or _quiet("The runs recorded no notes."),
         "provenance": _provenance(content["provenance"]),
@@ -79,6 +83,22 @@ def _short_name(name: str) -> str:
     return name.partition(" (")[0]
 
 
+def _mark(mark: str) -> str:
+    """The mark of a test. A screen reader reads its meaning."""
+    if not mark:
+        return ""
+    kind, text = MARK_CLASS[mark], MARK_MEANING[mark]
+    return f'<span class={kind} role=img aria-label="{text}" title="{text}">{mark}</span>'
+
+
+def _scroll_table(kind: str, label: str, heads: str, rows: str) -> str:
+    """A table that scrolls inside the page where it is too wide."""
+    return (
+        f'<div class=scroll role=region aria-label="{escape(label)}" tabindex=0>'
+        f"<table class={kind}><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
 # ---- head and key numbers
 
 
@@ -96,31 +116,23 @@ def _head(content: Content) -> str:
 def _glance(content: Content) -> str:
     glance = content["glance"]
     speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
-    runs = (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2])
-    methods = (
-        f"{glance['methods']} {TIMES} {glance['conditions']}",
-        f"methods {TIMES} conditions",
-        _runs_per_cell(glance),
+    sizes = f"{glance['methods']} {TIMES} {glance['conditions']}"
+    tiles = (
+        ("runs", f"{glance['runs']:,}", glance["counted"].split(" ", 2)[2]),
+        (f"methods {TIMES} conditions", sizes, _runs_per_cell(glance)),
+        ("interactions", _large(glance["interactions"]), "lists shown to simulated users"),
+        (
+            "compute time",
+            _duration(glance["seconds"]),
+            f"{_large(speed)} interactions a second" if speed else "",
+        ),
     )
-    interactions = (
-        _large(glance["interactions"]),
-        "interactions",
-        "lists shown to simulated users",
-    )
-    time = (
-        _duration(glance["seconds"]),
-        "compute time",
-        f"{_large(speed)} interactions a second" if speed else "",
-    )
-    tiles = "".join(_tile(*each) for each in (runs, methods, interactions, time))
-    return f"<dl class=stats>{tiles}</dl>{_highest_means(content)}"
-
-
-def _tile(value: str, name: str, more: str) -> str:
-    return (
+    written = "".join(
         f"<div><dt>{escape(name)}</dt>"
         f"<dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
+        for name, value, more in tiles
     )
+    return f"<dl class=stats>{written}</dl>{_highest_means(content)}"
 
 
 def _runs_per_cell(glance: Content) -> str:
@@ -163,7 +175,7 @@ def _highest_mean(content: Content, best: Content, row: Content) -> str:
     elif "test" in row:
         difference, mark = row["test"]["difference"], row.get("mark", "")
         sign = "+" if difference >= 0 else MINUS
-        significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + mark_html(row)
+        significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + _mark(mark)
         against = f"{sign}{abs(difference):.{d}f} against the baseline, {significant}"
     else:
         against = "not tested against the baseline"
@@ -192,7 +204,11 @@ def _comparison(content: Content, tables: int | None) -> str:
     panels = "".join(
         f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
         f"<h3>{escape(each['name'])}</h3>"
-        + (_inner(_table(content, each)) if i < written else _inner(NEEDS_SCRIPT, " data-packed"))
+        + (
+            f"<div class=inner>{_table(content, each)}</div>"
+            if i < written
+            else f"<div class=inner data-packed>{NEEDS_SCRIPT}</div>"
+        )
         + "</div>"
         for i, each in enumerate(matrices)
     )
@@ -202,28 +218,21 @@ def _comparison(content: Content, tables: int | None) -> str:
     )
 
 
-def _inner(html: str, attribute: str = "") -> str:
-    return f"<div class=inner{attribute}>{html}</div>"
-
-
 def matrix_tables(content: Content) -> list[str]:
     """The table of each measure, with its caption and its legend."""
     return [_table(content, each) for each in content["matrices"]]
 
 
 def _table(content: Content, matrix: Content) -> str:
-    heads = "".join(
+    heads = "<th scope=col><span>method</span></th>" + "".join(
         f"<th scope=col data-c={c}><span>{escape(name)}</span></th>"
         for c, name in enumerate(content["conditions"])
     )
     rows = "".join(_row(content, matrix, m) for m in range(len(content["methods"])))
+    label = f"{matrix['name']}, a table"
     return (
         f"<p class=caption>{escape(matrix['caption'])}</p>"
-        f'<div class=scroll role=region aria-label="{escape(matrix["name"])}, a table" tabindex=0>'
-        "<table class=matrix>"
-        f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-        f"{_legend(matrix)}"
+        f"{_scroll_table('matrix', label, heads, rows)}{_legend(matrix)}"
     )
 
 
@@ -244,7 +253,7 @@ def _cell(matrix: Content, place: str) -> str:
     refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
     return (
         f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
-        f"{mean}{_spread(entry, d)}{n}{mark_html(entry)}{refused}</button></td>"
+        f"{mean}{_spread(entry, d)}{n}{_mark(entry.get('mark', ''))}{refused}</button></td>"
     )
 
 
@@ -280,7 +289,62 @@ def _letter(number: int) -> str:
     return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
-def _provenance(rows: list[list[Any]]) -> str:
+# ---- blocks of chapters and notes
+
+
+def _chapters(blocks: list[Block]) -> str:
+    """The blocks of each chapter, under its heading."""
+    chapters: dict[str, list[Block]] = {}
+    for block in blocks:
+        if block.chapter:
+            chapters.setdefault(block.chapter, []).append(block)
+    return "".join(
+        f'<section aria-labelledby="chapter-{i}"><h2 id="chapter-{i}">{escape(name)}</h2>'
+        + "".join(block_html(block, f"{i}.{k}") for k, block in enumerate(parts))
+        + "</section>"
+        for i, (name, parts) in enumerate(chapters.items())
+    )
+
+
+def block_html(block: Block, number: str = "") -> str:
+    """`number` identifies a block that can be folded."""
+    title = escape(block.title)
+    body = f"<p>{escape(block.text)}</p>" if block.text else ""
+    if len(block.rows) > 1:
+        heads = "".join(f"<th scope=col>{_breakable(name)}</th>" for name in block.rows[0])
+        lines = "".join(
+            f"<tr>{_block_row(row, bool(block.chapter))}</tr>" for row in block.rows[1:]
+        )
+        body += _scroll_table("grid" if block.chapter else "plain", block.title, heads, lines)
+    if block.folded:
+        summary = f"<summary><h3>{title}</h3></summary>"
+        return f'<details class=block id="fold-{number}">{summary}{body}</details>'
+    return f"<article class=block><h3>{title}</h3>{body}</article>"
+
+
+def _block_row(row: Sequence[TableCell], in_chapter: bool) -> str:
+    """In a chapter the first cell names the row and stays visible."""
+    first, *rest = row
+    head = f"<th scope=row>{_breakable(first)}</th>" if in_chapter else _block_cell(first)
+    return head + "".join(map(_block_cell, rest))
+
+
+def _block_cell(cell: TableCell) -> str:
+    if not isinstance(cell, Cell):
+        return f"<td>{escape(cell)}</td>"
+    text = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
+    aside = f" <small>{escape(cell.aside)}</small>" if cell.aside else ""
+    below = f" <small class=below>{escape(cell.below)}</small>" if cell.below else ""
+    shade = f" class=h{cell.shade}" if cell.shade else ""
+    return f"<td{shade}>{text}{_mark(cell.mark)}{aside}{below}</td>"
+
+
+def _breakable(name: Any) -> str:
+    """A spec has no spaces, and the column may be narrow: lines may break after a bracket."""
+    return escape(name).replace("(", "(<wbr>")
+
+
+def _provenance(rows: list[Row]) -> str:
     facts = ""
     for label, lines in rows:
         text = "".join(f"<p>{escape(line)}</p>" for line in lines)
