@@ -311,10 +311,9 @@ def block_html(block: Block, number: str = "") -> str:
     title = escape(block.title)
     body = f"<p>{escape(block.text)}</p>" if block.text else ""
     if len(block.rows) > 1:
-        heads = "".join(f"<th scope=col>{_breakable(name)}</th>" for name in block.rows[0])
-        lines = "".join(
-            f"<tr>{_block_row(row, bool(block.chapter))}</tr>" for row in block.rows[1:]
-        )
+        names, *rows = block.rows
+        heads = "".join(f"<th scope=col>{_breakable(name)}</th>" for name in names)
+        lines = "".join(f"<tr>{_block_row(row, bool(block.chapter))}</tr>" for row in rows)
         body += _scroll_table("grid" if block.chapter else "plain", block.title, heads, lines)
     if block.folded:
         summary = f"<summary><h3>{title}</h3></summary>"
