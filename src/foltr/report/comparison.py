@@ -27,8 +27,7 @@ from foltr.report.results import Runs, load_runs
 from foltr.report.study import Study, is_within, study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
-from foltr.report.tables.notebook_table import notebook_table
-from foltr.report.tables.terminal_table import terminal_table
+from foltr.report.tables.screen_table import notebook_table, terminal_table
 from foltr.simulation.runs import config
 from foltr.simulation.runs.columns import usual_columns
 from foltr.simulation.sweeps.file import Point
