@@ -4,7 +4,6 @@ else. What the script needs can be written as JSON."""
 from __future__ import annotations
 
 import math
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +21,7 @@ from foltr.report.matrix import (
     Matrix,
     matrix,
 )
-from foltr.report.measures import HEADLINES, column, measured, value
+from foltr.report.measures import column, measured, value
 from foltr.report.page.packed_curves import BUDGET, packed_curves
 from foltr.report.provenance import COMMAND, options, provenance, runs_counted
 from foltr.report.results import Runs
@@ -64,7 +63,9 @@ def content_without_curves(study: Study, made: datetime | None = None) -> dict[s
         "marks": {
             mark: {"class": MARK_CLASS[mark], "text": text} for mark, text in MARK_MEANING.items()
         },
-        "glance": _glance(study, matrices),
+        "counted": runs_counted(study.runs),
+        "interactions": sum(int(run.final["interactions"]) for run in study.runs),
+        "seconds": round(math.fsum(float(run.final["seconds"]) for run in study.runs), 3),
         "blocks": blocks(study.runs),
         "provenance": provenance(study, made),
         "downloads": _downloads(study.runs, matrices),
@@ -157,44 +158,6 @@ def _test(test: PairedT) -> dict[str, Any]:
         "p": _number(test.p),
         "effect": _number(test.effect),
         "interval": [_number(end) for end in test.interval],
-    }
-
-
-def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
-    runs = study.runs
-    seconds = math.fsum(float(run.final["seconds"]) for run in runs)
-    interactions = sum(int(run.final["interactions"]) for run in runs)
-    sizes = sorted(Counter(len(cell) for cell in study.cells.values()))
-    return {
-        "runs": len(runs),
-        "counted": runs_counted(runs),
-        "methods": len(study.methods),
-        "conditions": len(study.conditions),
-        "per_cell": [sizes[0], sizes[-1]],
-        "empty_cells": len(study.methods) * len(study.conditions) - len(study.cells),
-        "interactions": interactions,
-        "seconds": round(seconds, 3),
-        "best": [_best(study, found) for found in matrices if found.measure in HEADLINES],
-    }
-
-
-def _best(study: Study, found: Matrix) -> dict[str, Any]:
-    """The method with the highest mean of each condition; all of them if several are equal."""
-    rows = []
-    for c in range(len(study.conditions)):
-        best = [
-            m
-            for m in range(len(study.methods))
-            if (entry := found.entries.get((m, c))) and entry.best
-        ]
-        if best:
-            first = found.entries[best[0], c]
-            rows.append({"condition": c, "methods": best, **_entry(found, first, [first.refused])})
-    return {
-        "measure": found.measure,
-        "name": column(found.study.runs, found.measure).label,
-        "decimals": found.decimals,
-        "rows": rows,
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from foltr.core.system.tables import MINUS, NONE, count
 from foltr.report.chapters.registry import Block, Cell, TableCell
 from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
+from foltr.report.measures import HEADLINES
 from foltr.report.page.content import MARK_CLASS
 from foltr.report.provenance import Row
 
@@ -104,7 +105,7 @@ def _scroll_table(kind: str, label: str, heads: str, rows: str) -> str:
 
 def _head(content: Content) -> str:
     facts = [
-        content["glance"]["counted"],
+        content["counted"],
         *([f"only runs with {content['selection']}"] if content["selection"] else []),
         f"baseline: {content['methods'][content['baseline']]['label']}",
         f"{content['made']} UTC",
@@ -114,16 +115,16 @@ def _head(content: Content) -> str:
 
 
 def _glance(content: Content) -> str:
-    glance = content["glance"]
-    speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
-    sizes = f"{glance['methods']} {TIMES} {glance['conditions']}"
+    interactions, seconds = content["interactions"], content["seconds"]
+    speed = interactions / seconds if seconds else 0.0
+    sizes = f"{len(content['methods'])} {TIMES} {len(content['conditions'])}"
     tiles = (
-        ("runs", f"{glance['runs']:,}", glance["counted"].split(" ", 2)[2]),
-        (f"methods {TIMES} conditions", sizes, _runs_per_cell(glance)),
-        ("interactions", _large(glance["interactions"]), "lists shown to simulated users"),
+        ("runs", f"{len(content['runs']['names']):,}", content["counted"].split(" ", 2)[2]),
+        (f"methods {TIMES} conditions", sizes, _runs_per_cell(content)),
+        ("interactions", _large(interactions), "lists shown to simulated users"),
         (
             "compute time",
-            _duration(glance["seconds"]),
+            _duration(seconds),
             f"{_large(speed)} interactions a second" if speed else "",
         ),
     )
@@ -135,53 +136,62 @@ def _glance(content: Content) -> str:
     return f"<dl class=stats>{written}</dl>{_highest_means(content)}"
 
 
-def _runs_per_cell(glance: Content) -> str:
+def _runs_per_cell(content: Content) -> str:
     """How many runs a cell has, and how many cells have none."""
-    (low, high), empty = glance["per_cell"], glance["empty_cells"]
+    sizes = [len(runs) for runs in content["cells"].values()]
+    low, high = min(sizes), max(sizes)
+    cells = len(content["methods"]) * len(content["conditions"])
+    empty = cells - len(sizes)
     runs = count(low, "run") if low == high else f"{low:,} to {high:,} runs"
-    cells = glance["methods"] * glance["conditions"]
     gaps = f", {empty:,} of {cells:,} cells empty" if empty else ""
     return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
 
 
 def _highest_means(content: Content) -> str:
     """A card per condition: the method with the highest mean of each headline measure."""
-    cards: dict[int, list[str]] = {}
-    for best in content["glance"]["best"]:
-        for row in best["rows"]:
-            cards.setdefault(row["condition"], []).append(_highest_mean(content, best, row))
+    cards: list[str] = []
+    has_spread = False
+    headlines = [each for each in content["matrices"] if each["measure"] in HEADLINES]
+    for c, name in enumerate(content["conditions"]):
+        parts = []
+        for matrix in headlines:
+            best = [m for m in range(len(content["methods"])) if _is_best(matrix, m, c)]
+            if best:
+                has_spread |= matrix["entries"][f"{best[0]}.{c}"]["sd"] is not None
+                parts.append(_highest_mean(content, matrix, best, c))
+        if parts:
+            cards.append(f"<article><h3>{escape(name)}</h3>{''.join(parts)}</article>")
     if not cards:
         return ""
-    shown = [
-        f"<article><h3>{escape(content['conditions'][c])}</h3>{''.join(rows)}</article>"
-        for c, rows in sorted(cards.items())[:GLANCED]
-    ]
-    left = len(cards) - len(shown)
-    more = _quiet(f"and {count(left, 'more condition')} in the comparison below") if left else ""
-    rows = [row for best in content["glance"]["best"] for row in best["rows"]]
-    about = _quiet(SPREAD) if any(row["sd"] is not None for row in rows) else ""
+    left = len(cards) - GLANCED
+    more = _quiet(f"and {count(left, 'more condition')} in the comparison below")
     return (
-        f"<h3 class=over>Highest mean in each condition</h3>{about}"
-        f"<div class=cards>{''.join(shown)}</div>{more}"
+        f"<h3 class=over>Highest mean in each condition</h3>{_quiet(SPREAD) if has_spread else ''}"
+        f"<div class=cards>{''.join(cards[:GLANCED])}</div>{more if left > 0 else ''}"
     )
 
 
-def _highest_mean(content: Content, best: Content, row: Content) -> str:
-    method, d = row["methods"][0], best["decimals"]
-    others = len(row["methods"]) - 1
-    equal = f" and {count(others, 'other')}" if others else ""
+def _is_best(matrix: Content, method: int, condition: int) -> bool:
+    return "best" in matrix["entries"].get(f"{method}.{condition}", {})
+
+
+def _highest_mean(content: Content, matrix: Content, best: list[int], condition: int) -> str:
+    """`best`: the method with the highest mean; all of them if several are equal."""
+    method, *others = best
+    entry, d = matrix["entries"][f"{method}.{condition}"], matrix["decimals"]
+    equal = f" and {count(len(others), 'other')}" if others else ""
     if method == content["baseline"]:
         against = "the baseline"
-    elif "test" in row:
-        difference, mark = row["test"]["difference"], row.get("mark", "")
+    elif "test" in entry:
+        difference, mark = entry["test"]["difference"], entry.get("mark", "")
         sign = "+" if difference >= 0 else MINUS
         significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + _mark(mark)
         against = f"{sign}{abs(difference):.{d}f} against the baseline, {significant}"
     else:
         against = "not tested against the baseline"
     return (
-        f"<div class=winner><p class=of>{escape(_short_name(best['name']))}</p>"
-        f"<p class=value><b>{_number(row['mean'], d)}</b>{_spread(row, d)}</p>"
+        f"<div class=winner><p class=of>{escape(_short_name(matrix['name']))}</p>"
+        f"<p class=value><b>{_number(entry['mean'], d)}</b>{_spread(entry, d)}</p>"
         f"<p class=who>{_method(content, method)}{equal}</p>"
         f"<p class=against>{against}</p></div>"
     )

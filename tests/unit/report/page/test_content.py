@@ -131,7 +131,7 @@ def test_whatever_the_values_it_is_json(values):
         made_run(value, clients=10 * (1 + i % 2), seed=i // 2) for i, value in enumerate(values)
     ]
     text = json.dumps(page_content(study(made_runs(runs)), MADE), allow_nan=False)
-    assert json.loads(text)["glance"]["runs"] == len(values)
+    assert len(json.loads(text)["runs"]["names"]) == len(values)
 
 
 def test_differences_that_cannot_be_finite_are_shown():
