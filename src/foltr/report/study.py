@@ -7,7 +7,7 @@ All other fields make the methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -50,6 +50,10 @@ class Study:
 
     def cell(self, method: int, condition: int) -> dict[Pair, Recorded]:
         return self.cells.get((method, condition), {})
+
+    def condition_label(self, condition: int) -> str:
+        """ "" where there is only one condition."""
+        return self.conditions[condition].label if len(self.conditions) > 1 else ""
 
     @cached_property
     def configs(self) -> tuple[dict[str, Any], ...]:
@@ -117,7 +121,11 @@ def _sorted(
         pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
         cell = cells.setdefault(place, {})
         if pair in cell:
-            _refuse_duplicate(cell[pair], run)
+            raise Mistake(
+                f"{cell[pair].path} and {run.path} have the same config, but not the same identity"
+                " (data, a file of your own, or a version of foltr changed between them): move one"
+                " of them away"
+            )
         cell[pair] = run
     rows = methods.groups()
     return Study(runs, rows, conditions.groups(), pairs, cells, _baseline_number(rows, baseline))
@@ -160,13 +168,6 @@ def _why_none(runs: Runs) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
-    raise Mistake(
-        f"{one.path} and {other.path} have the same config, but not the same identity (data, a"
-        " file of your own, or a version of foltr changed between them): move one of them away"
-    )
-
-
 def leaves_of(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     """Every field of each experiment and of its components, without the pair fields and
     those that were chosen by tuning.
@@ -206,23 +207,22 @@ def _outside_config(runs: Runs, leaves: list[dict[str, Any]]) -> list[dict[str, 
     revisions of components. Runs that differ in any of these are not repetitions of each other."""
     configs = [repr(each) for each in leaves]
     data = [repr(run.config.get("data")) for run in runs]
-    ways: dict[str, tuple[list[str], Callable[[Recorded], Any]]] = {
-        "files": (configs, lambda run: run.environment.get("files")),
-        "data.content": (data, lambda run: run.environment.get("data")),
-        "results": ([""] * len(runs), lambda run: run.environment.get("results")),
-        "revisions": (configs, lambda run: run.revisions or "before"),
-    }
+    ways: list[tuple[str, list[str], list[Any]]] = [
+        ("files", configs, [run.environment.get("files") for run in runs]),
+        ("data.content", data, [run.environment.get("data") for run in runs]),
+        ("results", [""] * len(runs), [run.environment.get("results") for run in runs]),
+        ("revisions", configs, [run.revisions or "before" for run in runs]),
+    ]
     found: list[dict[str, Any]] = [{} for _ in runs]
-    for name, (alike, way) in ways.items():
-        known = list(zip(alike, (repr(way(run)) for run in runs), strict=True))
+    for name, alike, values in ways:
         contents: dict[str, set[str]] = {}
-        for config, content in known:
-            contents.setdefault(config, set()).add(content)
-        for outside, (config, content) in zip(found, known, strict=True):
-            if len(contents[config]) > 1:
-                short = blake2b(content.encode(), digest_size=3).hexdigest()
-                readable = name in ("results", "revisions")
-                outside[name] = content.strip("'") if readable else short
+        for config, value in zip(alike, values, strict=True):
+            contents.setdefault(config, set()).add(repr(value))
+        for outside, config, value in zip(found, alike, values, strict=True):
+            if len(contents[config]) > 1 and name in ("results", "revisions"):
+                outside[name] = str(value)
+            elif len(contents[config]) > 1:
+                outside[name] = blake2b(repr(value).encode(), digest_size=3).hexdigest()
     return found
 
 

@@ -148,8 +148,7 @@ def attack_grid(runs: Runs) -> AttackGrid | None:
         outside = ", ".join(
             f"{name}={each}" for name, each in study.methods[method].key if name in OUTSIDE_CONFIG
         )
-        labels = [study.conditions[condition].label] if len(study.conditions) > 1 else []
-        label = ", ".join([*labels, *([outside] if outside else [])])
+        label = ", ".join(part for part in (study.condition_label(condition), outside) if part)
         config = next(iter(study.cell(method, condition).values())).config
         new = GridSetting(label, int(config.get("clients", 0)))
         _add(settings.setdefault((condition, outside), new), config, values, matching)

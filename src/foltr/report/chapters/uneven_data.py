@@ -98,7 +98,7 @@ def _losses(methods: IidCounterparts, tests: Tests) -> Iterator[Block]:
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
         heads = [
-            f"{methods.condition_label(c)}: {NAMES[measure]}"
+            f"{methods.study.condition_label(c)}: {NAMES[measure]}"
             for c in conditions
             for measure in tests
         ]
@@ -143,7 +143,7 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
                     cells.append((gains if what == GAIN else own).difference((method, c)))
             rows.append((label, *cells))
         heads = [
-            ", ".join(each for each in (methods.condition_label(c), what) if each)
+            ", ".join(each for each in (methods.study.condition_label(c), what) if each)
             for c, what in columns
         ]
         if known := rows_with_values(rows):
@@ -200,7 +200,7 @@ def _table(
         heads += [f"{NAMES[test.measure]}: IID", "skewed"]
         heads += ["difference"] if test.measure not in NOT_COMPARED else []
     of_clients = OWN in measures
-    parts = [methods.condition_label(c), "clients' own data" if of_clients else ""]
+    parts = [methods.study.condition_label(c), "clients' own data" if of_clients else ""]
     title = ", ".join(part for part in parts if part) or "IID and skewed data"
     text = _about(methods, tests, c, of_clients, shown)
     return Block(title, text, (("method", *heads), *rows), CHAPTER)
@@ -356,7 +356,3 @@ class IidCounterparts:
             return ""
         pair = [without(self.study.configs[i], APART) for i in (counterpart, method)]
         return config_labels(pair)[0]
-
-    def condition_label(self, c: int) -> str:
-        """ "" where there is only one condition."""
-        return self.study.conditions[c].label if len(self.study.conditions) > 1 else ""

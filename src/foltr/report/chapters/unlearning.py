@@ -76,8 +76,8 @@ def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
     for part, conditions in side_by_side(range(len(study.conditions))):
         heads, rows = [], list[Row]()
         for c in conditions:
-            name = f"{study.conditions[c].label}: " if len(study.conditions) > 1 else ""
-            heads += [f"{name}nDCG@10", "difference from retrained", "difference from before"]
+            name = f"{study.condition_label(c)}: nDCG@10".removeprefix(": ")
+            heads += [name, "difference from retrained", "difference from before"]
         for method, label in methods.labels.items():
             cells: list[TableCell] = []
             for c in conditions:

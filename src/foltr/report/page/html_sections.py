@@ -36,15 +36,14 @@ TIMES = "\u00d7"
 DOT = " <span class=dot>·</span> "
 
 
-def sections(content: Content, tables: int | None = None) -> dict[str, str]:
-    """The page's sections. `tables`: so many tables of the comparison are written; a script shows
-    the others (default: all are written)."""
+def sections(content: Content) -> dict[str, str]:
+    """The page's sections."""
     notes = "".join(block_html(block) for block in content["blocks"] if not block.chapter)
     return {
         "head": _head(content),
         "glance": _glance(content),
         "results": _chapters(content["blocks"]),
-        "matrix": _comparison(content, tables),
+        "matrix": comparison(content, matrix_tables(content)),
         "notes": notes or _quiet("The runs recorded no notes."),
         "provenance": _provenance(content["provenance"]),
     }
@@ -200,37 +199,32 @@ def _highest_mean(content: Content, matrix: Content, best: list[int], condition:
 # ---- the comparison
 
 
-def _comparison(content: Content, tables: int | None) -> str:
-    """The table of each measure, under tabs."""
+def matrix_tables(content: Content) -> list[str]:
+    """The table of each measure, with its caption and its legend."""
+    return [_table(content, each) for each in content["matrices"]]
+
+
+def comparison(content: Content, tables: Sequence[str]) -> str:
+    """The table of each measure, under tabs. Where `tables` has none, a script shows it."""
     matrices = content["matrices"]
     if not matrices:
         return _quiet("No run has a value of any measure.")
-    written = len(matrices) if tables is None else tables
-    tabs = "".join(
-        f'<button role=tab id="tab-{i}" aria-controls="panel-{i}"'
-        f' data-measure="{escape(each["measure"])}">{escape(_short_name(each["name"]))}</button>'
-        for i, each in enumerate(matrices)
-    )
-    panels = "".join(
-        f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
-        f"<h3>{escape(each['name'])}</h3>"
-        + (
-            f"<div class=inner>{_table(content, each)}</div>"
-            if i < written
-            else f"<div class=inner data-packed>{NEEDS_SCRIPT}</div>"
+    tabs, panels = "", ""
+    for i, each in enumerate(matrices):
+        table = f">{tables[i]}" if i < len(tables) else f" data-packed>{NEEDS_SCRIPT}"
+        measure, name = escape(each["measure"]), escape(_short_name(each["name"]))
+        tabs += (
+            f'<button role=tab id="tab-{i}" aria-controls="panel-{i}" data-measure="{measure}">'
+            f"{name}</button>"
         )
-        + "</div>"
-        for i, each in enumerate(matrices)
-    )
+        panels += (
+            f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
+            f"<h3>{escape(each['name'])}</h3><div class=inner{table}</div></div>"
+        )
     return (
         '<div class="tabs needs-js" role=tablist aria-label="Measure of the comparison">'
         f"{tabs}</div>{panels}"
     )
-
-
-def matrix_tables(content: Content) -> list[str]:
-    """The table of each measure, with its caption and its legend."""
-    return [_table(content, each) for each in content["matrices"]]
 
 
 def _table(content: Content, matrix: Content) -> str:
