@@ -19,10 +19,11 @@ from foltr.report.chapters.registry import (
     UNFOLDED,
     Block,
     Cell,
+    Column,
     TableCell,
     chapter,
-    rows_with_values,
     side_by_side,
+    table_block,
 )
 from foltr.report.matrix import CellValues, cell_values
 from foltr.report.measures import MAIN
@@ -257,8 +258,7 @@ def _worst_attacks(grid: AttackGrid) -> Iterator[Block]:
         " so."
     )
     for part, settings in side_by_side(grid.settings):
-        columns: list[list[TableCell]] = []
-        heads = []
+        columns: list[Column] = [("rule", list(grid.rules.values()))]
         for setting in settings:
             honest = [
                 min(
@@ -268,12 +268,11 @@ def _worst_attacks(grid: AttackGrid) -> Iterator[Block]:
                 )
                 for rule in grid.rules
             ]
-            columns += [_column(setting, honest), _worst_column(grid, setting)]
             name = f"{setting.label}: " if setting.label else ""
-            heads += [f"{name}no attack", f"{name}worst attack"]
-        rows = rows_with_values(zip(grid.rules.values(), *columns, strict=True))
+            columns.append((f"{name}no attack", _column(setting, honest)))
+            columns.append((f"{name}worst attack", _worst_column(grid, setting)))
         title = f"Rules without an attack and under their worst attack{part}"
-        yield Block(title, text, (("rule", *heads), *rows), CHAPTER)
+        yield table_block(title, text, columns, CHAPTER)
 
 
 def _worst_column(grid: AttackGrid, setting: GridSetting) -> list[TableCell]:
@@ -329,20 +328,19 @@ def _table(grid: AttackGrid, setting: GridSetting, malicious: int) -> Block:
     for i, (cell, (_, is_exact)) in enumerate(zip(first, honest, strict=True)):
         if isinstance(cell, Cell) and not is_exact:
             first[i] = replace(cell, text=f"{ROUGHLY} {cell.text}")
-    middle = [
-        _column(setting, [setting.values(rule, attack) for rule in rules]) for attack in attacks
-    ]
     worst = {rule: setting.worst(rule, attacks) for rule in rules}
     last = _column(setting, [setting.values(*each) for each in worst.items()])
     for i, (cell, attack) in enumerate(zip(last, worst.values(), strict=True)):
         if attack and isinstance(cell, Cell):
             last[i] = replace(cell, aside=f"{cell.aside} {grid.attacks[attack]}".strip())
-    heads = ("rule", "no attack", *(grid.attacks[attack] for attack in attacks), "worst")
+    columns: list[Column] = [("rule", [grid.rules[rule] for rule in rules]), ("no attack", first)]
+    for attack in attacks:
+        values = [setting.values(rule, attack) for rule in rules]
+        columns.append((grid.attacks[attack], _column(setting, values)))
+    columns.append(("worst", last))
     number = f"{malicious} of {setting.clients} clients malicious"
     title = f"{setting.label}, {number}" if setting.label else number
-    labels = [grid.rules[rule] for rule in rules]
-    rows = list(zip(labels, first, *middle, last, strict=True))
-    return Block(title, _about(setting, first), (heads, *rows), CHAPTER)
+    return table_block(title, _about(setting, first), columns, CHAPTER)
 
 
 def _column(setting: GridSetting, rules: Sequence[CellValues]) -> list[TableCell]:

@@ -39,14 +39,14 @@ class Cell:
 
 
 TableCell = str | Cell
-Row = tuple[TableCell, ...]
+Column = tuple[str, Sequence[TableCell]]  # its head and its cells
 
 
 @dataclass(frozen=True)
 class Block:
     title: str
     text: str  # a few sentences
-    rows: tuple[Row, ...] = ()  # the first row names the columns
+    rows: tuple[tuple[TableCell, ...], ...] = ()  # the first row names the columns
     chapter: str = ""  # the heading it stands under, before the curves; "" for a note at the end
     folded: bool = False  # shown when the reader opens it
 
@@ -60,9 +60,13 @@ def side_by_side(columns: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
         yield part, columns[start : start + TOGETHER]
 
 
-def rows_with_values(rows: Iterable[Row]) -> list[Row]:
-    """The rows of which any cell behind the first has a value."""
-    return [row for row in rows if any(cell != NONE for cell in row[1:])]
+def table_block(title: str, text: str, columns: Sequence[Column], chapter: str) -> Block:
+    """A block of columns, of which the first names the rows. A row without any other value is left
+    out."""
+    heads = tuple(head for head, _ in columns)
+    rows = zip(*(cells for _, cells in columns), strict=True)
+    known = [row for row in rows if any(cell != NONE for cell in row[1:])]
+    return Block(title, text, (heads, *known), chapter)
 
 
 # looks at the runs: a block, several blocks, or None if the runs are not of its kind

@@ -13,11 +13,11 @@ from foltr.report.chapters.registry import (
     UNFOLDED,
     Block,
     Cell,
-    Row,
+    Column,
     TableCell,
     chapter,
-    rows_with_values,
     side_by_side,
+    table_block,
 )
 from foltr.report.matrix import WORSE, WORSE_HERE
 from foltr.report.measures import MAIN, value
@@ -48,7 +48,6 @@ CLIENTS = {
 }
 NAMES = {**SHARED_RANKER, **CLIENTS}
 NOT_COMPARED = (OWN, PERSONAL_OWN)  # with IID data the own queries of a client are other queries
-GAIN, SHARE, ON_OWN = "gain", "share of the loss", "own queries"
 Tests = dict[str, ReferenceComparison]  # by measure
 
 
@@ -97,16 +96,13 @@ def _losses(methods: IidCounterparts, tests: Tests) -> Iterator[Block]:
         f" {about_tests(list(tests.values()))}"
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
-        heads = [
-            f"{methods.study.condition_label(c)}: {NAMES[measure]}"
-            for c in conditions
-            for measure in tests
-        ]
-        rows = rows_with_values(
-            (label, *(test.difference((method, c)) for c in conditions for test in tests.values()))
-            for method, label in methods.labels.items()
-        )
-        yield Block(f"Loss from skewed data{part}", text, (("skewed", *heads), *rows), CHAPTER)
+        columns: list[Column] = [("skewed", methods.names)]
+        for c in conditions:
+            label = methods.study.condition_label(c)
+            for measure, test in tests.items():
+                cells = [test.difference(place) for place in methods.places(c)]
+                columns.append((f"{label}: {NAMES[measure]}", cells))
+        yield table_block(f"Loss from skewed data{part}", text, columns, CHAPTER)
 
 
 def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> Iterator[Block]:
@@ -127,28 +123,19 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
         f" rankers are used where there are any. {about_tests([gains, own])}"
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
-        columns = [
-            (c, what)
-            for c in conditions
-            for what in (GAIN, SHARE, ON_OWN)
-            if what != ON_OWN or any(at == c for _, at in own.entries)
-        ]
-        rows: list[Row] = []
-        for method, label in methods.labels.items():
-            cells: list[TableCell] = []
-            for c, what in columns:
-                if what == SHARE:
-                    cells.append(_share_of_loss(methods, gains, losses, (method, c)))
-                else:
-                    cells.append((gains if what == GAIN else own).difference((method, c)))
-            rows.append((label, *cells))
-        heads = [
-            ", ".join(each for each in (methods.study.condition_label(c), what) if each)
-            for c, what in columns
-        ]
-        if known := rows_with_values(rows):
-            title = f"Gains from remedies{part}"
-            yield Block(title, text, (("remedy", *heads), *known), CHAPTER)
+        columns: list[Column] = [("remedy", methods.names)]
+        for c in conditions:
+            label = methods.study.condition_label(c)
+            head = f"{label}, " if label else ""
+            places = methods.places(c)
+            columns.append((f"{head}gain", [gains.difference(place) for place in places]))
+            shares = [_share_of_loss(gains, losses, place) for place in places]
+            columns.append((f"{head}share of the loss", shares))
+            if any(at == c for _, at in own.entries):
+                columns.append((f"{head}own queries", [own.difference(each) for each in places]))
+        block = table_block(f"Gains from remedies{part}", text, columns, CHAPTER)
+        if len(block.rows) > 1:
+            yield block
 
 
 def _on_own_queries(run: Recorded, measure: str) -> float | None:
@@ -158,17 +145,16 @@ def _on_own_queries(run: Recorded, measure: str) -> float | None:
 
 
 def _share_of_loss(
-    methods: IidCounterparts, gains: ReferenceComparison, losses: ReferenceComparison, place: Place
+    gains: ReferenceComparison, losses: ReferenceComparison, place: Place
 ) -> TableCell:
     """(remedy - untreated) / (IID - untreated), of the means."""
-    untreated, c = methods.untreated.get(place), place[1]
-    if untreated is None or place not in gains.entries:
+    if place not in gains.entries:
         return NONE
-    loss = losses.entries.get((untreated, c))
+    untreated = gains.references[place], place[1]
+    loss = losses.entries.get(untreated)
     if loss is None or loss.test is None or loss.mark not in (WORSE, WORSE_HERE):
         return NONE
-    gain = gains.mean(place) - gains.mean((untreated, c))
-    return f"{gain / -loss.test.difference:.0%}"
+    return f"{(gains.mean(place) - gains.mean(untreated)) / -loss.test.difference:.0%}"
 
 
 def _table(
@@ -181,38 +167,20 @@ def _table(
         for measure in measures
         if measure in tests and here & tests[measure].values.keys()
     ]
-    rows: list[Row] = []
-    for method, label in methods.labels.items():
-        place, other_fields = (method, c), methods.other_fields((method, c))
-        cells: list[TableCell] = []
-        for test in shown:
-            base = test.reference(place)
-            cells.append(replace(base, below=other_fields) if isinstance(base, Cell) else base)
-            cells.append(test.value(place))
-            if test.measure not in NOT_COMPARED:
-                cells.append(test.difference(place))
-        rows.append((label, *cells))
-    rows = rows_with_values(rows)
-    if not rows:
-        return None
-    heads: list[str] = []
+    columns: list[Column] = [("method", methods.names)]
     for test in shown:
-        heads += [f"{NAMES[test.measure]}: IID", "skewed"]
-        heads += ["difference"] if test.measure not in NOT_COMPARED else []
+        iid: list[TableCell] = []
+        for place in methods.places(c):
+            base = test.reference(place)
+            is_known = isinstance(base, Cell)
+            iid.append(replace(base, below=methods.other_fields(place)) if is_known else base)
+        columns.append((f"{NAMES[test.measure]}: IID", iid))
+        columns.append(("skewed", [test.value(place) for place in methods.places(c)]))
+        if test.measure not in NOT_COMPARED:
+            columns.append(("difference", [test.difference(each) for each in methods.places(c)]))
     of_clients = OWN in measures
-    parts = [methods.study.condition_label(c), "clients' own data" if of_clients else ""]
-    title = ", ".join(part for part in parts if part) or "IID and skewed data"
-    text = _about(methods, tests, c, of_clients, shown)
-    return Block(title, text, (("method", *heads), *rows), CHAPTER)
-
-
-def _about(
-    methods: IidCounterparts,
-    tests: Tests,
-    c: int,
-    of_clients: bool,
-    shown: list[ReferenceComparison],
-) -> str:
+    names = [methods.study.condition_label(c), "clients' own data" if of_clients else ""]
+    title = ", ".join(name for name in names if name) or "IID and skewed data"
     parts = []
     if of_clients:
         parts.append(
@@ -234,7 +202,8 @@ def _about(
     if alone and not of_clients:
         have = "methods have" if alone > 1 else "method has"
         parts.append(f"{alone} skewed {have} no run with IID data to compare with.")
-    return " ".join(parts)
+    block = table_block(title, " ".join(parts), columns, CHAPTER)
+    return block if len(block.rows) > 1 else None
 
 
 def is_iid(partition: str) -> bool:
@@ -270,6 +239,14 @@ class IidCounterparts:
     """The methods of a study with skewed data, and the IID counterpart of each."""
 
     study: Study
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.labels.values())
+
+    def places(self, condition: int) -> list[Place]:
+        """The methods of `labels` in one condition."""
+        return [(method, condition) for method in self.labels]
 
     @cached_property
     def references(self) -> dict[Place, int]:

@@ -21,11 +21,11 @@ from foltr.report.chapters.reference_comparison import ReferenceComparison, abou
 from foltr.report.chapters.registry import (
     Block,
     Cell,
-    Row,
+    Column,
     TableCell,
     chapter,
-    rows_with_values,
     side_by_side,
+    table_block,
 )
 from foltr.report.measures import MAIN, finite
 from foltr.report.results import Recorded, Runs
@@ -74,65 +74,64 @@ def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
         f" left. {about_tests([retrained, before])}"
     )
     for part, conditions in side_by_side(range(len(study.conditions))):
-        heads, rows = [], list[Row]()
+        columns: list[Column] = [("method", list(methods.labels.values()))]
         for c in conditions:
-            name = f"{study.condition_label(c)}: nDCG@10".removeprefix(": ")
-            heads += [name, "difference from retrained", "difference from before"]
-        for method, label in methods.labels.items():
-            cells: list[TableCell] = []
-            for c in conditions:
-                place = method, c
-                cells.append(own.value(place))
-                cells += [retrained.difference(place), before.difference(place)]
-            rows.append((label, *cells))
-        title = f"nDCG@10 after unlearning{part}"
-        yield Block(title, text, (("method", *heads), *rows_with_values(rows)), CHAPTER)
+            places = [(method, c) for method in methods.labels]
+            label = study.condition_label(c)
+            columns += [
+                (
+                    f"{label}: nDCG@10" if label else "nDCG@10",
+                    [own.value(each) for each in places],
+                ),
+                ("difference from retrained", [retrained.difference(each) for each in places]),
+                ("difference from before", [before.difference(each) for each in places]),
+            ]
+        yield table_block(f"nDCG@10 after unlearning{part}", text, columns, CHAPTER)
 
 
 def _traces(methods: UnlearningReferences) -> Iterator[Block]:
     """How near parameters are to the retrained ones, and how well the ranker serves the clients
     who left. Columns without any number are left out."""
-    numbers: list[tuple[str, tuple[float | None, ...]]] = []
-    for method, label in methods.labels.items():
+    numbers: list[tuple[float | None, ...]] = []
+    for method in methods.labels:
         runs = _runs(methods, method)
         own = [
             _mean(_number(run.final, "unlearning", "own", when) for run in runs)
             for when in ("before", "after")
         ]
         left = _mean(_number(_unlearning_report(run.path), "influence", "left") for run in runs)
-        numbers.append((label, (*_distances(methods, method), *own, left)))
-    columns = [i for i in range(len(TRACES)) if any(row[i] is not None for _, row in numbers)]
-    rows = [
-        (label, *(NONE if row[i] is None else f"{row[i]:.3f}" for i in columns))
-        for label, row in numbers
-        if any(each is not None for each in row)
-    ]
-    if rows:
+        numbers.append((*_distances(methods, method), *own, left))
+    columns: list[Column] = [("method", list(methods.labels.values()))]
+    for head, values in zip(TRACES, zip(*numbers, strict=True), strict=True):
+        if any(value is not None for value in values):
+            cells = [NONE if value is None else f"{value:.3f}" for value in values]
+            columns.append((head, cells))
+    if len(columns) > 1:
         text = (
             "Means over all runs. L2 and cosine: of the final parameters and the retrained ones of"
             " the same repetition. nDCG@10 on their data: on the training queries of the clients"
             " who left, by their own judgements. Influence left: 1 for the ranker before they"
             " left, 0 for a retrained ranker."
         )
-        heads = ("method", *(TRACES[i] for i in columns))
-        yield Block("Influence of the clients who left", text, (heads, *rows), CHAPTER)
+        yield table_block("Influence of the clients who left", text, columns, CHAPTER)
 
 
 def _costs(methods: UnlearningReferences) -> Iterator[Block]:
-    rows: list[Row] = []
-    for method, label in methods.labels.items():
-        if methods.kind(method) < RETRAINED:
-            continue
-        runs = _runs(methods, method)
-        cells = [_cost(runs, name) for name in COSTS]
-        for of in ("per_device", "in_all"):
-            stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
-            cells.append(NONE if stored is None else f"{stored:,.0f} bytes")
-        rows.append((label, *cells))
-    if rows := rows_with_values(rows):
-        heads = ("method", *COSTS.values(), "stored on a device", "stored on all devices")
-        text = "Means over all runs. In brackets: retraining takes so many times as much."
-        yield Block("Cost of unlearning", text, (heads, *rows), CHAPTER)
+    shown = [method for method in methods.labels if methods.kind(method) >= RETRAINED]
+    runs = [_runs(methods, method) for method in shown]
+    columns: list[Column] = [("method", [methods.labels[method] for method in shown])]
+    columns += [(head, [_cost(each, name) for each in runs]) for name, head in COSTS.items()]
+    for of, head in (("per_device", "stored on a device"), ("in_all", "stored on all devices")):
+        columns.append((head, [_stored(each, of) for each in runs]))
+    text = "Means over all runs. In brackets: retraining takes so many times as much."
+    block = table_block("Cost of unlearning", text, columns, CHAPTER)
+    if len(block.rows) > 1:
+        yield block
+
+
+def _stored(runs: list[Recorded], of: str) -> TableCell:
+    stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
+    return NONE if stored is None else f"{stored:,.0f} bytes"
 
 
 def _cost(runs: list[Recorded], name: str) -> TableCell:
