@@ -172,8 +172,9 @@ def _table(
         iid: list[TableCell] = []
         for place in methods.places(c):
             base = test.reference(place)
-            is_known = isinstance(base, Cell)
-            iid.append(replace(base, below=methods.other_fields(place)) if is_known else base)
+            if isinstance(base, Cell):
+                base = replace(base, below=methods.other_fields(place))
+            iid.append(base)
         columns.append((f"{NAMES[test.measure]}: IID", iid))
         columns.append(("skewed", [test.value(place) for place in methods.places(c)]))
         if test.measure not in NOT_COMPARED:
