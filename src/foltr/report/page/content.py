@@ -151,14 +151,9 @@ def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
 
 
 def _test(test: PairedT) -> dict[str, Any]:
-    return {
-        "n": test.n,
-        "difference": _number(test.difference),
-        "t": _number(test.t),
-        "p": _number(test.p),
-        "effect": _number(test.effect),
-        "interval": [_number(end) for end in test.interval],
-    }
+    shown = ("difference", "t", "p", "effect")
+    numbers = {name: _number(getattr(test, name)) for name in shown}
+    return {"n": test.n, **numbers, "interval": [_number(end) for end in test.interval]}
 
 
 def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
