@@ -11,7 +11,7 @@ from made_runs import made_run, made_runs
 from playwright.sync_api import expect
 
 from foltr.report.curves import cell_curve
-from foltr.report.page.content import command
+from foltr.report.provenance import command
 from foltr.report.study import study
 
 HOSTILE = (

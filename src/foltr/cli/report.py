@@ -149,6 +149,7 @@ def watch(
     the sweep: the page then waits for it."""
     from foltr.report.page.live_page import serve
     from foltr.report.results import Loader, Runs
+    from foltr.report.study import study
     from foltr.simulation.sweeps.state import Sweeps
 
     _load(use)
@@ -168,8 +169,10 @@ def watch(
     def waits_for() -> str:
         return "" if runs.exists() else f"Waiting for a sweep: {runs} does not exist yet."
 
-    compared = baseline, _names(pairs), _names(columns)
-    serve(load, progress, host, port, *compared, waits_for=waits_for)
+    def sort(found: Runs) -> Study:
+        return study(found, baseline, _names(pairs), _names(columns))
+
+    serve(load, progress, host, port, sort, waits_for=waits_for)
 
 
 def _check_awaited(runs: Path) -> None:

@@ -6,10 +6,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from foltr.core.system.tables import count
-from foltr.report.matrix import BETTER, BETTER_HERE, WORSE, WORSE_HERE, Entry, Matrix
+from foltr.report.matrix import (
+    BETTER,
+    BETTER_HERE,
+    NOT_ALIKE,
+    NOT_PAIRED,
+    ONE_PAIR,
+    WORSE,
+    WORSE_HERE,
+    Entry,
+    Matrix,
+    is_data,
+)
 from foltr.report.measures import column, empty_rule
 from foltr.report.provenance import data_name, data_source, mixed_code
-from foltr.report.statistics import NOT_ALIKE, NOT_PAIRED, ONE_PAIR, is_data
 from foltr.report.study import Pair, Study
 
 NAMED = 3  # more conditions or data sets than that are counted, not named
@@ -103,7 +113,9 @@ def _averages(matrix: Matrix) -> str:
         return "One run in each cell."
     parts = []
     for names, conditions in groups.items():
-        sizes = _range(entry.n for (_, at), entry in matrix.entries.items() if at in conditions)
+        sizes = number_range(
+            entry.n for (_, at), entry in matrix.entries.items() if at in conditions
+        )
         which = f" ({_condition_names(matrix.study, conditions)})" if len(groups) > 1 else ""
         runs = f"over {sizes} runs that differ in {_and(names)}" if names else "of one run"
         parts.append(runs + which)
@@ -133,7 +145,7 @@ def _tests(matrix: Matrix) -> str:
     groups = [names for names in _varying(matrix) if names]
     several = "that are equal in these fields"
     equal = f"with equal {_and(groups[0])}" if len(groups) == 1 else several
-    pairs = _range(test.n for test in tests)
+    pairs = number_range(test.n for test in tests)
     return (
         f"Two-tailed paired t-tests against the baseline ({baseline}) over {pairs} pairs of runs"
         f" {equal}; Bonferroni-corrected for a family of {count(family, 'comparison')}"
@@ -147,8 +159,8 @@ def _tests_over_data(matrix: Matrix) -> str:
     if not both:
         return ""
     fields = dict.fromkeys(name for names in _varying(matrix) for name in names if is_data(name))
-    data, runs = _and(fields), _range(entry.test.n for entry in both if entry.test)
-    means = _range(entry.over_data.n for entry in both if entry.over_data)
+    data, runs = _and(fields), number_range(entry.test.n for entry in both if entry.test)
+    means = number_range(entry.over_data.n for entry in both if entry.over_data)
     marked = [entry.mark for entry in both if entry.mark]
     if marked:
         confirmed = sum(mark in (BETTER, WORSE) for mark in marked)
@@ -205,6 +217,6 @@ def _and(names: Iterable[str]) -> str:
     return " and ".join(names)
 
 
-def _range(numbers: Iterable[int]) -> str:
+def number_range(numbers: Iterable[int]) -> str:
     found = sorted(set(numbers))
     return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"

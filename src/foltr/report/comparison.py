@@ -8,7 +8,7 @@ foltr.compare(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,13 +24,12 @@ from foltr.experiment import Experiment
 from foltr.report.matrix import Matrix, matrix
 from foltr.report.measures import HEADLINES
 from foltr.report.results import Runs, load_runs
-from foltr.report.study import Study, study
+from foltr.report.study import Study, is_within, study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
-from foltr.report.tables.notebook_table import notebook_table
-from foltr.report.tables.terminal_table import terminal_table
+from foltr.report.tables.screen_table import notebook_table, terminal_table
 from foltr.simulation.runs import config
-from foltr.simulation.runs.columns import parse_measures, usual_columns
+from foltr.simulation.runs.columns import usual_columns
 from foltr.simulation.sweeps.file import Point
 from foltr.simulation.sweeps.pools import Pool
 from foltr.simulation.sweeps.run import sweep
@@ -103,19 +102,92 @@ def compare(
         f"{len(experiments)} experiments need as many names",
     )
     if isinstance(baseline, str):
-        require(
-            baseline in (names or ()),
-            f"no experiment is called {baseline!r}: names are {list(names or ())}",
-        )
-        baseline = list(names or ()).index(baseline)
+        known = list(names or ())
+        require(baseline in known, f"no experiment is called {baseline!r}: names are {known}")
+        baseline = known.index(baseline)
     require(isinstance(seeds, Iterable), f"seeds must be a list of them, got {seeds!r}")
-    measures = (measures,) if isinstance(measures, str) else measures
     require(
         0 <= baseline < len(experiments),
         f"baseline must be in 0 .. {len(experiments) - 1}, got {baseline}",
     )
-    names_of_columns, asked = _measures(measures)
-    points = _points(experiments, names, list(seeds), _list(folds), _list(users))
+    columns, specs = _columns((measures,) if isinstance(measures, str) else measures)
+    given: dict[str, list[Any]] = {"seed": list(seeds)}  # the fields that are given from outside
+    require(bool(given["seed"]), "compare wants at least one seed")
+    if folds is not None:
+        given["data.fold"] = list(folds)
+    if users is not None:
+        given["users"] = list(users)
+    sets = _differing(experiments, given)
+    points = [
+        [Point(each, names[i] if names else None, sets) for each in _repetitions(e, given)]
+        for i, e in enumerate(experiments)
+    ]
+    _refuse_equal(points)
+    with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
+        together = [point for each in zip(*points, strict=True) for point in each]
+        swept = sweep(
+            together,
+            given_path(out or folder),
+            NAME,
+            pool=Pool(jobs),
+            threads=threads,
+            show=show,
+            measures=specs,
+        )
+        if swept.failed:
+            run, error = next(iter(swept.failed.items()))
+            raise Mistake(f"{len(swept.failed)} runs failed, the first ({run}): {error}")
+        if swept.full:
+            raise Mistake(swept.full)
+        if swept.waiting:
+            raise KeyboardInterrupt(
+                f"stopped with {swept.waiting} runs to go: the same call goes on"
+            )
+        runs = load_runs(swept.record.path)
+        for one in runs:
+            one.metrics  # noqa: B018  # read now: without `out` the folder goes
+    sorted_runs = study(runs)
+    wanted = points[baseline][0].experiment.config()
+    (method,) = {
+        method
+        for (method, _), cell in sorted_runs.cells.items()
+        if any(run.config == wanted for run in cell.values())
+    }
+    return Comparison(replace(sorted_runs, baseline=method), columns)
+
+
+def _columns(given: Sequence[str]) -> tuple[tuple[str, ...], list[Measure]]:
+    """The columns to compare, and the measures among them that must be asked for: each is the name
+    of a usual column, or a spec such as nDCG(k=5)."""
+    columns: list[str] = []
+    specs: list[Measure] = []
+    for each in given:
+        if each in usual_columns():
+            columns.append(each)
+        elif opened(each).fields or each.endswith(")"):
+            specs.append(measures_registry.build(each))
+            columns.append(specs[-1].name)
+        else:
+            known = did_you_mean(each, usual_columns())
+            raise Mistake(f"no measure is called {each!r}: {known}, or write it as nDCG(k=5)")
+    return tuple(columns), specs
+
+
+def _repetitions(e: Experiment, given: dict[str, list[Any]]) -> Iterator[Experiment]:
+    """An experiment with every seed, fold and kind of user that is given."""
+    for seed in given["seed"]:
+        for fold in given.get("data.fold") or [None]:
+            for user in given.get("users") or [None]:
+                made = replace(e, seed=seed)
+                if user is not None:
+                    made = replace(made, users=user)
+                if fold is not None:
+                    data = config.with_fields(made.data, {"fold": fold}, "data")
+                    made = replace(made, data=data)
+                yield made
+
+
+def _refuse_equal(points: list[list[Point]]) -> None:
     seen: dict[Experiment, int] = {}
     for i, each in enumerate(points):
         for point in each:
@@ -124,70 +196,11 @@ def compare(
                 f"experiments {seen.get(point.experiment)} and {i} are equal",
             )
             seen[point.experiment] = i
-    with TemporaryDirectory(prefix="foltr-") as folder, SweepPanel(NAME, quiet) as show:
-        place = given_path(out or folder)
-        return _compared(
-            points, place, baseline, names_of_columns, asked, Pool(jobs), threads, show
-        )
 
 
-def _measures(given: Sequence[str]) -> tuple[tuple[str, ...], tuple[Measure, ...]]:
-    """The columns to compare, and the measures among them that must be asked for: each is the name
-    of a usual column, or a spec such as nDCG(k=5)."""
-    names: list[str] = []
-    asked: list[Measure] = []
-    for each in given:
-        if each in usual_columns():
-            names.append(each)
-        elif opened(each).fields or each.endswith(")"):
-            made = measures_registry.build(each)
-            names.append(made.name)
-            asked += parse_measures([made])
-        else:
-            known = did_you_mean(each, usual_columns())
-            raise Mistake(f"no measure is called {each!r}: {known}, or write it as nDCG(k=5)")
-    return tuple(names), tuple(asked)
-
-
-def _list(values: Iterable[Any] | None) -> list[Any] | None:
-    return None if values is None else list(values)
-
-
-def _points(
-    experiments: Sequence[Experiment],
-    names: Sequence[str] | None,
-    seeds: list[int],
-    folds: list[int] | None,
-    users: list[Any] | None,
-) -> list[list[Point]]:
-    """For each experiment its points; the fields in which the experiments differ make the
-    methods."""
-    require(bool(seeds), "compare wants at least one seed")
-    sets = _differing(experiments, users is not None, folds is not None)
-    return [
-        [
-            Point(_with(e, seed, fold, user), names[i] if names else None, sets)
-            for seed in seeds
-            for fold in folds or [None]  # type: ignore[list-item]
-            for user in users or [None]
-        ]
-        for i, e in enumerate(experiments)
-    ]
-
-
-def _with(e: Experiment, seed: int, fold: int | None, user: Any) -> Experiment:
-    made = replace(e, seed=seed, **({} if user is None else {"users": user}))
-    return (
-        made
-        if fold is None
-        else replace(made, data=config.with_fields(made.data, {"fold": fold}, "data"))
-    )
-
-
-def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> tuple[str, ...]:
-    """Dotted names of the fields in which they differ, but for those that are given from
-    outside."""
-    given = {"seed", *(["users"] if users else []), *(["data.fold"] if folds else [])}
+def _differing(experiments: Sequence[Experiment], given: Collection[str]) -> tuple[str, ...]:
+    """Dotted names of the fields in which they differ, and which make the methods: not those that
+    are given from outside."""
     tables = [
         dict(pair for name, value in e.config().items() for pair in config.fields_of(name, value))
         for e in experiments
@@ -205,33 +218,5 @@ def _differing(experiments: Sequence[Experiment], users: bool, folds: bool) -> t
         if "." not in name and len({opened(t.get(name)).name for t in tables}) > 1
     ]
     return tuple(
-        name for name in dict.fromkeys([*whole, *differ]) if not {name, name.split(".")[0]} & given
+        name for name in dict.fromkeys([*whole, *differ]) if not is_within(name, [*given])
     )
-
-
-def _compared(
-    points: list[list[Point]],
-    out: Path,
-    baseline: int,
-    measures: tuple[str, ...],
-    asked: tuple[Measure, ...],
-    pool: Pool,
-    threads: int,
-    show: SweepPanel,
-) -> Comparison:
-    together = [point for each in zip(*points, strict=True) for point in each]
-    swept = sweep(together, out, NAME, pool=pool, threads=threads, show=show, measures=asked)
-    if swept.failed:
-        run, error = next(iter(swept.failed.items()))
-        raise Mistake(f"{len(swept.failed)} runs failed, the first ({run}): {error}")
-    if swept.full:
-        raise Mistake(swept.full)
-    if swept.waiting:
-        raise KeyboardInterrupt(f"stopped with {swept.waiting} runs to go: the same call goes on")
-    runs = load_runs(swept.record.path)
-    for one in runs:
-        one.metrics  # noqa: B018  # read now: without `out` the folder goes
-    first = study(runs)
-    (chosen,) = {method for (method, _), cell in first.cells.items() for run in cell.values()
-                 if run.config == points[baseline][0].experiment.config()}  # fmt: skip
-    return Comparison(replace(first, baseline=chosen), measures)

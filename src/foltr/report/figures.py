@@ -29,6 +29,11 @@ BANDS = 6  # with more methods than that, bands cover each other
 BARS = 0.25  # of the length of the curves, for the bars at their end
 # the vertical axis may cut off this part of the rounds, where rankers are untrained
 START = 0.03
+# Okabe & Ito (2008), which colour-blind readers can distinguish, without their yellow, which is
+# too pale on paper; and wine
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.2, 1, 1.2)))
+MARKERS = "os^DvPX<"  # one per colour, so that curves differ in a grey copy as well
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -143,9 +148,7 @@ def _drawn(new: Any, study: Study, lines: dict[Place, Line], log: bool, bars: bo
     for row in range(rows):
         within = [line for (_, j), line in lines.items() if j // columns == row]
         if within:
-            panels[row, 0].set_ylim(
-                *_limits([_end_only(each) if bars else each for each in within])
-            )
+            panels[row, 0].set_ylim(*_limits(within, bars))
     ordered = [label for label in labels if label in handles]
     # matplotlib leaves out labels that begin with an underscore
     shown = [f" {label}" if label.startswith("_") else label for label in ordered]
@@ -192,7 +195,9 @@ def _panel(
         marker = MARKERS[colour] if many else None
         [handles[label]] = panel.plot(x, mean, label=label, marker=marker, markevery=every, **look)
         if bars:
-            at = _bar_place(x[0], x[-1], (i + 1) / len(study.methods), log)
+            # right of the curves, each at its own place
+            part = BARS * (i + 1) / len(study.methods)
+            at = x[-1] * (x[-1] / x[0]) ** part if log else x[-1] + (x[-1] - x[0]) * part
             paint = COLOURS[colour]
             fill = "white" if dash else paint  # methods of one colour differ in their dashes
             panel.errorbar(
@@ -208,26 +213,14 @@ def _panel(
     return handles
 
 
-def _bar_place(first: float, last: float, part: float, log: bool) -> float:
-    """Where a bar stands: right of the curves, each at its own place."""
-    if log:
-        return float(last * (last / first) ** (BARS * part))
-    return float(last + (last - first) * BARS * part)
-
-
-def _end_only(line: Line) -> Line:
-    """A line whose spread is known at its end only."""
-    half = np.full(len(line.x), np.nan)
-    half[-1] = line.half[-1]
-    return Line(line.x, line.mean, half)
-
-
-def _limits(lines: list[Line]) -> tuple[float, float]:
+def _limits(lines: list[Line], bars: bool) -> tuple[float, float]:
     """The range of all values after the start. With the start everything else would be pressed
-    together."""
+    together. With `bars` the spread is shown at the end only."""
     low, high = math.inf, -math.inf
     for x, mean, half in lines:
         spread = np.nan_to_num(half)
+        if bars:
+            spread[:-1] = 0.0
         late = x >= min(START * x[-1], x[-1])
         low, high = min(low, (mean - spread)[late].min()), max(high, (mean + spread)[late].max())
     margin = 0.04 * (high - low) or 0.05
@@ -237,15 +230,6 @@ def _limits(lines: list[Line]) -> tuple[float, float]:
 def _short(x: float) -> str:
     """200, 20k, 2M"""
     return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e4 else f"{x:g}"
-
-
-# The colour and the dashes of each method's curve.
-
-# Okabe & Ito (2008), which colour-blind readers can distinguish, without their yellow, which is
-# too pale on paper; and wine
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255")
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.2, 1, 1.2)))
-MARKERS = "os^DvPX<"  # one per colour, so that curves differ in a grey copy as well
 
 
 def line_styles(methods: Sequence[Group]) -> list[tuple[int, int]]:

@@ -16,33 +16,26 @@ the number of folds. Even folds are not quite independent, because their trainin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from foltr.core import Array
 from foltr.core.errors import Mistake
 from foltr.core.system.tables import decimals_of
 from foltr.report.measures import column, measured, value
 from foltr.report.results import Recorded
-from foltr.report.statistics import (
-    ONE_PAIR,
-    PairedT,
-    bonferroni,
-    expanded_interval,
-    in_order,
-    mean_and_sd,
-    on_equal_data,
-    paired_t,
-    why_not_comparable,
-)
+from foltr.report.statistics import PairedT, bonferroni, expanded_interval, mean_and_sd, paired_t
 from foltr.report.study import Pair, Place, Study
 
 CellValues = dict[Pair, float]  # of the runs of a cell
 Values = dict[Place, CellValues]
 ALPHA = 0.05
+NOT_PAIRED = "not paired"  # how the reason of a refused test begins
+NOT_ALIKE = "not measured alike"
+ONE_PAIR = "one pair only"
 BETTER, WORSE = "▲", "▼"  # by every test that was made
 BETTER_HERE, WORSE_HERE = "△", "▽"  # by the test over runs, but not by the test over data
 MARK_MEANING = {
@@ -101,71 +94,127 @@ class Matrix:
 
 def matrix(study: Study, measure: str, alpha: float = ALPHA) -> Matrix:
     """The means of a measure, and whether they differ from the baseline's."""
-    higher_is_better = column(study.runs, measure).measure.higher_is_better
+    column(study.runs, measure)  # raises a Mistake if there is none
     if not 0.0 < alpha < 1.0:
         raise Mistake(f"alpha must be in (0, 1), got {alpha}")
-    values = {
-        place: cell_values(cell, partial(value, measure=measure))
-        for place, cell in study.cells.items()
-    }
-    values = {place: known for place, known in sorted(values.items()) if known}
-    if not values:
+    cells = MeasuredCells(study, measure, cell_values(study, sorted(study.cells), measure))
+    if not cells.values:
         raise Mistake(
             f"no run has a value of {measure!r}: choose one of"
             f" {', '.join(measured(study)) or 'none'}"
         )
     family = (len(study.methods) - 1) * len(study.conditions)
-    entries = {
-        place: tested_entry(study, measure, values, place, family, alpha) for place in values
-    }
-    best = _best(study, measure, values, entries, higher_is_better)
-    entries = {place: replace(entry, best=place in best) for place, entry in entries.items()}
-    return Matrix(measure, study, alpha, family, entries, values)
+    entries = {place: cells.entry(place, study.baseline, family, alpha) for place in cells.values}
+    for place in cells.best(entries):
+        entries[place] = replace(entries[place], best=True)
+    return Matrix(measure, study, alpha, family, entries, cells.values)
 
 
-def cell_values(cell: dict[Pair, Recorded], of: Callable[[Recorded], float | None]) -> CellValues:
-    """The values of a cell's runs, in the order of their pairs. A run without a value is left
-    out."""
-    numbers = {pair: of(cell[pair]) for pair in in_order(cell.keys())}
-    return {pair: number for pair, number in numbers.items() if number is not None}
+def cell_values(
+    study: Study,
+    places: Sequence[Place],
+    measure: str,
+    of: Callable[[Recorded, str], float | None] = value,
+) -> Values:
+    """The values of the runs of some cells, in the order of their pairs. A run without a value is
+    left out, and a cell without any."""
+    found: Values = {}
+    for place in places:
+        cell = study.cells[place]
+        numbers = {pair: of(cell[pair], measure) for pair in in_order(cell.keys())}
+        if known := {pair: number for pair, number in numbers.items() if number is not None}:
+            found[place] = known
+    return found
 
 
-def tested_entry(
-    study: Study, measure: str, values: Values, place: Place, family: int, alpha: float
-) -> Entry:
-    """One cell, tested against the study's baseline."""
-    method, condition = place
-    own, base = values[place], values.get((study.baseline, condition), {})
-    ours = np.array(list(own.values()))
-    mean, sd = mean_and_sd(ours)
-    entry = Entry(len(ours), mean, sd, expanded_interval(ours))
-    if method == study.baseline:
-        return entry
-    if why := why_not_comparable(study, measure, place, study.baseline, set(own), set(base)):
-        return replace(entry, refused=why, comparable=False)
-    if len(own) < 2:
-        return replace(entry, refused=f"{ONE_PAIR}: a t-test needs two or more")
-    theirs = np.array([base[pair] for pair in own])
-    test = paired_t(ours, theirs)
-    over_data = _test_over_data(on_equal_data(study, list(own)), ours - theirs)
-    entry = replace(
-        entry,
-        test=test,
-        corrected=bonferroni(test.p, family),
-        over_data=over_data,
-        corrected_data=bonferroni(over_data.p, family) if over_data else None,
-    )
-    higher_is_better = column(study.runs, measure).measure.higher_is_better
-    return replace(entry, mark=_mark(entry, alpha, higher_is_better))
+@dataclass(frozen=True, eq=False)
+class MeasuredCells:
+    """The values of one measure of a study, and their comparison."""
 
+    study: Study
+    measure: str
+    values: Values
 
-def _test_over_data(groups: list[list[int]], differences: Array) -> PairedT | None:
-    """The paired t-test over the mean difference of each group; None where there are no
-    groups."""
-    if not groups:
-        return None
-    means = np.array([mean_and_sd(differences[group])[0] for group in groups])
-    return paired_t(means, np.zeros(len(means)))
+    def entry(self, place: Place, reference: int, family: int, alpha: float = ALPHA) -> Entry:
+        """One cell, tested against the method `reference` in the same condition."""
+        own, base = self.values[place], self.values.get((reference, place[1]), {})
+        ours = np.array(list(own.values()))
+        mean, sd = mean_and_sd(ours)
+        entry = Entry(len(ours), mean, sd, expanded_interval(ours))
+        if place[0] == reference:
+            return entry
+        if why := self.why_not_comparable(place, reference):
+            return replace(entry, refused=why, comparable=False)
+        if len(own) < 2:
+            return replace(entry, refused=f"{ONE_PAIR}: a t-test needs two or more")
+        theirs = np.array([base[pair] for pair in own])
+        test, over_data = paired_t(ours, theirs), None
+        if groups := on_equal_data(self.study, list(own)):
+            means = np.array([mean_and_sd((ours - theirs)[group])[0] for group in groups])
+            over_data = paired_t(means, np.zeros(len(means)))
+        entry = replace(
+            entry,
+            test=test,
+            corrected=bonferroni(test.p, family),
+            over_data=over_data,
+            corrected_data=bonferroni(over_data.p, family) if over_data else None,
+        )
+        return replace(entry, mark=_mark(entry, alpha, self.higher_is_better))
+
+    @property
+    def higher_is_better(self) -> bool:
+        return column(self.study.runs, self.measure).measure.higher_is_better
+
+    def why_not_comparable(self, place: Place, reference: int) -> str:
+        """Why the mean of a method cannot be compared with that of the method `reference` in the
+        same condition; "" if it can.
+
+        Means are comparable over equal pairs that were measured in the same way."""
+        method, condition = place
+        ours, theirs = self.study.cell(method, condition), self.study.cell(reference, condition)
+        own = self.values[place].keys()
+        base = self.values.get((reference, condition), {}).keys()
+        if not base:
+            what = "value" if theirs else "run"
+            return f"{NOT_PAIRED}: the baseline has no {what} in this condition"
+        name = self.study.methods[method].label
+        missing = [
+            *self._missing("the baseline", own - base, theirs),
+            *self._missing(name, base - own, ours),
+        ]
+        if missing:
+            return f"{NOT_PAIRED}: {'; '.join(missing)}"
+        for pair in in_order(own):
+            if difference := _measured_differently(self.measure, ours[pair], theirs[pair]):
+                return f"{NOT_ALIKE}: {difference} ({_pair_names(self.study, {pair})})"
+        return ""
+
+    def _missing(self, who: str, pairs: Set[Pair], cell: dict[Pair, Recorded]) -> Iterator[str]:
+        """Which of the pairs have no run, and which have a run without a value."""
+        if absent := pairs - cell.keys():
+            yield f"{who} lacks {_pair_names(self.study, absent)}"
+        if undefined := pairs & cell.keys():
+            yield f"{who} has no value for {_pair_names(self.study, undefined)}"
+
+    def best(self, entries: dict[Place, Entry]) -> Iterator[Place]:
+        """The best mean of each condition, among the methods whose runs match the baseline's (the
+        first method's, where the baseline has none).
+
+        A mean over other repetitions, or measured in another way, may be better for that alone."""
+        for condition in range(len(self.study.conditions)):
+            there = [place for place in self.values if place[1] == condition]
+            if not there:
+                continue
+            base = (self.study.baseline, condition)
+            first = base if base in self.values else there[0]
+            means = {
+                place: entries[place].mean
+                for place in there
+                if place == first or not self.why_not_comparable(place, first[0])
+            }
+            winner = max(means.values()) if self.higher_is_better else min(means.values())
+            if len(means) > 1:
+                yield from (place for place, mean in means.items() if mean == winner)
 
 
 def _mark(entry: Entry, alpha: float, higher_is_better: bool) -> str:
@@ -181,28 +230,54 @@ def _mark(entry: Entry, alpha: float, higher_is_better: bool) -> str:
     return BETTER_HERE if better else WORSE_HERE
 
 
-def _best(
-    study: Study, measure: str, values: Values, entries: dict[Place, Entry], higher_is_better: bool
-) -> set[Place]:
-    """The best mean of each condition, among the methods whose runs match the baseline's (the
-    first method's, where the baseline has none).
+def on_equal_data(study: Study, pairs: Sequence[Pair]) -> list[list[int]]:
+    """The positions of the pairs on equal data (one fold, several seeds), group by group.
 
-    A mean over other repetitions, or measured in another way, may be better for that alone."""
-    best: set[Place] = set()
-    for condition in range(len(study.conditions)):
-        there = [place for place in values if place[1] == condition]
-        if not there:
-            continue
-        first = (study.baseline, condition) if (study.baseline, condition) in values else there[0]
-        base = set(values[first])
-        rivals = [
-            place
-            for place in there
-            if place == first
-            or not why_not_comparable(study, measure, place, first[0], set(values[place]), base)
-        ]
-        means = [entries[place].mean for place in rivals]
-        winner = max(means) if higher_is_better else min(means)
-        if len(rivals) > 1:
-            best |= {place for place in rivals if entries[place].mean == winner}
-    return best
+    Empty where all pairs are on the same data, or each pair has its own data."""
+    groups: dict[Pair, list[int]] = {}
+    for i, pair in enumerate(pairs):
+        on = tuple(each for name, each in zip(study.pairs, pair, strict=True) if is_data(name))
+        groups.setdefault(on, []).append(i)
+    return list(groups.values()) if 1 < len(groups) < len(pairs) else []
+
+
+def is_data(name: str) -> bool:
+    """Whether a pair field is a field of the data."""
+    return name == "data" or name.startswith("data.")
+
+
+def _measured_differently(measure: str, run: Recorded, base: Recorded) -> str:
+    """The first way in which two runs were measured differently. A way that either run did not
+    record is ignored."""
+    ways = [
+        ("queries without a relevant document: {!r}, the baseline {!r}", "final", "empty"),
+        ("on {} held-out queries, the baseline on {}", "final", "queries"),
+        ("on data of other content than the baseline", "environment", "data"),
+        ("by a foltr of results {}, the baseline by one of results {}", "environment", "results"),
+    ]
+    column = run.columns.get(measure)
+    if column is not None and column.measure.curve == "summed":
+        ways.append(("a sum over {} rounds, the baseline's over {}", "final", "rounds"))
+    for text, table, name in ways:
+        ours, theirs = getattr(run, table).get(name), getattr(base, table).get(name)
+        if ours is not None and theirs is not None and ours != theirs:
+            return text.format(ours, theirs)
+    return ""
+
+
+def _pair_names(study: Study, pairs: Set[Pair]) -> str:
+    """ "data.fold=3, seed=2 (and 4 more)" """
+    first = in_order(pairs)[0]
+    values = dict(zip(study.pairs, first, strict=True))
+    has = [name for name in study.paired_by if values[name] is not None]  # some data have no folds
+    text = ", ".join(f"{name}={values[name]!r}" for name in has) or "the only run"
+    return text + (f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else "")
+
+
+def in_order(pairs: Set[Pair]) -> list[Pair]:
+    """Numbers by size, then everything else as text."""
+
+    def order(value: Any) -> tuple[int, float, str]:
+        return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, repr(value))
+
+    return sorted(pairs, key=lambda pair: [order(value) for value in pair])

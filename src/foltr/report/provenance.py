@@ -1,7 +1,9 @@
-"""Where the numbers of a report come from: versions, machines, data, conventions."""
+"""Where the numbers of a report come from: versions, machines, data, conventions, and the command
+that makes a run again."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -15,6 +17,7 @@ from foltr.report.results import Recorded, Runs
 from foltr.report.study import Study
 from foltr.simulation.runs.identity import COMPILED, ENGINE, PLAIN, described, kinds, recorded
 
+COMMAND = "foltr run"
 SHOWN = 12  # more values of a kind than that are counted, not named
 LISTED = 30  # the same for folds, seeds and the like
 CONVENTIONS = (
@@ -199,3 +202,30 @@ def _listed(values: set[Any]) -> str:
     shown = ", ".join(str(value) for value in ordered[:LISTED])
     more = len(ordered) - LISTED
     return shown + (f" and {more:,} more" if more > 0 else "")
+
+
+def command(run: Recorded) -> str:
+    """The command that makes a run again, with every field given."""
+    return " ".join([COMMAND, *(f"{name} {value}" for name, value in options(run).items())])
+
+
+def options(run: Recorded) -> dict[str, str]:
+    """Options and their values, quoted for a shell: {"--data": "'Synthetic(queries=60)'",
+    "--seed": "1", ...}."""
+    found = {}
+    for name, value in run.config.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        found[f"--{name.replace('_', '-')}"] = quoted(text)
+    if run.use:
+        found["--use"] = " --use ".join(map(quoted, run.use))
+    if run.final.get("engine", "local") != "local":  # the default
+        found["--engine"] = quoted(str(run.final["engine"]))
+    return found
+
+
+def quoted(text: str) -> str:
+    """A text as one word of a shell. Specs hold single quotes, so double quotes are used where
+    they are safe: they are easier to read."""
+    if "'" in text and not set(text) & set('"$`\\!\n'):
+        return f'"{text}"'
+    return shlex.quote(text)

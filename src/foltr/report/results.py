@@ -124,8 +124,12 @@ class Recorded:
         return ", ".join(f"{name} {number}" for name, number in numbers.items())
 
     @property
+    def _about(self) -> dict[str, Any]:
+        return {"run": self.name, "method": self.method, **self.fields}
+
+    @property
     def row(self) -> dict[str, Any]:
-        about = {"run": self.name, "method": self.method, **self.fields}
+        about = self._about
         if self.revisions:
             about["revisions"] = self.revisions
         measures = {
@@ -176,10 +180,11 @@ class Runs:
         """The columns that a short table shows: the method, the fields in which the runs differ
         (the run's name, if they differ in none), the main measures, and those asked for."""
         found, tops = [], {name for run in self for name in run.config}
-        for name, values in self.table.columns.items():
+        columns = self.table.columns
+        for name, values in columns.items():
             top = name.partition(".")[0]
             same_class = len({opened(run.config.get(top)).name for run in self}) <= 1
-            inner = any(other.startswith(f"{name}.") for other in self.table.columns)
+            inner = any(other.startswith(f"{name}.") for other in columns)
             shown = not inner if same_class else name == top
             if top in tops and shown and len(set(map(repr, values))) > 1:
                 found.append(name)
@@ -187,8 +192,7 @@ class Runs:
             found.insert(0, "method")
         asked = (name for run in self for name in run.final.get(MEASURES, ()))
         measures = dict.fromkeys([*MAIN_MEASURES, *asked])
-        known = self.table.columns
-        kept = [m for m in measures if any(v is not None for v in known.get(m, ()))]
+        kept = [m for m in measures if any(v is not None for v in columns.get(m, ()))]
         return [*(found or ["run"])[:WIDEST], *kept] if self.recorded else []
 
     @cached_property
@@ -205,9 +209,11 @@ class Runs:
                 " `foltr sweep` (--measures), which compute it from a finished run's parameters"
             )
         specs = {each.name: repr(each) for each in asked}
-        known = [{**run.final, MEASURES: {**run.final.get(MEASURES, {}), **specs}} for run in self]
-        pairs = zip(self, known, strict=True)
-        return replace(self, recorded=tuple(replace(run, final=final) for run, final in pairs))
+        recorded = []
+        for run in self:
+            known = {**run.final.get(MEASURES, {}), **specs}
+            recorded.append(replace(run, final={**run.final, MEASURES: known}))
+        return replace(self, recorded=tuple(recorded))
 
     @cached_property
     def table(self) -> Tidy:
@@ -230,23 +236,17 @@ class Runs:
         """The runs that have these values, as in `where(clients=100)` or `where(**{"data.fold":
         1})`, and pass the test."""
         known = {"run", "method", *(name for run in self for name in run.fields)}
-        for name in fields:
+        conditions, chosen = [self.selection], list(self)
+        for name, value in fields.items():
             if name not in known:
                 raise Mistake(f"no run has a field {name!r}: {did_you_mean(name, known)}")
-
-        def kept(run: Recorded) -> bool:
-            its = {"run": run.name, "method": run.method, **run.fields}
-            return all(_equal(its.get(name), value) for name, value in fields.items()) and (
-                not test or test(run)
-            )
-
-        conditions = [
-            *([self.selection] if self.selection else []),
-            *(f"{name} = {value!r}" for name, value in fields.items()),
-            *(["a test of its own"] if test else []),
-        ]
-        chosen = tuple(run for run in self if kept(run))
-        return replace(self, recorded=chosen, planned=None, selection=", ".join(conditions))
+            chosen = [run for run in chosen if _equal(run._about.get(name), value)]
+            conditions.append(f"{name} = {value!r}")
+        if test:
+            chosen = [run for run in chosen if test(run)]
+            conditions.append("a test of its own")
+        selection = ", ".join(each for each in conditions if each)
+        return replace(self, recorded=tuple(chosen), planned=None, selection=selection)
 
     def rounds(self, *measures: str) -> Tidy:
         """A row per run and round, with these measures; empty where a round was not evaluated."""

@@ -1,4 +1,4 @@
-"""Paired t-tests, effect sizes and bootstrap intervals, over the runs of a study.
+"""Paired t-tests, effect sizes and bootstrap intervals of numbers.
 
 Written on `scipy.special`: `scipy.stats`, which the tests compare with, takes three seconds to
 import."""
@@ -6,18 +6,15 @@ import."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from foltr.core import Array
 from foltr.core.errors import require
 from foltr.core.seeds import stream
-from foltr.report.results import Recorded
-from foltr.report.study import Pair, Place, Study
 
 LEVEL = 0.95  # of every interval
 PER_BLOCK = 1_000_000  # numbers that a bootstrap holds in memory at a time
@@ -83,6 +80,11 @@ def mean_and_sd(values: Array) -> tuple[float, float]:
         return math.ldexp(mean, exponent), math.ldexp(sd, exponent)
     except OverflowError:  # the sd of numbers of both signs can be larger than any of them
         return math.ldexp(mean, exponent), math.inf
+
+
+def exact_mean(values: Collection[float]) -> float:
+    """The mean of values that are added without rounding."""
+    return math.fsum(values) / len(values)
 
 
 def two_tailed(t: float, df: int) -> float:
@@ -179,101 +181,3 @@ def _means(samples: Array) -> Array:
     if n > FEW:
         return np.ascontiguousarray(samples.T).mean(axis=1)
     return samples.sum(axis=0) / n
-
-
-# Whether the runs of two methods can be paired in a condition; if not, why not.
-
-# how a reason begins
-NOT_PAIRED, NOT_ALIKE, ONE_PAIR = "not paired", "not measured alike", "one pair only"
-
-
-def why_not_comparable(
-    study: Study, measure: str, place: Place, reference: int, own: Set[Pair], base: Set[Pair]
-) -> str:
-    """Why the mean of a method cannot be compared with that of the method `reference` in the same
-    condition; "" if it can.
-
-    `own` and `base` are the pairs of which the two methods have a value. Means are comparable over
-    equal pairs that were measured in the same way."""
-    method, condition = place
-    ours, theirs = study.cell(method, condition), study.cell(reference, condition)
-    if not base:
-        what = "value" if theirs else "run"
-        return f"{NOT_PAIRED}: the baseline has no {what} in this condition"
-    name = study.methods[method].label
-    missing = [
-        *_missing(study, "the baseline", own - base, theirs),
-        *_missing(study, name, base - own, ours),
-    ]
-    if missing:
-        return f"{NOT_PAIRED}: {'; '.join(missing)}"
-    for pair in in_order(own):
-        if difference := _measured_differently(measure, ours[pair], theirs[pair]):
-            return f"{NOT_ALIKE}: {difference} ({_pair_names(study, {pair})})"
-    return ""
-
-
-def on_equal_data(study: Study, pairs: Sequence[Pair]) -> list[list[int]]:
-    """The positions of the pairs on equal data (one fold, several seeds), group by group.
-
-    Empty where all pairs are on the same data, or each pair has its own data."""
-    groups: dict[Pair, list[int]] = {}
-    for i, pair in enumerate(pairs):
-        on = tuple(each for name, each in zip(study.pairs, pair, strict=True) if is_data(name))
-        groups.setdefault(on, []).append(i)
-    return list(groups.values()) if 1 < len(groups) < len(pairs) else []
-
-
-def is_data(name: str) -> bool:
-    """Whether a pair field is a field of the data."""
-    return name == "data" or name.startswith("data.")
-
-
-def _missing(study: Study, who: str, pairs: Set[Pair], cell: dict[Pair, Recorded]) -> list[str]:
-    """Which of the pairs have no run, and which have a run without a value."""
-    absent, undefined = pairs - cell.keys(), pairs & cell.keys()
-    parts = [f"{who} lacks {_pair_names(study, absent)}"] if absent else []
-    if undefined:
-        parts.append(f"{who} has no value for {_pair_names(study, undefined)}")
-    return parts
-
-
-def _measured_differently(measure: str, run: Recorded, base: Recorded) -> str:
-    """The first way in which two runs were measured differently. A way that either run did not
-    record is ignored."""
-    ways: dict[str, Callable[[Recorded], Any]] = {
-        "queries without a relevant document: {!r}, the baseline {!r}": (
-            lambda run: run.final.get("empty")
-        ),
-        "on {} held-out queries, the baseline on {}": lambda run: run.final.get("queries"),
-        "on data of other content than the baseline": lambda run: run.environment.get("data"),
-        "by a foltr of results {}, the baseline by one of results {}": (
-            lambda run: run.environment.get("results")
-        ),
-    }
-    column = run.columns.get(measure)
-    if column is not None and column.measure.curve == "summed":
-        ways["a sum over {} rounds, the baseline's over {}"] = lambda run: run.final.get("rounds")
-    for text, way in ways.items():
-        ours, theirs = way(run), way(base)
-        if ours is not None and theirs is not None and ours != theirs:
-            return text.format(ours, theirs)
-    return ""
-
-
-def _pair_names(study: Study, pairs: Set[Pair]) -> str:
-    """ "data.fold=3, seed=2 (and 4 more)" """
-    first = in_order(pairs)[0]
-    values = dict(zip(study.pairs, first, strict=True))
-    has = [name for name in study.paired_by if values[name] is not None]  # some data have no folds
-    text = ", ".join(f"{name}={values[name]!r}" for name in has) or "the only run"
-    return text + (f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else "")
-
-
-def in_order(pairs: Set[Pair]) -> list[Pair]:
-    """Numbers by size, then everything else as text."""
-
-    def order(value: Any) -> tuple[int, float, str]:
-        return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, repr(value))
-
-    return sorted(pairs, key=lambda pair: [order(value) for value in pair])

@@ -7,16 +7,15 @@ All other fields make the methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
 
 from foltr.core.errors import Mistake, did_you_mean
-from foltr.core.spec import Registry
-from foltr.core.spec import opened as parsed
 from foltr.report.results import Recorded, Runs
+from foltr.report.spec_text import equal, is_component, opened
 
 PAIRS = ("data.fold", "data.seed", "seed")
 WORLD = ("users", "data")
@@ -51,6 +50,10 @@ class Study:
 
     def cell(self, method: int, condition: int) -> dict[Pair, Recorded]:
         return self.cells.get((method, condition), {})
+
+    def condition_label(self, condition: int) -> str:
+        """ "" where there is only one condition."""
+        return self.conditions[condition].label if len(self.conditions) > 1 else ""
 
     @cached_property
     def configs(self) -> tuple[dict[str, Any], ...]:
@@ -118,7 +121,11 @@ def _sorted(
         pair = tuple(_hashable(run.fields.get(name)) for name in pairs)
         cell = cells.setdefault(place, {})
         if pair in cell:
-            _refuse_duplicate(cell[pair], run)
+            raise Mistake(
+                f"{cell[pair].path} and {run.path} have the same config, but not the same identity"
+                " (data, a file of your own, or a version of foltr changed between them): move one"
+                " of them away"
+            )
         cell[pair] = run
     rows = methods.groups()
     return Study(runs, rows, conditions.groups(), pairs, cells, _baseline_number(rows, baseline))
@@ -161,13 +168,6 @@ def _why_none(runs: Runs) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _refuse_duplicate(one: Recorded, other: Recorded) -> None:
-    raise Mistake(
-        f"{one.path} and {other.path} have the same config, but not the same identity (data, a"
-        " file of your own, or a version of foltr changed between them): move one of them away"
-    )
-
-
 def leaves_of(runs: Runs, pairs: Sequence[str]) -> list[dict[str, Any]]:
     """Every field of each experiment and of its components, without the pair fields and
     those that were chosen by tuning.
@@ -207,23 +207,22 @@ def _outside_config(runs: Runs, leaves: list[dict[str, Any]]) -> list[dict[str, 
     revisions of components. Runs that differ in any of these are not repetitions of each other."""
     configs = [repr(each) for each in leaves]
     data = [repr(run.config.get("data")) for run in runs]
-    ways: dict[str, tuple[list[str], Callable[[Recorded], Any]]] = {
-        "files": (configs, lambda run: run.environment.get("files")),
-        "data.content": (data, lambda run: run.environment.get("data")),
-        "results": ([""] * len(runs), lambda run: run.environment.get("results")),
-        "revisions": (configs, lambda run: run.revisions or "before"),
-    }
+    ways: list[tuple[str, list[str], list[Any]]] = [
+        ("files", configs, [run.environment.get("files") for run in runs]),
+        ("data.content", data, [run.environment.get("data") for run in runs]),
+        ("results", [""] * len(runs), [run.environment.get("results") for run in runs]),
+        ("revisions", configs, [run.revisions or "before" for run in runs]),
+    ]
     found: list[dict[str, Any]] = [{} for _ in runs]
-    for name, (alike, way) in ways.items():
-        known = list(zip(alike, (repr(way(run)) for run in runs), strict=True))
+    for name, alike, values in ways:
         contents: dict[str, set[str]] = {}
-        for config, content in known:
-            contents.setdefault(config, set()).add(content)
-        for outside, (config, content) in zip(found, known, strict=True):
-            if len(contents[config]) > 1:
-                short = blake2b(content.encode(), digest_size=3).hexdigest()
-                readable = name in ("results", "revisions")
-                outside[name] = content.strip("'") if readable else short
+        for config, value in zip(alike, values, strict=True):
+            contents.setdefault(config, set()).add(repr(value))
+        for outside, config, value in zip(found, alike, values, strict=True):
+            if len(contents[config]) > 1 and name in ("results", "revisions"):
+                outside[name] = str(value)
+            elif len(contents[config]) > 1:
+                outside[name] = blake2b(repr(value).encode(), digest_size=3).hexdigest()
     return found
 
 
@@ -361,95 +360,3 @@ def _baseline_number(methods: tuple[Group, ...], baseline: int | str | None) -> 
         else f"methods are 0 .. {len(labels) - 1}"
     )
     raise Mistake(f"no method is called {baseline!r}: {known}")
-
-
-# Specs of components as text: compare them, change them, and shorten them to labels.
-
-# thousands of runs share their components, and nobody changes a parsed one
-opened = lru_cache(maxsize=8192)(parsed)
-Change = Callable[[str, Any], Any]  # the name and the value of a field -> its new value
-
-
-def says(family: Registry, spec: str, member: str) -> Any:
-    """What a component says of itself: a member of its protocol. None for a component that is not
-    known here, or cannot be built."""
-    try:
-        return _said(family.members()[opened(spec).name], family, spec, member)
-    except Exception:  # noqa: BLE001  # of a user's component: a report must not end by it
-        return None
-
-
-@lru_cache(maxsize=8192)
-def _said(cls: type, family: Registry, spec: str, member: str) -> Any:
-    """By class, so that an answer ends with the registration that gave it."""
-    return getattr(family.build(spec), member)
-
-
-class LeftOut:
-    """The new value of a field that a change removes."""
-
-
-def is_component(value: Any) -> bool:
-    """Whether a field of a parsed spec is a component's spec. (A text has quotes.)"""
-    return isinstance(value, str) and repr(value) == value
-
-
-def fields_within(spec: str) -> Iterator[tuple[str, Any]]:
-    """The fields of a component, and of the components inside it."""
-    for name, value in opened(spec).fields.items():
-        yield name, value
-        if is_component(value):
-            yield from fields_within(value)
-
-
-def changed(spec: str, change: Change) -> str:
-    """A spec with some fields changed or removed (`LeftOut`), at any depth."""
-    name, fields = opened(spec)
-    if not fields:
-        return spec
-    parts = []
-    for field, value in fields.items():
-        new = change(field, value)
-        if new is not LeftOut:
-            parts.append(f"{field}={changed(new, change) if is_component(new) else repr(new)}")
-    return f"{name}({', '.join(parts)})"
-
-
-def equal(one: str, other: str) -> bool:
-    """Whether two specs are equal apart from spaces."""
-    return changed(one, lambda _, value: value) == changed(other, lambda _, value: value)
-
-
-def short_label(spec: str, rivals: Iterable[str]) -> str:
-    """A component's name, the components inside it, and the fields in which it differs from rivals
-    of the same name: "NNM(Krum)", "LittleIsEnough(knowledge='all')"."""
-    name, fields = opened(spec)
-    others = [theirs for its, theirs in map(opened, rivals) if its == name]
-    parts = []
-    for field, value in fields.items():
-        values = [theirs.get(field) for theirs in others]
-        if is_component(value):
-            parts.append(short_label(value, [str(each) for each in values if is_component(each)]))
-        elif any(repr(each) != repr(value) for each in values):
-            parts.append(f"{field}={value!r}")
-    return f"{name}({', '.join(parts)})" if parts else name
-
-
-def config_labels(configs: Sequence[dict[str, Any]], always: Sequence[str] = ()) -> list[str]:
-    """A label for each config, of the fields in which the configs differ:
-    "ByLabel(labels=1), MLP, clients=10". `always`: fields that are shown in any case."""
-    names = list(dict.fromkeys(name for config in configs for name in config))
-    labels = []
-    for config in configs:
-        parts = []
-        for name in [*always, *(name for name in names if name not in always)]:
-            values, own = [each.get(name) for each in configs], config.get(name)
-            differs = any(repr(each) != repr(own) for each in values)
-            if own is None or not (differs or name in always):
-                continue
-            if isinstance(own, str) and own.endswith(")"):  # a spec
-                parts.append(short_label(own, [str(each) for each in values]))
-            else:
-                parts.append(f"{name}={own}")
-        labels.append(", ".join(parts))
-    return labels

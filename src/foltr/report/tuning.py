@@ -7,7 +7,6 @@ another."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from foltr.core.system.files import write_whole
 from foltr.core.system.tables import Tidy
 from foltr.report.measures import MAIN, column, value
 from foltr.report.results import Recorded, Runs
+from foltr.report.statistics import exact_mean
 from foltr.report.study import Groups, differing_fields, is_within, leaves_of
 from foltr.simulation.runs.columns import VALIDATION, columns_of, parse_measures
 from foltr.simulation.sweeps.file import Point
@@ -38,12 +38,6 @@ class Candidate:
     setting: dict[str, Any]  # the values of the tuned fields
     runs: tuple[Recorded, ...]
     validation: float  # mean over the runs
-
-    def mean(self, measure: str) -> float | None:
-        """The mean of another measure over its runs; None if one of them has no value."""
-        values = [value(run, measure) for run in self.runs]
-        known = [each for each in values if each is not None]
-        return math.fsum(known) / len(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ class Tuned:
                     "settings": choice.candidates,
                     "runs": len(choice.best.runs),
                     f"{VALIDATION}{self.by}": choice.best.validation,
-                    self.by: choice.best.mean(self.by),
+                    self.by: _mean(choice.best.runs, self.by),
                 }
                 for choice in self.choices
             ]
@@ -148,11 +142,8 @@ def _choices(
     choices = []
     for (method, condition), group in members.items():
         found = _candidates(group, over, VALIDATION + by)
-        best = found[0]
-        for each in found[1:]:  # the first of equals
-            better = each.validation > best.validation
-            if each.validation != best.validation and better == higher_is_better:
-                best = each
+        first = max if higher_is_better else min  # the first of equals
+        best = first(found, key=lambda each: each.validation)
         choices.append(Choice(method, labels[condition], best, len(found)))
     return tuple(choices)
 
@@ -178,26 +169,37 @@ def check_tuning(points: Sequence[Point], by: str, over: Sequence[str], measures
 
 def _candidates(group: list[Recorded], over: tuple[str, ...], measure: str) -> list[Candidate]:
     """The settings of one method in one condition, each with the same seeds."""
-    settings: dict[str, list[Recorded]] = {}
+    settings: dict[str, tuple[dict[str, Any], list[Recorded]]] = {}
     for run in group:
-        settings.setdefault(repr(_setting(run, over)), []).append(run)
-    found, seeds = [], {_seed(run) for run in group}
-    for runs in settings.values():
-        setting = _setting(runs[0], over)
-        if missing := seeds - {_seed(run) for run in runs}:
+        setting = {name: run.fields.get(name) for name in over}
+        settings.setdefault(repr(setting), (setting, []))[1].append(run)
+    found = []
+    for setting, runs in settings.values():
+        written = ", ".join(f"{name} = {value!r}" for name, value in setting.items())
+        if missing := _seeds(group) - _seeds(runs):
             raise Mistake(
-                f"{_written(setting)} has no finished run with seed {min(missing)}, which others"
-                " have: finish the sweep first"
+                f"{written} has no finished run with seed {min(missing)}, which others have:"
+                " finish the sweep first"
             )
-        values = [value(run, measure) for run in runs]
-        known = [each for each in values if each is not None]
-        if len(known) < len(values):
+        validation = _mean(runs, measure)
+        if validation is None:
             raise Mistake(
-                f"{_written(setting)} has no {measure}: its runs were not measured on validation"
-                ' queries (evaluate_on = "validation"), or none of them has a relevant document'
+                f"{written} has no {measure}: its runs were not measured on validation queries"
+                ' (evaluate_on = "validation"), or none of them has a relevant document'
             )
-        found.append(Candidate(setting, tuple(runs), math.fsum(known) / len(known)))
+        found.append(Candidate(setting, tuple(runs), validation))
     return found
+
+
+def _seeds(runs: Sequence[Recorded]) -> set[Any]:
+    return {run.fields.get("seed") for run in runs}
+
+
+def _mean(runs: Sequence[Recorded], measure: str) -> float | None:
+    """The mean of a measure over runs; None if one of them has no value."""
+    values = [value(run, measure) for run in runs]
+    known = [each for each in values if each is not None]
+    return exact_mean(known) if len(known) == len(values) else None
 
 
 def _differing(runs: Runs) -> tuple[str, ...]:
@@ -233,15 +235,3 @@ def _checked(known: Collection[str], over: Sequence[str]) -> tuple[str, ...]:
             inner = ".".join(name.split(".")[:2])
             raise Mistake(f"{name} is inside a component of a component: tune {inner} as a whole")
     return tuple(over)
-
-
-def _setting(run: Recorded, over: Sequence[str]) -> dict[str, Any]:
-    return {name: run.fields.get(name) for name in over}
-
-
-def _seed(run: Recorded) -> Any:
-    return run.fields.get("seed")
-
-
-def _written(setting: dict[str, Any]) -> str:
-    return ", ".join(f"{name} = {value!r}" for name, value in setting.items())

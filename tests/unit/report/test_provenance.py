@@ -13,7 +13,7 @@ from foltr.report.provenance import mixed_code, provenance
 from foltr.report.study import study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
-from foltr.report.tables.terminal_table import terminal_table
+from foltr.report.tables.screen_table import terminal_table
 
 OLD = {"numba": "0.60.0", "llvmlite": "0.43.0", "cpu": "znver3", "cpu_features": "avx"}
 NEW = {"numba": "0.61.2", "llvmlite": "0.44.0", "cpu": "znver4", "cpu_features": "avx"}

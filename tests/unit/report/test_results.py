@@ -18,7 +18,7 @@ from foltr.core.errors import Mistake
 from foltr.core.spec import opened
 from foltr.core.system.tables import Tidy
 from foltr.experiment import Experiment
-from foltr.report.page.content import command
+from foltr.report.provenance import command
 from foltr.report.results import Loader, load_runs
 from foltr.simulation.runs.folder import Folder
 from foltr.simulation.sweeps.file import Point

@@ -3,7 +3,14 @@
 import pytest
 
 from foltr.core.system.tables import p_value, shade, signed
-from foltr.report.study import LeftOut, changed, config_labels, equal, fields_within, short_label
+from foltr.report.spec_text import (
+    LeftOut,
+    changed,
+    config_labels,
+    equal,
+    fields_within,
+    short_label,
+)
 
 NNM = "NNM(rule=Krum(malicious=2, squared=False), malicious=2)"
 

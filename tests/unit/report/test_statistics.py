@@ -266,7 +266,7 @@ def test_scipy_stats_is_not_imported():
     code = (
         "import sys, numpy as np\nfrom foltr.report.statistics import *\n"
         "from foltr.report import matrix, figures\n"
-        "from foltr.report.tables import csv_table, latex_table, terminal_table\n"
+        "from foltr.report.tables import csv_table, latex_table, screen_table\n"
         "early = [m for m in ('scipy', 'matplotlib', 'numba') if m in sys.modules]\n"
         "paired_t(np.array([1., 2., 4.]), np.zeros(3)); bootstrap_interval(np.array([1., 2.]))\n"
         "print(early, 'scipy.stats' in sys.modules)"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 
 from foltr.core.system.tables import NONE, decimals_of, p_value, shade, signed
+from foltr.report.captions import number_range
 from foltr.report.chapters.registry import Cell, TableCell
 from foltr.report.matrix import (
     ALPHA,
@@ -16,12 +16,14 @@ from foltr.report.matrix import (
     WORSE,
     WORSE_HERE,
     Entry,
+    MeasuredCells,
     Values,
     cell_values,
-    tested_entry,
 )
-from foltr.report.measures import MAIN, value
+from foltr.report.measures import MAIN
+from foltr.report.measures import value as run_value
 from foltr.report.results import Recorded
+from foltr.report.statistics import exact_mean
 from foltr.report.study import Place, Study
 
 
@@ -33,17 +35,14 @@ class ReferenceComparison:
     study: Study
     measure: str
     references: dict[Place, int]  # (method, condition) -> method
-    # the value of a run, if it is not that of the measure
-    of: Callable[[Recorded], float | None] | None = None
+    of: Callable[[Recorded, str], float | None] = run_value
 
     @cached_property
     def values(self) -> Values:
         """The values of the runs of all cells and references."""
         others = {(reference, condition) for (_, condition), reference in self.references.items()}
         places = sorted({*self.references, *others} & self.study.cells.keys())
-        of = self.of or partial(value, measure=self.measure)
-        found = {place: cell_values(self.study.cells[place], of) for place in places}
-        return {place: values for place, values in found.items() if values}
+        return cell_values(self.study, places, self.measure, self.of)
 
     @cached_property
     def entries(self) -> dict[Place, Entry]:
@@ -54,25 +53,15 @@ class ReferenceComparison:
             for place, other in self.references.items()
             if place in self.values and (other, place[1]) in self.values
         }
-        return {
-            place: tested_entry(
-                replace(self.study, baseline=other),
-                self.measure,
-                self.values,
-                place,
-                len(both),
-                ALPHA,
-            )
-            for place, other in both.items()
-        }
+        cells = MeasuredCells(self.study, self.measure, self.values)
+        return {place: cells.entry(place, other, len(both)) for place, other in both.items()}
 
     @cached_property
     def decimals(self) -> int:
         return decimals_of(self.mean(place) for place in self.values)
 
     def mean(self, place: Place) -> float:
-        values = self.values[place].values()
-        return math.fsum(values) / len(values)
+        return exact_mean(self.values[place].values())
 
     def value(self, place: Place) -> TableCell:
         """The mean of a cell."""
@@ -105,9 +94,8 @@ def about_tests(comparisons: Sequence[ReferenceComparison]) -> str:
     tests = [entry.test for each in comparisons for entry in each.entries.values() if entry.test]
     if not tests:
         return "Nothing could be tested."
-    sizes = sorted({test.n for test in tests})
     families = {each.measure: len(each.entries) for each in comparisons}
-    pairs = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    pairs = number_range(test.n for test in tests)
     family = f"{'at most ' * (len(set(families.values())) > 1)}{max(families.values())}"
     text = (
         f"Two-tailed paired t-tests over {pairs} pairs of runs of equal repetitions,"

@@ -5,30 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from foltr.core.spec import partitions
 from foltr.core.system.tables import NONE
 from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
-from foltr.report.chapters.registry import UNFOLDED, Block, Cell, TableCell, chapter, side_by_side
+from foltr.report.chapters.registry import (
+    UNFOLDED,
+    Block,
+    Cell,
+    Column,
+    TableCell,
+    chapter,
+    side_by_side,
+    table_block,
+)
 from foltr.report.matrix import WORSE, WORSE_HERE
 from foltr.report.measures import MAIN, value
 from foltr.report.results import Recorded, Runs
-from foltr.report.study import (
-    NOT_METHOD,
-    Place,
-    Study,
+from foltr.report.spec_text import (
     changed,
+    config_key,
     config_labels,
     equal,
     is_component,
     opened,
     says,
-    study_by_fields,
-    trained_runs,
+    without,
 )
+from foltr.report.study import NOT_METHOD, Place, Study, study_by_fields, trained_runs
 
 CHAPTER = "IID against non-IID"
+IID = "IID()"  # the partition without skew, and the default of an experiment
+APART = (*NOT_METHOD, "partition")  # fields in which a method and its counterpart may differ
+ROUGHLY = ("ranker", "clients")  # fields in which they must agree at least
 OWN, PERSONAL_OWN = "own_ndcg@10", "personal_own_ndcg@10"
 # the measures of the two tables of a condition, with their names in column heads
 SHARED_RANKER = {MAIN: "nDCG@10", "merged_ndcg@10": "nDCG@10, merged labels", "online": "online"}
@@ -39,7 +48,6 @@ CLIENTS = {
 }
 NAMES = {**SHARED_RANKER, **CLIENTS}
 NOT_COMPARED = (OWN, PERSONAL_OWN)  # with IID data the own queries of a client are other queries
-GAIN, SHARE, ON_OWN = "gain", "share of the loss", "own queries"
 Tests = dict[str, ReferenceComparison]  # by measure
 
 
@@ -88,17 +96,13 @@ def _losses(methods: IidCounterparts, tests: Tests) -> Iterator[Block]:
         f" {about_tests(list(tests.values()))}"
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
-        heads = [
-            f"{methods.condition_label(c)}: {NAMES[measure]}"
-            for c in conditions
-            for measure in tests
-        ]
-        rows: list[tuple[TableCell, ...]] = []
-        for method, label in methods.labels.items():
-            cells = [test.difference((method, c)) for c in conditions for test in tests.values()]
-            if any(cell != NONE for cell in cells):
-                rows.append((label, *cells))
-        yield Block(f"Loss from skewed data{part}", text, (("skewed", *heads), *rows), CHAPTER)
+        columns: list[Column] = [("skewed", methods.names)]
+        for c in conditions:
+            label = methods.study.condition_label(c)
+            for measure, test in tests.items():
+                cells = [test.difference(place) for place in methods.places(c)]
+                columns.append((f"{label}: {NAMES[measure]}", cells))
+        yield table_block(f"Loss from skewed data{part}", text, columns, CHAPTER)
 
 
 def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> Iterator[Block]:
@@ -108,7 +112,7 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
     same_data = {
         place: other
         for place, other in methods.untreated.items()
-        if methods.same_partition(place[0], other)
+        if equal(methods.partition(place[0]), methods.partition(other))
     }
     own = ReferenceComparison(methods.study, OWN, same_data, _on_own_queries)
     text = (
@@ -119,49 +123,38 @@ def _remedies(methods: IidCounterparts, losses: ReferenceComparison | None) -> I
         f" rankers are used where there are any. {about_tests([gains, own])}"
     )
     for part, conditions in side_by_side(range(len(methods.study.conditions))):
-        columns = [
-            (c, what)
-            for c in conditions
-            for what in (GAIN, SHARE, ON_OWN)
-            if what != ON_OWN or any(at == c for _, at in own.entries)
-        ]
-        rows: list[tuple[TableCell, ...]] = []
-        for method, label in methods.labels.items():
-            cells = []
-            for c, what in columns:
-                if what == SHARE:
-                    cells.append(_share_of_loss(methods, gains, losses, (method, c)))
-                else:
-                    cells.append((gains if what == GAIN else own).difference((method, c)))
-            if any(cell != NONE for cell in cells):
-                rows.append((label, *cells))
-        heads = [
-            ", ".join(each for each in (methods.condition_label(c), what) if each)
-            for c, what in columns
-        ]
-        if rows:
-            title = f"Gains from remedies{part}"
-            yield Block(title, text, (("remedy", *heads), *rows), CHAPTER)
+        columns: list[Column] = [("remedy", methods.names)]
+        for c in conditions:
+            label = methods.study.condition_label(c)
+            head = f"{label}, " if label else ""
+            places = methods.places(c)
+            columns.append((f"{head}gain", [gains.difference(place) for place in places]))
+            shares = [_share_of_loss(gains, losses, place) for place in places]
+            columns.append((f"{head}share of the loss", shares))
+            if any(at == c for _, at in own.entries):
+                columns.append((f"{head}own queries", [own.difference(each) for each in places]))
+        block = table_block(f"Gains from remedies{part}", text, columns, CHAPTER)
+        if len(block.rows) > 1:
+            yield block
 
 
-def _on_own_queries(run: Recorded) -> float | None:
+def _on_own_queries(run: Recorded, measure: str) -> float | None:
     """nDCG@10 on the clients' own queries: of personal rankers, else of the shared ranker."""
     personal = value(run, PERSONAL_OWN)
-    return value(run, OWN) if personal is None else personal
+    return value(run, measure) if personal is None else personal
 
 
 def _share_of_loss(
-    methods: IidCounterparts, gains: ReferenceComparison, losses: ReferenceComparison, place: Place
+    gains: ReferenceComparison, losses: ReferenceComparison, place: Place
 ) -> TableCell:
     """(remedy - untreated) / (IID - untreated), of the means."""
-    untreated, c = methods.untreated.get(place), place[1]
-    if untreated is None or place not in gains.entries:
+    if place not in gains.entries:
         return NONE
-    loss = losses.entries.get((untreated, c))
+    untreated = gains.references[place], place[1]
+    loss = losses.entries.get(untreated)
     if loss is None or loss.test is None or loss.mark not in (WORSE, WORSE_HERE):
         return NONE
-    gain = gains.mean(place) - gains.mean((untreated, c))
-    return f"{gain / -loss.test.difference:.0%}"
+    return f"{(gains.mean(place) - gains.mean(untreated)) / -loss.test.difference:.0%}"
 
 
 def _table(
@@ -174,38 +167,21 @@ def _table(
         for measure in measures
         if measure in tests and here & tests[measure].values.keys()
     ]
-    rows: list[tuple[TableCell, ...]] = []
-    for method, label in methods.labels.items():
-        place, other_fields = (method, c), methods.other_fields((method, c))
-        cells: list[TableCell] = []
-        for test in shown:
-            base = test.reference(place)
-            cells.append(replace(base, below=other_fields) if isinstance(base, Cell) else base)
-            cells.append(test.value(place))
-            if test.measure not in NOT_COMPARED:
-                cells.append(test.difference(place))
-        if any(cell != NONE for cell in cells):
-            rows.append((label, *cells))
-    if not shown or not rows:
-        return None
-    heads: list[str] = []
+    columns: list[Column] = [("method", methods.names)]
     for test in shown:
-        heads += [f"{NAMES[test.measure]}: IID", "skewed"]
-        heads += ["difference"] if test.measure not in NOT_COMPARED else []
+        iid: list[TableCell] = []
+        for place in methods.places(c):
+            base = test.reference(place)
+            if isinstance(base, Cell):
+                base = replace(base, below=methods.other_fields(place))
+            iid.append(base)
+        columns.append((f"{NAMES[test.measure]}: IID", iid))
+        columns.append(("skewed", [test.value(place) for place in methods.places(c)]))
+        if test.measure not in NOT_COMPARED:
+            columns.append(("difference", [test.difference(each) for each in methods.places(c)]))
     of_clients = OWN in measures
-    parts = [methods.condition_label(c), "clients' own data" if of_clients else ""]
-    title = ", ".join(part for part in parts if part) or "IID and skewed data"
-    text = _about(methods, tests, c, of_clients, shown)
-    return Block(title, text, (("method", *heads), *rows), CHAPTER)
-
-
-def _about(
-    methods: IidCounterparts,
-    tests: Tests,
-    c: int,
-    of_clients: bool,
-    shown: list[ReferenceComparison],
-) -> str:
+    names = [methods.study.condition_label(c), "clients' own data" if of_clients else ""]
+    title = ", ".join(name for name in names if name) or "IID and skewed data"
     parts = []
     if of_clients:
         parts.append(
@@ -227,14 +203,8 @@ def _about(
     if alone and not of_clients:
         have = "methods have" if alone > 1 else "method has"
         parts.append(f"{alone} skewed {have} no run with IID data to compare with.")
-    return " ".join(parts)
-
-
-# Which method with IID data a method with skewed data is compared with.
-
-IID = "IID()"  # the partition without skew, and the default of an experiment
-APART = (*NOT_METHOD, "partition")  # fields in which a method and its counterpart may differ
-ROUGHLY = ("ranker", "clients")  # fields in which they must agree at least
+    block = table_block(title, " ".join(parts), columns, CHAPTER)
+    return block if len(block.rows) > 1 else None
 
 
 def is_iid(partition: str) -> bool:
@@ -272,8 +242,12 @@ class IidCounterparts:
     study: Study
 
     @property
-    def configs(self) -> tuple[dict[str, Any], ...]:
-        return self.study.configs
+    def names(self) -> list[str]:
+        return list(self.labels.values())
+
+    def places(self, condition: int) -> list[Place]:
+        """The methods of `labels` in one condition."""
+        return [(method, condition) for method in self.labels]
 
     @cached_property
     def references(self) -> dict[Place, int]:
@@ -312,18 +286,12 @@ class IidCounterparts:
         }
 
     def partition(self, method: int) -> str:
-        return str(self.configs[method].get("partition", IID))
-
-    def same_partition(self, one: int, other: int) -> bool:
-        return equal(self.partition(one), self.partition(other))
+        return str(self.study.configs[method].get("partition", IID))
 
     @cached_property
     def _rests(self) -> list[str]:
         """The config of each method, without the fields of APART."""
-        return [
-            repr(sorted((name, repr(each)) for name, each in _without(config, APART).items()))
-            for config in self.configs
-        ]
+        return [config_key(without(config, APART)) for config in self.study.configs]
 
     def _counterpart(self, method: int, c: int) -> int | None:
         """The method that differs only in the partition. If there is none, the only method with
@@ -345,16 +313,16 @@ class IidCounterparts:
     def _agree(self, one: int, other: int, rough: bool) -> bool:
         if not rough:
             return self._rests[one] == self._rests[other]
-        a, b = self.configs[one], self.configs[other]
+        a, b = self.study.configs[one], self.study.configs[other]
         return all(a.get(name) == b.get(name) for name in ROUGHLY)
 
     @cached_property
     def labels(self) -> dict[int, str]:
         """The labels of the skewed methods that have a counterpart, the partition first."""
         methods = list(dict.fromkeys(method for method, _ in sorted(self.references)))
-        chosen = [{"partition": self.partition(i), **self.configs[i]} for i in methods]
+        chosen = [{"partition": self.partition(i), **self.study.configs[i]} for i in methods]
         labels = config_labels(
-            [_without(config, NOT_METHOD) for config in chosen], always=("partition",)
+            [without(config, NOT_METHOD) for config in chosen], always=("partition",)
         )
         return dict(zip(methods, labels, strict=True))
 
@@ -364,13 +332,5 @@ class IidCounterparts:
         method, counterpart = place[0], self.references.get(place)
         if counterpart is None:
             return ""
-        pair = [_without(self.configs[i], APART) for i in (counterpart, method)]
+        pair = [without(self.study.configs[i], APART) for i in (counterpart, method)]
         return config_labels(pair)[0]
-
-    def condition_label(self, c: int) -> str:
-        """ "" where there is only one condition."""
-        return self.study.conditions[c].label if len(self.study.conditions) > 1 else ""
-
-
-def _without(config: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: each for name, each in config.items() if name not in names}

@@ -4,7 +4,6 @@ without them, and at what cost."""
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,23 +18,32 @@ from foltr.core.spec import unlearners
 from foltr.core.system.files import text_of
 from foltr.core.system.tables import NONE
 from foltr.report.chapters.reference_comparison import ReferenceComparison, about_tests
-from foltr.report.chapters.registry import Block, Cell, TableCell, chapter, side_by_side
+from foltr.report.chapters.registry import (
+    Block,
+    Cell,
+    Column,
+    TableCell,
+    chapter,
+    side_by_side,
+    table_block,
+)
 from foltr.report.measures import MAIN, finite
 from foltr.report.results import Recorded, Runs
+from foltr.report.spec_text import config_key, config_labels, says, without
+from foltr.report.statistics import exact_mean
 from foltr.report.study import (
     ATTACK_FIELDS,
     NOT_METHOD,
     UNLEARNING_FIELDS,
     Place,
     Study,
-    config_labels,
-    says,
     study_by_fields,
 )
 from foltr.simulation.runs.folder import UNREADABLE, Folder
 from foltr.simulation.runs.result import COSTS
 
 CHAPTER = "Unlearning"
+HONEST, ATTACKED, RETRAINED, UNLEARNED = range(4)  # kinds of methods, in the order of the rows
 TRACES = (
     "L2 to retrained",
     "cosine to retrained",
@@ -66,65 +74,64 @@ def _accuracy(methods: UnlearningReferences) -> Iterator[Block]:
         f" left. {about_tests([retrained, before])}"
     )
     for part, conditions in side_by_side(range(len(study.conditions))):
-        heads, rows = [], []
+        columns: list[Column] = [("method", list(methods.labels.values()))]
         for c in conditions:
-            name = f"{study.conditions[c].label}: " if len(study.conditions) > 1 else ""
-            heads += [f"{name}nDCG@10", "difference from retrained", "difference from before"]
-        for method, label in methods.labels.items():
-            cells: list[TableCell] = []
-            for c in conditions:
-                place = method, c
-                cells.append(own.value(place))
-                cells += [retrained.difference(place), before.difference(place)]
-            if any(cell != NONE for cell in cells):
-                rows.append((label, *cells))
-        title = f"nDCG@10 after unlearning{part}"
-        yield Block(title, text, (("method", *heads), *rows), CHAPTER)
+            places = [(method, c) for method in methods.labels]
+            label = study.condition_label(c)
+            columns += [
+                (
+                    f"{label}: nDCG@10" if label else "nDCG@10",
+                    [own.value(each) for each in places],
+                ),
+                ("difference from retrained", [retrained.difference(each) for each in places]),
+                ("difference from before", [before.difference(each) for each in places]),
+            ]
+        yield table_block(f"nDCG@10 after unlearning{part}", text, columns, CHAPTER)
 
 
 def _traces(methods: UnlearningReferences) -> Iterator[Block]:
     """How near parameters are to the retrained ones, and how well the ranker serves the clients
     who left. Columns without any number are left out."""
-    numbers: list[tuple[str, tuple[float | None, ...]]] = []
-    for method, label in methods.labels.items():
+    numbers: list[tuple[float | None, ...]] = []
+    for method in methods.labels:
         runs = _runs(methods, method)
         own = [
             _mean(_number(run.final, "unlearning", "own", when) for run in runs)
             for when in ("before", "after")
         ]
         left = _mean(_number(_unlearning_report(run.path), "influence", "left") for run in runs)
-        numbers.append((label, (*_distances(methods, method), *own, left)))
-    columns = [i for i in range(len(TRACES)) if any(row[i] is not None for _, row in numbers)]
-    rows = [
-        (label, *(NONE if row[i] is None else f"{row[i]:.3f}" for i in columns))
-        for label, row in numbers
-        if any(each is not None for each in row)
-    ]
-    if rows:
+        numbers.append((*_distances(methods, method), *own, left))
+    columns: list[Column] = [("method", list(methods.labels.values()))]
+    for head, values in zip(TRACES, zip(*numbers, strict=True), strict=True):
+        if any(value is not None for value in values):
+            cells = [NONE if value is None else f"{value:.3f}" for value in values]
+            columns.append((head, cells))
+    if len(columns) > 1:
         text = (
             "Means over all runs. L2 and cosine: of the final parameters and the retrained ones of"
             " the same repetition. nDCG@10 on their data: on the training queries of the clients"
             " who left, by their own judgements. Influence left: 1 for the ranker before they"
             " left, 0 for a retrained ranker."
         )
-        heads = ("method", *(TRACES[i] for i in columns))
-        yield Block("Influence of the clients who left", text, (heads, *rows), CHAPTER)
+        yield table_block("Influence of the clients who left", text, columns, CHAPTER)
 
 
 def _costs(methods: UnlearningReferences) -> Iterator[Block]:
-    rows: list[tuple[TableCell, ...]] = []
-    for method, label in methods.labels.items():
-        runs = _runs(methods, method)
-        cells = [_cost(runs, name) for name in COSTS]
-        for of in ("per_device", "in_all"):
-            stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
-            cells.append(NONE if stored is None else f"{stored:,.0f} bytes")
-        if methods.kind(method) >= RETRAINED and any(cell != NONE for cell in cells):
-            rows.append((label, *cells))
-    if rows:
-        heads = ("method", *COSTS.values(), "stored on a device", "stored on all devices")
-        text = "Means over all runs. In brackets: retraining takes so many times as much."
-        yield Block("Cost of unlearning", text, (heads, *rows), CHAPTER)
+    shown = [method for method in methods.labels if methods.kind(method) >= RETRAINED]
+    runs = [_runs(methods, method) for method in shown]
+    columns: list[Column] = [("method", [methods.labels[method] for method in shown])]
+    columns += [(head, [_cost(each, name) for each in runs]) for name, head in COSTS.items()]
+    for of, head in (("per_device", "stored on a device"), ("in_all", "stored on all devices")):
+        columns.append((head, [_stored(each, of) for each in runs]))
+    text = "Means over all runs. In brackets: retraining takes so many times as much."
+    block = table_block("Cost of unlearning", text, columns, CHAPTER)
+    if len(block.rows) > 1:
+        yield block
+
+
+def _stored(runs: list[Recorded], of: str) -> TableCell:
+    stored = _mean(_number(run.final, "unlearning", "storage", of) for run in runs)
+    return NONE if stored is None else f"{stored:,.0f} bytes"
 
 
 def _cost(runs: list[Recorded], name: str) -> TableCell:
@@ -186,13 +193,7 @@ def _number(tables: Any, *names: str) -> float | None:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
-
-
-# Which runs a run that unlearned clients is compared with: the run before they left, and a run
-# retrained without them.
-
-HONEST, ATTACKED, RETRAINED, UNLEARNED = range(4)  # kinds of methods, in the order of the rows
+    return exact_mean(known) if known else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +202,10 @@ class UnlearningReferences:
 
     study: Study
 
-    @property
-    def configs(self) -> tuple[dict[str, Any], ...]:
-        return self.study.configs
-
     def kind(self, method: int) -> int:
         """HONEST: nobody leaves and nobody attacks. ATTACKED: nobody leaves, somebody attacks.
         RETRAINED: trained again without the clients who left. UNLEARNED: by any other method."""
-        config = self.configs[method]
+        config = self.study.configs[method]
         if "unlearning" in config:
             return RETRAINED if is_retraining(str(config["unlearning"])) else UNLEARNED
         return ATTACKED if "attack" in config else HONEST
@@ -224,7 +221,7 @@ class UnlearningReferences:
                 and self._trainings[i] == self._trainings[j]
             )
 
-        histories = [config.get("history") for config in self.configs]
+        histories = [config.get("history") for config in self.study.configs]
         same_history = self._matched(lambda i, j: fits(i, j) and histories[i] == histories[j])
         return self._matched(fits) | same_history
 
@@ -232,14 +229,16 @@ class UnlearningReferences:
     def retrained(self) -> dict[Place, int]:
         """The first method that was retrained without the same clients. Methods that nobody left
         have one as well."""
+        leavers = [_left(config) for config in self.study.configs]
 
         def fits(i: int, j: int) -> bool:
             if self.kind(j) != RETRAINED:
                 return False
             if self.kind(i) == HONEST:
                 return self._trainings_without_attack[i] == self._trainings_without_attack[j]
-            same = self.kind(i) == ATTACKED or _left(self.configs[i]) == _left(self.configs[j])
-            return same and self._trainings[i] == self._trainings[j]
+            if self.kind(i) != ATTACKED and leavers[i] != leavers[j]:
+                return False
+            return self._trainings[i] == self._trainings[j]
 
         return {place: other for place, other in self._matched(fits).items() if other != place[0]}
 
@@ -248,11 +247,11 @@ class UnlearningReferences:
         """The methods to show, in order, and their labels."""
         used = {*self.before.values(), *(method for method, _ in self.retrained)}
         groups: list[list[int]] = [[], [], [], []]
-        for method in range(len(self.configs)):
+        for method in range(len(self.study.configs)):
             if self.kind(method) >= RETRAINED or method in used:
                 groups[self.kind(method)].append(method)
         honest, attacked, retrained, unlearned = groups
-        histories = {self.configs[i].get("history") for i in unlearned}
+        histories = {self.study.configs[i].get("history") for i in unlearned}
         hidden = ("history",) if len(histories) < 2 else ()
         leaving = [
             *(self._fields(i, "history") for i in retrained),
@@ -277,26 +276,27 @@ class UnlearningReferences:
         ]
         return dict(zip([*honest, *attacked, *retrained, *unlearned], labels, strict=True))
 
-    def _fields(self, method: int, *without: str) -> dict[str, Any]:
-        hidden = (*NOT_METHOD, *without)
-        return {name: each for name, each in self.configs[method].items() if name not in hidden}
+    def _fields(self, method: int, *hidden: str) -> dict[str, Any]:
+        return without(self.study.configs[method], (*NOT_METHOD, *hidden))
 
     @cached_property
     def _trainings(self) -> list[str]:
         """The config of each method, whoever leaves."""
-        return [_key(self._fields(i, *UNLEARNING_FIELDS)) for i in range(len(self.configs))]
+        return self._keys(*UNLEARNING_FIELDS)
 
     @cached_property
     def _trainings_without_attack(self) -> list[str]:
         """The config of each method, whoever leaves or attacks."""
-        hidden = (*UNLEARNING_FIELDS, *ATTACK_FIELDS)
-        return [_key(self._fields(i, *hidden)) for i in range(len(self.configs))]
+        return self._keys(*UNLEARNING_FIELDS, *ATTACK_FIELDS)
+
+    def _keys(self, *hidden: str) -> list[str]:
+        return [config_key(self._fields(i, *hidden)) for i in range(len(self.study.methods))]
 
     def _matched(self, fits: Callable[[int, int], bool]) -> dict[Place, int]:
         """The first method that fits each method, in every condition where both have runs."""
         found: dict[Place, int] = {}
-        for method in range(len(self.configs)):
-            others = [other for other in range(len(self.configs)) if fits(method, other)]
+        for method in range(len(self.study.configs)):
+            others = [other for other in range(len(self.study.configs)) if fits(method, other)]
             for c in range(len(self.study.conditions)):
                 there = [other for other in others if (other, c) in self.study.cells]
                 if there and (method, c) in self.study.cells:
@@ -308,10 +308,6 @@ def is_retraining(unlearner: str) -> bool:
     """Whether an unlearner trains again from the start, and uses nothing that was stored."""
     stored = says(unlearners, unlearner, "stores")
     return stored == "nothing" and says(unlearners, unlearner, "restarts") is True
-
-
-def _key(fields: dict[str, Any]) -> str:
-    return repr(sorted((name, repr(each)) for name, each in fields.items()))
 
 
 def _prefixed(prefix: str, labels: list[str]) -> list[str]:

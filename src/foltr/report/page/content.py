@@ -1,29 +1,36 @@
-"""Everything that the page shows, as plain data (JSON). The page and the live page are made of
-nothing else."""
+"""Everything that the page shows, as plain data. The page and the live page are made of nothing
+else. What the script needs can be written as JSON."""
 
 from __future__ import annotations
 
 import math
-import shlex
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 from foltr.core.system.tables import count
 from foltr.report.captions import caption
-from foltr.report.chapters.contents import blocks
-from foltr.report.chapters.registry import Block, TableCell
+from foltr.report.chapters.registry import blocks
 from foltr.report.figures import COLOURS, line_styles
-from foltr.report.matrix import MARK_MEANING, Entry, Matrix, matrix
-from foltr.report.measures import HEADLINES, column, measured, value
-from foltr.report.page.html_blocks import MARK_CLASS
+from foltr.report.matrix import (
+    BETTER,
+    BETTER_HERE,
+    MARK_MEANING,
+    WORSE,
+    WORSE_HERE,
+    Entry,
+    Matrix,
+    matrix,
+)
+from foltr.report.measures import column, measured, value
 from foltr.report.page.packed_curves import BUDGET, packed_curves
-from foltr.report.provenance import provenance, runs_counted
-from foltr.report.results import Recorded, Runs
+from foltr.report.provenance import COMMAND, options, provenance, runs_counted
+from foltr.report.results import Runs
 from foltr.report.statistics import PairedT
 from foltr.report.study import Study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import latex_tables
+
+MARK_CLASS = {BETTER: "up", WORSE: "down", BETTER_HERE: "up", WORSE_HERE: "down"}
 
 
 def page_content(
@@ -56,9 +63,11 @@ def content_without_curves(study: Study, made: datetime | None = None) -> dict[s
         "marks": {
             mark: {"class": MARK_CLASS[mark], "text": text} for mark, text in MARK_MEANING.items()
         },
-        "glance": _glance(study, matrices),
-        "blocks": [_block(each) for each in blocks(study.runs)],
-        "provenance": [[label, list(lines)] for label, lines in provenance(study, made)],
+        "counted": runs_counted(study.runs),
+        "interactions": sum(int(run.final["interactions"]) for run in study.runs),
+        "seconds": round(math.fsum(float(run.final["seconds"]) for run in study.runs), 3),
+        "blocks": blocks(study.runs),
+        "provenance": provenance(study, made),
         "downloads": _downloads(study.runs, matrices),
     }
 
@@ -85,7 +94,7 @@ def _differs(study: Study, method: int) -> list[list[str]]:
 def _runs(study: Study, measures: list[str]) -> dict[str, Any]:
     """The names, repetitions, values and commands of the runs. Each value of an option is kept
     once."""
-    runs: list[Recorded] = list(study.runs)
+    runs = list(study.runs)
     commands = [options(run) for run in runs]
     shared = {}
     for name in dict.fromkeys(name for given in commands for name in given):
@@ -142,68 +151,9 @@ def _entry(found: Matrix, entry: Entry, refusals: list[str]) -> dict[str, Any]:
 
 
 def _test(test: PairedT) -> dict[str, Any]:
-    return {
-        "n": test.n,
-        "difference": _number(test.difference),
-        "t": _number(test.t),
-        "p": _number(test.p),
-        "effect": _number(test.effect),
-        "interval": [_number(end) for end in test.interval],
-    }
-
-
-def _block(block: Block) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "title": block.title,
-        "text": block.text,
-        "rows": [[_cell(cell) for cell in row] for row in block.rows],
-    }
-    more = {"chapter": block.chapter, "folded": block.folded}
-    return {**made, **{name: each for name, each in more.items() if each}}
-
-
-def _cell(cell: TableCell) -> str | dict[str, Any]:
-    if isinstance(cell, str):
-        return cell
-    return {name: each for name, each in vars(cell).items() if each}
-
-
-def _glance(study: Study, matrices: list[Matrix]) -> dict[str, Any]:
-    runs = study.runs
-    seconds = math.fsum(float(run.final["seconds"]) for run in runs)
-    interactions = sum(int(run.final["interactions"]) for run in runs)
-    sizes = sorted(Counter(len(cell) for cell in study.cells.values()))
-    return {
-        "runs": len(runs),
-        "counted": runs_counted(runs),
-        "methods": len(study.methods),
-        "conditions": len(study.conditions),
-        "per_cell": [sizes[0], sizes[-1]],
-        "empty_cells": len(study.methods) * len(study.conditions) - len(study.cells),
-        "interactions": interactions,
-        "seconds": round(seconds, 3),
-        "best": [_best(study, found) for found in matrices if found.measure in HEADLINES],
-    }
-
-
-def _best(study: Study, found: Matrix) -> dict[str, Any]:
-    """The method with the highest mean of each condition; all of them if several are equal."""
-    rows = []
-    for c in range(len(study.conditions)):
-        best = [
-            m
-            for m in range(len(study.methods))
-            if (entry := found.entries.get((m, c))) and entry.best
-        ]
-        if best:
-            first = found.entries[best[0], c]
-            rows.append({"condition": c, "methods": best, **_entry(found, first, [first.refused])})
-    return {
-        "measure": found.measure,
-        "name": column(found.study.runs, found.measure).label,
-        "decimals": found.decimals,
-        "rows": rows,
-    }
+    shown = ("difference", "t", "p", "effect")
+    numbers = {name: _number(getattr(test, name)) for name in shown}
+    return {"n": test.n, **numbers, "interval": [_number(end) for end in test.interval]}
 
 
 def _downloads(runs: Runs, matrices: list[Matrix]) -> dict[str, str]:
@@ -227,42 +177,3 @@ def _number(number: float | None) -> float | str | None:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else repr(value)
-
-
-# The command that makes a run again, with every field given.
-
-COMMAND = "foltr run"
-
-
-def command(run: Recorded) -> str:
-    return " ".join([COMMAND, *(f"{name} {value}" for name, value in options(run).items())])
-
-
-def options(run: Recorded) -> dict[str, str]:
-    """Options and their values, quoted for a shell: {"--data": "'Synthetic(queries=60)'",
-    "--seed": "1", ...}."""
-    found = {
-        f"--{name.replace('_', '-')}": quoted(_as_text(value))
-        for name, value in run.config.items()
-    }
-    if run.use:
-        found["--use"] = " --use ".join(map(quoted, run.use))
-    if run.final.get("engine", "local") != "local":  # the default
-        found["--engine"] = quoted(str(run.final["engine"]))
-    return found
-
-
-def quoted(text: str) -> str:
-    """A text as one word of a shell. Specs hold single quotes, so double quotes are used where
-    they are safe: they are easier to read."""
-    if "'" in text and not set(text) & set('"$`\\!\n'):
-        return f'"{text}"'
-    return shlex.quote(text)
-
-
-def _as_text(value: Any) -> str:
-    """A value as the command line reads it. A number is written by its repr, which loses
-    nothing."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else repr(value)

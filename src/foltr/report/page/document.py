@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from foltr.report.page.content import content_without_curves
-from foltr.report.page.html_sections import matrix_tables, sections
+from foltr.report.page.html_sections import comparison, matrix_tables, sections
 from foltr.report.page.packed_curves import BUDGET, packed_curves
 from foltr.report.study import Study
 
@@ -63,9 +63,11 @@ def page(study: Study, made: datetime | None = None) -> str:
 
 def sections_and_data(content: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
     """The content as HTML sections, and as data for the script."""
-    parts, data = sections(content), {name: content[name] for name in FOR_SCRIPT}
+    parts = sections(content)
+    data = {name: content[name] for name in FOR_SCRIPT}
     if len(parts["matrix"]) > PLAIN_TABLES:
-        parts, data["panels"] = sections(content, tables=1), matrix_tables(content)
+        data["panels"] = matrix_tables(content)
+        parts["matrix"] = comparison(content, data["panels"][:1])
     return parts, data
 
 
@@ -93,9 +95,6 @@ def compressed(data: Any) -> str:
     """JSON, compressed by gzip, in base64: no character of it has a meaning in HTML."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-
-
-# Scripts and style sheets inside a page, and the content policy that allows no others.
 
 
 @cache

@@ -5,13 +5,18 @@ are classes (c0 .. c7 a colour, d1 .. d3 dashes): the page allows no style attri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from foltr.core.system.tables import MINUS, NONE, count
+from foltr.report.chapters.registry import Block, Cell, TableCell
 from foltr.report.matrix import BETTER, BETTER_HERE, MARK_MEANING, WORSE
-from foltr.report.page.html_blocks import MARK_CLASS, Content, block_html, chapters_html, mark_html
+from foltr.report.measures import HEADLINES
+from foltr.report.page.content import MARK_CLASS
+from foltr.report.provenance import Row
 
+Content = dict[str, Any]
 GLANCED = 12  # more conditions than that have no card at the top
 EXPLAINED = 20  # more reasons than that are not shown below a table
 SPREAD = (
@@ -31,15 +36,14 @@ TIMES = "\u00d7"
 DOT = " <span class=dot>·</span> "
 
 
-def sections(content: Content, tables: int | None = None) -> dict[str, str]:
-    """The page's sections. `tables`: so many tables of the comparison are written; a script shows
-    the others (default: all are written)."""
-    notes = "".join(block_html(block) for block in content["blocks"] if "chapter" not in block)
+def sections(content: Content) -> dict[str, str]:
+    """The page's sections."""
+    notes = "".join(block_html(block) for block in content["blocks"] if not block.chapter)
     return {
         "head": _head(content),
         "glance": _glance(content),
-        "results": chapters_html(content["blocks"]),
-        "matrix": _comparison(content, tables),
+        "results": _chapters(content["blocks"]),
+        "matrix": comparison(content, matrix_tables(content)),
         "notes": notes or _quiet("The runs recorded no notes."),
         "provenance": _provenance(content["provenance"]),
     }
@@ -79,12 +83,28 @@ def _short_name(name: str) -> str:
     return name.partition(" (")[0]
 
 
+def _mark(mark: str) -> str:
+    """The mark of a test. A screen reader reads its meaning."""
+    if not mark:
+        return ""
+    kind, text = MARK_CLASS[mark], MARK_MEANING[mark]
+    return f'<span class={kind} role=img aria-label="{text}" title="{text}">{mark}</span>'
+
+
+def _scroll_table(kind: str, label: str, heads: str, rows: str) -> str:
+    """A table that scrolls inside the page where it is too wide."""
+    return (
+        f'<div class=scroll role=region aria-label="{escape(label)}" tabindex=0>'
+        f"<table class={kind}><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
 # ---- head and key numbers
 
 
 def _head(content: Content) -> str:
     facts = [
-        content["glance"]["counted"],
+        content["counted"],
         *([f"only runs with {content['selection']}"] if content["selection"] else []),
         f"baseline: {content['methods'][content['baseline']]['label']}",
         f"{content['made']} UTC",
@@ -94,82 +114,83 @@ def _head(content: Content) -> str:
 
 
 def _glance(content: Content) -> str:
-    glance = content["glance"]
-    speed = glance["interactions"] / glance["seconds"] if glance["seconds"] else 0.0
-    runs = (f"{glance['runs']:,}", "runs", glance["counted"].split(" ", 2)[2])
-    methods = (
-        f"{glance['methods']} {TIMES} {glance['conditions']}",
-        f"methods {TIMES} conditions",
-        _runs_per_cell(glance),
+    interactions, seconds = content["interactions"], content["seconds"]
+    speed = interactions / seconds if seconds else 0.0
+    sizes = f"{len(content['methods'])} {TIMES} {len(content['conditions'])}"
+    tiles = (
+        ("runs", f"{len(content['runs']['names']):,}", content["counted"].split(" ", 2)[2]),
+        (f"methods {TIMES} conditions", sizes, _runs_per_cell(content)),
+        ("interactions", _large(interactions), "lists shown to simulated users"),
+        (
+            "compute time",
+            _duration(seconds),
+            f"{_large(speed)} interactions a second" if speed else "",
+        ),
     )
-    interactions = (
-        _large(glance["interactions"]),
-        "interactions",
-        "lists shown to simulated users",
-    )
-    time = (
-        _duration(glance["seconds"]),
-        "compute time",
-        f"{_large(speed)} interactions a second" if speed else "",
-    )
-    tiles = "".join(_tile(*each) for each in (runs, methods, interactions, time))
-    return f"<dl class=stats>{tiles}</dl>{_highest_means(content)}"
-
-
-def _tile(value: str, name: str, more: str) -> str:
-    return (
+    written = "".join(
         f"<div><dt>{escape(name)}</dt>"
         f"<dd><b>{escape(value)}</b><span>{escape(more)}</span></dd></div>"
+        for name, value, more in tiles
     )
+    return f"<dl class=stats>{written}</dl>{_highest_means(content)}"
 
 
-def _runs_per_cell(glance: Content) -> str:
+def _runs_per_cell(content: Content) -> str:
     """How many runs a cell has, and how many cells have none."""
-    (low, high), empty = glance["per_cell"], glance["empty_cells"]
+    sizes = [len(runs) for runs in content["cells"].values()]
+    low, high = min(sizes), max(sizes)
+    cells = len(content["methods"]) * len(content["conditions"])
+    empty = cells - len(sizes)
     runs = count(low, "run") if low == high else f"{low:,} to {high:,} runs"
-    cells = glance["methods"] * glance["conditions"]
     gaps = f", {empty:,} of {cells:,} cells empty" if empty else ""
     return f"{runs} in {'each' if low == high and not empty else 'a'} cell{gaps}"
 
 
 def _highest_means(content: Content) -> str:
     """A card per condition: the method with the highest mean of each headline measure."""
-    cards: dict[int, list[str]] = {}
-    for best in content["glance"]["best"]:
-        for row in best["rows"]:
-            cards.setdefault(row["condition"], []).append(_highest_mean(content, best, row))
+    cards: list[str] = []
+    has_spread = False
+    headlines = [each for each in content["matrices"] if each["measure"] in HEADLINES]
+    for c, name in enumerate(content["conditions"]):
+        parts = []
+        for matrix in headlines:
+            best = [m for m in range(len(content["methods"])) if _is_best(matrix, m, c)]
+            if best:
+                has_spread |= matrix["entries"][f"{best[0]}.{c}"]["sd"] is not None
+                parts.append(_highest_mean(content, matrix, best, c))
+        if parts:
+            cards.append(f"<article><h3>{escape(name)}</h3>{''.join(parts)}</article>")
     if not cards:
         return ""
-    shown = [
-        f"<article><h3>{escape(content['conditions'][c])}</h3>{''.join(rows)}</article>"
-        for c, rows in sorted(cards.items())[:GLANCED]
-    ]
-    left = len(cards) - len(shown)
-    more = _quiet(f"and {count(left, 'more condition')} in the comparison below") if left else ""
-    rows = [row for best in content["glance"]["best"] for row in best["rows"]]
-    about = _quiet(SPREAD) if any(row["sd"] is not None for row in rows) else ""
+    left = len(cards) - GLANCED
+    more = _quiet(f"and {count(left, 'more condition')} in the comparison below")
     return (
-        f"<h3 class=over>Highest mean in each condition</h3>{about}"
-        f"<div class=cards>{''.join(shown)}</div>{more}"
+        f"<h3 class=over>Highest mean in each condition</h3>{_quiet(SPREAD) if has_spread else ''}"
+        f"<div class=cards>{''.join(cards[:GLANCED])}</div>{more if left > 0 else ''}"
     )
 
 
-def _highest_mean(content: Content, best: Content, row: Content) -> str:
-    method, d = row["methods"][0], best["decimals"]
-    others = len(row["methods"]) - 1
-    equal = f" and {count(others, 'other')}" if others else ""
+def _is_best(matrix: Content, method: int, condition: int) -> bool:
+    return "best" in matrix["entries"].get(f"{method}.{condition}", {})
+
+
+def _highest_mean(content: Content, matrix: Content, best: list[int], condition: int) -> str:
+    """`best`: the method with the highest mean; all of them if several are equal."""
+    method, *others = best
+    entry, d = matrix["entries"][f"{method}.{condition}"], matrix["decimals"]
+    equal = f" and {count(len(others), 'other')}" if others else ""
     if method == content["baseline"]:
         against = "the baseline"
-    elif "test" in row:
-        difference, mark = row["test"]["difference"], row.get("mark", "")
+    elif "test" in entry:
+        difference, mark = entry["test"]["difference"], entry.get("mark", "")
         sign = "+" if difference >= 0 else MINUS
-        significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + mark_html(row)
+        significant = SIGNIFICANT.get(mark, SIGNIFICANT[""]) + _mark(mark)
         against = f"{sign}{abs(difference):.{d}f} against the baseline, {significant}"
     else:
         against = "not tested against the baseline"
     return (
-        f"<div class=winner><p class=of>{escape(_short_name(best['name']))}</p>"
-        f"<p class=value><b>{_number(row['mean'], d)}</b>{_spread(row, d)}</p>"
+        f"<div class=winner><p class=of>{escape(_short_name(matrix['name']))}</p>"
+        f"<p class=value><b>{_number(entry['mean'], d)}</b>{_spread(entry, d)}</p>"
         f"<p class=who>{_method(content, method)}{equal}</p>"
         f"<p class=against>{against}</p></div>"
     )
@@ -178,52 +199,44 @@ def _highest_mean(content: Content, best: Content, row: Content) -> str:
 # ---- the comparison
 
 
-def _comparison(content: Content, tables: int | None) -> str:
-    """The table of each measure, under tabs."""
+def matrix_tables(content: Content) -> list[str]:
+    """The table of each measure, with its caption and its legend."""
+    return [_table(content, each) for each in content["matrices"]]
+
+
+def comparison(content: Content, tables: Sequence[str]) -> str:
+    """The table of each measure, under tabs. Where `tables` has none, a script shows it."""
     matrices = content["matrices"]
     if not matrices:
         return _quiet("No run has a value of any measure.")
-    written = len(matrices) if tables is None else tables
-    tabs = "".join(
-        f'<button role=tab id="tab-{i}" aria-controls="panel-{i}"'
-        f' data-measure="{escape(each["measure"])}">{escape(_short_name(each["name"]))}</button>'
-        for i, each in enumerate(matrices)
-    )
-    panels = "".join(
-        f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
-        f"<h3>{escape(each['name'])}</h3>"
-        + (_inner(_table(content, each)) if i < written else _inner(NEEDS_SCRIPT, " data-packed"))
-        + "</div>"
-        for i, each in enumerate(matrices)
-    )
+    tabs, panels = "", ""
+    for i, each in enumerate(matrices):
+        table = f">{tables[i]}" if i < len(tables) else f" data-packed>{NEEDS_SCRIPT}"
+        measure, name = escape(each["measure"]), escape(_short_name(each["name"]))
+        tabs += (
+            f'<button role=tab id="tab-{i}" aria-controls="panel-{i}" data-measure="{measure}">'
+            f"{name}</button>"
+        )
+        panels += (
+            f'<div class=panel role=tabpanel id="panel-{i}" aria-labelledby="tab-{i}">'
+            f"<h3>{escape(each['name'])}</h3><div class=inner{table}</div></div>"
+        )
     return (
         '<div class="tabs needs-js" role=tablist aria-label="Measure of the comparison">'
         f"{tabs}</div>{panels}"
     )
 
 
-def _inner(html: str, attribute: str = "") -> str:
-    return f"<div class=inner{attribute}>{html}</div>"
-
-
-def matrix_tables(content: Content) -> list[str]:
-    """The table of each measure, with its caption and its legend."""
-    return [_table(content, each) for each in content["matrices"]]
-
-
 def _table(content: Content, matrix: Content) -> str:
-    heads = "".join(
+    heads = "<th scope=col><span>method</span></th>" + "".join(
         f"<th scope=col data-c={c}><span>{escape(name)}</span></th>"
         for c, name in enumerate(content["conditions"])
     )
     rows = "".join(_row(content, matrix, m) for m in range(len(content["methods"])))
+    label = f"{matrix['name']}, a table"
     return (
         f"<p class=caption>{escape(matrix['caption'])}</p>"
-        f'<div class=scroll role=region aria-label="{escape(matrix["name"])}, a table" tabindex=0>'
-        "<table class=matrix>"
-        f"<thead><tr><th scope=col><span>method</span></th>{heads}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-        f"{_legend(matrix)}"
+        f"{_scroll_table('matrix', label, heads, rows)}{_legend(matrix)}"
     )
 
 
@@ -244,7 +257,7 @@ def _cell(matrix: Content, place: str) -> str:
     refused = f"<sup>{_letter(entry['refused'])}</sup>" if "refused" in entry else ""
     return (
         f"<td data-v={entry['mean']}><button class=cell data-at={place} aria-haspopup=dialog>"
-        f"{mean}{_spread(entry, d)}{n}{mark_html(entry)}{refused}</button></td>"
+        f"{mean}{_spread(entry, d)}{n}{_mark(entry.get('mark', ''))}{refused}</button></td>"
     )
 
 
@@ -280,7 +293,61 @@ def _letter(number: int) -> str:
     return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
-def _provenance(rows: list[list[Any]]) -> str:
+# ---- blocks of chapters and notes
+
+
+def _chapters(blocks: list[Block]) -> str:
+    """The blocks of each chapter, under its heading."""
+    chapters: dict[str, list[Block]] = {}
+    for block in blocks:
+        if block.chapter:
+            chapters.setdefault(block.chapter, []).append(block)
+    return "".join(
+        f'<section aria-labelledby="chapter-{i}"><h2 id="chapter-{i}">{escape(name)}</h2>'
+        + "".join(block_html(block, f"{i}.{k}") for k, block in enumerate(parts))
+        + "</section>"
+        for i, (name, parts) in enumerate(chapters.items())
+    )
+
+
+def block_html(block: Block, number: str = "") -> str:
+    """`number` identifies a block that can be folded."""
+    title = escape(block.title)
+    body = f"<p>{escape(block.text)}</p>" if block.text else ""
+    if len(block.rows) > 1:
+        names, *rows = block.rows
+        heads = "".join(f"<th scope=col>{_breakable(name)}</th>" for name in names)
+        lines = "".join(f"<tr>{_block_row(row, bool(block.chapter))}</tr>" for row in rows)
+        body += _scroll_table("grid" if block.chapter else "plain", block.title, heads, lines)
+    if block.folded:
+        summary = f"<summary><h3>{title}</h3></summary>"
+        return f'<details class=block id="fold-{number}">{summary}{body}</details>'
+    return f"<article class=block><h3>{title}</h3>{body}</article>"
+
+
+def _block_row(row: Sequence[TableCell], in_chapter: bool) -> str:
+    """In a chapter the first cell names the row and stays visible."""
+    first, *rest = row
+    head = f"<th scope=row>{_breakable(first)}</th>" if in_chapter else _block_cell(first)
+    return head + "".join(map(_block_cell, rest))
+
+
+def _block_cell(cell: TableCell) -> str:
+    if not isinstance(cell, Cell):
+        return f"<td>{escape(cell)}</td>"
+    text = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
+    aside = f" <small>{escape(cell.aside)}</small>" if cell.aside else ""
+    below = f" <small class=below>{escape(cell.below)}</small>" if cell.below else ""
+    shade = f" class=h{cell.shade}" if cell.shade else ""
+    return f"<td{shade}>{text}{_mark(cell.mark)}{aside}{below}</td>"
+
+
+def _breakable(name: Any) -> str:
+    """A spec has no spaces, and the column may be narrow: lines may break after a bracket."""
+    return escape(name).replace("(", "(<wbr>")
+
+
+def _provenance(rows: list[Row]) -> str:
     facts = ""
     for label, lines in rows:
         text = "".join(f"<p>{escape(line)}</p>" for line in lines)

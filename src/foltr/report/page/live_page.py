@@ -1,12 +1,12 @@
 """The live page of `foltr watch`: a thread follows a folder of runs, and makes the page again when
-runs have finished."""
+runs have finished. A web server serves the page, and the progress as a stream of events."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from secrets import token_hex
 from threading import Event, Lock, Thread
 from typing import Any
@@ -17,11 +17,14 @@ from foltr.report.page.content import page_content
 from foltr.report.page.document import filled_template, sections_and_data
 from foltr.report.page.html_sections import waiting_sections
 from foltr.report.results import Runs
-from foltr.report.study import COLUMNS, PAIRS, study
+from foltr.report.study import Study, study
 
+PORT = 8765
 LOOK = 1.0  # seconds between two looks at the progress
 SHARE = 10  # making the page may take 1 / SHARE of the time
 LEAST = 1.0  # seconds between two makings of the page, at least
+TICK = 0.5  # seconds between two looks of a stream of events at the progress
+QUIET = 15.0  # seconds without an event after which a comment is sent
 NO_PROGRESS: dict[str, Any] = {"planned": 0, "done": 0, "failed": [], "running": [], "left": None}
 TITLE = "foltr watch"
 
@@ -37,13 +40,13 @@ class LivePage:
         self,
         load: Callable[[], Runs],
         progress: Callable[[], dict[str, Any]],
-        baseline: int | str | None = None,
-        pairs: Sequence[str] = PAIRS,
-        columns: Sequence[str] = COLUMNS,
+        sort: Callable[[Runs], Study] = study,
         waits_for: Callable[[], str] = lambda: "",
     ) -> None:
-        self.load, self.progress = load, progress
-        self.compared, self.waits_for = (baseline, pairs, columns), waits_for
+        self.load = load
+        self.progress = progress
+        self.sort = sort
+        self.waits_for = waits_for
         self.is_ending: Callable[[], bool] = lambda: False
         self._stop, self._lock = Event(), Lock()
         self._thread = Thread(target=self._follow, name="foltr-watch", daemon=True)
@@ -95,7 +98,7 @@ class LivePage:
                 self._done = done
                 return ""
             if names:
-                content = page_content(study(runs, *self.compared))
+                content = page_content(self.sort(runs))
                 sections, data = sections_and_data(content)
                 title = str(content["title"])
             else:
@@ -149,30 +152,21 @@ class LivePage:
         return started and not self._thread.is_alive() and not self._stop.is_set()
 
 
-# `foltr watch`: serve the live page of a folder of runs.
-
-PORT = 8765
-TICK = 0.5  # seconds between two looks of a stream of events at the progress
-QUIET = 15.0  # seconds without an event after which a comment is sent
-
-
 def serve(
     load: Callable[[], Runs],
     progress: Callable[[], dict[str, Any]],
     host: str = web.HOST,
     port: int = PORT,
-    baseline: int | str | None = None,
-    pairs: Sequence[str] = PAIRS,
-    columns: Sequence[str] = COLUMNS,
+    sort: Callable[[Runs], Study] = study,
     tell: Callable[[str], None] = print,
     waits_for: Callable[[], str] = lambda: "",
 ) -> None:
     """Serve the page until Ctrl-C.
 
-    `load` returns the finished runs, `progress` how far the sweeps are (as
-    `SweepState.plain`). `port` 0 is any free port. `tell` gets the address once it is open.
-    `waits_for` says what the page waits for, if no sweep has begun."""
-    live = LivePage(load, progress, baseline, pairs, columns, waits_for)
+    `load` returns the finished runs, `progress` how far the sweeps are (as `SweepState.plain`),
+    `sort` sorts runs into a study. `port` 0 is any free port. `tell` gets the address once it is
+    open. `waits_for` says what the page waits for, if no sweep has begun."""
+    live = LivePage(load, progress, sort, waits_for)
     server = web.web_server(application(live, host))
     opened = web.listening_socket(host, port)
     live.is_ending = lambda: server.should_exit  # open streams of events end with the server

@@ -5,8 +5,8 @@ from made_ledgers import recorded
 
 from foltr.components.privatizers.gamma_shares import GammaShares
 from foltr.components.privatizers.laplace import Laplace
-from foltr.report.chapters.contents import blocks
 from foltr.report.chapters.privacy import privacy_guarantees, privacy_remarks
+from foltr.report.chapters.registry import blocks
 from foltr.report.results import Runs
 
 

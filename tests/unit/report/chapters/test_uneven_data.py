@@ -86,7 +86,7 @@ def references(runs):
     methods = IidCounterparts(study_by_fields(runs, list(runs)))
 
     def named(method):
-        return methods.partition(method), methods.configs[method]["learner"]
+        return methods.partition(method), methods.study.configs[method]["learner"]
 
     return {named(method): named(twin) for (method, _), twin in methods.references.items()}
 

@@ -18,13 +18,15 @@ from made_runs import grid, made_run, made_runs
 
 from foltr.experiment import Experiment
 from foltr.report.captions import caption
-from foltr.report.chapters import contents
+from foltr.report.chapters import registry
 from foltr.report.chapters.registry import Block, Cell, Chapter
 from foltr.report.curves import cell_curve
 from foltr.report.matrix import matrix
-from foltr.report.page.content import command, page_content, quoted
+from foltr.report.page.content import page_content
+from foltr.report.page.document import sections_and_data
 from foltr.report.page.html_sections import sections
 from foltr.report.page.packed_curves import UNKNOWN, packed_curves
+from foltr.report.provenance import command, quoted
 from foltr.report.results import Runs, Skipped, load_runs
 from foltr.report.statistics import half_width
 from foltr.report.study import study
@@ -129,7 +131,7 @@ def test_whatever_the_values_it_is_json(values):
         made_run(value, clients=10 * (1 + i % 2), seed=i // 2) for i, value in enumerate(values)
     ]
     text = json.dumps(page_content(study(made_runs(runs)), MADE), allow_nan=False)
-    assert json.loads(text)["glance"]["runs"] == len(values)
+    assert len(json.loads(text)["runs"]["names"]) == len(values)
 
 
 def test_differences_that_cannot_be_finite_are_shown():
@@ -346,7 +348,7 @@ def test_interactions_that_grow_unevenly_are_listed_one_by_one():
 
 
 def provenance_of(runs):
-    return {label: lines for label, lines in page_content(study(runs), MADE)["provenance"]}
+    return {label: list(lines) for label, lines in page_content(study(runs), MADE)["provenance"]}
 
 
 def test_provenance_counts_what_differs():
@@ -408,7 +410,7 @@ def test_notes_are_grouped_and_counted():
         for i, run in enumerate(runs)
     ]
     (block,) = page_content(study(made_runs(runs)), MADE)["blocks"]
-    assert block["rows"] == [["note", "runs"], ["a", "3 of 3"], ["b", "1 of 3"]]
+    assert block.rows == (("note", "runs"), ("a", "3 of 3"), ("b", "1 of 3"))
 
 
 def test_what_does_not_count_is_named():
@@ -418,9 +420,9 @@ def test_what_does_not_count_is_named():
         unfinished=tuple(Path(f"u{i}") for i in range(60)),
     )
     (block,) = page_content(study(runs), MADE)["blocks"]
-    assert block["rows"][1] == ["x", "broken"] and len(block["rows"]) == 52
+    assert block.rows[1] == ("x", "broken") and len(block.rows) == 52
     assert (
-        block["text"]
+        block.text
         == "1 skipped and 60 unfinished. No number on this page includes them. 10 more are not"
         " listed here."
     )
@@ -435,14 +437,10 @@ def test_a_component_can_contribute_a_block(monkeypatch):
     def silent(runs):
         return None
 
-    monkeypatch.setattr(contents, "chapters", lambda: [Chapter(ledger), Chapter(silent)])
+    monkeypatch.setattr(registry, "chapters", lambda: [Chapter(ledger), Chapter(silent)])
 
     assert page_content(study(made_runs([made_run()])), MADE)["blocks"] == [
-        {
-            "title": "Privacy",
-            "text": "of 1 runs",
-            "rows": [["mechanism", "epsilon"], ["none", "inf"]],
-        }
+        Block("Privacy", "of 1 runs", (("mechanism", "epsilon"), ("none", "inf")))
     ]
 
 
@@ -461,14 +459,16 @@ def test_several_blocks_of_a_chapter_stand_before_the_notes(monkeypatch):
         return []
 
     found = [Chapter(function) for function in (results, note, nothing)]
-    monkeypatch.setattr(contents, "chapters", lambda: found)
+    monkeypatch.setattr(registry, "chapters", lambda: found)
 
     told = page_content(study(made_runs([made_run()])), MADE)
-    assert [
-        (each["title"], each.get("chapter"), each.get("folded")) for each in told["blocks"]
-    ] == [("One", "Attacks <1>", None), ("Two", "Attacks <1>", True), ("Three", None, None)]
-    json.dumps(told, allow_nan=False)
-    parts = sections(told)
+    assert [(each.title, each.chapter, each.folded) for each in told["blocks"]] == [
+        ("One", "Attacks <1>", False),
+        ("Two", "Attacks <1>", True),
+        ("Three", "", False),
+    ]
+    parts, data = sections_and_data(told)
+    json.dumps(data, allow_nan=False)
     assert parts["notes"].count("<h3>") == 1 and "<table class=plain>" in parts["notes"]
     assert parts["results"].count("<h2") == 1 and "Attacks &lt;1&gt;</h2>" in parts["results"]
     assert '<details class=block id="fold-0.1"><summary><h3>Two</h3></summary>' in parts["results"]

@@ -16,7 +16,7 @@ from foltr.report.matrix import matrix
 from foltr.report.study import study
 from foltr.report.tables.csv_table import csv_table
 from foltr.report.tables.latex_table import SPECIAL, escaped, latex_tables
-from foltr.report.tables.terminal_table import terminal_table
+from foltr.report.tables.screen_table import terminal_table
 
 NASTY = (
     """\\\\ a_b & 50% $x$ #1 {a ~^ <b> "q" |x| [x] *y* a--b---c `k` \u03b1 ε λ Ω µ ± ≤ … ▲ é ü"""

@@ -9,10 +9,9 @@ from made_runs import made_run, made_runs
 
 from foltr.core.errors import Mistake
 from foltr.experiment.user_files import use
-from foltr.report.chapters import contents
-from foltr.report.chapters.registry import chapters
-from foltr.report.page.content import _block
-from foltr.report.page.html_blocks import block_html
+from foltr.report.chapters import registry
+from foltr.report.chapters.registry import blocks, chapters
+from foltr.report.page.html_sections import block_html
 
 CODE = """
 import sys
@@ -26,7 +25,7 @@ runs += [made_run(0.4, aggregator=r, attack=a, malicious=1) for r in rules for a
 runs += [made_run(0.3, aggregator="Mean()", partition="ByLabel(iid=False)")]
 runs += [made_run(0.4, aggregator="Mean()", unlearning="Retrain(luck=0)", leaving=[[3]])]
 blocks = page_content(study(made_runs(runs)))["blocks"]
-print(sorted({block.get("chapter", "") for block in blocks}))
+print(sorted({block.chapter for block in blocks}))
 """
 
 
@@ -42,11 +41,11 @@ def test_the_page_has_every_chapter():
 
 def test_every_module_of_chapters_contributes():
     """A module that defines a chapter, or blocks without one, is among the chapters."""
-    folder = Path(contents.__file__).parent
+    folder = Path(registry.__file__).parent
     modules = {each.function.__module__.rpartition(".")[2] for each in chapters()}
     for file in folder.glob("*.py"):
         if "Runs) -> " in file.read_text() and "Block" in file.read_text():
-            assert file.stem in {*modules, "contents"}
+            assert file.stem in {*modules, "registry"}
     assert [each.name for each in chapters() if each.is_ours] == [
         "chosen_settings",
         "recorded_notes",
@@ -73,7 +72,7 @@ def told(tmp_path):
         file = tmp_path / "mine.py"
         file.write_text(HEAD + code)
         use(file)
-        found = contents.blocks(made_runs([made_run(), made_run(seed=2)]))
+        found = blocks(made_runs([made_run(), made_run(seed=2)]))
         return [block for block in found if block.chapter == "Mine"]
 
     return load
@@ -83,7 +82,7 @@ def test_a_chapter_is_one_file_of_the_user(told):
     block = 'return Block("Runs", f"{len(runs)} <b>", (("a",), ("b",)), "Mine")'
     [found] = told(f"@chapter\ndef mine(runs):\n    {block}\n")
     assert found.text == "2 <b>" and found.rows == (("a",), ("b",))
-    assert block_html(_block(found)).count("2 &lt;b&gt;") == 1
+    assert block_html(found).count("2 &lt;b&gt;") == 1
     assert chapters()[-1].name == "mine" and not chapters()[-1].is_ours
     told(f"@chapter(place=1)\ndef mine(runs):\n    {block}\n")  # the file has changed
     assert chapters()[0].name == "mine" and len(chapters()) == 9
