@@ -164,25 +164,25 @@ class ClickLog(StateFile):
             self._db.execute("update search set learned = 1 where id = ?", (id,))
 
     def note_message(
-        self, federation: bytes, ask: bytes, round: int, after: Array, time: float
+        self, federation: bytes, ask: bytes, round: int, epoch: int, memory: Array, time: float
     ) -> bool:
         """Note that the searches of an epoch are in the message to `ask` (its hash), the answer
-        in a round. `after` is what the device keeps then, and as its last number the next epoch.
-        Returns whether this was new: noting it again changes nothing. For the budget a message
-        is not older than those before it, whatever a clock that was set back says."""
-        following = int(after[-1])
+        in a round. `memory` is what the device keeps then. Returns whether this was new: noting it
+        again changes nothing. For the budget message times never decrease, even if the clock is
+        set back."""
         with self._transaction():
             (last,) = self._db.execute("select max(counted) from message").fetchone()
-            row = federation, ask, round, following - 1, time, max(time, last or 0.0)
+            row = federation, ask, round, epoch, time, max(time, last or 0.0)
             new = self._db.execute("insert or ignore into message values (?,?,?,?,?,?)", row)
             if not new.rowcount:
                 return False
             self._db.execute(
-                "update search set sent = ? where epoch = ? and learned = 1",
-                (round, following - 1),
+                "update search set sent = ? where epoch = ? and learned = 1", (round, epoch)
             )
-            memory = after[:-1].astype(np.float32).tobytes()
-            self._db.execute("update epoch set memory = ? where epoch = ?", (memory, following))
+            self._db.execute(
+                "update epoch set memory = ? where epoch = ?",
+                (memory.astype(np.float32).tobytes(), epoch + 1),
+            )
         return True
 
     def messages_by_federation(self, since: float) -> dict[bytes, int]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ssl
 
-import numpy as np
-
 from foltr.core import Array
 from foltr.core.errors import Mistake, require
 from foltr.core.seeds import stream
@@ -122,7 +120,7 @@ def join(
     same = len(own.weights) == len(params)
     memory = first_memory(agreed, own.weights if same else params, params, own.made)
     epoch = own.epoch.epoch + 1
-    records.restart(np.append(memory, np.float32(epoch)).tobytes())
+    records.restart(memory, epoch)
     own.log.keep_agreement(agreed.id, agreed.text)
     own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id)
     return client

@@ -1,8 +1,7 @@
 """The engine of a device that has joined a federation: its one client learns from its own log.
 
-What it learned from is a part of its memory, as in `deployment/node/logged.py`: the last number is
-the epoch that is sent next. The federation's records store the memory together with the answer.
-So a search is in one message only, whenever the device is stopped."""
+Its position is the number of the epoch that is sent next. The federation's records store it in one
+transaction with the answer. So a search is in one message only, whenever the device is stopped."""
 
 from __future__ import annotations
 
@@ -41,11 +40,12 @@ class LogEngine:
     sessions: int = 0
     may_send: Callable[[], bool] = lambda: True
     notes: tuple[str, ...] = ()
-    memory: Array = field(init=False)  # (1, numbers + 1)
+    memory: Array = field(init=False)  # (1, numbers)
+    positions: Array = field(init=False)  # (1,) int64
 
     def __post_init__(self) -> None:
-        first = self.ranker.log.period.first
-        self.memory = np.append(self.ranker.epoch.memory, np.float32(first))[None]
+        self.memory = self.ranker.epoch.memory[None].copy()
+        self.positions = np.array([self.ranker.log.period.first])
 
     @property
     def most(self) -> int:
@@ -57,7 +57,7 @@ class LogEngine:
         """The message of this device, from the searches of one epoch."""
         check_usable(ask.params)
         log = self.ranker.log
-        epoch = self._next(int(self.memory[0, -1]))
+        epoch = self._next(int(self.positions[0]))
         found = log.of_epoch(epoch)
         # a round that is asked again with another model must not have the same searches again, and
         # one that was answered before the device left and joined again has no second message
@@ -81,8 +81,8 @@ class LogEngine:
         ranking = EpochStream(stream(self.ranker.seed, "ranking", epoch).key)
         parts = self.agreed.device_learner, self.agreed.ranker, self.agreed.privacy
         client = Client(0, *parts, ranking, self.noise())
-        update, after = client.step(ask, row.memory, ReplayedUser(searches))
-        self.memory[0, :-1], self.memory[0, -1] = after, epoch + 1
+        update, self.memory[0] = client.step(ask, row.memory, ReplayedUser(searches))
+        self.positions[0] = epoch + 1
         return Answers(clients, Cohort.stack([update]), None)
 
     def _next(self, epoch: int) -> int:

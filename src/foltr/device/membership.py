@@ -266,10 +266,16 @@ class Membership:
         """Make what was answered the beginning of the present epoch. Safe to repeat: it may have
         been stopped before."""
         record = self._record()
-        if record is None or not len(record.after):
+        if record is None or record.position_after is None:
             return
-        named = self.agreed.id, record.ask, record.round
-        if self.ranker.log.note_message(*named, record.after, time.time()):
+        if self.ranker.log.note_message(
+            self.agreed.id,
+            record.ask,
+            record.round,
+            epoch=record.position_after - 1,
+            memory=record.after,
+            time=time.time(),
+        ):
             self.ranker.replay()
 
     # --- models ---

@@ -38,8 +38,8 @@ def stored_clicks(log, id):
 
 
 def message(log, federation, next_epoch, round, time, ask=b"ask"):
-    after = np.array([0.5, 0.25, next_epoch])
-    return log.note_message(federation, ask + b"%d" % round, round, after, time)
+    memory = np.array([0.5, 0.25])
+    return log.note_message(federation, ask + b"%d" % round, round, next_epoch - 1, memory, time)
 
 
 def test_the_stored_clicks_count_up_to_255():
