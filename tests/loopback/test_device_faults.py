@@ -178,9 +178,8 @@ def answered_in(here):
 def with_known_noise(person):
     """Draw a device's noise where a simulation can draw it as well."""
     member = person.running.membership
-    parts = person.running.service.ranker, member.agreed, member.client
-    noise = lambda: noise_of(member.client)  # noqa: E731
-    member.device.engine_for = lambda sessions: LogEngine(*parts, noise=noise)
+    ranker, noise = person.running.service.ranker, lambda: noise_of(member.client)
+    member.device.engine_for = lambda sessions: LogEngine(ranker, member.agreed, noise)
     return person
 
 

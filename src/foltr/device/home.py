@@ -14,7 +14,7 @@ import json
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,28 +34,19 @@ from foltr.deployment.keys.device_keys import trusting
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.records import CONVERTED, Records
 from foltr.device.click_log import ClickLog
-from foltr.device.index import Index, write_access
+from foltr.device.index import Index, IndexFile
 
 INDEX, TERMS, PAGE, CA = "index.db", "terms.json", "page.json", "ca.pem"
 UNREADABLE = "{} cannot be read: restore it, or delete it"
 NOT_INDEXED = "nothing is indexed yet: foltr device index FOLDER"
 
 
-class DeviceRecords(Records):
+class DeviceRecords(IndexFile, Records):
     """The records of what this device has answered, in its index file. Other connections of the
     same process change the file as well."""
 
     def _begun(self) -> None:
         pass  # `Home.alone` makes sure that only one process answers
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with write_access(self.path), super()._transaction():
-            yield
-
-    def set_about(self, name: str, value: bytes) -> None:
-        with nullcontext() if self._db.in_transaction else write_access(self.path):
-            super().set_about(name, value)
 
     def forget(self) -> None:
         """Delete what is stored of answers. The file is not made smaller: it has the index."""

@@ -7,6 +7,7 @@ gives the same bits."""
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -117,6 +118,7 @@ class LocalRanker:
         guard: Guard = GUARD,
     ) -> None:
         self.log, self.learner, self.ranker, self.guard = log, learner, ranker, guard
+        self.lock = threading.RLock()  # held while the ranker changes
         self.seed = _secret(log)
         if log.epoch() is None:
             params = ranker.init(len(NAMES), stream(self.seed, "init"))
@@ -127,7 +129,7 @@ class LocalRanker:
 
     def replay(self) -> None:
         """Learn from the searches of this epoch again."""
-        self.epoch = self._present()
+        self.epoch = self.epoch_now
         if len(self.epoch.params) != len(self.ranker.init(len(NAMES), stream(0))):
             raise Mistake(
                 f"the stored model has {len(self.epoch.params)} parameters, which are not those of"
@@ -138,16 +140,13 @@ class LocalRanker:
         self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
         self.made = self.log.learned()
 
-    def _present(self) -> Epoch:
-        found = self.log.epoch()
-        assert found is not None
-        return found
-
     @property
-    def epoch_now(self) -> int:
+    def epoch_now(self) -> Epoch:
         """The epoch of a search that is made now. The log knows it even if this ranker is not used
         any more, because the device has just left its federation."""
-        return self._present().epoch
+        epoch = self.log.epoch()
+        assert epoch is not None
+        return epoch
 
     def start_of(self, epoch: Epoch) -> Start:
         draws = stream(self.seed, "ranking", epoch.epoch)
@@ -199,8 +198,7 @@ class LocalRanker:
 
     def learn(self, search: LoggedSearch) -> None:
         """Close a search of this epoch, and learn from it."""
-        self.log.close_search(search.id)
-        closed = self.log.one(search.id)
+        closed = self.log.close_search(search.id)
         self.sofar = self.learner.step(self.start, self.sofar, *closed.session)
         self.made = self.log.learned()
         if closed.shown_by == "mixed":
@@ -212,10 +210,9 @@ class LocalRanker:
         """Of a device without a federation: begin a new epoch, if this one has all its searches.
         Returns whether it did."""
         whole, (n, t, params, _) = self.learner.sessions, self.epoch
-        searches = self.log.of_epoch(n)
-        if len(searches) < whole:
+        if self.log.learned(n) < whole:
             return False
-        sofar = self._after(self.start, searches[:whole])
+        sofar = self._after(self.start, self.log.of_epoch(n)[:whole])
         update, _, memory = self.learner.finish(self.start, sofar)
         self.log.set_epochs([Epoch(n + 1, t, params + update, memory)], whole)
         self.replay()
@@ -224,8 +221,7 @@ class LocalRanker:
     def close_epoch(self, most: int) -> None:
         """Of a device in a federation: begin a new epoch, because this one is sent. At most `most`
         of its searches are; the rest belong to the new one."""
-        n, t, params, _ = self.epoch
-        memory = self.epoch.memory
+        n, t, params, memory = self.epoch
         if len(memory):  # else there is nothing to compute
             sofar = self._after(self.start, self.log.of_epoch(n)[:most])
             _, _, memory = self.learner.finish(self.start, sofar)
@@ -265,8 +261,8 @@ class LocalRanker:
     def forget(self, ids: Sequence[int] | None) -> None:
         """Delete searches from the log, and compute what was learned without them; None for all of
         them, and all that was learned."""
-        now = self._present()
         if ids is None:
+            now = self.epoch_now
             self.log.forget(None, [self._unlearned(now)], now.epoch)
         elif ids:
             first = min(self.log.one(id).epoch for id in ids)

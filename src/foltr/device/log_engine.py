@@ -28,14 +28,12 @@ class LogEngine:
 
     ranker: its ranker, with the log
     agreed: the federation's agreement
-    client: its number
     noise: where its noise is drawn, if not from the operating system; for tests
     sessions: searches of a client in a round of unlearning; 0 in a round of training
     may_send: whether a message may be made now"""
 
     ranker: LocalRanker
     agreed: Agreement
-    client: int
     noise: Callable[[], Stream] = SystemStream
     sessions: int = 0
     may_send: Callable[[], bool] = lambda: True

@@ -44,16 +44,9 @@ class Membership:
 
     home: its folder, in which it has joined
     ranker: its ranker
-    lock: held while the ranker changes
     tell: writes a line to the log"""
 
-    def __init__(
-        self,
-        home: Home,
-        ranker: LocalRanker,
-        lock: threading.RLock,
-        tell: Tell = lambda text: None,
-    ) -> None:
+    def __init__(self, home: Home, ranker: LocalRanker, tell: Tell = lambda text: None) -> None:
         joined, terms = home.federation.joined, home.terms
         if joined is None:
             raise Mistake("this device has not joined a federation: foltr device join URL")
@@ -65,7 +58,7 @@ class Membership:
         self.home, self.ranker, self.terms, self.tell = home, ranker, terms, tell
         self.agreed = Agreement.from_text(joined["agreement"])
         check_fits(self.agreed, terms.gateway)
-        self.client, self.lock = int(joined["client"]), lock
+        self.client = int(joined["client"])
         self.records = home.federation.records(self.agreed)
         self.gateway = self._connection()
         own = range(self.client, self.client + 1)
@@ -93,8 +86,7 @@ class Membership:
         return GatewayClient(self.terms.gateway, requests, self.home.tls, tell=self.tell)
 
     def _engine(self, sessions: int) -> LogEngine:
-        parts = self.ranker, self.agreed, self.client
-        return LogEngine(*parts, sessions=sessions, may_send=self._may_send)
+        return LogEngine(self.ranker, self.agreed, sessions=sessions, may_send=self._may_send)
 
     def _may_send(self) -> bool:
         if self._paused() or self.spent.over:
@@ -229,7 +221,7 @@ class Membership:
         return seconds
 
     def _answer(self, ask: bytes) -> bytes:
-        with self.lock:
+        with self.ranker.lock:
             if self.over:  # it has left while it waited for the ask
                 raise Unavailable("this device has left")
             self.settle()  # if the disk was full before
@@ -293,7 +285,7 @@ class Membership:
         self._refreshed, self._excluded = time.monotonic(), ""
         if found is None:
             return False
-        with self.lock:
+        with self.ranker.lock:
             if self.over or found[0] <= self.ranker.epoch.round:
                 return False
             self.ranker.use_model(*found)
@@ -351,7 +343,7 @@ class Membership:
         """Go on alone, from the ranker as it is now. With `keys`, delete the device's key: the
         gateway does not accept it any more. If this is interrupted, the device is still in the
         federation, or what is left of its files does not matter."""
-        with self.lock:
+        with self.ranker.lock:
             if keys:
                 self.home.federation.delete_keys()
             if not self.over:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,33 +39,6 @@ FOLDERS = 40  # that the page offers as filters
 Tell = Callable[[str], None]
 
 
-class JoinedService(Service):
-    """The service of a device in a federation: its epochs end when it sends."""
-
-    membership: Membership | None = None
-
-    def after_learning(self) -> None:
-        if self.membership is not None:
-            self.membership.wake.set()
-
-    def forget(self, ids: Sequence[int] | None) -> None:
-        with self.lock:
-            membership = self.membership
-            waiting = membership is not None and membership.waits_with(ids)
-            if membership is not None and waiting:  # first: it may be stopped after any of these
-                membership.records.blank()
-            super().forget(ids)
-            if membership is not None:
-                membership.records.set_memory(self.ranker.epoch.memory)
-
-
-class ReadOnlyService(JoinedService):
-    """The service of a process that only looks: another one may run the page."""
-
-    def close_open(self) -> None:
-        pass
-
-
 class Running:
     """A device that runs.
 
@@ -87,7 +60,6 @@ class Running:
         self.index, self.log = home.existing(), home.log()
         self.work: Work | None = None  # of an update that is being made
         self._folders: tuple[int, list[dict[str, Any]]] | None = None
-        self.membership: Membership | None = None
         self.service = self._opened()
 
     def _opened(self) -> Service:
@@ -98,27 +70,24 @@ class Running:
             if self.log.period.federation and not self._read_only:  # its files are lost
                 ranker.end_membership(ALONE, start)
                 ranker.replay()
-            alone = ReadOnlyService if self._read_only else Service
-            return alone(self.index, self.log, ranker)
+            return Service(self.index, self.log, ranker, read_only=self._read_only)
         learner = stepwise(agreed.device_learner)
         on = self._guard.on and agreed.learner.reward_levels == 0  # rewards are of its own lists
         guard = self._guard if on else Guard(on=False)
         ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
-        kind = ReadOnlyService if self._read_only else JoinedService
-        service = kind(self.index, self.log, ranker)
-        self.membership = Membership(self.home, ranker, service.lock, self.tell)
+        membership = Membership(self.home, ranker, self.tell)
+        service = Service(self.index, self.log, ranker, membership, self._read_only)
         if self._read_only:
             return service
-        self.membership.settle()
-        service.membership = self.membership
-        if self.membership.forgotten:  # it was stopped before it was done
-            self.membership.end(keys=True)
-            return self._alone()
+        membership.settle()
+        if membership.forgotten:  # it was stopped before it was done
+            membership.end(keys=True)
+            return self._opened()
         return service
 
-    def _alone(self) -> Service:
-        self.membership = None
-        return self._opened()
+    @property
+    def membership(self) -> Membership | None:
+        return self.service.membership
 
     # --- what the page asks ---
 
@@ -175,7 +144,7 @@ class Running:
         """Go on without a federation, if the device has left it."""
         with self.service.lock:
             if self.membership is not None and self.membership.over:
-                self.service = self._alone()
+                self.service = self._opened()
 
     def clear(self, index: bool) -> None:
         """Delete all searches, clicks and what was learned; with `index`, the documents too. No
@@ -270,7 +239,7 @@ class Running:
                 stop.wait(60.0)
 
     def application(self, where: str, token: str) -> web.Application:
-        return application(lambda: self.service, self.status, self.leave, where, token)
+        return application(self, where, token)
 
 
 def guard_text(ranker: LocalRanker, paused: bool = False) -> str:

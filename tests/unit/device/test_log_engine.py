@@ -30,7 +30,7 @@ def owner_with_shares(tmp_path, monkeypatch, **changes):
 
 
 def log_engine_of(owner, **more):
-    return LogEngine(owner.ranker, owner.gateway.agreed, 0, **more)
+    return LogEngine(owner.ranker, owner.gateway.agreed, **more)
 
 
 def ask_at(owner, t=0, moved=0.0):

@@ -14,12 +14,15 @@ import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foltr.core.errors import Mistake, require, shown
 from foltr.core.system import web
 from foltr.core.system.state_file import Unusable
-from foltr.device.service import Service
+
+if TYPE_CHECKING:
+    from foltr.device.running import Running
+    from foltr.device.service import Service
 
 MOST_TEXT = 2000  # characters of a query
 MOST_BODY = 10_000  # bytes of a request
@@ -27,18 +30,9 @@ FAILED = "the search program failed: the terminal in which it runs shows the err
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
-def application(
-    service: Callable[[], Service],
-    status: Callable[[], dict[str, Any]],
-    leave: Callable[[bool], str],
-    where: str,
-    token: str,
-) -> web.Application:
-    """The application at `where` (host:port).
-
-    service: the service at the moment; joining and leaving replaces it
-    status: what the page shows of index, model and federation
-    leave: leaves the federation"""
+def application(running: Running, where: str, token: str) -> web.Application:
+    """The application of a device at `where` (host:port). Leaving a federation replaces the
+    device's service."""
     try:
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
@@ -89,25 +83,25 @@ def application(
 
     def export(given: dict[str, Any]) -> Response:
         name = {"content-disposition": 'attachment; filename="foltr-searches.json"'}
-        return Response(service().exported(), 200, name, "application/json")
+        return Response(running.service.exported(), 200, name, "application/json")
 
     paths: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
-        ("GET", "search"): lambda g: service().search(
+        ("GET", "search"): lambda g: running.service.search(
             _text(g, "q", MOST_TEXT), g.get("typing") == "1"
         ),
-        ("GET", "compare"): lambda g: service().compare(_text(g, "list")),
-        ("GET", "why"): lambda g: service().why(_text(g, "list"), _number(g, "id")),
-        ("GET", "status"): lambda g: status(),
-        ("GET", "history"): lambda g: service().history(
+        ("GET", "compare"): lambda g: running.service.compare(_text(g, "list")),
+        ("GET", "why"): lambda g: running.service.why(_text(g, "list"), _number(g, "id")),
+        ("GET", "status"): lambda g: running.status(),
+        ("GET", "history"): lambda g: running.service.history(
             _number(g, "before") if "before" in g else None
         ),
         ("GET", "export"): export,
-        ("POST", "look"): lambda g: service().look(_text(g, "list")),
-        ("POST", "open"): lambda g: _opened(service(), g),
-        ("POST", "pause"): lambda g: service().pause(_flag(g, "paused")),
-        ("POST", "forget"): lambda g: service().forget([_number(g, "search")]),
-        ("POST", "clear"): lambda g: service().forget(None),
-        ("POST", "leave"): lambda g: {"text": leave(_flag(g, "forget"))},
+        ("POST", "look"): lambda g: running.service.look(_text(g, "list")),
+        ("POST", "open"): lambda g: _opened(running.service, g),
+        ("POST", "pause"): lambda g: running.service.pause(_flag(g, "paused")),
+        ("POST", "forget"): lambda g: running.service.forget([_number(g, "search")]),
+        ("POST", "clear"): lambda g: running.service.forget(None),
+        ("POST", "leave"): lambda g: {"text": running.leave(_flag(g, "forget"))},
     }
     routes = [
         Route(f"/api/{name}", answer(work, method), methods=[method])
