@@ -242,10 +242,8 @@ class Home:
         if not path.exists():
             return None
         try:
-            found = json.loads(text_of(path))
-            assert isinstance(found, dict)
-            return found
-        except (OSError, ValueError, AssertionError):
+            return {**json.loads(text_of(path))}
+        except (OSError, ValueError, TypeError):
             raise Mistake(UNREADABLE.format(path)) from None
 
 
