@@ -25,7 +25,7 @@ from foltr.core.stepwise import ReplayedUser
 from foltr.deployment.gateway.client import Excluded, Unavailable
 from foltr.deployment.gateway.device_folder import JOINED, KEY
 from foltr.deployment.keys.keys import make_server
-from foltr.device.log_engine import NOTHING, LogEngine
+from foltr.device.membership import NOTHING, LogEngine
 from foltr.device.searching import NAMES
 
 pytestmark = pytest.mark.usefixtures("modules")

@@ -12,9 +12,8 @@ the time in one federation, or outside of any: its epochs have one learner."""
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -214,17 +213,6 @@ class ClickLog(IndexFile):
             for each in epochs:
                 self._store(each)
             self._db.execute("delete from epoch where epoch < ?", (first,))
-
-    def exported(self, path_of: Callable[[int], str | None]) -> str:
-        """All searches as JSON, for their owner. `path_of` says where a document is; None if it is
-        gone."""
-        content = []
-        for each in self._searches("order by id"):
-            paths = [path_of(id) for id in each.documents[each.ranking].tolist()]
-            clicked = [path for path, click in zip(paths, each.clicks, strict=True) if click]
-            about = {"time": each.time, "query": each.query, "shown_by": each.shown_by}
-            content.append({**about, "shown": paths, "clicked": clicked, "sent": each.sent})
-        return json.dumps(content, ensure_ascii=False, indent=1)
 
     # --- messages ---
 

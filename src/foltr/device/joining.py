@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ssl
 
+import numpy as np
+
 from foltr.core import Array
 from foltr.core.errors import Mistake, require
 from foltr.core.seeds import stream
@@ -22,7 +24,6 @@ from foltr.device.budget import messages_within
 from foltr.device.click_log import Epoch
 from foltr.device.home import Home, Terms
 from foltr.device.learning import LocalRanker, check_usable
-from foltr.device.log_engine import first_memory
 from foltr.device.searching import NAMES
 from foltr.secure_sum.terms import model_digest
 
@@ -124,6 +125,19 @@ def join(
     own.log.keep_agreement(agreed.id, agreed.text)
     own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id)
     return client
+
+
+def first_memory(agreed: Agreement, own: Array, params: Array, searches: int) -> Array:
+    """What a device that joins keeps at first. Where its ranker is the server's plus a residual,
+    that is a share of the difference between its own ranker and the server's: the more searches it
+    has made alone, the larger, searches / (searches + those of a round). A new device starts with
+    the server's ranker."""
+    learner = agreed.device_learner
+    usual, apart = learner.remembered(agreed.ranker, params), (own - params).astype(np.float32)
+    residual = len(usual) == len(apart)
+    if not residual or not np.array_equal(learner.personal(params, apart), params + apart):
+        return usual
+    return np.float32(searches / (searches + agreed.sessions)) * apart
 
 
 def model_in(frame: bytes, agreed: Agreement) -> tuple[int, Array]:

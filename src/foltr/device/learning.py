@@ -121,6 +121,12 @@ class LocalRanker:
             sofar = self.learner.step(start, sofar, *search.session)
         return sofar
 
+    def _finished(self, epoch: Epoch, searches: Sequence[LoggedSearch]) -> tuple[Array, Array]:
+        """What an epoch with these searches gives: the update, and what the device keeps."""
+        start = self.start_of(epoch)
+        update, _, memory = self.learner.finish(start, self._after(start, searches))
+        return update, memory
+
     @property
     def weights(self) -> Array:
         """The parameters that score the next candidates."""
@@ -174,8 +180,7 @@ class LocalRanker:
         whole, (n, t, params, _) = self.learner.sessions, self.epoch
         if self.log.learned(n) < whole:
             return False
-        sofar = self._after(self.start, self.log.of_epoch(n)[:whole])
-        update, _, memory = self.learner.finish(self.start, sofar)
+        update, memory = self._finished(self.epoch, self.log.of_epoch(n)[:whole])
         self.log.set_epochs([Epoch(n + 1, t, params + update, memory)], whole)
         self.replay()
         return True
@@ -185,8 +190,7 @@ class LocalRanker:
         of its searches are; the rest belong to the new one."""
         n, t, params, memory = self.epoch
         if len(memory):  # else there is nothing to compute
-            sofar = self._after(self.start, self.log.of_epoch(n)[:most])
-            _, _, memory = self.learner.finish(self.start, sofar)
+            _, memory = self._finished(self.epoch, self.log.of_epoch(n)[:most])
         self.log.set_epochs([Epoch(n + 1, t, params, memory)], most)
         self.replay()
 
@@ -195,9 +199,8 @@ class LocalRanker:
         they are not older than those that it has."""
         check_usable(params)
         now = self.epoch
-        if round >= now.round and not (
-            round == now.round and params.tobytes() == now.params.tobytes()
-        ):
+        other = params.tobytes() != now.params.tobytes()
+        if round > now.round or (round == now.round and other):
             self.log.set_epochs([now._replace(round=round, params=params)])
             self.replay()
 
@@ -253,10 +256,8 @@ class LocalRanker:
             if not (alone or len(before.memory)):  # then there is nothing to compute
                 found.append(Epoch(n, t, params, before.memory))
                 continue
-            start = self.start_of(before)
             left = [s for s in self.log.of_epoch(before.epoch) if s.id not in without]
-            sofar = self._after(start, left)
-            update, _, memory = self.learner.finish(start, sofar)
+            update, memory = self._finished(before, left)
             found.append(Epoch(n, t, before.params + update if alone else params, memory))
         return found
 

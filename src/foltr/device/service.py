@@ -6,6 +6,7 @@ lists are never looked at. Logging a list closes the one before, which is then l
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections import OrderedDict
@@ -346,10 +347,18 @@ class Service:
 
 
 def exported(log: ClickLog, index: Index) -> str:
-    """All searches of a log as JSON, with the paths of documents."""
-    ids = {id for each in log.last(2**62) for id in each.documents[each.ranking].tolist()}
-    paths = {id: document.path for id, document in index.documents(ids).items()}
-    return log.exported(paths.get)
+    """All searches of a log as JSON, with the paths of documents; None for one that is gone."""
+    searches = log.last(2**62)[::-1]
+    ids = {id for each in searches for id in each.documents[each.ranking].tolist()}
+    documents = index.documents(ids)
+    content = []
+    for each in searches:
+        shown = [documents.get(id) for id in each.documents[each.ranking].tolist()]
+        paths = [None if document is None else document.path for document in shown]
+        clicked = [path for path, click in zip(paths, each.clicks, strict=True) if click]
+        about = {"time": each.time, "query": each.query, "shown_by": each.shown_by}
+        content.append({**about, "shown": paths, "clicked": clicked, "sent": each.sent})
+    return json.dumps(content, ensure_ascii=False, indent=1)
 
 
 def _described(

@@ -14,7 +14,8 @@ from foltr.core import Ask
 from foltr.core.federation import Client
 from foltr.core.seeds import Stream, stream
 from foltr.core.stepwise import ReplayedUser
-from foltr.device.log_engine import NOTHING, LogEngine, first_memory
+from foltr.device.joining import first_memory
+from foltr.device.membership import NOTHING, LogEngine
 
 SHARES = Gaussian(noise=1.0, clip=0.5, where="shares")
 
