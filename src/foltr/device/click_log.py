@@ -127,16 +127,21 @@ class ClickLog(IndexFile):
         """Note that a document of a list was opened. Returns whether it is a click to learn from:
         not if the search is closed already."""
         with self._transaction():
-            search = self.one(id)
-            places = np.flatnonzero(search.documents[search.ranking] == document)
+            rows = self._rows(
+                "select documents, ranking, clicks, learned from search where id = ?", (id,)
+            )
+            if not rows:
+                raise Mistake(f"there is no search {id} in the log")
+            documents, ranking, clicks, learned = rows[0]
+            shown = np.frombuffer(documents, np.int64)[np.frombuffer(ranking, np.int32)]
+            places = np.flatnonzero(shown == document)
             if not len(places):
                 raise Mistake(f"document {document} is not in the list of search {id}")
             self._db.execute("insert into opened values (?,?,?,?)", (id, document, time, how))
-            if search.learned:
+            if learned:
                 return False
             # the stored clicks say which was first, second, ...; 0 where there was none
-            ((stored,),) = self._rows("select clicks from search where id = ?", (id,))
-            order = np.frombuffer(stored, np.uint8).copy()
+            order = np.frombuffer(clicks, np.uint8).copy()
             order[places[0]] = min(int(order.max()) + 1, 255)
             self._db.execute("update search set clicks = ? where id = ?", (order.tobytes(), id))
         return True

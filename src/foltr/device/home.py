@@ -26,10 +26,10 @@ from foltr.core import Array
 from foltr.core.errors import Mistake, require
 from foltr.core.spec import checked
 from foltr.core.system.files import text_of
-from foltr.core.system.lock import claimed
+from foltr.core.system.lock import Busy as Locked
+from foltr.core.system.lock import Claim, claimed
 from foltr.core.system.private import replace_private
 from foltr.deployment.gateway.device_folder import JOINED, KEY, NEW_KEY, DeviceFolder
-from foltr.deployment.guarantee import only_one
 from foltr.deployment.keys.device_keys import trusting
 from foltr.deployment.protocol.agreement import Agreement
 from foltr.deployment.protocol.records import CONVERTED, Records
@@ -182,13 +182,14 @@ class Home:
         """Within it, no other process does `what` (page, indexing) with this folder."""
         lock = self.made().folder / f"{what}.lock"
         lock.mkdir(exist_ok=True)
-        try:
-            with only_one(lock, what):
-                yield
-        except Mistake as mistake:
-            if "another process uses" not in str(mistake):
-                raise
-            raise Busy(f"another process does this already ({what} of {self.folder})") from None
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(Claim(lock).held(wait=False))
+            except Locked:
+                raise Busy(
+                    f"another process does this already ({what} of {self.folder})"
+                ) from None
+            yield
 
     @contextmanager
     def without_page(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +34,11 @@ from foltr.core.system.state_file import DESTROYED, Damaged, StateFile, Unusable
 from foltr.device.content import Kind, Text
 from foltr.device.query import Filter
 from foltr.device.tokens import VERSION, Tokens, tokens_of
+
+try:
+    import fcntl
+except ImportError:  # Windows: SQLite's own waiting must do
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 2  # of the tables
 # seconds that a writer of many batches leaves to the others between two of them: the lock is given
@@ -126,31 +131,20 @@ class IndexFile(StateFile):
     long run of batches could keep a click waiting for seconds. Here they queue up."""
 
     @contextmanager
-    def _access(self) -> Iterator[None]:
-        """Wait for the turn to write."""
-        try:
-            import fcntl
-        except ImportError:  # Windows: SQLite's own waiting must do
-            yield
-            return
-        if self.path is None or self._db.in_transaction:
-            yield
-            return
-        with open(self.path.with_name(f"{self.path.name}.writing"), "a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._access(), super()._transaction():
+        with ExitStack() as stack:
+            if self.path is not None and fcntl is not None:
+                queue = open(self.path.with_name(f"{self.path.name}.writing"), "a")
+                fcntl.flock(stack.enter_context(queue), fcntl.LOCK_EX)
+            stack.enter_context(super()._transaction())
             yield
 
     def set_about(self, name: str, value: bytes) -> None:
-        with self._access():
+        with nullcontext() if self._db.in_transaction else self._transaction():
             super().set_about(name, value)
 
     def delete_about(self, name: str) -> None:
-        with self._access():
+        with self._transaction():
             super().delete_about(name)
 
     def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
@@ -362,14 +356,12 @@ class Index(IndexFile):
 
     def documents(self, ids: Iterable[int]) -> dict[int, Document]:
         """Those of the documents that are there, in the order of `ids`."""
-        wanted = list(ids)
         rows = self._rows(
             "select d.id, f.path, d.part, d.kind, d.title, d.date from json_each(?) j"
-            " join document d on d.id = j.value join file f on f.id = d.file",
-            (json.dumps(wanted),),
+            " join document d on d.id = j.value join file f on f.id = d.file order by j.key",
+            (json.dumps(list(ids)),),
         )
-        found = {row[0]: Document(*row) for row in rows}
-        return {id: found[id] for id in wanted if id in found}
+        return {row[0]: Document(*row) for row in rows}
 
     def forward(self, ids: Iterable[int]) -> list[Forward]:
         """The terms of documents, in the order of `ids`; those that are gone are left out."""
@@ -378,12 +370,12 @@ class Index(IndexFile):
             "select f.id, f.terms, f.tokens, d.lengths from json_each(?) j join forward f on"
             " f.id = j.value join document d on d.id = f.id",
             (json.dumps(wanted),),
-        )
+        )  # not in order: sorting would copy all these blobs
         found = {}
-        for id, *blobs in rows:
-            terms = np.frombuffer(blobs[0], np.uint32)
-            tokens = np.frombuffer(blobs[1], _smallest(len(terms)))
-            found[id] = Forward(id, terms, tokens, np.frombuffer(blobs[2], np.uint32))
+        for id, stored_terms, stored_tokens, lengths in rows:
+            terms = np.frombuffer(stored_terms, np.uint32)
+            tokens = np.frombuffer(stored_tokens, _smallest(len(terms)))
+            found[id] = Forward(id, terms, tokens, np.frombuffer(lengths, np.uint32))
         return [found[id] for id in wanted if id in found]
 
     def newest(self, among: Filter, most: int) -> list[int]:

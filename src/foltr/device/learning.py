@@ -26,6 +26,7 @@ from foltr.device.guard import Guard, Shown, by_bm25, mixed
 from foltr.device.searching import NAMES
 
 START = Linear(start=(5.0,))  # BM25, the first feature
+BM25 = START.init(len(NAMES), stream(0))
 # weights that were trained on public manuals, of the features in the order of `ABOUT`
 PRIOR = Linear(
     start=(
@@ -153,7 +154,7 @@ class LocalRanker:
     @property
     def is_bm25(self) -> bool:
         """Whether nothing is learned, here or elsewhere: its lists are those of BM25."""
-        return np.array_equal(self.weights, START.init(len(NAMES), stream(0)))
+        return np.array_equal(self.weights, BM25)
 
     def shows(self, paused: bool) -> Shown:
         """Which list is shown next."""

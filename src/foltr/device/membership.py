@@ -124,8 +124,7 @@ class Membership:
 
     def about(self) -> dict[str, Any]:
         """What the page shows."""
-        record = self.records.of([self.client]).get(self.client)
-        spent, messages = self.spent, self._messages()
+        record, spent, messages = self._record(), self.spent, self._messages()
         last = None
         if record is not None and messages:
             last = {
@@ -141,7 +140,8 @@ class Membership:
             "next": {"searches": self._waiting(), "of": self.terms.searches, "by": self._by()},
             "last_message": last, "messages_sent": len(messages), "pending": pending,
             "budget": {
-                "spent": _finite(spent.epsilon), "epsilon": spent.budget, "delta": spent.delta,
+                "spent": round(spent.epsilon, 4) if math.isfinite(spent.epsilon) else None,
+                "epsilon": spent.budget, "delta": spent.delta,
                 "rounds": spent.messages, "of_rounds": spent.within_budget,
                 "text": spent_text(spent, self.terms.period),
             },
@@ -189,7 +189,8 @@ class Membership:
                     self._wait(stop, self.once(only_due=True))
                 else:
                     self.refresh()
-                    self._rest()
+                    if self.wake.wait(min(LOOK, self.soon_seconds)):
+                        self.wake.clear()
             except Unavailable as away:
                 self.tell(f"{away}: trying again later")
                 self._wait(stop, max(LOOK, away.seconds))
@@ -201,11 +202,6 @@ class Membership:
                 self.tell(f"{mistake}: trying again later")
                 self._wait(stop, LOOK)
         self.gateway.close()
-
-    def _rest(self) -> None:
-        """Wait until something may be due."""
-        if self.wake.wait(min(LOOK, self.soon_seconds)):
-            self.wake.clear()
 
     def _wait(self, stop: threading.Event, seconds: float) -> None:
         """Wait for so long, or until this is over."""
@@ -290,25 +286,19 @@ class Membership:
         every = self.soon_seconds if awaited else self.refresh_seconds
         if time.monotonic() - self._refreshed < every:
             return False
-        found = self.newest()
+        reply = self.gateway.model(self._known)
+        if reply is not None:
+            self._known = reply[0]
+            model_round, params = model_in(reply[1], self.agreed)
         self._refreshed, self._excluded = time.monotonic(), ""
-        if found is None:
+        if reply is None:
             return False
         with self.ranker.lock:
-            if self.over or found[0] <= self.ranker.epoch.round:
+            if self.over or model_round <= self.ranker.epoch.round:
                 return False
-            self.ranker.use_model(*found)
-        self.tell(f"the model of round {found[0]} has come")
+            self.ranker.use_model(model_round, params)
+        self.tell(f"the model of round {model_round} has come")
         return True
-
-    def newest(self) -> tuple[int, Array] | None:
-        """The number of rounds that the gateway's model has, and its parameters; None if it is
-        known."""
-        found = self.gateway.model(self._known)
-        if found is None:
-            return None
-        self._known = found[0]
-        return model_in(found[1], self.agreed)
 
     # --- leaving ---
 
@@ -370,10 +360,6 @@ PENDING = (
     "The request to be forgotten is stored, and not confirmed yet: this device keeps asking {}"
     " whenever it runs."
 )
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 4) if np.isfinite(value) else None
 
 
 @dataclass

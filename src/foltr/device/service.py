@@ -48,11 +48,8 @@ class MadeList:
     name: str
     found: Search
     order: Order
+    shown: list[Document]
     logged: int | None = None  # number of its search in the log
-
-    @property
-    def shown(self) -> list[Document]:
-        return [self.found.documents[i] for i in self.order.ranking]
 
 
 class Service:
@@ -108,7 +105,8 @@ class Service:
         found = search(self.index, query)
         order = self.ranker.order(found.features, self.paused)
         results = [self._result(found, i) for i in order.ranking]
-        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order)
+        shown = [found.documents[i] for i in order.ranking]
+        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order, shown)
         self._lists[made.name] = made
         while len(self._lists) > REMEMBERED:
             self._lists.popitem(last=False)

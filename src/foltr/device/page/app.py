@@ -43,31 +43,27 @@ def application(running: Running, where: str, token: str) -> web.Application:
     except ImportError:
         raise Mistake("the page needs Starlette: pip install 'foltr[device]'") from None
 
-    def answer(work: Callable[[dict[str, Any]], Any], method: str) -> Callable[[Request], Any]:
+    def endpoint_of(work: Callable[[dict[str, Any]], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            try:
-                given = dict(request.query_params)
-                if method == "POST":
-                    given = await content_of(request)
-                made = await run_in_threadpool(work, given)
-                return made if isinstance(made, Response) else JSONResponse(made or {})
-            except Unusable as unusable:
-                return wrong(str(unusable), 500)
-            except Mistake as mistake:
-                return wrong(str(mistake), 400)
-            except ClientDisconnect:
-                return wrong("the request has no end", 400)  # nobody reads it
+            post = request.method == "POST"
+            given = await content_of(request) if post else dict(request.query_params)
+            made = await run_in_threadpool(work, given)
+            return made if isinstance(made, Response) else JSONResponse(made or {})
 
         return endpoint
 
-    def wrong(text: str, status: int) -> Response:
+    def refusal(request: Request, error: Any) -> Response:
+        """What the page shows of an error."""
+        match error:
+            case HTTPException():
+                text, status = f"{request.url.path}: {error.detail}", error.status_code
+            case ClientDisconnect():
+                text, status = "the request has no end", 400  # nobody reads it
+            case Mistake():
+                text, status = str(error), 500 if isinstance(error, Unusable) else 400
+            case _:
+                text, status = FAILED, 500
         return JSONResponse({"error": text}, status)
-
-    def refused(request: Request, error: Any) -> Response:
-        return wrong(f"{request.url.path}: {error.detail}", error.status_code)
-
-    def failed(request: Request, error: Exception) -> Response:
-        return wrong(FAILED, 500)
 
     async def content_of(request: Request) -> dict[str, Any]:
         body = b""
@@ -104,7 +100,7 @@ def application(running: Running, where: str, token: str) -> web.Application:
         ("POST", "leave"): lambda g: {"text": running.leave(_flag(g, "forget"))},
     }
     routes = [
-        Route(f"/api/{name}", answer(work, method), methods=[method])
+        Route(f"/api/{name}", endpoint_of(work), methods=[method])
         for (method, name), work in paths.items()
     ]
     assets = _assets()
@@ -116,7 +112,8 @@ def application(running: Running, where: str, token: str) -> web.Application:
         return Response(assets[name], media_type=KINDS[Path(name).suffix])
 
     routes += [Route("/", asset), Route("/{name}", asset)]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: refused, Exception: failed})
+    kinds = HTTPException, ClientDisconnect, Mistake, Exception
+    made = Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, refusal))
     made.router.redirect_slashes = False
     return web.OnlyThisPage(made, where, token)
 
@@ -139,21 +136,23 @@ def _opened(service: Service, given: dict[str, Any]) -> dict[str, Any]:
 
 def _text(given: dict[str, Any], name: str, most: int = 100) -> str:
     value = given.get(name)
-    fits = isinstance(value, str) and len(value) <= most
-    require(fits, f"{name} must be a text of at most {most} characters, got {shown(value)}")
-    return str(value)
+    if not isinstance(value, str) or len(value) > most:
+        raise Mistake(f"{name} must be a text of at most {most} characters, got {shown(value)}")
+    return value
 
 
 def _number(given: dict[str, Any], name: str) -> int:
     value = str(given.get(name))
-    require(value.isdecimal() and len(value) < 19, f"{name} must be a number, got {shown(value)}")
+    if not value.isdecimal() or len(value) > 18:
+        raise Mistake(f"{name} must be a number, got {shown(value)}")
     return int(value)
 
 
 def _flag(given: dict[str, Any], name: str) -> bool:
     value = given.get(name)
-    require(isinstance(value, bool), f"{name} must be true or false, got {shown(value)}")
-    return bool(value)
+    if not isinstance(value, bool):
+        raise Mistake(f"{name} must be true or false, got {shown(value)}")
+    return value
 
 
 # Open a document with the program that its kind of file belongs to.
