@@ -347,6 +347,7 @@ class Membership:
                 self.home.federation.delete_keys()
             if not self.over:
                 self.ranker.end_membership(ALONE, START)
+                self.records.set_memory(np.zeros(0))  # what was learned is the ranker's alone now
             self.over = True
             self.home.federation.clear()
         self.wake.set()
@@ -402,7 +403,10 @@ class LogEngine:
         before = log.round_before(log.period)
         again = before >= 0 and ask.t < before + (self.agreed.separation or 1)
         sent = again or any(each.sent is not None for each in found)
-        if sent or not self.may_send() or not (found or self._equal):
+        privacy = self.agreed.privacy
+        # then also a device without a search sends a message
+        equal_weights = privacy is not None and privacy.needs_equal_weights
+        if sent or not self.may_send() or not (found or equal_weights):
             return Answers(clients, Cohort.empty(len(ask.params)), None)
         if epoch == self.ranker.epoch.epoch:
             self.ranker.close_epoch(self.most)
@@ -414,11 +418,12 @@ class LogEngine:
         row = log.epochs(epoch)[0]
         log.set_epochs([row._replace(round=ask.t, params=ask.params)])  # what it is made on
         searches = [each.session for each in log.of_epoch(epoch)]
-        if self._padded:
+        if privacy is not None:  # the weight hides how many searches there are
             searches += [NOTHING] * (self.most - len(searches))
         ranking = EpochStream(stream(self.ranker.seed, "ranking", epoch).key)
-        parts = self.agreed.device_learner, self.agreed.ranker, self.agreed.privacy
-        client = Client(0, *parts, ranking, self.noise())
+        client = Client(
+            0, self.agreed.device_learner, self.agreed.ranker, privacy, ranking, self.noise()
+        )
         update, self.memory[0] = client.step(ask, row.memory, ReplayedUser(searches))
         self.positions[0] = epoch + 1
         return Answers(clients, Cohort.stack([update]), None)
@@ -430,13 +435,3 @@ class LogEngine:
         while epoch < now and not log.of_epoch(epoch):
             epoch += 1
         return epoch
-
-    @property
-    def _equal(self) -> bool:
-        """Whether every message has the same weight, also that of a device without a search."""
-        return self.agreed.privacy is not None and self.agreed.privacy.needs_equal_weights
-
-    @property
-    def _padded(self) -> bool:
-        """Whether the weight of a message hides how many searches it is made from."""
-        return self.agreed.privacy is not None
