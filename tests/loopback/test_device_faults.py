@@ -25,7 +25,7 @@ from foltr.core.stepwise import ReplayedUser
 from foltr.deployment.gateway.client import Excluded, Unavailable
 from foltr.deployment.gateway.device_folder import JOINED, KEY
 from foltr.deployment.keys.keys import make_server
-from foltr.device.log_engine import NOTHING, LogEngine
+from foltr.device.membership import NOTHING, LogEngine
 from foltr.device.searching import NAMES
 
 pytestmark = pytest.mark.usefixtures("modules")
@@ -178,9 +178,8 @@ def answered_in(here):
 def with_known_noise(person):
     """Draw a device's noise where a simulation can draw it as well."""
     member = person.running.membership
-    parts = person.running.service.ranker, member.agreed, member.client
-    noise = lambda: noise_of(member.client)  # noqa: E731
-    member.device.engine_for = lambda sessions: LogEngine(*parts, noise=noise)
+    ranker, noise = person.running.service.ranker, lambda: noise_of(member.client)
+    member.device.engine_for = lambda sessions: LogEngine(ranker, member.agreed, noise)
     return person
 
 

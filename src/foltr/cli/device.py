@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from foltr.cli.tools import Json, with_error_messages
 from foltr.core.errors import Mistake, require
-
-if TYPE_CHECKING:
-    from foltr.device.home import Home
-    from foltr.device.indexing import Work
-
-import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from foltr.device.home import Home
-
-from typing import TYPE_CHECKING
-
-from rich.text import Text
-
 from foltr.core.system.terminal import LivePanel, duration, progress_bar
 
 if TYPE_CHECKING:
+    from foltr.device.home import Home
     from foltr.device.indexing import Work
 
 app = typer.Typer(
     help="Search your own documents with a ranker that learns from your clicks, on this device.",
     no_args_is_help=True,
 )
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        metavar="FOLDER",
+        help="Folder of the device: its index, its keys, its place in a federation. Default:"
+        " FOLTR_DEVICE, or foltr/device in your data folder.",
+    ),
+]
 Everything = Annotated[
     bool | None,
     typer.Option(
@@ -44,6 +42,12 @@ Everything = Annotated[
         show_default=False,
     ),
 ]
+
+
+def home_of(folder: Path | None) -> Home:
+    from foltr.device.home import Home, default_folder
+
+    return Home(folder or default_folder())
 
 
 @app.command("index")
@@ -164,7 +168,7 @@ def search_(
     opened again."""
     from foltr.device.guard import Guard
     from foltr.device.home import Busy
-    from foltr.device.running import Options, serve
+    from foltr.device.running import serve
 
     home = home_of(folder)
 
@@ -177,10 +181,17 @@ def search_(
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    every = 60.0 * update_every if update_every > 0 else None
     try:
         serve(
-            home, port, Options(every, watch, Guard(on=not no_guard), explore, soon), tell, ready
+            home,
+            port,
+            tell,
+            ready,
+            every=60.0 * update_every if update_every > 0 else None,
+            watch=watch,
+            guard=Guard(on=not no_guard),
+            explore=explore,
+            soon=soon,
         )
     except Busy:
         address = home.page
@@ -199,8 +210,6 @@ def find_(
     json_: Json = False,
 ) -> None:
     """Search in the terminal. Nothing is logged or learned."""
-    import json
-
     from foltr.device.running import Running
 
     running = Running(home_of(folder), read_only=True)
@@ -239,8 +248,6 @@ def _nothing(empty: dict[str, Any] | None) -> str:
 @with_error_messages
 def status_(folder: Folder = None, json_: Json = False) -> None:
     """Show what is indexed, what was learned, and what was sent."""
-    import json
-
     from foltr.device.running import Running
 
     home = home_of(folder)
@@ -324,25 +331,6 @@ def clear_(
     if sent:
         print(f"{sent} messages were sent before: what they say cannot be taken back here.")
         print("To be forgotten by the federation: foltr device leave --forget")
-
-
-# `foltr device join`, `leave` and `at-login`: a device in a federation.
-
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--home",
-        metavar="FOLDER",
-        help="Folder of the device: its index, its keys, its place in a federation. Default:"
-        " FOLTR_DEVICE, or foltr/device in your data folder.",
-    ),
-]
-
-
-def home_of(folder: Path | None) -> Home:
-    from foltr.device.home import Home, default_folder
-
-    return Home(folder or default_folder())
 
 
 @app.command("join")

@@ -6,6 +6,7 @@ computed here, on the device, from the agreement that was pinned when it joined.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -65,17 +66,17 @@ def epsilon_after(text: str, answers: int) -> float:
 def epsilon_elsewhere(log: ClickLog, since: float, own: bytes) -> float:
     """The epsilon of the messages to other federations since a time: their sum, and deltas add up
     as well. Messages without noise have none."""
-    counts = log.messages_by_federation(since)
-    found = []
-    for federation, count in counts.items():
+    total = 0.0
+    for federation, count in log.messages_by_federation(since).items():
         text = log.agreement(federation)
         if federation == own or not text:
             continue
         try:
-            found.append(epsilon_after(text, count))
+            epsilon = epsilon_after(text, count)
         except Mistake:  # this version does not know its components: it may have cost anything
             return UNKNOWN
-    return sum(filter(math.isfinite, found))
+        total += epsilon if math.isfinite(epsilon) else 0.0
+    return total
 
 
 def messages_within(text: str, budget: float | None, elsewhere: float = 0.0) -> int:
@@ -84,12 +85,8 @@ def messages_within(text: str, budget: float | None, elsewhere: float = 0.0) -> 
     most = Agreement.from_text(text).rounds
     if budget is None:
         return most
-    low, high = 0, most  # epsilon grows with the number of answers
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = epsilon_after(text, middle) + elsewhere <= budget
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+    answers = range(1, most + 1)  # epsilon grows with their number
+    return bisect_right(answers, budget, key=lambda n: epsilon_after(text, n) + elsewhere)
 
 
 def spent_of(
@@ -97,9 +94,15 @@ def spent_of(
 ) -> Spent:
     """What `answers` messages of this period have spent. `ever` counts those before it as well;
     `elsewhere` is the epsilon of messages to other federations."""
-    most, bought = Agreement.from_text(text).rounds, messages_within(text, budget, elsewhere)
-    found, noisy = epsilon_after(text, answers), math.isfinite(epsilon_after(text, 1))
-    return Spent(answers, found + elsewhere, budget, bought, max(answers, ever), most, noisy)
+    return Spent(
+        messages=answers,
+        epsilon=epsilon_after(text, answers) + elsewhere,
+        budget=budget,
+        within_budget=messages_within(text, budget, elsewhere),
+        ever=max(answers, ever),
+        agreed=Agreement.from_text(text).rounds,
+        noisy=math.isfinite(epsilon_after(text, 1)),
+    )
 
 
 def spent_text(spent: Spent, period: float) -> str:

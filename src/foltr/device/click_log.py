@@ -12,11 +12,9 @@ the time in one federation, or outside of any: its epochs have one learner."""
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +22,8 @@ import numpy as np
 
 from foltr.core import Array
 from foltr.core.errors import Mistake
-from foltr.core.system.state_file import StateFile
 from foltr.device.guard import click_order, winner
-from foltr.device.index import PRAGMAS, write_access
+from foltr.device.index import PRAGMAS, IndexFile
 
 TABLES = """
 create table if not exists search (
@@ -102,24 +99,13 @@ class Period(NamedTuple):
     federation: bytes = b""  # the agreement's id; empty if the device is in no federation
 
 
-class ClickLog(StateFile):
+class ClickLog(IndexFile):
     """The log in the index file at `path`; None for one in memory."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(path, "the index", TABLES, PRAGMAS)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with write_access(self.path), super()._transaction():
-            yield
-
-    def set_about(self, name: str, value: bytes) -> None:
-        with write_access(self.path):
-            super().set_about(name, value)
-
-    def delete_about(self, name: str) -> None:
-        with write_access(self.path):
-            super().delete_about(name)
+    # --- searches ---
 
     def add(self, search: LoggedSearch) -> LoggedSearch:
         """Log a search. Returns it with its number."""
@@ -131,95 +117,162 @@ class ClickLog(StateFile):
             click_order(search.clicks).tobytes(), int(search.learned), search.sent,
         )  # fmt: skip
         with self._transaction():
-            made = self._db.execute(
+            id = self._db.execute(
                 f"insert into search ({COLUMNS}) values (null,{','.join('?' * 11)})", row
             ).lastrowid
-        assert made is not None
-        return self.one(made)
+        assert id is not None
+        return replace(search, id=id)
 
     def click(self, id: int, document: int, time: float, how: str) -> bool:
         """Note that a document of a list was opened. Returns whether it is a click to learn from:
         not if the search is closed already."""
         with self._transaction():
-            search = self.one(id)
-            at = np.flatnonzero(search.documents[search.ranking] == document)
-            if not len(at):
+            rows = self._rows(
+                "select documents, ranking, clicks, learned from search where id = ?", (id,)
+            )
+            if not rows:
+                raise Mistake(f"there is no search {id} in the log")
+            documents, ranking, clicks, learned = rows[0]
+            shown = np.frombuffer(documents, np.int64)[np.frombuffer(ranking, np.int32)]
+            places = np.flatnonzero(shown == document)
+            if not len(places):
                 raise Mistake(f"document {document} is not in the list of search {id}")
             self._db.execute("insert into opened values (?,?,?,?)", (id, document, time, how))
-            if search.learned:
+            if learned:
                 return False
-            self._note_click(id, int(at[0]))
+            # the stored clicks say which was first, second, ...; 0 where there was none
+            order = np.frombuffer(clicks, np.uint8).copy()
+            order[places[0]] = min(int(order.max()) + 1, 255)
+            self._db.execute("update search set clicks = ? where id = ?", (order.tobytes(), id))
         return True
 
-    def _note_click(self, id: int, place: int) -> None:
-        """The stored clicks say which was first, second, ...; 0 where there was none."""
-        (stored,) = self._db.execute("select clicks from search where id = ?", (id,)).fetchone()
-        order = np.frombuffer(stored, np.uint8).copy()
-        order[place] = min(int(order.max()) + 1, 255)
-        self._db.execute("update search set clicks = ? where id = ?", (order.tobytes(), id))
-
-    def close_search(self, id: int) -> None:
-        """Make a search's clicks final: it is learned from now."""
+    def close_search(self, id: int) -> LoggedSearch:
+        """Make a search's clicks final: it is learned from now. Returns it with them."""
         with self._transaction():
             self._db.execute("update search set learned = 1 where id = ?", (id,))
+            return self.one(id)
+
+    def one(self, id: int) -> LoggedSearch:
+        for search in self._searches("where id = ?", id):
+            return search
+        raise Mistake(f"there is no search {id} in the log")
+
+    def of_epoch(self, epoch: int) -> list[LoggedSearch]:
+        """The searches that were learned from in an epoch, in order."""
+        return self._searches("where epoch = ? and learned = 1 order by id", epoch)
+
+    def unfinished(self) -> list[LoggedSearch]:
+        """The searches that are still open for clicks."""
+        return self._searches("where learned = 0 order by id")
+
+    def last(self, most: int, before: int | None = None) -> list[LoggedSearch]:
+        """The last searches, newest first."""
+        older = 2**62 if before is None else before
+        return self._searches("where id < ? order by id desc limit ?", older, most)
+
+    def _searches(self, which: str, *values: object) -> list[LoggedSearch]:
+        return [
+            _search(*row) for row in self._rows(f"select {COLUMNS} from search {which}", values)
+        ]
+
+    def opened(self, id: int) -> list[int]:
+        """The documents of a search that were opened, in order."""
+        rows = self._rows("select document from opened where search = ? order by time", (id,))
+        return list(dict.fromkeys(document for (document,) in rows))
+
+    def outcomes(self, most: int) -> list[int]:
+        """Who won the last mixed lists, oldest first (`guard.winner`)."""
+        rows = self._rows(
+            "select teams, clicks from search where shown_by = 'mixed' and learned = 1 order by id"
+            " desc limit ?",
+            (most,),
+        )
+        return [
+            winner(np.frombuffer(teams, np.uint8), np.frombuffer(order, np.uint8))
+            for teams, order in reversed(rows)
+        ]
+
+    def learned(self, epoch: int | None = None) -> int:
+        """The number of searches that were learned from, in one epoch or ever."""
+        which, values = ("", ()) if epoch is None else (" and epoch = ?", (epoch,))
+        ((count,),) = self._rows(f"select count(*) from search where learned = 1{which}", values)
+        return int(count)
+
+    def counts(self) -> tuple[int, int]:
+        """The number of searches, and of those with a click."""
+        ((searches, clicked),) = self._rows(
+            "select count(*), coalesce(sum(ltrim(hex(clicks), '0') <> ''), 0) from search"
+        )
+        return int(searches), int(clicked)
+
+    def forget(self, ids: Sequence[int] | None, epochs: Sequence[Epoch], first: int) -> None:
+        """Delete searches (None for all) with what was opened in them, and store epochs that were
+        computed without them. Epochs before `first` are deleted. All of it happens, or nothing."""
+        with self._transaction():
+            if ids is None:
+                self._db.execute("delete from search")
+                self._db.execute("delete from opened")
+            for id in ids or ():
+                self._db.execute("delete from search where id = ?", (id,))
+                self._db.execute("delete from opened where search = ?", (id,))
+            for each in epochs:
+                self._store(each)
+            self._db.execute("delete from epoch where epoch < ?", (first,))
+
+    # --- messages ---
 
     def note_message(
-        self, federation: bytes, ask: bytes, round: int, after: Array, time: float
+        self, federation: bytes, ask: bytes, round: int, epoch: int, memory: Array, time: float
     ) -> bool:
         """Note that the searches of an epoch are in the message to `ask` (its hash), the answer
-        in a round. `after` is what the device keeps then, and as its last number the next epoch.
-        Returns whether this was new: noting it again changes nothing. For the budget a message
-        is not older than those before it, whatever a clock that was set back says."""
-        following = int(after[-1])
+        in a round. `memory` is what the device keeps then. Returns whether this was new: noting it
+        again changes nothing. For the budget message times never decrease, even if the clock is
+        set back."""
         with self._transaction():
-            (last,) = self._db.execute("select max(counted) from message").fetchone()
-            row = federation, ask, round, following - 1, time, max(time, last or 0.0)
+            ((last,),) = self._rows("select max(counted) from message")
+            row = federation, ask, round, epoch, time, max(time, last or 0.0)
             new = self._db.execute("insert or ignore into message values (?,?,?,?,?,?)", row)
             if not new.rowcount:
                 return False
             self._db.execute(
-                "update search set sent = ? where epoch = ? and learned = 1",
-                (round, following - 1),
+                "update search set sent = ? where epoch = ? and learned = 1", (round, epoch)
             )
-            memory = after[:-1].astype(np.float32).tobytes()
-            self._db.execute("update epoch set memory = ? where epoch = ?", (memory, following))
+            self._db.execute(
+                "update epoch set memory = ? where epoch = ?",
+                (memory.astype(np.float32).tobytes(), epoch + 1),
+            )
         return True
 
     def messages_by_federation(self, since: float) -> dict[bytes, int]:
         """The number of messages to each federation since a time."""
-        with self._told():
-            rows = self._db.execute(
+        return dict(
+            self._rows(
                 "select federation, count(*) from message where counted >= ? group by federation",
                 (since,),
-            ).fetchall()
-        return {bytes(federation): int(count) for federation, count in rows}
+            )
+        )
 
     def messages(self, federation: bytes | None = None) -> list[tuple[int, float]]:
         """Round and time of the messages, in order; to one federation, or to all."""
-        which, values = (
-            ("", ()) if federation is None else (" where federation = ?", (federation,))
-        )
-        with self._told():
-            rows = self._db.execute(
-                f"select round, time from message{which} order by rowid", values
-            )
-            return [(int(round), float(time)) for round, time in rows]
+        which, values = ("", ()) if federation is None else ("where federation = ?", (federation,))
+        return self._rows(f"select round, time from message {which} order by rowid", values)
 
     def round_before(self, period: Period) -> int:
         """The last round for which a message was made to the federation of a period before the
         period began; -1 for none."""
-        with self._told():
-            (found,) = self._db.execute(
-                "select max(round) from message where federation = ? and epoch < ?",
-                (period.federation, period.first),
-            ).fetchone()
-        return -1 if found is None else int(found)
+        ((last,),) = self._rows(
+            "select max(round) from message where federation = ? and epoch < ?",
+            (period.federation, period.first),
+        )
+        return -1 if last is None else int(last)
 
     def waiting(self, first: int) -> int:
         """The number of searches since an epoch that are learned from and in no message."""
-        unsent = "select count(*) from search where epoch >= ? and learned = 1 and sent is null"
-        with self._told():
-            return int(self._db.execute(unsent, (first,)).fetchone()[0])
+        ((count,),) = self._rows(
+            "select count(*) from search where epoch >= ? and learned = 1 and sent is null",
+            (first,),
+        )
+        return int(count)
 
     # --- periods ---
 
@@ -243,24 +296,20 @@ class ClickLog(StateFile):
         with self._transaction():
             self._store(epoch)
             self._db.execute("update search set epoch = ? where learned = 0", (epoch.epoch,))
-            named = f"{epoch.epoch} {federation.hex()}".encode()
-            self._db.execute("insert or replace into about values (?, ?)", (PERIOD, named))
+            self.set_about(PERIOD, f"{epoch.epoch} {federation.hex()}".encode())
 
     # --- epochs ---
 
     def epoch(self) -> Epoch | None:
         """The present epoch; None before the first one."""
-        return next(iter(self._epochs("order by epoch desc limit 1", ())), None)
+        return next(iter(self._epochs("order by epoch desc limit 1")), None)
 
     def epochs(self, first: int) -> list[Epoch]:
         """The epochs from `first` on."""
-        return self._epochs("where epoch >= ? order by epoch", (first,))
+        return self._epochs("where epoch >= ? order by epoch", first)
 
-    def _epochs(self, which: str, values: tuple[object, ...]) -> list[Epoch]:
-        with self._told():
-            rows = self._db.execute(
-                f"select epoch, round, params, memory from epoch {which}", values
-            ).fetchall()
+    def _epochs(self, which: str, *values: object) -> list[Epoch]:
+        rows = self._rows(f"select epoch, round, params, memory from epoch {which}", values)
         return [
             Epoch(n, t, np.frombuffer(params, np.float32), np.frombuffer(memory, np.float32))
             for n, t, params, memory in rows
@@ -273,14 +322,15 @@ class ClickLog(StateFile):
             for each in epochs:
                 self._store(each)
             if most is not None:
+                begun, before = epochs[0].epoch, epochs[0].epoch - 1
                 self._db.execute(
                     "update search set epoch = ? where epoch = ? and id not in (select id from"
                     " search where epoch = ? and learned = 1 order by id limit ?)",
-                    (epochs[0].epoch, epochs[0].epoch - 1, epochs[0].epoch - 1, most),
+                    (begun, before, before, most),
                 )
 
     def drop_epochs(self) -> None:
-        """Delete all epochs: the ranker begins anew."""
+        """Delete all epochs: the ranker begins again."""
         with self._transaction():
             self._db.execute("delete from epoch")
 
@@ -288,99 +338,19 @@ class ClickLog(StateFile):
         row = epoch.epoch, epoch.round, epoch.params.tobytes(), epoch.memory.tobytes()
         self._db.execute("insert or replace into epoch values (?,?,?,?)", row)
 
-    def one(self, id: int) -> LoggedSearch:
-        with self._told():
-            row = self._db.execute(f"select {COLUMNS} from search where id = ?", (id,)).fetchone()
-        if row is None:
-            raise Mistake(f"there is no search {id} in the log")
-        return _search(row)
 
-    def of_epoch(self, epoch: int) -> list[LoggedSearch]:
-        """The searches that were learned from in an epoch, in order."""
-        return self._found("where epoch = ? and learned = 1 order by id", (epoch,))
-
-    def unfinished(self) -> list[LoggedSearch]:
-        """The searches that are still open for clicks."""
-        return self._found("where learned = 0 order by id", ())
-
-    def last(self, most: int, before: int | None = None) -> list[LoggedSearch]:
-        """The last searches, newest first."""
-        older = 2**62 if before is None else before
-        return self._found("where id < ? order by id desc limit ?", (older, most))
-
-    def _found(self, which: str, values: tuple[object, ...]) -> list[LoggedSearch]:
-        with self._told():
-            rows = self._db.execute(f"select {COLUMNS} from search {which}", values).fetchall()
-        return [_search(row) for row in rows]
-
-    def opened(self, id: int) -> list[int]:
-        """The documents of a search that were opened, in order."""
-        with self._told():
-            rows = self._db.execute(
-                "select document from opened where search = ? order by time", (id,)
-            )
-            return list(dict.fromkeys(document for (document,) in rows))
-
-    def outcomes(self, most: int) -> list[int]:
-        """Who won the last mixed lists, oldest first (`guard.winner`)."""
-        with self._told():
-            rows = self._db.execute(
-                "select teams, clicks from search where shown_by = 'mixed' and learned = 1 order"
-                " by id desc limit ?",
-                (most,),
-            ).fetchall()
-        read = [(np.frombuffer(a, np.uint8), np.frombuffer(b, np.uint8)) for a, b in rows]
-        return [winner(teams, order) for teams, order in reversed(read)]
-
-    def learned(self) -> int:
-        """The number of searches that were learned from."""
-        with self._told():
-            row = self._db.execute("select count(*) from search where learned = 1").fetchone()
-        return int(row[0])
-
-    def counts(self) -> tuple[int, int]:
-        """The number of searches, and of those with a click."""
-        with self._told():
-            row = self._db.execute(
-                "select count(*), coalesce(sum(ltrim(hex(clicks), '0') <> ''), 0) from search"
-            ).fetchone()
-        return int(row[0]), int(row[1])
-
-    def forget(self, ids: Sequence[int] | None, epochs: Sequence[Epoch], first: int) -> None:
-        """Delete searches (None for all) with what was opened in them, and store epochs that were
-        computed without them. Epochs before `first` are deleted. All of it happens, or nothing."""
-        with self._transaction():
-            if ids is None:
-                self._db.execute("delete from search")
-                self._db.execute("delete from opened")
-            for id in ids or ():
-                self._db.execute("delete from search where id = ?", (id,))
-                self._db.execute("delete from opened where search = ?", (id,))
-            for each in epochs:
-                self._store(each)
-            self._db.execute("delete from epoch where epoch < ?", (first,))
-
-    def exported(self, path_of: Callable[[int], str | None]) -> str:
-        """All searches as JSON, for their owner. `path_of` says where a document is; None if it is
-        gone."""
-        found = []
-        for each in self._found("order by id", ()):
-            paths = [path_of(id) for id in each.documents[each.ranking].tolist()]
-            clicked = [path for path, click in zip(paths, each.clicks, strict=True) if click]
-            about = {"time": each.time, "query": each.query, "shown_by": each.shown_by}
-            found.append({**about, "shown": paths, "clicked": clicked, "sent": each.sent})
-        return json.dumps(found, ensure_ascii=False, indent=1)
-
-
-def _search(row: tuple[object, ...]) -> LoggedSearch:
-    id, time, query, epoch, shown_by, documents, features, *lists, learned, sent = row
-    assert isinstance(documents, bytes) and isinstance(features, bytes)
+def _search(
+    id: int, time: float, query: str, epoch: int, shown_by: str, documents: bytes,
+    features: bytes, ranking: bytes, teams: bytes, clicks: bytes, learned: int, sent: int | None,
+) -> LoggedSearch:  # fmt: skip
     ids = np.frombuffer(documents, np.int64)
-    table = np.frombuffer(zlib.decompress(features), np.float32)
-    ranking, teams, clicks = lists
-    assert isinstance(ranking, bytes) and isinstance(teams, bytes) and isinstance(clicks, bytes)
     return LoggedSearch(
-        id, time, query, epoch, shown_by, ids, table.reshape(len(ids), -1),  # type: ignore[arg-type]
-        np.frombuffer(ranking, np.int32).astype(np.int64), np.frombuffer(teams, np.uint8),
-        np.frombuffer(clicks, np.uint8).astype(bool), bool(learned), sent,  # type: ignore[arg-type]
+        id, time, query, epoch, shown_by,
+        documents=ids,
+        features=np.frombuffer(zlib.decompress(features), np.float32).reshape(len(ids), -1),
+        ranking=np.frombuffer(ranking, np.int32).astype(np.int64),
+        teams=np.frombuffer(teams, np.uint8),
+        clicks=np.frombuffer(clicks, np.uint8).astype(bool),
+        learned=bool(learned),
+        sent=sent,
     )  # fmt: skip

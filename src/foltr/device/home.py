@@ -14,7 +14,7 @@ import json
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,47 +26,42 @@ from foltr.core import Array
 from foltr.core.errors import Mistake, require
 from foltr.core.spec import checked
 from foltr.core.system.files import text_of
-from foltr.core.system.lock import claimed
+from foltr.core.system.lock import Busy as Locked
+from foltr.core.system.lock import Claim, claimed
 from foltr.core.system.private import replace_private
 from foltr.deployment.gateway.device_folder import JOINED, KEY, NEW_KEY, DeviceFolder
-from foltr.deployment.guarantee import only_one
 from foltr.deployment.keys.device_keys import trusting
 from foltr.deployment.protocol.agreement import Agreement
-from foltr.deployment.protocol.records import Records
+from foltr.deployment.protocol.records import CONVERTED, Records
 from foltr.device.click_log import ClickLog
-from foltr.device.index import Index, write_access
+from foltr.device.index import Index, IndexFile
 
 INDEX, TERMS, PAGE, CA = "index.db", "terms.json", "page.json", "ca.pem"
 UNREADABLE = "{} cannot be read: restore it, or delete it"
 NOT_INDEXED = "nothing is indexed yet: foltr device index FOLDER"
 
 
-class DeviceRecords(Records):
+class DeviceRecords(IndexFile, Records):
     """The records of what this device has answered, in its index file. Other connections of the
     same process change the file as well."""
 
     def _begun(self) -> None:
         pass  # `Home.alone` makes sure that only one process answers
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with write_access(self.path), super()._transaction():
-            yield
-
-    def set_about(self, name: str, value: bytes) -> None:
-        with nullcontext() if self._db.in_transaction else write_access(self.path):
-            super().set_about(name, value)
-
     def forget(self) -> None:
         """Delete what is stored of answers. The file is not made smaller: it has the index."""
         with self._transaction():
-            self._db.execute("delete from client")
-            self._db.execute("delete from norm")
+            self._delete_clients()
 
-    def restart(self, memory: bytes) -> None:
-        """Let the device start from this memory, whatever it kept before."""
+    def restart(self, memory: Array, window: int) -> None:
+        """Let the device start from this memory and upload window, whatever it kept before."""
+        kept = memory.astype(np.float32).tobytes()
         with self._transaction():
-            self._db.execute("update client set before = ?, after = ?", (memory, memory))
+            self._db.execute(
+                "update client set memory_before = ?, memory_after = ?, position_before = ?,"
+                " position_after = ?",
+                (kept, kept, window, window),
+            )
 
     def blank(self) -> None:
         """Make the last message one of zeros. It was made from searches that its user wants
@@ -74,17 +69,21 @@ class DeviceRecords(Records):
         with self._transaction():
             zeros = "substr(payload, 1, 1) || zeroblob(length(payload) - 1)"  # after its type
             self._db.execute(f"update client set payload = cast({zeros} as blob)")
+            self._db.execute(f"drop table if exists {CONVERTED}")
 
     def set_memory(self, memory: Array) -> None:
         """Replace what the device keeps between messages, because its user wants searches
-        forgotten. Which epoch is sent next does not change."""
+        forgotten. Which upload window is sent next does not change."""
+        kept = memory.astype(np.float32).tobytes()
         with self._transaction():
-            for id, *kept in self._db.execute("select id, before, after from client").fetchall():
-                epochs = [each[-4:] for each in kept]
-                changed = [memory.astype(np.float32).tobytes() + epoch for epoch in epochs]
-                self._db.execute(
-                    "update client set before = ?, after = ? where id = ?", (*changed, id)
-                )
+            self._db.execute("update client set memory_before = ?, memory_after = ?", (kept, kept))
+            self._db.execute(f"drop table if exists {CONVERTED}")
+
+    def _position(self, number: np.float32) -> int:
+        """Earlier versions stored an upload window as a float32, which tells windows from 2^24 on
+        not apart: then it is the last one that it can be, so that no search is sent twice."""
+        (last,) = self._db.execute("select max(epoch) from epoch").fetchone()
+        return int(last) if last is not None and np.float32(last) == number else int(number)
 
 
 class FederationFiles(DeviceFolder):
@@ -95,7 +94,7 @@ class FederationFiles(DeviceFolder):
         return self.folder / INDEX
 
     def records(self, agreed: Agreement) -> DeviceRecords:
-        return DeviceRecords(self.records_file, agreed.id, agreed.text)
+        return DeviceRecords(self.records_file, agreed.id, agreed.text, with_log=True)
 
     def delete_keys(self) -> None:
         """Delete the device's key: the gateway does not accept it any more."""
@@ -183,13 +182,14 @@ class Home:
         """Within it, no other process does `what` (page, indexing) with this folder."""
         lock = self.made().folder / f"{what}.lock"
         lock.mkdir(exist_ok=True)
-        try:
-            with only_one(lock, what):
-                yield
-        except Mistake as mistake:
-            if "another process uses" not in str(mistake):
-                raise
-            raise Busy(f"another process does this already ({what} of {self.folder})") from None
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(Claim(lock).held(wait=False))
+            except Locked:
+                raise Busy(
+                    f"another process does this already ({what} of {self.folder})"
+                ) from None
+            yield
 
     @contextmanager
     def without_page(self) -> Iterator[None]:
@@ -243,10 +243,8 @@ class Home:
         if not path.exists():
             return None
         try:
-            found = json.loads(text_of(path))
-            assert isinstance(found, dict)
-            return found
-        except (OSError, ValueError, AssertionError):
+            return {**json.loads(text_of(path))}
+        except (OSError, ValueError, TypeError):
             raise Mistake(UNREADABLE.format(path)) from None
 
 

@@ -20,8 +20,8 @@ import json
 import sqlite3
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,11 +35,22 @@ from foltr.device.content import Kind, Text
 from foltr.device.query import Filter
 from foltr.device.tokens import VERSION, Tokens, tokens_of
 
+try:
+    import fcntl
+except ImportError:  # Windows: SQLite's own waiting must do
+    fcntl = None  # type: ignore[assignment]
+
 FORMAT = 2  # of the tables
+# seconds that a writer of many batches leaves to the others between two of them: the lock is given
+# to whoever asks first
+PAUSE = 0.002
+FIELDS = ("title", "headings", "body")
+# in how many documents a term is, and how often
+COUNTS = tuple(f"{field}_{what}" for field in FIELDS for what in ("documents", "count"))
 EVERY = 64  # tokens between two stored places
 LONGEST = 1 << 15  # tokens of a document that features look at
 LEVEL = 3  # of compression
-TABLES = """
+TABLES = f"""
 create table if not exists root (path text primary key) without rowid;
 create table if not exists file (
     id integer primary key, path text not null unique, size integer not null,
@@ -55,7 +66,15 @@ create table if not exists forward (
     id integer primary key, terms blob not null, tokens blob not null);
 create virtual table if not exists words using fts5 (
     title, headings, body, content = '', tokenize = 'ascii');
+create table if not exists term (
+    term text primary key, {", ".join(f"{name} integer not null" for name in COUNTS)})
+    without rowid;
 """
+COUNTED = f"""
+insert into term (term, {", ".join(COUNTS)}) values (?,?,?,?,?,?,?) on conflict (term) do update
+set {", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)}
+"""
+UNUSED = f"delete from term where term = ? and {' and '.join(f'{name} <= 0' for name in COUNTS)}"
 # how many batches there were: what was computed of all documents holds until the next one
 BATCHES = "insert into about values ('batches', 1) on conflict do update set value = value + 1"
 PRAGMAS = (
@@ -106,16 +125,43 @@ class Statistics:
     lengths: tuple[float, float, float]  # mean number of tokens of title, headings and body
 
 
-class Index(StateFile):
+class IndexFile(StateFile):
+    """A connection to the file of the index, in which the click log and the records of messages
+    are as well. SQLite lets one process write at a time, and others try again after a while: a
+    long run of batches could keep a click waiting for seconds. Here they queue up."""
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            if self.path is not None and fcntl is not None:
+                queue = open(self.path.with_name(f"{self.path.name}.writing"), "a")
+                fcntl.flock(stack.enter_context(queue), fcntl.LOCK_EX)
+            stack.enter_context(super()._transaction())
+            yield
+
+    def set_about(self, name: str, value: bytes) -> None:
+        with nullcontext() if self._db.in_transaction else self._transaction():
+            super().set_about(name, value)
+
+    def delete_about(self, name: str) -> None:
+        with self._transaction():
+            super().delete_about(name)
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._told():
+            return self._db.execute(query, values).fetchall()
+
+
+class Index(IndexFile):
     """The index file at `path`; None for one in memory. Only one process may write documents at a
     time; others read meanwhile."""
 
     def __init__(self, path: Path | None) -> None:
         self._check_format(path)
-        super().__init__(path, "the index", TABLES + TABLE, PRAGMAS)
+        super().__init__(path, "the index", TABLES, PRAGMAS)
         self.pin("format", f"{FORMAT} {VERSION}".encode())
         self._statistics: tuple[int, Statistics] | None = None
-        self._counts = TermCounts()
+        self._counts: dict[str, list[int]] = {}  # changes of `term` that are not in it yet
 
     @staticmethod
     def _check_format(path: Path | None) -> None:
@@ -144,10 +190,12 @@ class Index(StateFile):
     @contextmanager
     def batch(self) -> Iterator[None]:
         """A transaction: all that is written in it, or nothing."""
-        self._counts.clear()
-        with write_access(self.path), self._transaction():
+        self._counts = {}
+        with self._transaction():
             yield
-            self._counts.write(self._db)
+            changes, self._counts = self._counts, {}
+            self._db.executemany(COUNTED, ((term, *counts) for term, counts in changes.items()))
+            self._db.executemany(UNUSED, ((t,) for t, each in changes.items() if min(each) < 0))
             self._db.execute(BATCHES)
 
     def put(self, path: str, size: int, modified: int, texts: Iterable[Text]) -> int:
@@ -194,7 +242,7 @@ class Index(StateFile):
 
     def _add(self, file: int, date: float, text: Text, id: int | None) -> None:
         parts = [tokens_of(part) for part in (text.title, text.headings, text.body)]
-        joined = [" ".join(part.terms) for part in parts]
+        joined = _joined(parts)
         lengths = np.array([len(part.terms) for part in parts], np.uint32)
         row = (id, file, text.part, text.kind, text.title, date, lengths.tobytes(), text.cut)
         made = self._db.execute(
@@ -202,26 +250,45 @@ class Index(StateFile):
             " values (?,?,?,?,?,?,?,?,?)",
             (*row, _checksum(joined)),
         ).lastrowid
-        self._db.execute(
-            "insert into words (rowid, title, headings, body) values (?,?,?,?)", (made, *joined)
-        )
-        self._counts.add([part.terms for part in parts], 1)
-        terms, tokens = _forward(parts)
-        self._db.execute("insert into forward values (?,?,?)", (made, terms, tokens))
+        self._add_terms(made, parts, joined)
         places = parts[-1].starts[::EVERY].astype(np.uint32).tobytes()
         stored = _packed(text.headings), _packed(text.body), places
         self._db.execute("insert into content values (?,?,?,?)", (made, *stored))
+
+    def _add_terms(self, id: int | None, parts: Sequence[Tokens], joined: Sequence[str]) -> None:
+        """Make a document's terms known to `words`, `forward` and `term`."""
+        self._db.execute(
+            "insert into words (rowid, title, headings, body) values (?,?,?,?)", (id, *joined)
+        )
+        self._count(parts, 1)
+        ids = np.concatenate([part.ids for part in parts])[:LONGEST]
+        terms, tokens = np.unique(ids, return_inverse=True)
+        small = tokens.astype(_smallest(len(terms)))
+        self._db.execute(
+            "insert or replace into forward values (?,?,?)", (id, terms.tobytes(), small.tobytes())
+        )
+
+    def _count(self, parts: Sequence[Tokens], sign: int) -> None:
+        """Note that a document with these terms in its fields comes (1) or goes (-1)."""
+        changes = self._counts
+        for field, tokens in enumerate(parts):
+            for term, count in Counter(tokens.terms).items():
+                each = changes.get(term)
+                if each is None:
+                    each = changes[term] = [0] * len(COUNTS)
+                each[2 * field] += sign
+                each[2 * field + 1] += sign * count
 
     def _delete(self, id: int) -> None:
         title, checksum = self._db.execute(
             "select title, checksum from document where id = ?", (id,)
         ).fetchone()
         headings, body = self.texts(id)
-        parts = [tokens_of(part).terms for part in (title, headings, body)]
-        joined = [" ".join(part) for part in parts]
+        parts = [tokens_of(part) for part in (title, headings, body)]
+        joined = _joined(parts)
         same = _checksum(joined) == checksum
         if same:
-            self._counts.add(parts, -1)
+            self._count(parts, -1)
             self._db.execute(
                 "insert into words (words, rowid, title, headings, body) values"
                 " ('delete', ?, ?, ?, ?)",
@@ -236,20 +303,15 @@ class Index(StateFile):
         """Fill `words` and the checksums from the stored texts."""
         self._db.execute("insert into words (words) values ('delete-all')")
         self._db.execute("delete from term")
-        self._counts.clear()
+        self._counts = {}
         for id, title in self._db.execute("select id, title from document").fetchall():
             headings, body = self.texts(id)
             parts = [tokens_of(part) for part in (title, headings, body)]
-            joined = [" ".join(part.terms) for part in parts]
-            self._db.execute(
-                "insert into words (rowid, title, headings, body) values (?,?,?,?)", (id, *joined)
-            )
+            joined = _joined(parts)
+            self._add_terms(id, parts, joined)
             self._db.execute(
                 "update document set checksum = ? where id = ?", (_checksum(joined), id)
             )
-            self._counts.add([part.terms for part in parts], 1)
-            self._db.execute("delete from forward where id = ?", (id,))
-            self._db.execute("insert into forward values (?,?,?)", (id, *_forward(parts)))
 
     def _same(self, id: int, text: Text) -> bool:
         kind, title = self._db.execute(
@@ -266,16 +328,12 @@ class Index(StateFile):
 
     def set_roots(self, roots: Iterable[Path]) -> None:
         """Remember the folders that are indexed."""
-        with write_access(self.path), self._transaction():
+        with self._transaction():
             self._db.execute("delete from root")
             rows = [(str(root),) for root in sorted(set(roots))]
             self._db.executemany("insert into root values (?)", rows)
 
     # --- reading ---
-
-    def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
-        with self._told():
-            return self._db.execute(query, values).fetchall()
 
     def roots(self) -> list[Path]:
         """The folders that are indexed."""
@@ -298,14 +356,12 @@ class Index(StateFile):
 
     def documents(self, ids: Iterable[int]) -> dict[int, Document]:
         """Those of the documents that are there, in the order of `ids`."""
-        wanted = list(ids)
         rows = self._rows(
             "select d.id, f.path, d.part, d.kind, d.title, d.date from json_each(?) j"
-            " join document d on d.id = j.value join file f on f.id = d.file",
-            (json.dumps(wanted),),
+            " join document d on d.id = j.value join file f on f.id = d.file order by j.key",
+            (json.dumps(list(ids)),),
         )
-        found = {row[0]: Document(*row) for row in rows}
-        return {id: found[id] for id in wanted if id in found}
+        return {row[0]: Document(*row) for row in rows}
 
     def forward(self, ids: Iterable[int]) -> list[Forward]:
         """The terms of documents, in the order of `ids`; those that are gone are left out."""
@@ -314,12 +370,12 @@ class Index(StateFile):
             "select f.id, f.terms, f.tokens, d.lengths from json_each(?) j join forward f on"
             " f.id = j.value join document d on d.id = f.id",
             (json.dumps(wanted),),
-        )
+        )  # not in order: sorting would copy all these blobs
         found = {}
-        for id, *blobs in rows:
-            terms = np.frombuffer(blobs[0], np.uint32)
-            tokens = np.frombuffer(blobs[1], _smallest(len(terms)))
-            found[id] = Forward(id, terms, tokens, np.frombuffer(blobs[2], np.uint32))
+        for id, stored_terms, stored_tokens, lengths in rows:
+            terms = np.frombuffer(stored_terms, np.uint32)
+            tokens = np.frombuffer(stored_tokens, _smallest(len(terms)))
+            found[id] = Forward(id, terms, tokens, np.frombuffer(lengths, np.uint32))
         return [found[id] for id in wanted if id in found]
 
     def newest(self, among: Filter, most: int) -> list[int]:
@@ -344,10 +400,18 @@ class Index(StateFile):
         return self._statistics[1]
 
     def frequencies(self, term: str) -> Array:
-        return frequencies(self._rows, term)
+        """In how many documents a term is, and how often: for title, headings, body (3, 2)."""
+        rows = self._rows(f"select {', '.join(COUNTS)} from term where term = ?", (term,))
+        return np.array(rows[0] if rows else (0,) * len(COUNTS), float).reshape(len(FIELDS), 2)
 
     def beginning(self, text: str, most: int) -> list[str]:
-        return beginning(self._rows, text, most)
+        """The terms that begin like this, those of most documents first."""
+        rows = self._rows(
+            "select term from term where term >= ? and term < ? order by body_documents +"
+            " title_documents desc, term limit ?",
+            (text, text + "\U0010ffff", most),
+        )
+        return [term for (term,) in rows]
 
     def matching(self, expression: str, among: Filter, order: str, most: int) -> list[int]:
         """The documents that match an expression of FTS5, best first."""
@@ -376,12 +440,6 @@ def _conditions(among: Filter) -> tuple[str, list[object]]:
     return "".join(f" and {each}" for each, _ in found), [value for _, value in found]
 
 
-def _forward(parts: Sequence[Tokens]) -> tuple[bytes, bytes]:
-    ids = np.concatenate([part.ids for part in parts])[:LONGEST]
-    terms, tokens = np.unique(ids, return_inverse=True)
-    return terms.tobytes(), tokens.astype(_smallest(len(terms))).tobytes()
-
-
 def _smallest(many: int) -> type[np.unsignedinteger]:
     return np.uint8 if many <= 1 << 8 else np.uint16  # a document has at most 2^15 tokens
 
@@ -394,91 +452,9 @@ def _unpacked(stored: bytes) -> str:
     return zlib.decompress(stored).decode()
 
 
+def _joined(parts: Iterable[Tokens]) -> list[str]:
+    return [" ".join(part.terms) for part in parts]
+
+
 def _checksum(joined: Sequence[str]) -> int:
     return zlib.crc32("\n".join(joined).encode("utf-8", "replace"))
-
-
-# Who writes to the index file next. SQLite lets one process write at a time, and others try
-# again after a while: a long run of batches could keep a click waiting for seconds. Here they
-# queue up.
-
-# seconds that a writer of many batches leaves to the others between two of them: the lock is given
-# to whoever asks first
-PAUSE = 0.002
-
-
-@contextmanager
-def write_access(path: Path | None) -> Iterator[None]:
-    """Wait for the turn to write to the index at `path`."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: SQLite's own waiting must do
-        path = None
-    if path is None:
-        yield
-        return
-    with open(path.with_name(f"{path.name}.writing"), "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-# In how many documents each term is, and how often: the table `term` of the index. A batch of
-# documents is counted in memory, and added to the table at its end.
-
-RowsOf = Callable[[str, Sequence[object]], list[Any]]  # what a query of SQL with values gives
-
-FIELDS = ("title", "headings", "body")
-COUNTS = tuple(f"{field}_{what}" for field in FIELDS for what in ("documents", "count"))
-TABLE = f"""
-create table if not exists term (
-    term text primary key, {", ".join(f"{name} integer not null" for name in COUNTS)})
-    without rowid;
-"""
-ADDED = f"""
-insert into term (term, {", ".join(COUNTS)}) values (?,?,?,?,?,?,?) on conflict (term) do update
-set {", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)}
-"""
-GONE = f"delete from term where term = ? and {' and '.join(f'{name} <= 0' for name in COUNTS)}"
-
-
-class TermCounts:
-    """Changes of the table that are not in it yet."""
-
-    def __init__(self) -> None:
-        self._changes: dict[str, list[int]] = {}
-
-    def clear(self) -> None:
-        self._changes = {}
-
-    def add(self, parts: Sequence[Sequence[str]], sign: int) -> None:
-        """Note that a document with these terms in its fields comes (1) or goes (-1)."""
-        changes = self._changes
-        for field, terms in enumerate(parts):
-            for term, count in Counter(terms).items():
-                each = changes.get(term)
-                if each is None:
-                    each = changes[term] = [0] * len(COUNTS)
-                each[2 * field] += sign
-                each[2 * field + 1] += sign * count
-
-    def write(self, db: sqlite3.Connection) -> None:
-        """Change the table, and begin anew."""
-        changes, self._changes = self._changes, {}
-        db.executemany(ADDED, ((term, *each) for term, each in changes.items()))
-        db.executemany(GONE, ((term,) for term, each in changes.items() if min(each) < 0))
-
-
-def frequencies(rows_of: RowsOf, term: str) -> Array:
-    """In how many documents a term is, and how often: for title, headings, body (3, 2)."""
-    rows = rows_of(f"select {', '.join(COUNTS)} from term where term = ?", (term,))
-    return np.array(rows[0] if rows else (0,) * len(COUNTS), float).reshape(len(FIELDS), 2)
-
-
-def beginning(rows_of: RowsOf, text: str, most: int) -> list[str]:
-    """The terms that begin like this, those of most documents first."""
-    rows = rows_of(
-        "select term from term where term >= ? and term < ? order by body_documents +"
-        " title_documents desc, term limit ?",
-        (text, text + "\U0010ffff", most),
-    )
-    return [term for (term,) in rows]

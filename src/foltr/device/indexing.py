@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from threading import Event
 
@@ -25,6 +24,7 @@ from foltr.device.reading import Unread, texts_of
 from foltr.device.walking import IGNORE_FILES, Found, find, walk
 
 SECONDS = 1.5  # between two commits
+REMOVED = 500  # files in one commit
 OWN = ("page.json", "terms.json", "joined.json", "ca.pem")  # files beside the index
 EVERYTHING = "everything"  # name of the stored setting
 # reasons that can pass without a change of the file: it is tried again each time
@@ -57,7 +57,10 @@ def update(
     folder that is not there at the moment, or may not be read, stay."""
     work, known, seen = Work(), index.files(), set[str]()
     there = [root for root in roots if os.path.exists(root)]
-    work.missing = [str(root) for root in roots if root not in there and not _deleted(root, known)]
+    for root in roots:
+        deleted = str(root) in known and os.path.isdir(root.parent)  # it was a file
+        if root not in there and not deleted:
+            work.missing.append(str(root))
     changed: list[Found] = []
     for found in walk(there, everything, work.left_out, work.closed):
         path = str(found.path)
@@ -91,11 +94,6 @@ def is_own(index: Index, path: str) -> bool:
     return path.startswith(str(own)) or path in {str(own.with_name(name)) for name in OWN}
 
 
-def _deleted(root: Path, known: Container[str]) -> bool:
-    """Whether a root was a file, and its folder is still there."""
-    return str(root) in known and os.path.isdir(root.parent)
-
-
 def _is_same(before: SeenFile, found: Found) -> bool:
     same = (before.size, before.modified) == (found.size, found.modified)
     return same and before.unread not in PASSING
@@ -108,14 +106,9 @@ def update_file(index: Index, found: Found) -> Work:
     return work
 
 
-def remove_file(index: Index, path: Path) -> None:
-    with index.batch():
-        index.remove(str(path))
-
-
-def _remove(index: Index, gone: Iterable[str], work: Work, tell: Callable[[Work], None]) -> None:
-    left = iter(gone)
-    while some := list(islice(left, 500)):
+def _remove(index: Index, gone: Sequence[str], work: Work, tell: Callable[[Work], None]) -> None:
+    for start in range(0, len(gone), REMOVED):
+        some = gone[start : start + REMOVED]
         with index.batch():
             for path in some:
                 index.remove(path)
@@ -142,20 +135,19 @@ def _read(
 
 def _store(index: Index, found: Found, work: Work) -> None:
     path, why = str(found.path), list[str]()
-    texts = _readable(texts_of(found.path, found.size, work.unread), why)
-    work.documents += index.put(path, found.size, found.modified, texts)
+
+    def readable() -> Iterator[Text]:
+        """The texts up to the first that cannot be read."""
+        try:
+            yield from texts_of(found.path, found.size, work.unread)
+        except Unread as error:
+            why.append(error.reason)
+
+    work.documents += index.put(path, found.size, found.modified, readable())
     if why:
         index.mark_unread(path, why[0])
         work.unread[why[0]] += 1
     work.read += 1
-
-
-def _readable(texts: Iterator[Text], why: list[str]) -> Iterator[Text]:
-    """The texts up to the first that cannot be read, and why it cannot."""
-    try:
-        yield from texts
-    except Unread as error:
-        why.append(error.reason)
 
 
 def reads_everything(index: Index) -> bool:
@@ -194,7 +186,7 @@ def follow(home: Home, stop: Event, update: Callable[[], object]) -> None:
     index up to date."""
     index = home.existing()
     try:
-        before: list[tuple[Path, int, int]] | None = None
+        before = None
         while not stop.is_set():
             if (now := _state(index)) != before:
                 before = now
@@ -216,17 +208,18 @@ def follow(home: Home, stop: Event, update: Callable[[], object]) -> None:
         index.close()
 
 
-def _state(index: Index) -> list[tuple[Path, int, int]]:
+def _state(index: Index) -> list[tuple[Path, tuple[int, int] | None]]:
     """The folders, and which of them are there: a disk can be taken away, and another can come in
     its place."""
-    found = []
-    for root in index.roots():
-        try:
-            status = os.stat(root)
-            found.append((root, status.st_dev, status.st_ino))
-        except OSError:
-            found.append((root, -1, -1))
-    return found
+    return [(root, _identity(root)) for root in index.roots()]
+
+
+def _identity(root: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(root)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def read_changed(index: Index, roots: Collection[Path], changed: Collection[str]) -> None:
@@ -238,7 +231,8 @@ def read_changed(index: Index, roots: Collection[Path], changed: Collection[str]
         if found is not None and not is_own(index, path):
             update_file(index, found)
         elif path in known:
-            remove_file(index, Path(path))
+            with index.batch():
+                index.remove(path)
 
 
 def _one_by_one(index: Index, changed: Collection[str]) -> bool:

@@ -24,7 +24,6 @@ from foltr.device.budget import messages_within
 from foltr.device.click_log import Epoch
 from foltr.device.home import Home, Terms
 from foltr.device.learning import LocalRanker, check_usable
-from foltr.device.log_engine import first_memory
 from foltr.device.searching import NAMES
 from foltr.secure_sum.terms import model_digest
 
@@ -122,10 +121,23 @@ def join(
     same = len(own.weights) == len(params)
     memory = first_memory(agreed, own.weights if same else params, params, own.made)
     epoch = own.epoch.epoch + 1
-    records.restart(np.append(memory, np.float32(epoch)).tobytes())
+    records.restart(memory, epoch)
     own.log.keep_agreement(agreed.id, agreed.text)
     own.log.begin_period(Epoch(epoch, round, params, memory), agreed.id)
     return client
+
+
+def first_memory(agreed: Agreement, own: Array, params: Array, searches: int) -> Array:
+    """What a device that joins keeps at first. Where its ranker is the server's plus a residual,
+    that is a share of the difference between its own ranker and the server's: the more searches it
+    has made alone, the larger, searches / (searches + those of a round). A new device starts with
+    the server's ranker."""
+    learner = agreed.device_learner
+    usual, apart = learner.remembered(agreed.ranker, params), (own - params).astype(np.float32)
+    residual = len(usual) == len(apart)
+    if not residual or not np.array_equal(learner.personal(params, apart), params + apart):
+        return usual
+    return np.float32(searches / (searches + agreed.sessions)) * apart
 
 
 def model_in(frame: bytes, agreed: Agreement) -> tuple[int, Array]:

@@ -7,6 +7,7 @@ gives the same bits."""
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,56 +23,19 @@ from foltr.core.seeds import Stream, stream
 from foltr.core.stepwise import LearnsStepwise, Start
 from foltr.device.click_log import ClickLog, Epoch, LoggedSearch, Period
 from foltr.device.guard import Guard, Shown, by_bm25, mixed
-from foltr.device.searching import ABOUT, NAMES
+from foltr.device.searching import NAMES
 
-# What the ranker of a device starts from: BM25, or weights that were trained on public
-# manuals.
-
-WEIGHTS = {  # for features of version 1
-    "bm25": 1.54,
-    "bm25_title": -0.45,
-    "bm25_headings": 0.45,
-    "bm25_body": -1.48,
-    "tfidf_title": 0.58,
-    "tfidf_headings": 0.05,
-    "tfidf_body": 1.11,
-    "language_title": -0.21,
-    "language_headings": -0.15,
-    "language_text": 0.1,
-    "mixed_text": 0.25,
-    "cover_title": -0.02,
-    "cover_headings": 0.42,
-    "cover_text": -0.5,
-    "idf_title": -0.07,
-    "idf_headings": 0.57,
-    "idf_text": 0.17,
-    "run_title": 0.0,
-    "run_headings": -0.58,
-    "run_body": -0.04,
-    "neighbours_title": 0.38,
-    "neighbours_headings": 0.71,
-    "neighbours_body": 0.73,
-    "closeness": -0.17,
-    "nearest": 0.28,
-    "title_share": 1.01,
-    "headings_share": -0.18,
-    "body_share": -0.12,
-    "title_equal": 0.49,
-    "title_begins": -0.04,
-    "first": -0.31,
-    "early": 0.15,
-    "name": -0.03,
-    "path": 0.73,
-    "depth": -0.68,
-    "length": -0.51,
-    "title_length": -0.45,
-    "recent": 0.0,
-}
 START = Linear(start=(5.0,))  # BM25, the first feature
-PRIOR = Linear(start=tuple(WEIGHTS[name] for name in ABOUT))
+BM25 = START.init(len(NAMES), stream(0))
+# weights that were trained on public manuals, of the features in the order of `ABOUT`
+PRIOR = Linear(
+    start=(
+        1.54, -0.45, 0.45, -1.48, 0.58, 0.05, 1.11, -0.21, -0.15, 0.1, 0.25, -0.02, 0.42,
+        -0.5, -0.07, 0.57, 0.17, 0.0, -0.58, -0.04, 0.38, 0.71, 0.73, -0.17, 0.28, 1.01,
+        -0.18, -0.12, 0.49, -0.04, -0.31, 0.15, -0.03, 0.73, -0.68, -0.51, -0.45, 0.0,
+    )
+)  # fmt: skip
 STARTS: Mapping[str, Linear] = {"bm25": START, "manuals": PRIOR}
-
-
 ALONE = PDGD(lr=0.1, explore=False, sessions=50)  # the learner without a federation
 GUARD = Guard()
 WATCHED = 200  # mixed lists that the guard remembers
@@ -117,6 +81,7 @@ class LocalRanker:
         guard: Guard = GUARD,
     ) -> None:
         self.log, self.learner, self.ranker, self.guard = log, learner, ranker, guard
+        self.lock = threading.RLock()  # held while the ranker changes
         self.seed = _secret(log)
         if log.epoch() is None:
             params = ranker.init(len(NAMES), stream(self.seed, "init"))
@@ -127,7 +92,7 @@ class LocalRanker:
 
     def replay(self) -> None:
         """Learn from the searches of this epoch again."""
-        self.epoch = self._present()
+        self.epoch = self.epoch_now
         if len(self.epoch.params) != len(self.ranker.init(len(NAMES), stream(0))):
             raise Mistake(
                 f"the stored model has {len(self.epoch.params)} parameters, which are not those of"
@@ -138,16 +103,13 @@ class LocalRanker:
         self.evidence = self.guard.evidence(self.log.outcomes(WATCHED))
         self.made = self.log.learned()
 
-    def _present(self) -> Epoch:
-        found = self.log.epoch()
-        assert found is not None
-        return found
-
     @property
-    def epoch_now(self) -> int:
+    def epoch_now(self) -> Epoch:
         """The epoch of a search that is made now. The log knows it even if this ranker is not used
         any more, because the device has just left its federation."""
-        return self._present().epoch
+        epoch = self.log.epoch()
+        assert epoch is not None
+        return epoch
 
     def start_of(self, epoch: Epoch) -> Start:
         draws = stream(self.seed, "ranking", epoch.epoch)
@@ -159,6 +121,12 @@ class LocalRanker:
         for search in searches:
             sofar = self.learner.step(start, sofar, *search.session)
         return sofar
+
+    def _finished(self, epoch: Epoch, searches: Sequence[LoggedSearch]) -> tuple[Array, Array]:
+        """What an epoch with these searches gives: the update, and what the device keeps."""
+        start = self.start_of(epoch)
+        update, _, memory = self.learner.finish(start, self._after(start, searches))
+        return update, memory
 
     @property
     def weights(self) -> Array:
@@ -186,7 +154,7 @@ class LocalRanker:
     @property
     def is_bm25(self) -> bool:
         """Whether nothing is learned, here or elsewhere: its lists are those of BM25."""
-        return np.array_equal(self.weights, START.init(len(NAMES), stream(0)))
+        return np.array_equal(self.weights, BM25)
 
     def shows(self, paused: bool) -> Shown:
         """Which list is shown next."""
@@ -199,8 +167,7 @@ class LocalRanker:
 
     def learn(self, search: LoggedSearch) -> None:
         """Close a search of this epoch, and learn from it."""
-        self.log.close_search(search.id)
-        closed = self.log.one(search.id)
+        closed = self.log.close_search(search.id)
         self.sofar = self.learner.step(self.start, self.sofar, *closed.session)
         self.made = self.log.learned()
         if closed.shown_by == "mixed":
@@ -212,11 +179,9 @@ class LocalRanker:
         """Of a device without a federation: begin a new epoch, if this one has all its searches.
         Returns whether it did."""
         whole, (n, t, params, _) = self.learner.sessions, self.epoch
-        searches = self.log.of_epoch(n)
-        if len(searches) < whole:
+        if self.log.learned(n) < whole:
             return False
-        sofar = self._after(self.start, searches[:whole])
-        update, _, memory = self.learner.finish(self.start, sofar)
+        update, memory = self._finished(self.epoch, self.log.of_epoch(n)[:whole])
         self.log.set_epochs([Epoch(n + 1, t, params + update, memory)], whole)
         self.replay()
         return True
@@ -224,11 +189,9 @@ class LocalRanker:
     def close_epoch(self, most: int) -> None:
         """Of a device in a federation: begin a new epoch, because this one is sent. At most `most`
         of its searches are; the rest belong to the new one."""
-        n, t, params, _ = self.epoch
-        memory = self.epoch.memory
+        n, t, params, memory = self.epoch
         if len(memory):  # else there is nothing to compute
-            sofar = self._after(self.start, self.log.of_epoch(n)[:most])
-            _, _, memory = self.learner.finish(self.start, sofar)
+            _, memory = self._finished(self.epoch, self.log.of_epoch(n)[:most])
         self.log.set_epochs([Epoch(n + 1, t, params, memory)], most)
         self.replay()
 
@@ -237,9 +200,8 @@ class LocalRanker:
         they are not older than those that it has."""
         check_usable(params)
         now = self.epoch
-        if round >= now.round and not (
-            round == now.round and params.tobytes() == now.params.tobytes()
-        ):
+        other = params.tobytes() != now.params.tobytes()
+        if round > now.round or (round == now.round and other):
             self.log.set_epochs([now._replace(round=round, params=params)])
             self.replay()
 
@@ -265,8 +227,8 @@ class LocalRanker:
     def forget(self, ids: Sequence[int] | None) -> None:
         """Delete searches from the log, and compute what was learned without them; None for all of
         them, and all that was learned."""
-        now = self._present()
         if ids is None:
+            now = self.epoch_now
             self.log.forget(None, [self._unlearned(now)], now.epoch)
         elif ids:
             first = min(self.log.one(id).epoch for id in ids)
@@ -295,10 +257,8 @@ class LocalRanker:
             if not (alone or len(before.memory)):  # then there is nothing to compute
                 found.append(Epoch(n, t, params, before.memory))
                 continue
-            start = self.start_of(before)
             left = [s for s in self.log.of_epoch(before.epoch) if s.id not in without]
-            sofar = self._after(start, left)
-            update, _, memory = self.learner.finish(start, sofar)
+            update, memory = self._finished(before, left)
             found.append(Epoch(n, t, before.params + update if alone else params, memory))
         return found
 

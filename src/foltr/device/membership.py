@@ -4,7 +4,11 @@ The device connects to its gateway only when it has something to send: after `Te
 searches, or after `Terms.days` days. Then it waits for an ask, and answers it by the federation's
 own `Device`, which checks everything against the agreement that was pinned when it joined. It
 stays connected until its answer has arrived, and for the other steps of a secure sum. Without a
-network, or when the budget is spent, search and local learning go on."""
+network, or when the budget is spent, search and local learning go on.
+
+A message is made from the searches of one epoch (`LogEngine`). The number of the epoch that is
+sent next is this client's position: the federation's records store it in one transaction with the
+answer. So a search is in one message only, whenever the device is stopped."""
 
 from __future__ import annotations
 
@@ -13,12 +17,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from foltr.core import Array
+from foltr.core import Answers, Array, Ask, Cohort
 from foltr.core.errors import Mistake
+from foltr.core.federation import Client
+from foltr.core.seeds import Stream, SystemStream, stream
+from foltr.core.stepwise import ReplayedUser
 from foltr.deployment.gateway.client import Excluded, GatewayClient, Unavailable
 from foltr.deployment.gateway.device_folder import JOINED
 from foltr.deployment.protocol.agreement import Agreement
@@ -27,8 +35,7 @@ from foltr.deployment.protocol.records import Record
 from foltr.device.budget import DAY, Spent, epsilon_elsewhere, spent_of, spent_text
 from foltr.device.home import TERMS, Home
 from foltr.device.joining import check_fits, model_in
-from foltr.device.learning import ALONE, START, LocalRanker
-from foltr.device.log_engine import LogEngine
+from foltr.device.learning import ALONE, START, EpochStream, LocalRanker, check_usable
 from foltr.device.searching import NAMES
 
 REFRESH = 3600.0  # seconds between two looks for a new model
@@ -37,6 +44,8 @@ AWAITED = 900.0  # seconds after a message in which its round may end
 LOOK = 20.0  # seconds between two looks whether there is something to send
 ARRIVED = "arrived"  # name of the hash of the last ask whose answer the gateway has
 Tell = Callable[[str], None]
+# a search of a device that searched less often than others: it teaches nothing
+NOTHING = np.zeros((1, len(NAMES)), np.float32), np.zeros(1, np.int64), np.zeros(1, bool)
 
 
 class Membership:
@@ -44,16 +53,9 @@ class Membership:
 
     home: its folder, in which it has joined
     ranker: its ranker
-    lock: held while the ranker changes
     tell: writes a line to the log"""
 
-    def __init__(
-        self,
-        home: Home,
-        ranker: LocalRanker,
-        lock: threading.RLock,
-        tell: Tell = lambda text: None,
-    ) -> None:
+    def __init__(self, home: Home, ranker: LocalRanker, tell: Tell = lambda text: None) -> None:
         joined, terms = home.federation.joined, home.terms
         if joined is None:
             raise Mistake("this device has not joined a federation: foltr device join URL")
@@ -65,7 +67,7 @@ class Membership:
         self.home, self.ranker, self.terms, self.tell = home, ranker, terms, tell
         self.agreed = Agreement.from_text(joined["agreement"])
         check_fits(self.agreed, terms.gateway)
-        self.client, self.lock = int(joined["client"]), lock
+        self.client = int(joined["client"])
         self.records = home.federation.records(self.agreed)
         self.gateway = self._connection()
         own = range(self.client, self.client + 1)
@@ -93,8 +95,7 @@ class Membership:
         return GatewayClient(self.terms.gateway, requests, self.home.tls, tell=self.tell)
 
     def _engine(self, sessions: int) -> LogEngine:
-        parts = self.ranker, self.agreed, self.client
-        return LogEngine(*parts, sessions=sessions, may_send=self._may_send)
+        return LogEngine(self.ranker, self.agreed, sessions=sessions, may_send=self._may_send)
 
     def _may_send(self) -> bool:
         if self._paused() or self.spent.over:
@@ -123,8 +124,7 @@ class Membership:
 
     def about(self) -> dict[str, Any]:
         """What the page shows."""
-        record = self.records.of([self.client]).get(self.client)
-        spent, messages = self.spent, self._messages()
+        record, spent, messages = self._record(), self.spent, self._messages()
         last = None
         if record is not None and messages:
             last = {
@@ -140,7 +140,8 @@ class Membership:
             "next": {"searches": self._waiting(), "of": self.terms.searches, "by": self._by()},
             "last_message": last, "messages_sent": len(messages), "pending": pending,
             "budget": {
-                "spent": _finite(spent.epsilon), "epsilon": spent.budget, "delta": spent.delta,
+                "spent": round(spent.epsilon, 4) if math.isfinite(spent.epsilon) else None,
+                "epsilon": spent.budget, "delta": spent.delta,
                 "rounds": spent.messages, "of_rounds": spent.within_budget,
                 "text": spent_text(spent, self.terms.period),
             },
@@ -188,7 +189,8 @@ class Membership:
                     self._wait(stop, self.once(only_due=True))
                 else:
                     self.refresh()
-                    self._rest()
+                    if self.wake.wait(min(LOOK, self.soon_seconds)):
+                        self.wake.clear()
             except Unavailable as away:
                 self.tell(f"{away}: trying again later")
                 self._wait(stop, max(LOOK, away.seconds))
@@ -200,11 +202,6 @@ class Membership:
                 self.tell(f"{mistake}: trying again later")
                 self._wait(stop, LOOK)
         self.gateway.close()
-
-    def _rest(self) -> None:
-        """Wait until something may be due."""
-        if self.wake.wait(min(LOOK, self.soon_seconds)):
-            self.wake.clear()
 
     def _wait(self, stop: threading.Event, seconds: float) -> None:
         """Wait for so long, or until this is over."""
@@ -229,7 +226,7 @@ class Membership:
         return seconds
 
     def _answer(self, ask: bytes) -> bytes:
-        with self.lock:
+        with self.ranker.lock:
             if self.over:  # it has left while it waited for the ask
                 raise Unavailable("this device has left")
             self.settle()  # if the disk was full before
@@ -266,10 +263,16 @@ class Membership:
         """Make what was answered the beginning of the present epoch. Safe to repeat: it may have
         been stopped before."""
         record = self._record()
-        if record is None or not len(record.after):
+        if record is None or record.position_after is None:
             return
-        named = self.agreed.id, record.ask, record.round
-        if self.ranker.log.note_message(*named, record.after, time.time()):
+        if self.ranker.log.note_message(
+            self.agreed.id,
+            record.ask,
+            record.round,
+            epoch=record.position_after - 1,
+            memory=record.after,
+            time=time.time(),
+        ):
             self.ranker.replay()
 
     # --- models ---
@@ -283,25 +286,19 @@ class Membership:
         every = self.soon_seconds if awaited else self.refresh_seconds
         if time.monotonic() - self._refreshed < every:
             return False
-        found = self.newest()
+        reply = self.gateway.model(self._known)
+        if reply is not None:
+            self._known = reply[0]
+            model_round, params = model_in(reply[1], self.agreed)
         self._refreshed, self._excluded = time.monotonic(), ""
-        if found is None:
+        if reply is None:
             return False
-        with self.lock:
-            if self.over or found[0] <= self.ranker.epoch.round:
+        with self.ranker.lock:
+            if self.over or model_round <= self.ranker.epoch.round:
                 return False
-            self.ranker.use_model(*found)
-        self.tell(f"the model of round {found[0]} has come")
+            self.ranker.use_model(model_round, params)
+        self.tell(f"the model of round {model_round} has come")
         return True
-
-    def newest(self) -> tuple[int, Array] | None:
-        """The number of rounds that the gateway's model has, and its parameters; None if it is
-        known."""
-        found = self.gateway.model(self._known)
-        if found is None:
-            return None
-        self._known = found[0]
-        return model_in(found[1], self.agreed)
 
     # --- leaving ---
 
@@ -345,11 +342,12 @@ class Membership:
         """Go on alone, from the ranker as it is now. With `keys`, delete the device's key: the
         gateway does not accept it any more. If this is interrupted, the device is still in the
         federation, or what is left of its files does not matter."""
-        with self.lock:
+        with self.ranker.lock:
             if keys:
                 self.home.federation.delete_keys()
             if not self.over:
                 self.ranker.end_membership(ALONE, START)
+                self.records.set_memory(np.zeros(0))  # what was learned is the ranker's alone now
             self.over = True
             self.home.federation.clear()
         self.wake.set()
@@ -365,5 +363,75 @@ PENDING = (
 )
 
 
-def _finite(value: float) -> float | None:
-    return round(value, 4) if np.isfinite(value) else None
+@dataclass
+class LogEngine:
+    """The engine of the client that is this device.
+
+    ranker: its ranker, with the log
+    agreed: the federation's agreement
+    noise: where its noise is drawn, if not from the operating system; for tests
+    sessions: searches of a client in a round of unlearning; 0 in a round of training
+    may_send: whether a message may be made now"""
+
+    ranker: LocalRanker
+    agreed: Agreement
+    noise: Callable[[], Stream] = SystemStream
+    sessions: int = 0
+    may_send: Callable[[], bool] = lambda: True
+    notes: tuple[str, ...] = ()
+    memory: Array = field(init=False)  # (1, numbers)
+    positions: Array = field(init=False)  # (1,) int64
+
+    def __post_init__(self) -> None:
+        self.memory = self.ranker.epoch.memory[None].copy()
+        self.positions = np.array([self.ranker.log.period.first])
+
+    @property
+    def most(self) -> int:
+        """The largest number of searches in a message."""
+        part = min(1.0, self.sessions / self.agreed.learner.sessions) if self.sessions else 1.0
+        return max(1, round(self.agreed.sessions * part))
+
+    def collect(self, ask: Ask, clients: Array) -> Answers:
+        """The message of this device, from the searches of one epoch."""
+        check_usable(ask.params)
+        log = self.ranker.log
+        epoch = self._next(int(self.positions[0]))
+        found = log.of_epoch(epoch)
+        # a round that is asked again with another model must not have the same searches again, and
+        # one that was answered before the device left and joined again has no second message
+        before = log.round_before(log.period)
+        again = before >= 0 and ask.t < before + (self.agreed.separation or 1)
+        sent = again or any(each.sent is not None for each in found)
+        privacy = self.agreed.privacy
+        # then also a device without a search sends a message
+        equal_weights = privacy is not None and privacy.needs_equal_weights
+        if sent or not self.may_send() or not (found or equal_weights):
+            return Answers(clients, Cohort.empty(len(ask.params)), None)
+        if epoch == self.ranker.epoch.epoch:
+            self.ranker.close_epoch(self.most)
+        elif len(found) > self.most:  # as in a round of unlearning: the rest is for the next one
+            log.set_epochs(log.epochs(epoch + 1)[:1], self.most)
+            self.ranker.replay()
+        self.ranker.use_model(ask.t, ask.params)
+        # the log has what is kept: its user may have had it computed again since the last message
+        row = log.epochs(epoch)[0]
+        log.set_epochs([row._replace(round=ask.t, params=ask.params)])  # what it is made on
+        searches = [each.session for each in log.of_epoch(epoch)]
+        if privacy is not None:  # the weight hides how many searches there are
+            searches += [NOTHING] * (self.most - len(searches))
+        ranking = EpochStream(stream(self.ranker.seed, "ranking", epoch).key)
+        client = Client(
+            0, self.agreed.device_learner, self.agreed.ranker, privacy, ranking, self.noise()
+        )
+        update, self.memory[0] = client.step(ask, row.memory, ReplayedUser(searches))
+        self.positions[0] = epoch + 1
+        return Answers(clients, Cohort.stack([update]), None)
+
+    def _next(self, epoch: int) -> int:
+        """The first epoch from this one on that has searches: a user may have had all searches of
+        an epoch forgotten that was closed and not sent."""
+        log, now = self.ranker.log, self.ranker.epoch.epoch
+        while epoch < now and not log.of_epoch(epoch):
+            epoch += 1
+        return epoch

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple, get_args
 
 from foltr.core.errors import Mistake, did_you_mean, require
@@ -147,10 +148,6 @@ def moment(value: str, name: str) -> float:
     raise Mistake(f"{name}:{value} is no date: write {name}:2024-01-31, {name}:2024-01 or 2024")
 
 
+@cache
 def _stop_terms() -> frozenset[str]:
-    if not _STOPS:
-        _STOPS.append(frozenset(tokens_of(" ".join(sorted(STOP_WORDS))).terms))
-    return _STOPS[0]
-
-
-_STOPS: list[frozenset[str]] = []
+    return frozenset(tokens_of(" ".join(STOP_WORDS)).terms)

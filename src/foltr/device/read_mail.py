@@ -234,11 +234,10 @@ def _base64(raw: bytes) -> bytes:
     return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
 
 
-def _quoted(raw: bytes) -> bytes:
-    return binascii.a2b_qp(raw)
-
-
-TRANSFER: dict[str, Callable[[bytes], bytes]] = {"base64": _base64, "quoted-printable": _quoted}
+TRANSFER: dict[str, Callable[[bytes], bytes]] = {
+    "base64": _base64,
+    "quoted-printable": binascii.a2b_qp,
+}
 
 
 # Reads mailboxes (mbox): files in which every message begins with a line `From sender date`.

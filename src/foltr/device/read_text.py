@@ -10,7 +10,7 @@ import re
 from html import unescape
 from itertools import islice
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from foltr.core.errors import Mistake
 from foltr.device.content import (
@@ -217,8 +217,6 @@ def _inline(line: str) -> str:
 
 # Reads HTML with selectolax, whose parser builds the tree that browsers build.
 
-Role = Literal["noise", "title", "heading", "block", "lines", "break", "cell"]
-
 MOST_TAGS = 60_000
 FEW_TAGS = 1000  # of which no more than 100 MB can be made
 MOST_ATTRIBUTES = 400  # of one element, where a page is long
@@ -246,7 +244,7 @@ REPETITION = (
     "body>footer,[role=navigation],[role=banner],[role=contentinfo],[role=search],[hidden],"
     "[aria-hidden=true],[style*='display:none'],[style*='display: none'],a.headerlink"
 )
-ELEMENTS: dict[Role, str] = {
+ELEMENTS = {
     "noise": "script style template noscript iframe object svg select button nav",
     "title": "title",
     "heading": "h1 h2 h3 h4 h5 h6",
@@ -304,9 +302,9 @@ def _parsed(html: str) -> LexborHTMLParser:
     return LexborHTMLParser(page)
 
 
-def _by_role(tree: LexborHTMLParser) -> dict[Role, list[LexborNode]]:
+def _by_role(tree: LexborHTMLParser) -> dict[str, list[LexborNode]]:
     """Removes what is no text, and gives the other elements that matter, in their order."""
-    nodes: dict[Role, list[LexborNode]] = {role: [] for role in ELEMENTS}
+    nodes: dict[str, list[LexborNode]] = {role: [] for role in ELEMENTS}
     for node in tree.css(REPETITION):
         node.decompose()
     for node in tree.root.traverse() if tree.root else ():
@@ -318,7 +316,7 @@ def _by_role(tree: LexborHTMLParser) -> dict[Role, list[LexborNode]]:
     return {role: [node for node in found if node.parent] for role, found in nodes.items()}
 
 
-def _html_lines(tree: LexborHTMLParser, nodes: dict[Role, list[LexborNode]]) -> str:
+def _html_lines(tree: LexborHTMLParser, nodes: dict[str, list[LexborNode]]) -> str:
     """The text of a page. An element that is a block of its own is a line; `pre` keeps its lines;
     the cells of a row are one line."""
     for node in nodes["block"] + nodes["heading"]:

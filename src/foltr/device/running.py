@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import plistlib
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from foltr.core.errors import Mistake, require
 from foltr.core.stepwise import stepwise
@@ -39,39 +39,12 @@ FOLDERS = 40  # that the page offers as filters
 Tell = Callable[[str], None]
 
 
-class JoinedService(Service):
-    """The service of a device in a federation: its epochs end when it sends."""
-
-    membership: Membership | None = None
-
-    def after_learning(self) -> None:
-        if self.membership is not None:
-            self.membership.wake.set()
-
-    def forget(self, ids: Sequence[int] | None) -> None:
-        with self.lock:
-            membership = self.membership
-            waiting = membership is not None and membership.waits_with(ids)
-            if membership is not None and waiting:  # first: it may be stopped after any of these
-                membership.records.blank()
-            super().forget(ids)
-            if membership is not None:
-                membership.records.set_memory(self.ranker.epoch.memory)
-
-
-class ReadOnlyService(JoinedService):
-    """The service of a process that only looks: another one may run the page."""
-
-    def close_open(self) -> None:
-        pass
-
-
 class Running:
     """A device that runs.
 
     home, guard: its folder, and what decides which list is shown
     tell: writes a line to its log
-    looking: nothing is changed
+    read_only: nothing is learned or sent
     explore: a device without a federation draws its lists (Plackett-Luce)"""
 
     def __init__(
@@ -87,7 +60,6 @@ class Running:
         self.index, self.log = home.existing(), home.log()
         self.work: Work | None = None  # of an update that is being made
         self._folders: tuple[int, list[dict[str, Any]]] | None = None
-        self.membership: Membership | None = None
         self.service = self._opened()
 
     def _opened(self) -> Service:
@@ -98,42 +70,41 @@ class Running:
             if self.log.period.federation and not self._read_only:  # its files are lost
                 ranker.end_membership(ALONE, start)
                 ranker.replay()
-            alone = ReadOnlyService if self._read_only else Service
-            return alone(self.index, self.log, ranker)
+            return Service(self.index, self.log, ranker, read_only=self._read_only)
         learner = stepwise(agreed.device_learner)
         on = self._guard.on and agreed.learner.reward_levels == 0  # rewards are of its own lists
         guard = self._guard if on else Guard(on=False)
         ranker = LocalRanker(self.log, learner, agreed.ranker, guard)
-        kind = ReadOnlyService if self._read_only else JoinedService
-        service = kind(self.index, self.log, ranker)
-        self.membership = Membership(self.home, ranker, service.lock, self.tell)
+        membership = Membership(self.home, ranker, self.tell)
+        service = Service(self.index, self.log, ranker, membership, self._read_only)
         if self._read_only:
             return service
-        self.membership.settle()
-        service.membership = self.membership
-        if self.membership.forgotten:  # it was stopped before it was done
-            self.membership.end(keys=True)
-            return self._alone()
+        membership.settle()
+        if membership.forgotten:  # it was stopped before it was done
+            membership.end(keys=True)
+            return self._opened()
         return service
 
-    def _alone(self) -> Service:
-        self.membership = None
-        return self._opened()
+    @property
+    def membership(self) -> Membership | None:
+        return self.service.membership
 
     # --- what the page asks ---
 
     def status(self) -> dict[str, Any]:
         service, ranker = self.service, self.service.ranker
         service.close_old()
+        work = self.work
         with service.lock:
             seen = self.index.files().values()
             made, clicked = self.log.counts()
-            found = {
+            here = self.membership
+            return {
                 "documents": self.index.statistics().documents,
                 "files": len(seen),
                 "megabytes": round(_size(self.home.index_file) / 1e6, 1),
                 "paused": service.paused,
-                "indexing": self._indexing(),
+                "indexing": work and {"read": work.read, "total": work.total},
                 "unread": dict(Counter(each.unread for each in seen if each.unread)),
                 "folders": self._folder_counts(),
                 "model": {
@@ -147,14 +118,8 @@ class Running:
                 "explore": ranker.explores,
                 "never_leaves": list(NEVER_LEAVES),
                 "messages": len(self.log.messages()),  # to all federations
+                "federation": None if here is None or here.over else here.about(),
             }  # fmt: skip
-            here = self.membership
-            found["federation"] = None if here is None or here.over else here.about()
-        return found
-
-    def _indexing(self) -> dict[str, int] | None:
-        work = self.work
-        return None if work is None else {"read": work.read, "total": work.total}
 
     def _folder_counts(self) -> list[dict[str, Any]]:
         state = self.index.changes
@@ -175,7 +140,7 @@ class Running:
         """Go on without a federation, if the device has left it."""
         with self.service.lock:
             if self.membership is not None and self.membership.over:
-                self.service = self._alone()
+                self.service = self._opened()
 
     def clear(self, index: bool) -> None:
         """Delete all searches, clicks and what was learned; with `index`, the documents too. No
@@ -203,19 +168,18 @@ class Running:
 
     # --- running ---
 
+    def _show(self, work: Work) -> None:
+        self.work = work
+
     def update(self) -> Work:
         """Bring the index up to date with its folders."""
-
-        def told(work: Work) -> None:
-            self.work = work
-
         other = self.home.existing()  # a connection of its own, for this thread
         try:
             roots = other.roots()
             if not roots:
                 return Work()
             with self.home.alone("indexing"):
-                return update(other, roots, reads_everything(other), told)
+                return update(other, roots, reads_everything(other), self._show)
         finally:
             self.work = None
             other.close()
@@ -231,18 +195,16 @@ class Running:
         works += [partial(self._keep_updated, every=every)] if every is not None else []
         works += [self._follow] if watch else []
         with ExitStack() as stack:
-            stack.callback(stop.set)
             for work in works:
                 thread = threading.Thread(target=work, args=(stop,), daemon=True)
                 thread.start()
                 stack.callback(thread.join, 2.0)
-            stack.callback(self._wake)
-            stack.callback(stop.set)
-            yield stop
-
-    def _wake(self) -> None:
-        if self.membership is not None:
-            self.membership.wake.set()
+            try:
+                yield stop
+            finally:
+                stop.set()
+                if self.membership is not None:
+                    self.membership.wake.set()
 
     def _take_part(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -268,9 +230,6 @@ class Running:
             except Mistake as mistake:  # the disk is full, or there are too many folders
                 self.tell(f"{mistake}: trying again in a minute")
                 stop.wait(60.0)
-
-    def application(self, where: str, token: str) -> web.Application:
-        return application(lambda: self.service, self.status, self.leave, where, token)
 
 
 def guard_text(ranker: LocalRanker, paused: bool = False) -> str:
@@ -313,39 +272,35 @@ def _stop(signum: int, frame: object) -> None:
     raise KeyboardInterrupt  # as Ctrl-C: the page is taken down in order
 
 
-@dataclass(frozen=True)
-class Options:
-    """How the page runs.
-
-    Fields
-        every: seconds between two updates of the index; None for none
-        watch: whether it is also updated as soon as a file changes
-        guard: what decides which list is shown
-        explore: as of `Running`
-        soon: seconds between two looks for a new model in the minutes after a message"""
-
-    every: float | None = None
-    watch: bool = False
-    guard: Guard = GUARD
-    explore: bool = False
-    soon: float = SOON
-
-
 def serve(
-    home: Home, port: int, options: Options, tell: Tell, ready: Callable[[str], None]
+    home: Home,
+    port: int,
+    tell: Tell,
+    ready: Callable[[str], None],
+    every: float | None = None,
+    watch: bool = False,
+    guard: Guard = GUARD,
+    explore: bool = False,
+    soon: float = SOON,
 ) -> None:
-    """Serve the page until Ctrl-C. `ready` gets its address, with the token."""
+    """Serve the page until Ctrl-C.
+
+    tell: writes a line to the log
+    ready: gets the address of the page, with the token
+    every, watch: as of `Running.started`
+    guard, explore: as of `Running`
+    soon: seconds between two looks for a new model in the minutes after a message"""
     with home.alone("page"):
-        running = Running(home, options.guard, tell, explore=options.explore)
+        running = Running(home, guard, tell, explore=explore)
         if running.membership is not None:
-            running.membership.soon_seconds = options.soon
+            running.membership.soon_seconds = soon
         opened = web.listening_socket(web.HOST, port)
         address, token = web.address(opened), web.new_token()
         where = address.removeprefix("http://").rstrip("/")
-        server = web.web_server(running.application(where, token))
+        server = web.web_server(application(running, where, token))
         home.set_page(f"{address}#{token}")
         try:
-            with on_signals(_stop), running.started(options.every, options.watch):
+            with on_signals(_stop), running.started(every, watch):
                 ready(f"{address}#{token}")
                 web.run_until_stopped(server, opened)
         finally:
@@ -371,17 +326,19 @@ def login_file() -> Path:
 
 def start_at_login(folder: Path) -> Path:
     """Start the page of the device in `folder` at login. Returns the file that says so."""
-    file, words = login_file(), command(folder)
-    odd = [
-        word for word in words if any(c in word for c in '"\n%`$\\') and sys.platform != "win32"
-    ]
+    file = login_file()
+    command = [sys.executable, "-m", "foltr", "device", "search", "--no-open", "--home"]
+    command.append(str(folder.resolve()))
+    odd = [word for word in command if set(word) & set('"\n%`$\\') and sys.platform != "win32"]
     require(not odd, f"{odd[:1]} cannot be written into {file}: choose a folder with a plain name")
+    quoted = " ".join(f'"{word}"' for word in command)
     if sys.platform == "darwin":
-        text = _plist(words)
+        content = {"Label": NAME, "ProgramArguments": command, "RunAtLoad": True}
+        text = plistlib.dumps(content).decode()
     elif sys.platform == "win32":
-        text = f'@start "" /min {" ".join(f"{chr(34)}{word}{chr(34)}" for word in words)}\r\n'
+        text = f'@start "" /min {quoted}\r\n'
     else:
-        text = _desktop(words)
+        text = f"[Desktop Entry]\nType=Application\nName=foltr device search\nExec={quoted}\n"
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, text)
@@ -391,26 +348,7 @@ def start_at_login(folder: Path) -> Path:
 def stop_at_login() -> bool:
     """Do not start the page at login. Returns whether it was started before."""
     file = login_file()
-    there = file.exists()
+    started = file.exists()
     with writing(file):
         file.unlink(missing_ok=True)
-    return there
-
-
-def command(folder: Path) -> list[str]:
-    words = ["-m", "foltr", "device", "search", "--no-open", "--home", str(folder.resolve())]
-    return [sys.executable, *words]
-
-
-def _desktop(words: list[str]) -> str:
-    run = " ".join(f'"{word}"' for word in words)
-    return f"[Desktop Entry]\nType=Application\nName=foltr device search\nExec={run}\n"
-
-
-def _plist(words: list[str]) -> str:
-    strings = "".join(f"<string>{escape(word)}</string>" for word in words)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<plist version="1.0"><dict><key>Label</key>'
-        f"<string>{NAME}</string><key>ProgramArguments</key><array>{strings}</array>"
-        "<key>RunAtLoad</key><true/></dict></plist>\n"
-    )
+    return started

@@ -97,7 +97,7 @@ def candidates(index: Index, query: Query, slots: Sequence[Slot]) -> list[int]:
     if not slots:
         return []
     found: dict[int, None] = {}
-    must = [_phrase(phrase) for phrase in query.phrases]
+    must = [f'"{" ".join(phrase)}"' for phrase in query.phrases]
     every = " AND ".join([*must, *(slot.expression for slot in slots)])
     found |= dict.fromkeys(index.matching(every, query.filter, WEIGHTS, ALL))
     among = " AND ".join([*must, ""])
@@ -114,16 +114,8 @@ def candidates(index: Index, query: Query, slots: Sequence[Slot]) -> list[int]:
     return list(found)[:RARE]
 
 
-def _quoted(term: str) -> str:
-    return f'"{term}"'  # a term has letters, digits and marks only
-
-
 def _any(terms: Sequence[str]) -> str:
-    return f"({' OR '.join(map(_quoted, terms))})"
-
-
-def _phrase(terms: Sequence[str]) -> str:
-    return f'"{" ".join(terms)}"'
+    return "(" + " OR ".join(f'"{term}"' for term in terms) + ")"  # a term has no quotes
 
 
 # The features of a document for a query: what the ranker sees. They are computed from the
@@ -209,11 +201,12 @@ def raw_features(found: Candidates) -> Array:
     if not m or not s:
         return np.zeros((m, len(NAMES)))
     hits = _hits(found)
-    lengths = _lengths(found.docs)  # (m, 4)
+    lengths = _with_text(np.stack([doc.lengths for doc in found.docs]).astype(float))  # (m, 4)
     counts = _counts(hits, m, s)  # (m, 4, s)
     n = max(found.statistics.documents, 1)
     table = np.stack([slot.frequencies for slot in found.slots])  # (s, 3, 2)
-    documents = np.minimum(np.concatenate([table[:, :, 0], _either(table[:, :, 0])], 1), n).T
+    either = np.maximum(table[:, [TITLE], 0], table[:, [BODY], 0])  # about how many have a term
+    documents = np.minimum(np.concatenate([table[:, :, 0], either], axis=1), n).T
     times = np.array([slot.times for slot in found.slots], float)
     idf = times * np.log1p((n - documents + 0.5) / (documents + 0.5))  # (4, s)
     means = np.array(found.statistics.lengths)
@@ -270,20 +263,14 @@ def _hits(found: Candidates) -> Hits:
     return Hits(holder, place, slot, field)
 
 
-def _lengths(docs: Sequence[Forward]) -> Array:
-    own = np.stack([doc.lengths for doc in docs]).astype(float)
-    return np.concatenate([own, own[:, [TITLE]] + own[:, [BODY]]], axis=1)
+def _with_text(fields: Array) -> Array:
+    """Numbers of title, headings and body (m, 3, ...), and of title with body: (m, 4, ...)."""
+    return np.concatenate([fields, fields[:, [TITLE]] + fields[:, [BODY]]], axis=1)
 
 
 def _counts(hits: Hits, m: int, s: int) -> Array:
     flat = (hits.doc * 3 + hits.field) * s + hits.slot
-    own = np.bincount(flat, minlength=m * 3 * s).reshape(m, 3, s).astype(float)
-    return np.concatenate([own, own[:, [TITLE]] + own[:, [BODY]]], axis=1)
-
-
-def _either(documents: Array) -> Array:
-    """About how many documents have a term in title or body: (s, 3) -> (s, 1)."""
-    return np.maximum(documents[:, [TITLE]], documents[:, [BODY]])
+    return _with_text(np.bincount(flat, minlength=m * 3 * s).reshape(m, 3, s).astype(float))
 
 
 def _bm25(counts: Array, lengths: Array, mean: float, idf: Array) -> Array:
@@ -293,8 +280,7 @@ def _bm25(counts: Array, lengths: Array, mean: float, idf: Array) -> Array:
 
 def _chances(table: Array, n: int, means: Array) -> Array:
     """The share of each term in all fields of the collection: (4, s)."""
-    counts = np.concatenate([table[:, :, 1], table[:, [TITLE], 1] + table[:, [BODY], 1]], axis=1)
-    return (counts.T + 0.5) / (n * means[:, None] + 1.0)
+    return (_with_text(table[:, :, 1]).T + 0.5) / (n * means[:, None] + 1.0)
 
 
 def _together(hits: Hits, m: int, s: int, idf: Array) -> dict[str, Array]:

@@ -6,14 +6,14 @@ lists are never looked at. Logging a list closes the one before, which is then l
 
 from __future__ import annotations
 
+import json
 import secrets
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from foltr.device.learning import LocalRanker, Order
 from foltr.device.query import Filter, Query, parsed
 from foltr.device.searching import ABOUT, Search, search
 from foltr.device.snippets import Piece, marked, similar_word, snippet, unknown_words
+
+if TYPE_CHECKING:
+    from foltr.device.membership import Membership
 
 REMEMBERED = 200  # lists
 BY_DATE = ""  # name of every list that is in the order of dates: it is neither logged nor kept
@@ -45,20 +48,29 @@ class MadeList:
     name: str
     found: Search
     order: Order
+    shown: list[Document]
     logged: int | None = None  # number of its search in the log
-
-    @property
-    def shown(self) -> list[Document]:
-        return [self.found.documents[i] for i in self.order.ranking]
 
 
 class Service:
-    """The search engine of one device. Its methods may be called by several threads."""
+    """The search engine of one device. Its methods may be called by several threads.
 
-    def __init__(self, index: Index, log: ClickLog, ranker: LocalRanker) -> None:
+    index, log, ranker: what it searches, remembers and learns
+    membership: its place in a federation, if it has joined one
+    read_only: nothing is learned: another process may run the page"""
+
+    def __init__(
+        self,
+        index: Index,
+        log: ClickLog,
+        ranker: LocalRanker,
+        membership: Membership | None = None,
+        read_only: bool = False,
+    ) -> None:
         self.index, self.log, self.ranker = index, log, ranker
+        self.membership, self.read_only = membership, read_only
+        self.lock = ranker.lock
         self._lists: OrderedDict[str, MadeList] = OrderedDict()
-        self.lock = threading.RLock()
         self.not_recorded = ""  # why the last click was not
         self._clean = False  # whether nothing of a forgotten search is left on the disk
         self.close_old()
@@ -93,7 +105,8 @@ class Service:
         found = search(self.index, query)
         order = self.ranker.order(found.features, self.paused)
         results = [self._result(found, i) for i in order.ranking]
-        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order)
+        shown = [found.documents[i] for i in order.ranking]
+        made = MadeList(secrets.token_urlsafe(9), replace(found, forward=()), order, shown)
         self._lists[made.name] = made
         while len(self._lists) > REMEMBERED:
             self._lists.popitem(last=False)
@@ -139,49 +152,55 @@ class Service:
     def look(self, name: str) -> None:
         """The user has looked at a list: log it. The search before it is learned from."""
         with self.lock:
-            made = self._list(name)
-            if made.logged is not None or self.paused or not len(made.order.ranking):
-                return
-            again = self._last_alike(made)
-            if again is not None:
-                made.logged = again
-                return
-            self.close_open()
-            found, order = made.found, made.order
-            ids = np.array([document.id for document in found.documents], np.int64)
-            none = np.zeros(len(order.ranking), bool)
-            when, text = time.time(), found.query.text.strip()
-            about = 0, when, text, self.ranker.epoch_now, order.shown_by, ids
-            lists = found.features, order.ranking, order.teams, none
-            logged = self.log.add(LoggedSearch(*about, *lists))
-            made.logged = logged.id
+            self._log(self._list(name))
 
-    def _last_alike(self, made: MadeList) -> int | None:
-        """The open search with the same text and list, if it is the last one: looking at a list
-        again is no other search."""
-        for last in self.log.unfinished()[-1:]:
-            ids = [document.id for document in made.shown]
-            same = last.query == made.found.query.text.strip()
-            if same and last.documents[last.ranking].tolist() == ids:
-                return last.id
-        return None
+    def _log(self, made: MadeList) -> None:
+        found, order, text = made.found, made.order, made.found.query.text.strip()
+        if made.logged is not None or self.paused or not len(order.ranking):
+            return
+        unfinished = self.log.unfinished()
+        for last in unfinished[-1:]:
+            shown = [document.id for document in made.shown]
+            if last.query == text and last.documents[last.ranking].tolist() == shown:
+                made.logged = last.id  # looking at a list again is no other search
+                return
+        self._learn_from(unfinished)
+        made.logged = self.log.add(
+            LoggedSearch(
+                id=0,
+                time=time.time(),
+                query=text,
+                epoch=self.ranker.epoch_now.epoch,
+                shown_by=order.shown_by,
+                documents=np.array([document.id for document in found.documents], np.int64),
+                features=found.features,
+                ranking=order.ranking,
+                teams=order.teams,
+                clicks=np.zeros(len(order.ranking), bool),
+            )
+        ).id
 
     def close_open(self) -> None:
         """Learn from the searches that are open."""
-        for each in self.log.unfinished():
-            self.ranker.learn(each)
-        self.after_learning()
+        self._learn_from(self.log.unfinished())
 
-    def after_learning(self) -> None:
-        """A device that has not joined a federation begins a new epoch by itself."""
-        self.ranker.begin_epoch_if_full()
+    def _learn_from(self, searches: Sequence[LoggedSearch]) -> None:
+        if self.read_only:
+            return
+        for each in searches:
+            self.ranker.learn(each)
+        if self.membership is None:
+            self.ranker.begin_epoch_if_full()
+        else:  # its epochs end when it sends
+            self.membership.wake.set()
 
     def close_old(self) -> None:
         """Learn from a search that has been open for long."""
         with self.lock:
             self._clean_up()
-            if any(time.time() - each.time > OPEN_SECONDS for each in self.log.unfinished()):
-                self.close_open()
+            unfinished = self.log.unfinished()
+            if any(time.time() - each.time > OPEN_SECONDS for each in unfinished):
+                self._learn_from(unfinished)
 
     def open(self, name: str, id: int, how: str) -> Document:
         """The user opens a result: a click, unless the list is in the order of dates."""
@@ -194,12 +213,10 @@ class Service:
                 raise Mistake(f"document {id} is not in this list: search again")
             self.not_recorded = ""
             try:
-                self.look(name)
+                self._log(made)
                 if made.logged is not None and not self.paused:
                     self.log.click(made.logged, id, time.time(), how)
-            except (
-                Unusable
-            ) as unusable:  # as of a full disk: the document can be shown all the same
+            except Unusable as unusable:  # a full disk: the document can be shown all the same
                 self.not_recorded = f"This was not recorded: {unusable}"
         return document
 
@@ -303,7 +320,12 @@ class Service:
     def forget(self, ids: Sequence[int] | None) -> None:
         """Delete searches, and what was learned from them on this device; None for all."""
         with self.lock:
+            membership = self.membership
+            if membership is not None and membership.waits_with(ids):
+                membership.records.blank()  # first: it may be stopped after any of these
             self.ranker.forget(ids)
+            if membership is not None:
+                membership.records.set_memory(self.ranker.epoch.memory)
             for made in list(self._lists.values()):  # a list that was not logged can still be used
                 if ids is None or made.logged in ids:
                     del self._lists[made.name]
@@ -323,10 +345,18 @@ class Service:
 
 
 def exported(log: ClickLog, index: Index) -> str:
-    """All searches of a log as JSON, with the paths of documents."""
-    ids = {id for each in log.last(2**62) for id in each.documents[each.ranking].tolist()}
-    paths = {id: document.path for id, document in index.documents(ids).items()}
-    return log.exported(paths.get)
+    """All searches of a log as JSON, with the paths of documents; None for one that is gone."""
+    searches = log.last(2**62)[::-1]
+    ids = {id for each in searches for id in each.documents[each.ranking].tolist()}
+    documents = index.documents(ids)
+    content = []
+    for each in searches:
+        shown = [documents.get(id) for id in each.documents[each.ranking].tolist()]
+        paths = [None if document is None else document.path for document in shown]
+        clicked = [path for path, click in zip(paths, each.clicks, strict=True) if click]
+        about = {"time": each.time, "query": each.query, "shown_by": each.shown_by}
+        content.append({**about, "shown": paths, "clicked": clicked, "sent": each.sent})
+    return json.dumps(content, ensure_ascii=False, indent=1)
 
 
 def _described(

@@ -54,7 +54,7 @@ class Tokens(NamedTuple):
     @property
     def ids(self) -> Array:
         """The ids of the terms: (n,) uint32."""
-        return np.fromiter(map(_ids().__getitem__, self.terms), np.uint32, len(self.terms))
+        return np.fromiter(map(_IDS.__getitem__, self.terms), np.uint32, len(self.terms))
 
 
 def _range(first: int, last: int) -> str:
@@ -128,20 +128,14 @@ class _Remembered(dict[str, Value]):
         return value
 
 
-@cache
-def _terms() -> _Remembered[str]:
-    return _Remembered(_term)
-
-
-@cache
-def _ids() -> _Remembered[int]:
-    return _Remembered(lambda term: crc32(term.encode()))
+_TERMS = _Remembered(_term)
+_IDS = _Remembered(lambda term: crc32(term.encode()))
 
 
 def id_of(term: str) -> int:
     """The id of a term: a hash. Two terms with the same id are one in ten million pairs of a
     query's term and a document, and change a ranking a little."""
-    return _ids()[term]
+    return _IDS[term]
 
 
 def tokens_of(text: str) -> Tokens:
@@ -149,7 +143,7 @@ def tokens_of(text: str) -> Tokens:
     units = np.frombuffer(text.encode("utf-16-le", "replace"), "<u2")
     kinds = _kinds()[units]
     words, starts = _special(text) if SPECIAL in kinds else _plain(units, kinds == LETTER)
-    return Tokens(list(map(_terms().__getitem__, words)), starts)
+    return Tokens(list(map(_TERMS.__getitem__, words)), starts)
 
 
 def _plain(units: Array, inside: Array) -> tuple[list[str], Array]:

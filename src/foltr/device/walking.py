@@ -182,17 +182,12 @@ class Found:
 
     Fields
         path: absolute
-        root: the folder of the user that it is in, the innermost one
         size: bytes
-        modified: when it was changed, in nanoseconds since 1970
-        inode, device: what stays the same when it is renamed"""
+        modified: when it was changed, in nanoseconds since 1970"""
 
     path: Path
-    root: Path
     size: int
     modified: int
-    inode: int
-    device: int
 
 
 def walk(
@@ -204,7 +199,7 @@ def walk(
     """The files below `roots`, each once, in a stable order. The reasons of what is left out are
     counted in `left_out`; folders that may not be read are added to `closed`. A root may be a
     link, and it may be a file."""
-    return _rules(roots, everything, left_out, closed).files()
+    return _Rules(roots, everything, left_out, closed).files()
 
 
 def find(
@@ -215,18 +210,7 @@ def find(
 ) -> Found | None:
     """The file at an absolute path, if `walk` would give it: for a watcher, which is told of one
     path at a time. The path must not lead through links above its root: resolve roots first."""
-    return _rules(roots, everything, left_out).file(os.path.abspath(path))
-
-
-def _rules(
-    roots: Sequence[Path],
-    everything: bool,
-    left_out: Counter[str] | None,
-    closed: list[str] | None = None,
-) -> _Rules:
-    places = tuple(dict.fromkeys(map(_resolved, roots)))
-    counted = Counter[str]() if left_out is None else left_out
-    return _Rules(places, everything, counted, [] if closed is None else closed)
+    return _Rules(roots, everything, left_out).file(os.path.abspath(path))
 
 
 def _resolved(root: Path) -> str:
@@ -249,15 +233,10 @@ class _Ignore:
 
     def says(self, path: str, is_folder: bool) -> bool | None:
         """Whether a path is ignored; None if no pattern matches."""
-        told = self.spec.check_file(path[len(self.folder) :] + "/" * is_folder)
+        checked = self.spec.check_file(path[len(self.folder) :] + "/" * is_folder)
+        line = "" if checked.index is None else self.lines[checked.index].rstrip()
         # `build/**` means what is in the folder, and a later pattern can except a part of that
-        if (
-            is_folder
-            and told.index is not None
-            and self.lines[told.index].rstrip().endswith("/**")
-        ):
-            return None
-        return told.include
+        return None if is_folder and line.endswith("/**") else checked.include
 
 
 @dataclass(frozen=True)
@@ -265,7 +244,6 @@ class _Folder:
     """A folder, with the patterns of it and of the folders above it."""
 
     path: str
-    root: str
     ignores: tuple[_Ignore, ...] = ()
 
     @property
@@ -273,21 +251,27 @@ class _Folder:
         return _prefix(self.path)
 
 
-@dataclass(frozen=True)
 class _Rules:
     """What is given and what is left out. `walk` and `find` only differ in the way to a file."""
 
-    roots: tuple[str, ...]  # resolved
-    everything: bool
-    left_out: Counter[str]
-    closed: list[str]
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        everything: bool,
+        left_out: Counter[str] | None,
+        closed: list[str] | None = None,
+    ) -> None:
+        self.roots = dict.fromkeys(map(_resolved, roots))
+        self.everything = everything
+        self.left_out = Counter[str]() if left_out is None else left_out
+        self.closed = [] if closed is None else closed
 
     def files(self) -> Iterator[Found]:
         for root in self.roots:
             if self._opens(root):
                 if os.path.isdir(root):
                     yield from self._below(root)
-                elif found := self._found(root, Path(root)):
+                elif found := self._found(root):
                     yield found
 
     def file(self, path: str) -> Found | None:
@@ -296,35 +280,35 @@ class _Rules:
         if root is None or not self._opens(root):
             return None
         if path == root:
-            return self._found(path, Path(root))
-        folder = self._entered(_Folder(root, root), _marks(root))
+            return self._found(path)
+        folder = self._entered(_Folder(root), _marks(root))
         *above, name = path[len(_prefix(root)) :].split(os.sep)
         for part in above:
             if folder is None or not self._passes(folder, part, True):
                 return None
-            inner = _Folder(folder.prefix + part, root, folder.ignores)
+            inner = _Folder(folder.prefix + part, folder.ignores)
             if os.path.islink(inner.path):
                 self.left_out["link"] += 1
                 return None
             folder = self._entered(inner, _marks(inner.path))
         if folder is None or not self._passes(folder, name, False):
             return None
-        return self._found(path, Path(root))
+        return self._found(path)
 
     def _below(self, root: str) -> Iterator[Found]:
         """Of a folder first the files, then the folders, both by name. A root inside of another
         one is passed by, because it may be in a place that is left out there."""
-        starts, top, waiting = frozenset(self.roots), Path(root), [_Folder(root, root)]
+        waiting = [_Folder(root)]
         while waiting:
             folder, entries = self._listed(waiting.pop())
             prefix, deeper = folder.prefix, []
             for entry in entries:
                 path, is_folder = prefix + entry.name, _is_folder(entry)
-                if path in starts or not self._passes(folder, entry.name, is_folder):
+                if path in self.roots or not self._passes(folder, entry.name, is_folder):
                     continue
                 if is_folder:
-                    deeper.append(_Folder(path, root, folder.ignores))
-                elif found := self._found(path, top):
+                    deeper.append(_Folder(path, folder.ignores))
+                elif found := self._found(path):
                     yield found
             waiting.extend(reversed(deeper))
 
@@ -343,7 +327,7 @@ class _Rules:
 
     def _entered(self, folder: _Folder, marks: frozenset[str]) -> _Folder | None:
         """A folder with its own patterns; None if a file in it says that a program made it."""
-        if folder.path != folder.root and marks & FOLDER_MARKS:
+        if folder.path not in self.roots and marks & FOLDER_MARKS:
             self.left_out["generated"] += 1
             return None
         own = [
@@ -351,7 +335,7 @@ class _Rules:
             for name in IGNORE_FILES
             if name in marks and not self.everything
         ]
-        return _Folder(folder.path, folder.root, (*folder.ignores, *filter(None, own)))
+        return _Folder(folder.path, (*folder.ignores, *filter(None, own)))
 
     def _opens(self, root: str) -> bool:
         """Whether a root may be read. That its user named it overrules all but keys."""
@@ -383,15 +367,14 @@ class _Rules:
         says = (ignore.says(path, is_folder) for ignore in reversed(folder.ignores))
         return "ignored" if next((told for told in says if told is not None), False) else None
 
-    def _found(self, path: str, root: Path) -> Found | None:
+    def _found(self, path: str) -> Found | None:
         try:
             status = os.lstat(path)
         except (OSError, ValueError) as error:
             self.left_out[_reason(error)] += 1
             return None
         if stat.S_ISREG(status.st_mode) and status.st_size:
-            times = status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
-            return Found(Path(path), root, *times)
+            return Found(Path(path), status.st_size, status.st_mtime_ns)
         kind = "empty" if stat.S_ISREG(status.st_mode) else "not a file"
         self.left_out["link" if stat.S_ISLNK(status.st_mode) else kind] += 1
         return None

@@ -1,12 +1,14 @@
 """The log of searches by itself: what is stored, counted, exported and deleted."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from foltr.core.errors import Mistake
 from foltr.device.click_log import ClickLog, Epoch, LoggedSearch, Period
+from foltr.device.service import exported
 
 HOME, OTHER = b"\x01" * 16, b"\x02" * 16  # federations
 
@@ -38,8 +40,8 @@ def stored_clicks(log, id):
 
 
 def message(log, federation, next_epoch, round, time, ask=b"ask"):
-    after = np.array([0.5, 0.25, next_epoch])
-    return log.note_message(federation, ask + b"%d" % round, round, after, time)
+    memory = np.array([0.5, 0.25])
+    return log.note_message(federation, ask + b"%d" % round, round, next_epoch - 1, memory, time)
 
 
 def test_the_stored_clicks_count_up_to_255():
@@ -158,7 +160,8 @@ def test_what_is_forgotten_leaves_no_row(all_of_them):
 def test_the_export_of_a_search():
     log = ClickLog(None)
     log.add(search(clicks=(True, False, True)))
-    text = log.exported({10: "a.txt", 12: "ö.txt"}.get)  # 13 is gone
+    paths = {10: SimpleNamespace(path="a.txt"), 12: SimpleNamespace(path="ö.txt")}  # 13 is gone
+    text = exported(log, SimpleNamespace(documents=lambda ids: paths))
     assert json.loads(text) == [
         {
             "time": 1.0,

@@ -168,3 +168,16 @@ def test_asks_of_another_federation_or_of_another_client_are_refused(owner):
         owner.once()
         assert read_refusal(owner.gateway.got[-1].payload)[0] == code
     assert not owner.log.messages() and owner.membership.due()
+
+
+def test_who_left_keeps_no_memory_of_the_federation(owner):
+    """It was learned from searches that their user may want forgotten."""
+    answer_round(owner)
+    records = owner.membership.records
+    assert records.of([0])[0].after.any()
+    owner.running.leave(False)
+    left = records.of([0])[0]
+    assert len(left.before) == len(left.after) == 0 and left.spent == 1
+    client = owner.join().membership.client
+    again = owner.membership.records.of([client])[client]
+    assert again.after.shape == owner.ranker.epoch.memory.shape and again.spent == 1

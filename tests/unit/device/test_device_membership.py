@@ -26,6 +26,7 @@ from foltr.device import membership
 from foltr.device.budget import DAY, epsilon_after
 from foltr.device.home import Terms
 from foltr.device.joining import model_in, terms_text
+from old_records import content_of, store_as_before
 from waiting import wait_until
 
 
@@ -365,7 +366,7 @@ def test_a_disk_that_is_full_when_the_message_is_noted_stops_it_too(owner, monke
     owner.search(4)
     owner.gateway.ask()
 
-    def full(*given):
+    def full(*given, **named):
         raise Unusable("the index cannot be used (database or disk is full)")
 
     with monkeypatch.context() as patch, pytest.raises(Unusable):
@@ -442,3 +443,45 @@ def test_a_look_for_a_model_that_failed_is_repeated(owner):
     assert owner.membership.refresh()
     assert not owner.membership.refresh()  # it looked just now
     assert owner.ranker.epoch.round == 3
+
+
+# --- the upload window is an integer of its own ---
+
+
+def window_of(owner):
+    return owner.membership.records.of([0])[0].position_after
+
+
+def test_a_home_of_an_earlier_version_goes_on_with_the_next_window(tmp_path, monkeypatch):
+    gateway = PretendGateway(pretend_agreement())
+    owner = answer_round(answer_round(Owner(tmp_path / "a", gateway, monkeypatch).join()), 4)
+    before = owner.membership.records.of([0])[0]
+    store_as_before(owner.home.index_file)
+    owner.run()
+    after = owner.membership.records.of([0])[0]
+    assert after.before.tobytes() == before.before.tobytes()
+    assert after.after.tobytes() == before.after.tobytes()
+    assert (after.position_before, after.position_after) == (2, 3)
+    answer_round(owner, 8)
+    assert owner.sent() == {0: [1, 2, 3, 4], 1: [5, 6, 7, 8], 2: [9, 10, 11, 12]}
+    store_as_before(owner.home.index_file)
+    owner.run().running.service.forget(None)  # nothing of a forgotten search stays in a copy
+    assert not any("before_positions" in line for line in content_of(owner.home.index_file))
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_windows_beyond_2_to_the_24_are_told_apart(tmp_path, monkeypatch, earlier):
+    gateway = PretendGateway(pretend_agreement())
+    owner = Owner(tmp_path / "a", gateway, monkeypatch)
+    owner.run()
+    first = 2**24 - 2
+    owner.log.set_epochs([owner.ranker.epoch._replace(epoch=first)])
+    owner.join()
+    for t in range(4):
+        answer_round(owner, 4 * t)
+        assert window_of(owner) == first + 2 + t
+        if earlier:  # from 2**24 on that version could not store every window
+            store_as_before(owner.home.index_file)
+            owner.run()
+            assert window_of(owner) == first + 2 + t
+    assert owner.sent() == {t: [4 * t + i for i in (1, 2, 3, 4)] for t in range(4)}

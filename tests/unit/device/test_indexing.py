@@ -14,7 +14,7 @@ from foltr.core.errors import Mistake
 from foltr.core.system.state_file import Unusable
 from foltr.device import indexing
 from foltr.device.index import Index
-from foltr.device.indexing import absolute, remove_file, update, update_file
+from foltr.device.indexing import absolute, read_changed, update, update_file
 from foltr.device.query import parsed
 from foltr.device.searching import search
 from foltr.device.walking import find
@@ -306,7 +306,8 @@ def test_one_file_is_brought_up_to_date(folder, index):
     assert found is not None and update_file(index, found).documents == 1
     assert files_with(index, "cherry") == ["a.txt"]
     assert update(index, [folder]).unchanged == 2
-    remove_file(index, folder / "a.txt")
+    (folder / "a.txt").unlink()
+    read_changed(index, [folder], {str(folder / "a.txt")})
     assert files_with(index, "cherry") == []
 
 

@@ -14,7 +14,8 @@ from foltr.core import Ask
 from foltr.core.federation import Client
 from foltr.core.seeds import Stream, stream
 from foltr.core.stepwise import ReplayedUser
-from foltr.device.log_engine import NOTHING, LogEngine, first_memory
+from foltr.device.joining import first_memory
+from foltr.device.membership import NOTHING, LogEngine
 
 SHARES = Gaussian(noise=1.0, clip=0.5, where="shares")
 
@@ -30,7 +31,7 @@ def owner_with_shares(tmp_path, monkeypatch, **changes):
 
 
 def log_engine_of(owner, **more):
-    return LogEngine(owner.ranker, owner.gateway.agreed, 0, **more)
+    return LogEngine(owner.ranker, owner.gateway.agreed, **more)
 
 
 def ask_at(owner, t=0, moved=0.0):
@@ -56,7 +57,7 @@ def test_a_message_is_what_a_client_that_replays_the_log_sends(owner):
     got = message_of(engine, ask)
     update, after = replayed_message(owner, ask, searches, before)
     assert got.updates.tobytes() == update.payload.tobytes() and got.weights.tolist() == [3.0]
-    assert engine.memory[0, :-1].tobytes() == after.tobytes()
+    assert engine.memory[0].tobytes() == after.tobytes()
     assert np.abs(got.updates).max() > 0.0
 
 
@@ -80,9 +81,9 @@ def test_a_device_that_searched_less_often_is_padded_to_the_agreed_weight(
 
 def test_noise_comes_from_the_operating_system_and_differs_each_time(tmp_path, monkeypatch):
     owner = owner_with_shares(tmp_path, monkeypatch).search(4)
-    engine, memory = log_engine_of(owner), log_engine_of(owner).memory.copy()
+    engine, before = log_engine_of(owner), log_engine_of(owner)
     first = message_of(engine, ask_at(owner)).updates
-    engine.memory[:] = memory
+    engine.memory, engine.positions = before.memory, before.positions
     assert not np.array_equal(message_of(engine, ask_at(owner)).updates, first)
 
 
@@ -91,7 +92,7 @@ def test_more_searches_than_a_message_may_have_go_into_the_next_in_order(owner):
     engine, found = log_engine_of(owner), []
     ids = [each.id for each in reversed(owner.log.last(100))]
     for t in range(4):
-        epoch = int(engine.memory[0, -1])
+        epoch = int(engine.positions[0])
         got = message_of(engine, ask_at(owner, t))
         if len(got):
             found.append([each.id for each in owner.log.of_epoch(epoch)])

@@ -37,7 +37,7 @@ class AskedPage:
 
     def __init__(self, running):
         self.running = running
-        self.application = running.application(WHERE, TOKEN)
+        self.application = app.application(running, WHERE, TOKEN)
 
     def __call__(self, method, path, headers=OWN, base=f"http://{WHERE}", **more):
         async def ask():
@@ -309,7 +309,7 @@ def test_an_index_that_fails_is_told(asked_page, monkeypatch):
 
 
 def test_a_request_that_ends_early_leaves_no_traceback(page_running, capfd):
-    with web.served(page_running.application(WHERE, TOKEN), "127.0.0.1", 0) as address:
+    with web.served(app.application(page_running, WHERE, TOKEN), "127.0.0.1", 0) as address:
         port = int(address.rstrip("/").rpartition(":")[2])
         lines = [
             "POST /api/look HTTP/1.1",

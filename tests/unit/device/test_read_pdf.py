@@ -194,14 +194,14 @@ def test_a_pdf_that_takes_too_long_is_left_out_and_the_next_one_is_read(apart, m
 def test_a_pdf_that_ends_its_reader_is_damaged_and_the_next_one_is_read(apart, monkeypatch):
     data = pdf_of(pdf_words("words"))
     assert apart.read_apart(data, "a.pdf").body == "words"
-    write = apart._write
+    answer_of = apart._answer_of
 
-    def killed_at_once(pipe, *parts):
-        apart._process.kill()
-        write(pipe, *parts)
+    def killed_at_once(process, *file):
+        process.kill()
+        return answer_of(process, *file)
 
     with monkeypatch.context() as patch, pytest.raises(Unread, match="damaged"):
-        patch.setattr(apart, "_write", killed_at_once)
+        patch.setattr(apart, "_answer_of", killed_at_once)
         apart.read_apart(data + b"\n" * 2**20, "a.pdf")  # more than a pipe holds
     assert apart.read_apart(data, "a.pdf").body == "words"
 

@@ -39,18 +39,18 @@ def device_of(
     node's private key for secure sums; `known` returns the public keys of other clients."""
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records = records_in(state, agreed)
+    records = records_in(state, agreed, with_log=table.clicks is not None)
     engine_for = learning(agreed, table, file, records)
     return device_with(agreed, table, records, engine_for, tell, sign_key, known)
 
 
-def records_in(state: Path, agreed: Agreement) -> Records:
-    """The records in a node's state folder."""
+def records_in(state: Path, agreed: Agreement, with_log: bool) -> Records:
+    """The records in a node's state folder. `with_log`: its clients learn from logged clicks."""
 
     def differs(text: str) -> list[str]:
         return agreed.differences(text, "in the settings", "in the folder")
 
-    return Records(state / RECORDS, agreed.id, agreed.text, differs)
+    return Records(state / RECORDS, agreed.id, agreed.text, differs, with_log)
 
 
 def learning(
@@ -90,13 +90,11 @@ def device_with(
 
 
 def logged_engines(agreed: Agreement, log: Log, seed: int) -> Callable[[int], Engine]:
-    """Engines that learn from logged clicks. A client's memory has one more number: its position
-    in the log."""
+    """Engines that learn from logged clicks."""
     learner, noise = agreed.device_learner, 'noise = "address" is for simulated clicks only'
     require(agreed.noise == "system", f"{noise}: leave noise out of all settings files")
     params = agreed.ranker.init(len(agreed.features), stream(0))
-    kept = np.append(learner.remembered(agreed.ranker, params), np.float32(0.0))
-    memory = np.tile(kept, (log.clients, 1)).astype(np.float32)
+    memory = np.tile(learner.remembered(agreed.ranker, params), (log.clients, 1))
 
     def engine_for(sessions: int) -> Engine:
         many = sessions or agreed.learner.sessions

@@ -93,7 +93,10 @@ def answered_by(file: Path, text: bytes, kept: bytes | None) -> tuple[bytes, byt
     agreed, table = read_node(file, Code())
     state = beside(file, table.state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with only_one(state, "node", BUSY), closing(records_in(state, agreed)) as records:
+    with (
+        only_one(state, "node", BUSY),
+        closing(records_in(state, agreed, with_log=table.clicks is not None)) as records,
+    ):
         key = sign_key(file, table)
         known = keys_known(agreed, table, file, tell)
 

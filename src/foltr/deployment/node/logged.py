@@ -25,8 +25,6 @@ from foltr.core.system.files import regular
 from foltr.core.world.dataset import Dataset
 from foltr.simulation.runs.execution import from_system
 
-MOST = 1 << 24  # most searches of a client, because its position in the log is a float32
-
 
 @dataclass(frozen=True)
 class Search:
@@ -111,19 +109,21 @@ def _places(value: object, count: int, where: str) -> tuple[int, ...]:
 
 @dataclass
 class Logged:
-    """The engine of a node whose clicks come from a log. The last number of a client's memory is
-    its position: the number of searches that it has learned from."""
+    """The engine of a node whose clicks come from a log. The position of a client is the number of
+    searches that it has learned from."""
 
     learner: Learner
     ranker: Ranker
     log: Log
     sessions: int  # searches of a round
     seed: int
-    memory: Array  # (clients, numbers + 1)
+    memory: Array  # (clients, numbers)
     privacy: Privatizer | None = None
     notes: tuple[str, ...] = ()
+    positions: Array = field(init=False)  # (clients,) int64
 
     def __post_init__(self) -> None:
+        self.positions = np.zeros(len(self.memory), np.int64)
         rewards = f"{type(self.learner).__name__} sends rewards for lists that it chooses itself"
         require(
             self.learner.reward_levels == 0,
@@ -135,15 +135,15 @@ class Logged:
         self.log.look()
         updates, ids = [], []
         for id in clients.tolist():
-            kept, position = self.memory[id, :-1], int(self.memory[id, -1])
+            position = int(self.positions[id])
             searches = self.log.found.get(id, [])[position : position + self.sessions]
-            if len(searches) < self.sessions or position + self.sessions > MOST:
+            if len(searches) < self.sessions:
                 continue
             ranking = stream(self.seed, "ranking", id)
             parts = self.learner, self.ranker, self.privacy, ranking, from_system(id)
             user = ReplayedUser([search.on(self.log.data) for search in searches])
-            update, after = Client(id, *parts).step(ask, kept, user)
-            self.memory[id, :-1], self.memory[id, -1] = after, position + self.sessions
+            update, self.memory[id] = Client(id, *parts).step(ask, self.memory[id], user)
+            self.positions[id] = position + self.sessions
             updates.append(update)
             ids.append(id)
         arrived = Cohort.stack(updates) if updates else Cohort.empty(len(ask.params))

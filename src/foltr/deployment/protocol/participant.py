@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,6 +45,20 @@ MASKED = "masked"  # the last round in which masked updates were sent, and a has
 WORD, SUM_WORD = 4, 8  # bytes of a number, in an update and in a secure sum
 
 
+@runtime_checkable
+class LearnsFromLog(Protocol):
+    """An engine whose clients learn from logs of searches that were made before."""
+
+    positions: Array  # (clients,) int64: where in its log each client goes on
+
+
+class Kept(NamedTuple):
+    """What a client keeps between rounds."""
+
+    memory: Array
+    position: int | None  # in its log of searches; None without one
+
+
 @dataclass
 class Device:
     """The clients of one node. It answers only what the agreement allows, whatever the server
@@ -70,7 +84,8 @@ class Device:
     sums: SumDevice | None = None  # secure sums, if the agreement has a channel
     tell: Callable[[str], None] = lambda text: None  # writes a line to the node's own log
     forgotten: Callable[[], None] = lambda: None  # called when the server has unlearned the node
-    _engines: dict[int, tuple[Engine, Array]] = field(default_factory=dict)  # engine, memory
+    # each with what a client keeps before its first round
+    _engines: dict[int, tuple[Engine, Kept]] = field(default_factory=dict)
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -314,39 +329,65 @@ class Device:
         for client in due:
             record = known.get(client)
             before[client] = initial
-            if record is not None:  # a round that is repeated starts from the memory before it
-                before[client] = record.before if record.round == ask.round else record.after
-            engine.memory[client - self.first] = before[client]
+            if record is not None:  # a round that is repeated starts from what was kept before it
+                before[client] = (
+                    Kept(record.before, record.position_before)
+                    if record.round == ask.round
+                    else Kept(record.after, record.position_after)
+                )
         asked = Ask(model.params, ask.round, ask.n)
         made = {}
         for client, update, weight in self._collected(engine, asked, due, before):
             record = known.get(client)
             spent, released = (record.spent, record.released) if record else (0, NONE)
-            kept = engine.memory[client - self.first].astype(np.float32)
+            kept = self._kept(engine, client)
             try:
                 self.agreement.check_weight(weight, model.sessions)
                 sent = in_words(self._rescaled(client, update, model.stored))
             except Mistake as error:
                 self.tell(f"client {client}, round {ask.round + 1}: {error}")
                 continue
-            parts = before[client], kept, sent, weight
-            made[client] = Record(client, ask.round, name, *parts, spent + 1, released)
+            made[client] = Record(
+                client, ask.round, name, before[client].memory, kept.memory, sent, weight,
+                spent=spent + 1, released=released,
+                position_before=before[client].position, position_after=kept.position,
+            )  # fmt: skip
         return made
 
-    def _engine(self, sessions: int) -> tuple[Engine, Array]:
+    def _kept(self, engine: Engine, client: int) -> Kept:
+        """What a client keeps now."""
+        row = client - self.first
+        memory = engine.memory[row].astype(np.float32)
+        position = int(engine.positions[row]) if isinstance(engine, LearnsFromLog) else None
+        return Kept(memory, position)
+
+    def _begin_from(self, engine: Engine, client: int, kept: Kept) -> None:
+        """Let a client go on from what it has kept."""
+        engine.memory[client - self.first] = kept.memory
+        if isinstance(engine, LearnsFromLog):
+            require(
+                kept.position is not None,
+                f"client {client} has answered without a log of searches: leave clicks out of the"
+                " settings, or use another state folder",
+            )
+            engine.positions[client - self.first] = kept.position
+
+    def _engine(self, sessions: int) -> tuple[Engine, Kept]:
         if sessions not in self._engines:
             engine = self.engine_for(sessions)
             # at most two are kept: the one for training, and the last one for unlearning
             self._engines = {0: self._engines[0]} if 0 in self._engines else {}
-            self._engines[sessions] = engine, engine.memory[0].copy()
+            self._engines[sessions] = engine, self._kept(engine, self.first)
         return self._engines[sessions]
 
     def _collected(
-        self, engine: Engine, ask: Ask, due: list[int], before: Mapping[int, Array]
+        self, engine: Engine, ask: Ask, due: list[int], before: Mapping[int, Kept]
     ) -> list[tuple[int, Array, float]]:
         """The messages of these clients, collected together or, if one of them fails, singly."""
         rows = np.array(due) - self.first
         try:
+            for client in due:
+                self._begin_from(engine, client, before[client])
             got = engine.collect(ask, rows).arrived
             ids = (got.clients + self.first).tolist()  # some may have nothing to send
             return list(zip(ids, got.updates, got.weights.tolist(), strict=True))
@@ -354,13 +395,12 @@ class Device:
             self.tell(f"round {ask.t + 1}: {type(error).__name__}: {error}")
         found = []
         for client in due:
-            engine.memory[client - self.first] = before[client]
             try:
+                self._begin_from(engine, client, before[client])
                 got = engine.collect(ask, np.array([client - self.first])).arrived
                 if len(got):
                     found.append((client, got.updates[0], float(got.weights[0])))
             except Exception as error:  # noqa: BLE001
-                engine.memory[client - self.first] = before[client]
                 self.tell(f"client {client}, round {ask.t + 1}: {type(error).__name__}: {error}")
         return found
 

@@ -1,5 +1,6 @@
 """The records of a node, a SQLite file. For each client: the memory of its device between rounds,
-its last answer, the part of its budget that is spent, and the norms that unlearning needs.
+its position in its log of searches if it learns from one, its last answer, the part of its budget
+that is spent, and the norms that unlearning needs.
 
 A round is one transaction. It is on disk before the answer is sent. So after a crash at any moment
 the node has all of a round or nothing of it."""
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +18,26 @@ from foltr.core import Array
 from foltr.core.errors import Mistake
 from foltr.core.system.state_file import StateFile, Unusable
 
-TABLES = """
+CLIENTS = """
 create table if not exists client (
-    id integer primary key, round integer not null, ask blob not null, before blob not null,
-    after blob not null, payload blob not null, weight real not null, spent integer not null,
+    id integer primary key, round integer not null, ask blob not null,
+    memory_before blob not null, memory_after blob not null, position_before integer,
+    position_after integer, payload blob not null, weight real not null, spent integer not null,
     released integer not null);
+"""
+NORMS = """
 create table if not exists norm (
     round integer not null, client integer not null, norm real not null,
     primary key (round, client)) without rowid;
 """
+# Earlier versions stored the position as the last number of the memory, in columns of other names.
+# Their rows are converted, and kept in this table; those versions refuse the converted file.
+CONVERTED = "client_before_positions"
 EARLIER = "earlier"  # name of the numbers that a device had before
-COLUMNS = "id, round, ask, before, after, payload, weight, spent, released"
+COLUMNS = (
+    "id, round, ask, memory_before, memory_after, position_before, position_after, payload,"
+    " weight, spent, released"
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,10 @@ class Record:
     weight: float
     spent: int  # number of rounds in which it answered, without repeated answers
     released: int  # last round whose released secure sum includes its update; -1 for none
+    # where in its log of searches that round began, and where the next one begins: the number of
+    # searches before it or, on a user's device, the upload window; None for clients without a log
+    position_before: int | None = None
+    position_after: int | None = None
 
 
 class Records(StateFile):
@@ -54,11 +69,13 @@ class Records(StateFile):
         federation: bytes,
         text: str = "",
         differs: Callable[[str], list[str]] | None = None,
+        with_log: bool = False,
     ) -> None:
         """`federation` is the agreement's id, `text` its text; `differs` compares it with another
-        text, for an error message."""
-        super().__init__(path, "the node's records", TABLES)
+        text, for an error message. `with_log`: the clients learn from logs of searches."""
+        super().__init__(path, "the node's records", CLIENTS + NORMS)
         self._seen = self.changes
+        self._convert(with_log)
         if not self.pin("federation", federation):
             raise Mistake(
                 f"{path} belongs to another federation{self._differences(differs)}: restore the"
@@ -91,7 +108,7 @@ class Records(StateFile):
         with self._transaction():
             for record in records:
                 self._db.execute(
-                    f"insert or replace into client ({COLUMNS}) values (?,?,?,?,?,?,?,?,?)",
+                    f"insert or replace into client ({COLUMNS}) values (?,?,?,?,?,?,?,?,?,?,?)",
                     _row(record),
                 )
                 if norms and record.client in norms:
@@ -148,10 +165,56 @@ class Records(StateFile):
         """Delete all records of clients, and return the disk space."""
         self._seen = self.changes  # changes by another process do not matter here
         with self._transaction():
-            self._db.execute("delete from client")
-            self._db.execute("delete from norm")
+            self._delete_clients()
         with self._told():
             self._db.execute("vacuum")
+
+    def _delete_clients(self) -> None:
+        self._db.execute("delete from client")
+        self._db.execute("delete from norm")
+        self._db.execute(f"drop table if exists {CONVERTED}")
+
+    # --- the file of an earlier version ---
+
+    def _convert(self, with_log: bool) -> None:
+        """Convert the table of an earlier version, all of it or nothing."""
+        if not self._is_earlier():
+            return
+        with self._transaction():
+            if not self._is_earlier():  # another process was faster
+                return
+            self._db.execute(f"alter table client rename to {CONVERTED}")
+            self._db.execute(CLIENTS)
+            rows = self._db.execute(
+                "select id, round, ask, before, after, payload, weight, spent, released from"
+                f" {CONVERTED}"
+            ).fetchall()
+            for id, round, ask, before, after, *rest in rows:
+                memories, positions = (before, after), (None, None)
+                if with_log:
+                    memories, positions = zip(*map(self._split, memories), strict=True)
+                self._db.execute(
+                    f"insert into client ({COLUMNS}) values (?,?,?,?,?,?,?,?,?,?,?)",
+                    (id, round, ask, *memories, *positions, *rest),
+                )
+
+    def _is_earlier(self) -> bool:
+        with self._told():
+            columns = self._db.execute("select name from pragma_table_info('client')").fetchall()
+        return ("before",) in columns
+
+    def _split(self, memory: bytes) -> tuple[bytes, int]:
+        """The memory and the position in what an earlier version stored of them."""
+        numbers = np.frombuffer(memory, np.float32)
+        if not len(numbers) or not np.isfinite(numbers[-1]):
+            raise Unusable(
+                f"{self.path} has no position in the log of searches: restore it from a backup"
+            )
+        return memory[:-4], self._position(numbers[-1])
+
+    def _position(self, number: np.float32) -> int:
+        """The position that an earlier version stored as a float32."""
+        return int(number)
 
     def _begun(self) -> None:
         if self.changes != self._seen:  # a client could answer twice in a round
@@ -162,15 +225,25 @@ class Records(StateFile):
 
 def _row(record: Record) -> tuple[object, ...]:
     payload = record.payload.dtype.kind.encode() + record.payload.tobytes()
-    memory = record.before.tobytes(), record.after.tobytes()
-    of_round = record.client, record.round, record.ask
-    return (*of_round, *memory, payload, record.weight, record.spent, record.released)
+    return (
+        record.client, record.round, record.ask, record.before.tobytes(), record.after.tobytes(),
+        record.position_before, record.position_after, payload, record.weight, record.spent,
+        record.released,
+    )  # fmt: skip
 
 
-def _record(row: tuple[object, ...]) -> Record:
-    client, round, ask, before, after, payload, weight, spent, released = row
-    assert isinstance(before, bytes) and isinstance(after, bytes) and isinstance(payload, bytes)
-    kind = np.float32 if payload[:1] == b"f" else np.uint32
-    kept = np.frombuffer(before, np.float32), np.frombuffer(after, np.float32)
-    sent = np.frombuffer(payload, kind, offset=1)
-    return Record(client, round, ask, *kept, sent, weight, spent, released)  # type: ignore[arg-type]
+def _record(row: tuple[Any, ...]) -> Record:
+    client, round, ask, before, after, begin, end, payload, weight, spent, released = row
+    return Record(
+        client=client,
+        round=round,
+        ask=ask,
+        before=np.frombuffer(before, np.float32),
+        after=np.frombuffer(after, np.float32),
+        payload=np.frombuffer(payload, np.float32 if payload[:1] == b"f" else np.uint32, offset=1),
+        weight=weight,
+        spent=spent,
+        released=released,
+        position_before=begin,
+        position_after=end,
+    )

@@ -14,12 +14,15 @@ import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foltr.core.errors import Mistake, require, shown
 from foltr.core.system import web
 from foltr.core.system.state_file import Unusable
-from foltr.device.service import Service
+
+if TYPE_CHECKING:
+    from foltr.device.running import Running
+    from foltr.device.service import Service
 
 MOST_TEXT = 2000  # characters of a query
 MOST_BODY = 10_000  # bytes of a request
@@ -27,18 +30,9 @@ FAILED = "the search program failed: the terminal in which it runs shows the err
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
-def application(
-    service: Callable[[], Service],
-    status: Callable[[], dict[str, Any]],
-    leave: Callable[[bool], str],
-    where: str,
-    token: str,
-) -> web.Application:
-    """The application at `where` (host:port).
-
-    service: the service at the moment; joining and leaving replaces it
-    status: what the page shows of index, model and federation
-    leave: leaves the federation"""
+def application(running: Running, where: str, token: str) -> web.Application:
+    """The application of a device at `where` (host:port). Leaving a federation replaces the
+    device's service."""
     try:
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
@@ -49,31 +43,27 @@ def application(
     except ImportError:
         raise Mistake("the page needs Starlette: pip install 'foltr[device]'") from None
 
-    def answer(work: Callable[[dict[str, Any]], Any], method: str) -> Callable[[Request], Any]:
+    def endpoint_of(work: Callable[[dict[str, Any]], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            try:
-                given = dict(request.query_params)
-                if method == "POST":
-                    given = await content_of(request)
-                made = await run_in_threadpool(work, given)
-                return made if isinstance(made, Response) else JSONResponse(made or {})
-            except Unusable as unusable:
-                return wrong(str(unusable), 500)
-            except Mistake as mistake:
-                return wrong(str(mistake), 400)
-            except ClientDisconnect:
-                return wrong("the request has no end", 400)  # nobody reads it
+            post = request.method == "POST"
+            given = await content_of(request) if post else dict(request.query_params)
+            made = await run_in_threadpool(work, given)
+            return made if isinstance(made, Response) else JSONResponse(made or {})
 
         return endpoint
 
-    def wrong(text: str, status: int) -> Response:
+    def refusal(request: Request, error: Any) -> Response:
+        """What the page shows of an error."""
+        match error:
+            case HTTPException():
+                text, status = f"{request.url.path}: {error.detail}", error.status_code
+            case ClientDisconnect():
+                text, status = "the request has no end", 400  # nobody reads it
+            case Mistake():
+                text, status = str(error), 500 if isinstance(error, Unusable) else 400
+            case _:
+                text, status = FAILED, 500
         return JSONResponse({"error": text}, status)
-
-    def refused(request: Request, error: Any) -> Response:
-        return wrong(f"{request.url.path}: {error.detail}", error.status_code)
-
-    def failed(request: Request, error: Exception) -> Response:
-        return wrong(FAILED, 500)
 
     async def content_of(request: Request) -> dict[str, Any]:
         body = b""
@@ -89,28 +79,28 @@ def application(
 
     def export(given: dict[str, Any]) -> Response:
         name = {"content-disposition": 'attachment; filename="foltr-searches.json"'}
-        return Response(service().exported(), 200, name, "application/json")
+        return Response(running.service.exported(), 200, name, "application/json")
 
     paths: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
-        ("GET", "search"): lambda g: service().search(
+        ("GET", "search"): lambda g: running.service.search(
             _text(g, "q", MOST_TEXT), g.get("typing") == "1"
         ),
-        ("GET", "compare"): lambda g: service().compare(_text(g, "list")),
-        ("GET", "why"): lambda g: service().why(_text(g, "list"), _number(g, "id")),
-        ("GET", "status"): lambda g: status(),
-        ("GET", "history"): lambda g: service().history(
+        ("GET", "compare"): lambda g: running.service.compare(_text(g, "list")),
+        ("GET", "why"): lambda g: running.service.why(_text(g, "list"), _number(g, "id")),
+        ("GET", "status"): lambda g: running.status(),
+        ("GET", "history"): lambda g: running.service.history(
             _number(g, "before") if "before" in g else None
         ),
         ("GET", "export"): export,
-        ("POST", "look"): lambda g: service().look(_text(g, "list")),
-        ("POST", "open"): lambda g: _opened(service(), g),
-        ("POST", "pause"): lambda g: service().pause(_flag(g, "paused")),
-        ("POST", "forget"): lambda g: service().forget([_number(g, "search")]),
-        ("POST", "clear"): lambda g: service().forget(None),
-        ("POST", "leave"): lambda g: {"text": leave(_flag(g, "forget"))},
+        ("POST", "look"): lambda g: running.service.look(_text(g, "list")),
+        ("POST", "open"): lambda g: _opened(running.service, g),
+        ("POST", "pause"): lambda g: running.service.pause(_flag(g, "paused")),
+        ("POST", "forget"): lambda g: running.service.forget([_number(g, "search")]),
+        ("POST", "clear"): lambda g: running.service.forget(None),
+        ("POST", "leave"): lambda g: {"text": running.leave(_flag(g, "forget"))},
     }
     routes = [
-        Route(f"/api/{name}", answer(work, method), methods=[method])
+        Route(f"/api/{name}", endpoint_of(work), methods=[method])
         for (method, name), work in paths.items()
     ]
     assets = _assets()
@@ -122,7 +112,8 @@ def application(
         return Response(assets[name], media_type=KINDS[Path(name).suffix])
 
     routes += [Route("/", asset), Route("/{name}", asset)]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: refused, Exception: failed})
+    kinds = HTTPException, ClientDisconnect, Mistake, Exception
+    made = Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, refusal))
     made.router.redirect_slashes = False
     return web.OnlyThisPage(made, where, token)
 
@@ -145,21 +136,23 @@ def _opened(service: Service, given: dict[str, Any]) -> dict[str, Any]:
 
 def _text(given: dict[str, Any], name: str, most: int = 100) -> str:
     value = given.get(name)
-    fits = isinstance(value, str) and len(value) <= most
-    require(fits, f"{name} must be a text of at most {most} characters, got {shown(value)}")
-    return str(value)
+    if not isinstance(value, str) or len(value) > most:
+        raise Mistake(f"{name} must be a text of at most {most} characters, got {shown(value)}")
+    return value
 
 
 def _number(given: dict[str, Any], name: str) -> int:
     value = str(given.get(name))
-    require(value.isdecimal() and len(value) < 19, f"{name} must be a number, got {shown(value)}")
+    if not value.isdecimal() or len(value) > 18:
+        raise Mistake(f"{name} must be a number, got {shown(value)}")
     return int(value)
 
 
 def _flag(given: dict[str, Any], name: str) -> bool:
     value = given.get(name)
-    require(isinstance(value, bool), f"{name} must be true or false, got {shown(value)}")
-    return bool(value)
+    if not isinstance(value, bool):
+        raise Mistake(f"{name} must be true or false, got {shown(value)}")
+    return value
 
 
 # Open a document with the program that its kind of file belongs to.

@@ -25,7 +25,7 @@ def engine(tmp_path, text, sessions=2, learner=None):
     file = tmp_path / "clicks.jsonl"
     file.write_text(text)
     log, learner = Log(file, DATA, 3), learner or PDGD(sessions=sessions)
-    return Logged(learner, Linear(), log, sessions, 1, np.zeros((3, 1), np.float32))
+    return Logged(learner, Linear(), log, sessions, 1, np.zeros((3, 0), np.float32))
 
 
 def collect(made, t=0, clients=(0, 1, 2)):
@@ -45,13 +45,31 @@ def test_each_search_is_learned_from_once_and_the_log_may_grow(tmp_path):
     made = engine(tmp_path, line() * 3 + line(client=2) * 2)
     assert collect(made).clients.tolist() == [0, 2]
     assert len(collect(made, 1)) == 0
-    assert made.memory[:, -1].tolist() == [2.0, 0.0, 2.0]
+    assert made.positions.tolist() == [2, 0, 2]
     with open(tmp_path / "clicks.jsonl", "a") as file:
         file.write(line() + line()[:10])  # the last line is not whole yet
     assert collect(made, 2).clients.tolist() == [0]
     with open(tmp_path / "clicks.jsonl", "a") as file:
         file.write(line()[10:] + line())
     assert collect(made, 3).clients.tolist() == [0]
+
+
+class LongLog:
+    """So many searches, all the same."""
+
+    def __init__(self, search, count):
+        self.search, self.count = search, count
+
+    def __getitem__(self, places):
+        return [self.search] * len(range(self.count)[places])
+
+
+def test_a_log_of_more_than_2_to_the_24_searches_is_read_to_its_end(tmp_path):
+    made = engine(tmp_path, line() * 2)
+    made.log.found[0] = LongLog(made.log.found[0][0], 2**24 + 5)
+    made.positions[0] = 2**24 - 1
+    assert [len(collect(made, t)) for t in range(4)] == [1, 1, 1, 0]
+    assert made.positions[0] == 2**24 + 5
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from foltr.core.errors import Mistake
-from foltr.deployment.protocol.records import Record, Records
+from foltr.core.system.state_file import Unusable
+from foltr.deployment.protocol.records import CONVERTED, Record, Records
+from old_records import content_of, store_as_before
 
 FEDERATION, OTHER = b"f" * 16, b"g" * 16
 
@@ -69,7 +71,7 @@ def test_a_round_is_stored_as_a_whole(path):
 
 KILLED = """
 import os, sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from pathlib import Path
 from test_records import FEDERATION, record
 from foltr.deployment.protocol.records import Records
@@ -87,7 +89,7 @@ os.kill(os.getpid(), 9)
 @pytest.mark.parametrize(("at", "round"), [(0, 0), (1000, 0), (1999, 0), (-1, 1)])
 def test_a_node_that_is_killed_has_all_of_a_round_or_nothing(path, at, round):
     Records(path, FEDERATION).keep(record(client) for client in range(2000))
-    code = KILLED.format(tests=str(__file__).rpartition("/")[0], path=str(path), at=at)
+    code = KILLED.format(tests=sys.path, path=str(path), at=at)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert done.returncode == -9, done.stderr
     found = Records(path, FEDERATION).of(range(2000))
@@ -212,6 +214,55 @@ def test_a_thread_waits_for_the_transaction_of_another(path):
             assert not done  # it would raise: a connection has one transaction at a time
         other.result(60)
     assert same(records.of((1,))[1], record(1))
+
+
+# --- the file of an earlier version ---
+
+
+def with_position(client, before, after, **changes):
+    return record(client, position_before=before, position_after=after, **changes)
+
+
+def test_positions_are_whole_numbers_of_any_size(path):
+    one, two = with_position(1, 2**24, 2**24 + 1), with_position(2, 0, 2**62)
+    Records(path, FEDERATION, with_log=True).keep([one, two])
+    found = Records(path, FEDERATION, with_log=True).of((1, 2))
+    assert same(found[1], one) and same(found[2], two)
+
+
+def test_the_records_of_an_earlier_version_are_converted(path):
+    stored = [with_position(1, 0, 50), with_position(7, 2**24 - 50, 2**24, kind=np.uint32)]
+    Records(path, FEDERATION).keep(stored, {7: 2.0})
+    store_as_before(path)
+    for _ in range(2):
+        records = Records(path, FEDERATION, with_log=True)
+        found = records.of((1, 7))
+        assert same(found[1], stored[0]) and same(found[7], stored[1])
+        assert records.norm(0, 7) == 2.0
+    (rows,) = records._db.execute(f"select count(*) from {CONVERTED}").fetchone()
+    assert rows == 2  # as they were
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        records._db.execute("select before from client")  # by the earlier version
+    records.forget()
+    assert not any(CONVERTED in line for line in content_of(path))
+
+
+def test_records_without_a_log_keep_their_whole_memory(path):
+    Records(path, FEDERATION).keep([record(1)])
+    store_as_before(path)
+    assert same(Records(path, FEDERATION).of((1,))[1], record(1))
+
+
+@pytest.mark.parametrize("last", [b"", np.float32(np.nan).tobytes()])
+def test_an_earlier_file_without_a_position_is_refused_and_not_changed(path, last):
+    Records(path, FEDERATION).keep([with_position(1, 0, 50), with_position(2, 0, 50)])
+    store_as_before(path)
+    with sqlite3.connect(path) as db:
+        db.execute("update client set after = ? where id = 2", (last,))
+    before = content_of(path)
+    with pytest.raises(Unusable, match="no position in the log"):
+        Records(path, FEDERATION, with_log=True)
+    assert content_of(path) == before
 
 
 def test_simulations_keep_records_in_memory():
