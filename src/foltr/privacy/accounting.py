@@ -59,7 +59,6 @@ WORTH = 0.95
 # standard deviations, scales: draws end at 37 and 690 (`noise.py`), so for
 FARTHEST_NORMAL, FARTHEST = (28.0, 600.0)
 # smaller sensitivities the missing tail has a probability below 1e-18
-MOST_CLIENTS = 50  # whose exposures are compared one by one
 LARGEST_LOG_ERROR = 100.0  # largest `log_error` in total; beyond, no guarantee is given
 
 WORST = "exactly, as the worst mechanism with that epsilon"
@@ -97,20 +96,6 @@ def bound(parts: Parts, delta: float) -> Bound:
     best = min(found, key=lambda each: each.epsilon, default=NONE)
     chosen = best if best.epsilon < WORTH * pure.epsilon or math.isinf(pure.epsilon) else pure
     return chosen if math.isfinite(chosen.epsilon) else NONE
-
-
-def unexceeded(counts: Array) -> Array:
-    """Those rows (clients x phases) that no other row exceeds or equals in all numbers; the
-    largest number of each column, as one row, where they are many."""
-    rows = np.unique(counts, axis=0)
-    rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
-    found: list[Array] = []
-    for row in rows:
-        if not any(bool((row <= other).all()) for other in found):
-            found.append(row)
-        if len(found) > MOST_CLIENTS:
-            return rows.max(axis=0, keepdims=True)
-    return np.stack(found)
 
 
 def _too_far(event: Event) -> bool:

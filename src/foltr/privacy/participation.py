@@ -14,11 +14,11 @@ from foltr.experiment import Experiment
 from foltr.experiment.compatibility import stretches_of
 from foltr.experiment.departures import Groups, Stretch, unlearning_seed
 from foltr.experiment.malicious import Malicious
-from foltr.privacy.accounting import unexceeded
 
 # Up to this many rounds (of 500 clients), the draws of clients are counted. In longer experiments
 # every client is assumed to take part in every round.
 COUNTED = 50_000
+MOST_CLIENTS = 50  # whose exposures are compared one by one
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Exposure:
     def or_worse(self, other: Exposure) -> Exposure:
         """The worst case of this exposure and another one."""
         most = tuple(map(max, self.among, other.among))
-        return Exposure(_unexceeded(np.array(self.takes + other.takes)), most)
+        return Exposure(_rows(unexceeded(np.array(self.takes + other.takes))), most)
 
 
 def exposure_of(e: Experiment) -> Exposure:
@@ -57,7 +57,7 @@ def exposure_of(e: Experiment) -> Exposure:
     if e.participation == 1.0 or rounds * (1.0 + e.clients / 500) > COUNTED:
         takes = _everybody(e.rounds, groups, stretches)
         among = (min(e.malicious, e.cohort), *(_among(members, groups, s) for s in stretches))
-        return Exposure(_unexceeded(takes), among)
+        return Exposure(_rows(unexceeded(takes)), among)
     stored = e.history if any(each.phase.who == "stored" for each in stretches) else None
     restarts = e.unlearning is not None and e.unlearning.restarts
     luck = 0 if e.unlearning is None else e.unlearning.repetition
@@ -65,8 +65,22 @@ def exposure_of(e: Experiment) -> Exposure:
     return _exposure(*draws, stored, restarts, luck, groups, stretches)
 
 
-def _unexceeded(takes: Array) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(map(int, take)) for take in unexceeded(takes))
+def unexceeded(counts: Array) -> Array:
+    """Those rows (clients x phases) that no other row exceeds or equals in all numbers; the
+    largest number of each column, as one row, where they are many."""
+    rows = np.unique(counts, axis=0)
+    rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
+    found: list[Array] = []
+    for row in rows:
+        if not any(bool((row <= other).all()) for other in found):
+            found.append(row)
+        if len(found) > MOST_CLIENTS:
+            return rows.max(axis=0, keepdims=True)
+    return np.stack(found)
+
+
+def _rows(takes: Array) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, takes.tolist()))
 
 
 def _everybody(rounds: int, groups: Groups, stretches: tuple[Stretch, ...]) -> Array:
@@ -139,4 +153,4 @@ def _exposure(
             among[place] = _among(members, groups, stretch)
         made = takes.sum(axis=0) - before
         stored = made if restarts else stored + made
-    return Exposure(_unexceeded(takes.T), tuple(among))
+    return Exposure(_rows(unexceeded(takes.T)), tuple(among))

@@ -26,8 +26,7 @@ from foltr.core.world.population import SimulatedUser
 from foltr.experiment import Experiment
 from foltr.experiment.compatibility import setting_of
 from foltr.experiment.malicious import MaliciousRewrite
-from foltr.privacy.guarantee import ledger_of
-from foltr.privacy.ledger import ledger
+from foltr.privacy.guarantee import ledger, ledger_of
 from foltr.privacy.text import epsilon_text
 from foltr.simulation.audits import guarantees
 from foltr.simulation.audits.guarantees import Table, narrowed, play_all, two_histories
