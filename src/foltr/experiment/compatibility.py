@@ -3,6 +3,7 @@ runs, with the reason and a correction."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,13 +40,14 @@ def stretches_of(e: Experiment) -> tuple[Stretch, ...]:
     unlearner = e.unlearning
     if unlearner is None or e.privacy is None:
         return ()
-    train = e.rounds, e.learner.sessions, e.history
-    found = stretches(unlearner, e.departures, e.participation, *train)
-    if found is None:
+    phases = stretches(
+        unlearner, e.departures, e.participation, e.rounds, e.learner.sessions, e.history
+    )
+    if phases is None:
         unknown = f"{_name(unlearner)} does not say which rounds it makes (`planned`)"
         uncounted = f"the ledger cannot count them: leave out {_name(e.privacy)}, or use Retrain()"
         raise Mistake(f"{unknown}, so that {uncounted}")
-    return found
+    return phases
 
 
 def settings_in(e: Experiment, d: int, stretch: Stretch) -> tuple[Setting, ...]:
@@ -82,16 +84,8 @@ def _name(component: object) -> str:
 def _check_baseline(e: Experiment) -> None:
     if e.baseline is None:
         return
-    parts = {
-        "privacy": e.privacy,
-        "channel": e.channel,
-        "dropout": e.dropout,
-        "attack": e.attack,
-        "history": e.history,
-        "unlearning": e.unlearning,
-        "patience": e.patience,
-    }
-    others = [name for name, part in parts.items() if part is not None]
+    of_clients = "privacy channel dropout attack history unlearning patience".split()
+    others = [name for name in of_clients if getattr(e, name) is not None]
     sent = f"{_name(e.baseline)} learns from labels and sends nothing"
     require(not others, f"{sent}: leave out {', '.join(others)}")
 
@@ -164,14 +158,13 @@ def _check_private_unlearning(e: Experiment) -> None:
     unlearner, privacy = e.unlearning, e.privacy
     if unlearner is None or privacy is None:
         return
-    counted = stretches_of(e)
-    settings = (setting_of(e, 1), *(each for s in counted for each in settings_in(e, 1, s)))
-    seen = {event.seen for each in settings for event in described(privacy, each)}
+    seen = {event.seen for each in _settings(e) for event in described(privacy, each)}
     name, noise = _name(unlearner), _name(privacy)
-    changes, stores = any(s.phase.changed for s in counted), unlearner.stores != "nothing"
+    changes = any(each.phase.changed for each in stretches_of(e))
+    uses = changes or unlearner.stores != "nothing"
     way_out = "use Retrain() or FineTune(), or noise on each message"
     shares = f"{name} uses single messages, and only the sum of a round's messages has the noise"
-    require("sum" not in seen or not (changes or stores), f"{shares} of {noise}: {way_out}")
+    require("sum" not in seen or not uses, f"{shares} of {noise}: {way_out}")
     if "model" in seen:
         handed = unlearner.stores == "updates" or unlearner.handed > 0 or unlearner.subtracts
         bare = f"{name} uses single stored messages, to which {noise} adds no noise"
@@ -179,7 +172,14 @@ def _check_private_unlearning(e: Experiment) -> None:
         clipped = privacy.clips_on_arrival and e.channel is None
         longer = f"{name} changes messages after devices have clipped them"
         again = f"the server, which adds the noise of {noise}, does not clip them again"
-        require(clipped or not (changes or stores), f"{longer}, and {again}: {way_out}")
+        require(clipped or not uses, f"{longer}, and {again}: {way_out}")
+
+
+def _settings(e: Experiment) -> Iterator[Setting]:
+    """Of training and of all phases of unlearning, for one parameter."""
+    yield setting_of(e, 1)
+    for phase in stretches_of(e):
+        yield from settings_in(e, 1, phase)
 
 
 def _remembers(e: Experiment) -> bool:
@@ -275,9 +275,7 @@ def _check_rounding(e: Experiment) -> None:
     step = e.channel.step
     shares = f"{_name(e.channel)} rounds to multiples of {step:.3g}, and messages of"
     way_out = "use finer steps (fraction_bits), or more noise"
-    settings = [setting_of(e, 1)]
-    settings += [each for stretch in stretches_of(e) for each in settings_in(e, 1, stretch)]
-    for setting in settings:
+    for setting in _settings(e):
         times = f"{_name(e.privacy)} times {setting.sessions} searches"
         coarse = f"{times} are not multiples of that, so that some noise would be lost"
         for event in described(e.privacy, setting):

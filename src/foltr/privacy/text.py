@@ -10,30 +10,14 @@ from textwrap import wrap
 from foltr.core.errors import Mistake
 from foltr.core.events import Conditions, Event, GammaNoise, GaussianNoise, RandomizedResponse
 from foltr.core.system.tables import count
-from foltr.privacy.accounting import Bound, bound, pure_epsilon
+from foltr.privacy.accounting import ADDED, Bound, bound, pure_epsilon
 from foltr.privacy.adversaries import TITLES, Account, AdversaryGuarantees
 
 WIDTH = 100
-ADDED = "added up"
 NO_GUARANTEE = "There is no privacy guarantee."
 SIMULATED = (
     "This is a simulation. Its noise comes from the experiment's seed and protects nobody. On"
     " devices the noise must come from the operating system."
-)
-SHARED = (
-    "entropy='shared' sends the seed of the user's random draws. It exists to repeat published"
-    f" figures. {NO_GUARANTEE}"
-)
-NO_GRID = (
-    "This privatizer does not state that its messages lie on a grid (`grid` of its events). The"
-    " last bits of floating-point numbers can reveal what the noise should hide."
-    f" {NO_GUARANTEE}"
-)
-OVERHEARD = (
-    "The messages of malicious clients may depend on those of honest clients. One client can then"
-    " change the sum by more than its own message. The noise is not calibrated for that."
-    f" {NO_GUARANTEE} (An attack of your own that uses no honest message declares overhears ="
-    " False.)"
 )
 REMEMBERS = (
     "The learner keeps numbers on the device. One round of a client can change all its later"
@@ -44,21 +28,33 @@ STORES = (
     " round of training can change a message of unlearning. So the epsilon of one client-round is"
     " the epsilon of all its rounds together."
 )
-UNBOUNDED = (
-    "Malicious clients may send numbers so large that all other messages, and the noise, are lost"
-    f" in the rounding of the sum. {NO_GUARANTEE} (SecureSum() adds noise shares exactly. A server"
-    " that adds the noise itself clips the messages, if it receives each one.)"
-)
-REPEATABLE = (
-    "Devices draw their noise by address, as a simulation does, and not from the operating system."
-    f" The server can compute the noise and subtract it. It is for tests. {NO_GUARANTEE}"
-)
-VOID = {
-    "repeatable": REPEATABLE,
-    "shared seed": SHARED,
-    "no grid": NO_GRID,
-    "overheard": OVERHEARD,
-    "unbounded": UNBOUNDED,
+VOID = {  # why there is no guarantee at all
+    "repeatable": (
+        "Devices draw their noise by address, as a simulation does, and not from the operating"
+        " system. The server can compute the noise and subtract it. It is for tests."
+        f" {NO_GUARANTEE}"
+    ),
+    "shared seed": (
+        "entropy='shared' sends the seed of the user's random draws. It exists to repeat"
+        f" published figures. {NO_GUARANTEE}"
+    ),
+    "no grid": (
+        "This privatizer does not state that its messages lie on a grid (`grid` of its events)."
+        " The last bits of floating-point numbers can reveal what the noise should hide."
+        f" {NO_GUARANTEE}"
+    ),
+    "overheard": (
+        "The messages of malicious clients may depend on those of honest clients. One client"
+        " can then change the sum by more than its own message. The noise is not calibrated for"
+        f" that. {NO_GUARANTEE} (An attack of your own that uses no honest message declares"
+        " overhears = False.)"
+    ),
+    "unbounded": (
+        "Malicious clients may send numbers so large that all other messages, and the noise,"
+        f" are lost in the rounding of the sum. {NO_GUARANTEE} (SecureSum() adds noise shares"
+        " exactly. A server that adds the noise itself clips the messages, if it receives each"
+        " one.)"
+    ),
 }
 PLAIN_MESSAGES = (
     "Clients send their updates unprotected. An update can reveal which documents were clicked."
@@ -245,17 +241,14 @@ def _dropped(event: Event, account: Account) -> str:
     else:
         full = replace(event, sd=event.sd * math.sqrt(n / k))
     was, now = (bound(((each, 1),), account.delta).epsilon for each in (full, event))
-    left = f"Only {k:,} of {n:,} shares of the noise are counted. {_why_not_all(account)}"
+    why = "The others may be lost, or their clients may reveal them."
+    if account.given.malicious:
+        why = f"{_adversarial(account)} may add no share, or reveal theirs."
+    left = f"Only {k:,} of {n:,} shares of the noise are counted. {why}"
     if math.isinf(now):
         return f"{left} With half of the shares or fewer the ledger has no finite bound."
     was_text, now_text = epsilon_text(was), epsilon_text(now)
     return f"{left} So epsilon is at most {now_text} a round, instead of {was_text}."
-
-
-def _why_not_all(account: Account) -> str:
-    if not account.given.malicious:
-        return "The others may be lost, or their clients may reveal them."
-    return f"{_adversarial(account)} may add no share, or reveal theirs."
 
 
 def _adversarial(account: Account) -> str:
