@@ -61,8 +61,7 @@ def exposure_of(e: Experiment) -> Exposure:
     stored = e.history if any(each.phase.who == "stored" for each in stretches) else None
     restarts = e.unlearning is not None and e.unlearning.restarts
     luck = 0 if e.unlearning is None else e.unlearning.repetition
-    draws = e.clients, e.participation, e.seed, e.rounds, e.malicious, e.roaming
-    return _exposure(*draws, stored, restarts, luck, groups, stretches)
+    return _drawn(members, e.participation, e.rounds, stored, restarts, luck, groups, stretches)
 
 
 def unexceeded(counts: Array) -> Array:
@@ -114,25 +113,31 @@ def _among(members: Malicious, groups: Groups, stretch: Stretch) -> int:
 
 
 @cache
-def _exposure(
-    clients: int, participation: float, seed: int, rounds: int, malicious: int, roaming: bool,
-    history: int | None, restarts: bool, luck: int, groups: Groups,
+def _drawn(
+    members: Malicious,
+    participation: float,
+    rounds: int,
+    history: int | None,
+    restarts: bool,
+    luck: int,
+    groups: Groups,
     stretches: tuple[Stretch, ...],
-) -> Exposure:  # fmt: skip
+) -> Exposure:
     """Repeat the random draws of training (`train`) and of unlearning (`unlearn.choice`), and
     count. `history` is None if no stored round is repeated."""
+    clients, seed = members.clients, members.seed
     takes = np.zeros((1 + len(stretches), clients), np.int64)
-    members, among = Malicious(clients, malicious, roaming, seed), [0] * (1 + len(stretches))
+    among = [0] * (1 + len(stretches))
     stored = np.zeros(clients, np.int64)  # most stored rounds of each client
 
-    def drawn(place: int, t: int, there: Array) -> None:
+    def count(place: int, t: int, there: Array) -> None:
         takes[place, there] += 1
-        if malicious:
+        if members.count:
             among[place] = max(among[place], int(np.count_nonzero(members(t, there))))
 
     for t in range(rounds):
         there = participants(clients, participation, seed, t)
-        drawn(0, t, there)
+        count(0, t, there)
         if history is not None and t % history == 0:
             stored[there] += 1
     remaining = np.arange(clients)
@@ -145,7 +150,7 @@ def _exposure(
             if phase.who == "remaining" and stretch.first is not None:
                 for t in range(stretch.first, stretch.first + phase.rounds):
                     one = participants(len(remaining), participation, draws, t)
-                    drawn(place, t, remaining[one])
+                    count(place, t, remaining[one])
                 continue
             there = np.array(group) if phase.who == "leaving" else remaining
             most = stored[there] if phase.who == "stored" else phase.rounds
